@@ -1,0 +1,53 @@
+# Every target does its own set-up in .venv; a machine with Python 3.11+ and make is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-slow bench lint types imports examples tests clean
+
+demo: $(VENV)/.cli
+	$(BIN)/logofair demo
+
+test: lint types imports examples tests
+
+bench: $(VENV)/.bench
+	$(BIN)/logofair bench
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+imports: $(VENV)/.test
+	$(BIN)/lint-imports
+
+# The examples of the README and of every docstring.
+examples: $(VENV)/.test
+	$(BIN)/pytest --doctest-modules --doctest-glob='*.md' src README.md
+
+tests: $(VENV)/.test
+	$(BIN)/pytest -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(BIN)/pytest -m slow
+
+$(VENV)/pyvenv.cfg:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.cli: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(PIP) --editable '.[cli]'
+	touch $@
+
+$(VENV)/.test: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(PIP) --editable '.[test]'
+	touch $@ $(VENV)/.cli
+
+$(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(PIP) --editable '.[bench]'
+	touch $@ $(VENV)/.cli
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,62 @@
+"""Fair decisions inside every client and across the whole federation, exactly and with a certificate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from logofair._version import __version__
+
+if TYPE_CHECKING:
+    from logofair.auditing import Audit, audit
+    from logofair.estimator import LoGoFairClassifier
+    from logofair.fitting import fit
+    from logofair.inputs import InputError
+    from logofair.notions import Notion, Rate
+    from logofair.policy import Policy
+    from logofair.solution import Solution
+    from logofair.solvers.algorithm1 import Algorithm1
+    from logofair.solvers.certificate import Certificate
+
+__all__ = [
+    "Algorithm1",
+    "Audit",
+    "Certificate",
+    "InputError",
+    "LoGoFairClassifier",
+    "Notion",
+    "Policy",
+    "Rate",
+    "Solution",
+    "__version__",
+    "audit",
+    "fit",
+]
+
+_HOME = {
+    "Algorithm1": "logofair.solvers.algorithm1",
+    "Audit": "logofair.auditing",
+    "Certificate": "logofair.solvers.certificate",
+    "InputError": "logofair.inputs",
+    "LoGoFairClassifier": "logofair.estimator",
+    "Notion": "logofair.notions",
+    "Policy": "logofair.policy",
+    "Rate": "logofair.notions",
+    "Solution": "logofair.solution",
+    "audit": "logofair.auditing",
+    "fit": "logofair.fitting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use: the command line's help must not wait for scikit-learn."""
+    if name in _HOME:
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'logofair' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,192 @@
+"""Cells: the rows of each (group, client) pair, ordered by score, with running sums.
+
+All that a decision rule does to accuracy and to any rate it does through two numbers per cell::
+
+    selected  u = E[h | cell]          positives  v = E[value * h | cell]
+
+which range over a convex polygon. Its corners are "accept the rows from some score up" (upper edge) and "accept
+the rows up to some score" (lower edge, the upper one's mirror image). Rows are ordered by a *score* and count with a
+separate *value*: the calibrated chance of label 1, or the label itself. Where values do not rise with the score,
+neighbouring rows are pooled into blocks whose mean values do (the convex hull of the running sums, which is
+isotonic regression), so that every cell has blocks of rising value and a corner is found by one binary search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import isotonic_regression
+
+from logofair.inputs import Floats, Integers
+from logofair.segments import Indices, cumulative, group_by, run_sums, search_runs, sorted_by_cell
+
+Booleans = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Blocks of rows per cell, lowest score first; cell number = client * n_groups + group.
+
+    ``lowest`` and ``highest`` are a block's extreme scores, ``values`` its mean value (rising within a cell).
+    The running sums have one entry more than blocks in each cell: cell i's begin at ``starts[i] + i``.
+    ``mass_below`` is None when every block is one row of weight 1.
+    """
+
+    n_groups: int
+    n_clients: int
+    starts: Indices
+    lowest: Floats
+    highest: Floats
+    values: Floats
+    positives_below: Floats
+    mass_below: Floats | None
+    rows: Indices
+
+    @cached_property
+    def mass(self) -> Floats:
+        """Weight of each cell, (cells,)."""
+        sizes = np.diff(self.starts)
+        if self.mass_below is None:
+            return sizes.astype(np.float64)
+        ends = self.starts[1:] + np.arange(sizes.size)
+        return np.asarray(self.mass_below[ends])
+
+    @cached_property
+    def positives(self) -> Floats:
+        """Weight of the positives of each cell, (cells,)."""
+        return np.asarray(self.positives_below[self.starts[1:] + np.arange(self.starts.size - 1)])
+
+    @cached_property
+    def scale(self) -> Floats:
+        """One over the mass of each cell; 0 for an empty one, whose sums are all 0."""
+        return np.divide(1.0, self.mass, out=np.zeros_like(self.mass), where=self.mass > 0)
+
+    def below(self, cells: Indices, cuts: Indices) -> tuple[Floats, Floats]:
+        """Mass and positives of the lowest ``cuts`` blocks of the given cells, as shares of the cell's mass."""
+        place = self.starts[cells] + cells + cuts
+        mass = cuts.astype(np.float64) if self.mass_below is None else self.mass_below[place]
+        return mass * self.scale[cells], self.positives_below[place] * self.scale[cells]
+
+    def corner(self, cells: Indices, cuts: Indices, upper: Booleans) -> tuple[Floats, Floats]:
+        """(u, v) of the rule that accepts the blocks from the cut up, or (not ``upper``) those below it."""
+        u, v = self.below(cells, cuts)
+        total = np.where(self.mass[cells] > 0, 1.0, 0.0)
+        share = self.positives[cells] * self.scale[cells]
+        return np.where(upper, total - u, u), np.where(upper, share - v, v)
+
+    def best_corner(self, cells: Indices, slope: Floats, constant: Floats) -> tuple[Floats, Floats, Floats]:
+        """Corner that maximises ``slope * v + constant * u``: its value (at least 0), u and v.
+
+        A row of value x adds ``slope * x + constant``; with a positive slope those above the zero of that line
+        are accepted, with a negative one those below. Rows on the line are accepted, except where all are.
+        """
+        upper = slope >= 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            zero = -constant / slope
+        flat = slope == 0
+        zero = np.where(flat, np.where(constant > 0, -np.inf, np.inf), zero)
+        first, last = self.starts[cells], self.starts[cells + 1]
+        cuts = search_runs(self.values, first, last, zero, right=~upper)
+        u, v = self.corner(cells, cuts, upper)
+        return slope * v + constant * u, u, v
+
+    def thresholds(self, cells: Indices, cuts: Indices) -> tuple[Floats, Floats]:
+        """Scores on both sides of a cut: the highest below it (-inf: none) and the lowest above it (inf: none)."""
+        first, last = self.starts[cells], self.starts[cells + 1]
+        place, end = first + cuts, max(self.lowest.size - 1, 0)
+        if self.lowest.size == 0:
+            return np.full(cells.size, -np.inf), np.full(cells.size, np.inf)
+        under = np.where(cuts > 0, self.highest[np.maximum(place - 1, 0)], -np.inf)
+        over = np.where(place < last, self.lowest[np.minimum(place, end)], np.inf)
+        return under, over
+
+
+def build_cells(
+    scores: Floats,
+    groups: Integers,
+    clients: Integers,
+    *,
+    n_groups: int,
+    n_clients: int,
+    values: Floats | None = None,
+    weights: Floats | None = None,
+) -> Cells:
+    """Order rows into cells; ``values`` default to the scores, ``weights`` to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> code = np.zeros(3, dtype=np.int32)
+    >>> cells = build_cells(np.array([0.2, 0.9, 0.6]), code, code, n_groups=1, n_clients=1)
+    >>> cells.values.tolist(), cells.mass.tolist()
+    ([0.2, 0.6, 0.9], [3.0])
+    """
+    n_cells = n_groups * n_clients
+    cell = clients * np.int32(n_groups) + groups
+    if values is None and weights is None:
+        ordered, starts = sorted_by_cell(cell, n_cells, scores)
+        sums = cumulative(ordered, starts)
+        return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
+    return _weighted_cells(scores, cell, n_groups, n_clients, values, weights)
+
+
+def _weighted_cells(
+    scores: Floats, cell: Integers, n_groups: int, n_clients: int, values: Floats | None, weights: Floats | None
+) -> Cells:
+    """Cells of rows with weights or with values other than their scores."""
+    n_cells = n_groups * n_clients
+    by_score = np.argsort(scores, kind="stable")
+    _, place, starts = group_by(cell[by_score], n_cells, scores)
+    order = by_score[place]
+    rows = np.diff(starts)
+    weight = np.ones(scores.size) if weights is None else weights[order]
+    value = (scores if values is None else values)[order]
+    score, cell = scores[order], cell[order]
+    kept = weight > 0  # a row of weight 0 must not become a corner of its own
+    score, value, weight, cell = score[kept], value[kept], weight[kept], cell[kept]
+    blocks = _starts_where((np.diff(score) != 0) | (np.diff(cell) != 0))
+    mass, sums = run_sums(weight, blocks), run_sums(weight * value, blocks)
+    if values is not None:
+        pooled = _pool(sums / mass, mass, cell[blocks[:-1]])
+        blocks = blocks[pooled]
+        mass, sums = run_sums(weight, blocks), run_sums(weight * value, blocks)
+    return _from_blocks(score, cell, blocks, mass, sums, n_groups, n_clients, rows)
+
+
+def _starts_where(changes: Booleans) -> Indices:
+    """Starts of the runs of a column, and its end, from where neighbours differ."""
+    return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]]).astype(np.int64)
+
+
+def _pool(values: Floats, mass: Floats, cell: Integers) -> Indices:
+    """Merge neighbours until values rise within every cell; which blocks begin a merged one, and the end."""
+    if values.size == 0:
+        return np.zeros(1, dtype=np.int64)
+    # An offset of 2 per cell keeps cells apart: values lie in [0, 1], so no pool ever spans two cells.
+    fitted = isotonic_regression(values + 2.0 * cell, weights=mass)
+    return np.asarray(fitted.blocks, dtype=np.int64)
+
+
+def _from_blocks(
+    score: Floats,
+    cell: Integers,
+    blocks: Indices,
+    mass: Floats,
+    sums: Floats,
+    n_groups: int,
+    n_clients: int,
+    rows: Indices,
+) -> Cells:
+    """Assemble cells from consecutive blocks of sorted rows."""
+    n_cells = n_groups * n_clients
+    owner = cell[blocks[:-1]] if score.size else cell
+    starts = np.searchsorted(owner, np.arange(n_cells + 1)).astype(np.int64)
+    lowest = score[blocks[:-1]] if score.size else score
+    highest = score[blocks[1:] - 1] if score.size else score
+    values = sums / mass if score.size else score
+    return Cells(
+        n_groups, n_clients, starts, lowest, highest, values, cumulative(sums, starts), cumulative(mass, starts), rows
+    )

@@ -1,0 +1,274 @@
+"""``logofair.fit``: check the input, calibrate, solve, and hand back a policy with its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from logofair._version import __version__
+from logofair.calibration import METHODS, CrossFit, cross_fit
+from logofair.cells import Cells, build_cells
+from logofair.inputs import (
+    Codes,
+    Floats,
+    InputError,
+    Label,
+    binary,
+    encode,
+    nearest_name,
+    not_empty,
+    probabilities,
+    same_length,
+    seed_number,
+    weights,
+)
+from logofair.mixtures import Mixtures, reduce
+from logofair.notions import NotionLike
+from logofair.policy import Policy
+from logofair.promise import Promise, make_promise
+from logofair.solution import Rows, Solution, small_cells
+from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
+from logofair.solvers.certificate import Certificate, certify
+from logofair.solvers.exact import Optimum, solve_exact
+from logofair.solvers.joint import solve_joint
+from logofair.solvers.problem import Problem
+
+__all__ = ["SolverError", "fit"]
+
+
+class SolverError(RuntimeError):
+    """No policy with a valid certificate was found; none is returned."""
+
+
+def fit(
+    scores: object,
+    labels: object,
+    *,
+    groups: object,
+    clients: object = None,
+    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
+    local_tolerance: float | None = 0.02,
+    global_tolerance: float | None = 0.02,
+    client_tolerances: Mapping[Label, float | None] | None = None,
+    solver: str | Algorithm1 = "exact",
+    calibration: str = "beta",
+    rates: str = "eta",
+    sample_weight: object = None,
+    random_state: int | None = None,
+    folds: int = 5,
+    pooled: bool = True,
+) -> Solution:
+    """Find the most accurate decision rule that is fair inside every client and across all of them.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+        The classifier's probabilities of label 1 on rows it was not trained on.
+    labels : array-like of shape (n,) or None
+        0 or 1. None is allowed where nothing needs them: ``calibration="none"`` with ``rates="eta"``.
+    groups : array-like of shape (n,)
+        The sensitive attribute: any hashable labels, two groups or more.
+    clients : array-like of shape (n,), optional
+        The site of each row; by default all rows belong to one client, and the smaller tolerance holds.
+    notion : str, Notion or mapping
+        ``"demographic_parity"``, ``"equal_opportunity"``, ``"predictive_equality"``, ``"equalized_odds"``, a
+        :class:`Notion`, a mapping of these to tolerances (several at once), or ``{"local": ..., "global": ...}``.
+    local_tolerance, global_tolerance : float or None
+        Largest gap allowed inside each client and across all; None: not constrained.
+    client_tolerances : mapping, optional
+        Local tolerances of single clients in place of ``local_tolerance``; None frees a client.
+    solver : {"exact", "algorithm1"} or Algorithm1
+        The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
+    calibration : {"beta", "platt", "temperature", "isotonic", "none"}
+        How scores become chances of label 1 in each group and client, cross-fitted on these rows.
+    rates : {"eta", "labels"}
+        What counts as positive when rates and accuracy are measured: the calibrated chance, or the label itself (the
+        best achievable with these scores on these very rows).
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows, in calibration and in the rule.
+    random_state : int, optional
+        Seed of the calibration folds and key of the policy's coins (0 by default: results are reproducible).
+    folds : int
+        Number of calibration folds.
+    pooled : bool
+        Also store the rule of the merged federation, for clients that are not known yet.
+
+    Returns
+    -------
+    Solution
+        ``policy``, ``certificate``, ``warnings`` and a ``summary()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import logofair
+    >>> rng = np.random.default_rng(0)
+    >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
+    >>> score = rng.beta(1 + sex, 2, 3000)
+    >>> label = rng.random(3000) < score
+    >>> solution = logofair.fit(score, label, groups=sex, clients=site, local_tolerance=0.05)
+    >>> bool(solution.certificate.gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
+    (True, True)
+    """
+    rows = _checked_rows(scores, labels, groups, clients, sample_weight, calibration, rates)
+    seed = 0 if random_state is None else seed_number(random_state)
+    promise = make_promise(
+        notion, local_tolerance, global_tolerance, client_tolerances, rows.clients, clients is not None
+    )
+    settings = _settings(solver)
+    fitted = _calibrate(rows, calibration, folds, seed)
+    rows = replace(rows, eta=fitted.eta)
+    problem = promise.problem(_cells(rows, fitted.eta, rates))
+    mixtures, certificate, optimum = _solve(problem, settings, basis=rates)
+    merged = _merged(rows, fitted, promise, rates) if pooled and len(rows.clients.names) > 1 else None
+    mixtures = _fill_empty(problem.cells, mixtures, merged)
+    policy = Policy(
+        groups=rows.groups.names,
+        clients=rows.clients.names,
+        mixtures=mixtures,
+        calibrator=fitted.calibrator,
+        pooled=mixtures if len(rows.clients.names) == 1 else merged,
+        key=seed,
+        has_clients=clients is not None,
+        about=_about(promise, certificate, rows, calibration, optimum.solver),
+    )
+    return Solution(
+        policy=policy,
+        certificate=certificate,
+        promise=promise,
+        problem=problem,
+        warnings=tuple(small_cells(problem, rows)),
+        solver=optimum.solver,
+        rounds=optimum.rounds,
+        calibration_errors=fitted.errors,
+        rows=rows,
+    )
+
+
+def _checked_rows(
+    scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, rates: str
+) -> Rows:
+    """Check every column at the door."""
+    for value, known, where in ((calibration, METHODS, "calibration"), (rates, ("eta", "labels"), "rates")):
+        if value not in known:
+            raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
+    score = probabilities(scores)
+    not_empty(score.size, "scores")
+    if labels is None and (calibration != "none" or rates == "labels"):
+        raise InputError(
+            f"labels: missing, but calibration={calibration!r} with rates={rates!r} needs them; "
+            "pass labels, or use calibration='none' with rates='eta'."
+        )
+    label = None if labels is None else binary(labels)
+    group = encode(groups, "groups")
+    client = Codes((None,), np.zeros(score.size, dtype=np.int32)) if clients is None else encode(clients, "clients")
+    same_length(score.size, labels=label, groups=group, clients=client)
+    if len(group.names) < 2:
+        raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
+    return Rows(score, label, group, client, weights(sample_weight, score.size), score)
+
+
+def _settings(solver: object) -> Algorithm1 | None:
+    """None for the exact solver, or the settings of Algorithm 1."""
+    if isinstance(solver, Algorithm1):
+        return solver
+    if solver == "algorithm1":
+        return Algorithm1()
+    if solver == "exact":
+        return None
+    raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
+
+
+def _calibrate(rows: Rows, method: str, folds: object, seed: int) -> CrossFit:
+    """Turn scores into chances, out of fold."""
+    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
+        raise InputError(f"folds: got {folds!r}; pass a whole number of at least 2.")
+    return cross_fit(
+        rows.scores,
+        rows.labels,
+        rows.groups.codes,
+        rows.clients.codes,
+        n_groups=len(rows.groups.names),
+        n_clients=len(rows.clients.names),
+        method=method,
+        weights=rows.weights,
+        folds=int(folds),
+        rng=np.random.default_rng(seed),
+    )
+
+
+def _cells(rows: Rows, eta: Floats, rates: str, *, merged: bool = False) -> Cells:
+    """Rows ordered by eta, valued by eta or by label; ``merged``: as if there were one client."""
+    return build_cells(
+        eta,
+        rows.groups.codes,
+        np.zeros_like(rows.clients.codes) if merged else rows.clients.codes,
+        n_groups=len(rows.groups.names),
+        n_clients=1 if merged else len(rows.clients.names),
+        values=rows.labels if rates == "labels" else None,
+        weights=rows.weights,
+    )
+
+
+def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:
+    """Solve, store the rules, and measure what was stored; fall back, and raise rather than return less."""
+    if settings is not None:
+        *_, last = rounds(problem, settings)
+        optimum = finish(problem, last)
+        if optimum is None:
+            raise SolverError("algorithm1: a client's own problem could not be solved; use solver='exact'.")
+        return (*_stored(problem, optimum, basis), optimum)
+    for attempt in (solve_exact, solve_joint):
+        optimum = attempt(problem)
+        if optimum is not None:
+            mixtures, certificate = _stored(problem, optimum, basis)
+            if certificate.holds:
+                return mixtures, certificate, optimum
+    raise SolverError(
+        "exact: no policy with a valid certificate was found, so none is returned; "
+        "loosen a tolerance slightly, and please report the case."
+    )
+
+
+def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, Certificate]:
+    constrained = (*problem.local_rates, *problem.global_rates)
+    selection_only = all(rate.slope == 0 for rate in constrained)
+    mixtures = reduce(problem.cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
+    return mixtures, certify(problem, mixtures, optimum.local_multipliers, optimum.global_multipliers, basis)
+
+
+def _merged(rows: Rows, fitted: CrossFit, promise: Promise, rates: str) -> Mixtures:
+    """The rules of the federation taken as one client, with the groups' calibrators."""
+    problem = promise.merged().problem(_cells(rows, fitted.pooled_eta, rates, merged=True))
+    return _solve(problem, None, rates)[0]
+
+
+def _fill_empty(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mixtures:
+    """Give cells without rows their group's merged rule, or score >= 1/2: some row may come one day."""
+    empty = np.flatnonzero(cells.mass == 0)
+    if empty.size == 0:
+        return mixtures
+    weight, threshold = mixtures.weight.copy(), mixtures.threshold.copy()
+    above, single = mixtures.above.copy(), mixtures.single.copy()
+    group = empty % cells.n_groups
+    if merged is None:
+        weight[empty], threshold[empty], above[empty], single[empty] = [1.0, 0, 0], [0.5, 0, 0], True, 0.5
+    else:
+        weight[empty], threshold[empty] = merged.weight[group], merged.threshold[group]
+        above[empty], single[empty] = merged.above[group], merged.single[group]
+    return Mixtures(weight, threshold, above, single)
+
+
+def _about(promise: Promise, certificate: Certificate, rows: Rows, calibration: str, solver: str) -> dict[str, Any]:
+    """What a reader of the policy file wants to know, as plain values."""
+    return {
+        "logofair": __version__,
+        "promise": promise.as_dict(),
+        "certificate": {name: getattr(certificate, name) for name in ("primal", "dual", "gap", "violation", "basis")},
+        "rows": int(rows.scores.size),
+        "calibration": calibration,
+        "solver": solver,
+    }

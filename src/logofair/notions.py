@@ -1,0 +1,249 @@
+"""What "fair" means: a notion is a tuple of rates that should agree across groups.
+
+A *rate* of a group is the expected share of some of its members that a decision rule ``h`` accepts.
+With ``eta`` the chance that a member has label 1, every rate here is linear in ``eta``::
+
+    rate = E[h * (constant + slope * eta)] / E[base_constant + base_slope * eta]
+
+so demographic parity, equal opportunity, predictive equality, equalized odds and any user's own
+"composite linear disparity" (the paper's term) pass through one formula. The *gap* of a rate is its
+largest value over the groups minus its smallest; a rule is fair when every gap is within tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import TypeAlias
+
+import numpy as np
+
+from logofair.inputs import Floats, InputError, nearest_name
+
+__all__ = [
+    "DEMOGRAPHIC_PARITY",
+    "EQUALIZED_ODDS",
+    "EQUAL_OPPORTUNITY",
+    "NOTIONS",
+    "PREDICTIVE_EQUALITY",
+    "Notion",
+    "NotionLike",
+    "Rate",
+    "Requirement",
+    "requirements",
+    "sides",
+]
+
+# Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
+SMALLEST_TOLERANCE = 1e-9
+
+
+def _number(value: object) -> float:
+    """Return a real number as a float: infinite where too large, NaN where it is no number at all."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One linear rate: who counts in the numerator and in the denominator, as lines in ``eta``.
+
+    Parameters
+    ----------
+    name : str
+        How the rate is called in tables.
+    constant, slope : float
+        A row counts with weight ``constant + slope * eta`` in the numerator if it is accepted.
+    base : (float, float), optional
+        The line of the denominator; by default that of the numerator, so accepting all gives rate 1.
+
+    Examples
+    --------
+    The expected benefit per person where a correct acceptance earns 1 and a wrong one costs 1:
+
+    >>> benefit = Rate("benefit", constant=-1.0, slope=2.0, base=(1.0, 0.0))
+    >>> float(benefit.moment(0.75)), float(benefit.weight(0.75))
+    (0.5, 1.0)
+    """
+
+    name: str
+    constant: float
+    slope: float
+    base: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"Rate: its name must be text, got {self.name!r}.")
+        base = tuple(self.base) if isinstance(self.base, list | tuple) else self.base
+        numbers = (self.constant, self.slope, *(base if isinstance(base, tuple) else ()))
+        if not np.all(np.isfinite([_number(n) for n in numbers])) or (base is not None and len(numbers) != 4):
+            raise InputError(
+                f"Rate {self.name!r}: its lines in eta must be pairs of finite numbers, "
+                f"got ({self.constant!r}, {self.slope!r}) and base={self.base!r}."
+            )
+        object.__setattr__(self, "base", base)
+        if min(self._base[0], self._base[0] + self._base[1]) < 0 or self._base == (0.0, 0.0):
+            raise InputError(
+                f"Rate {self.name!r}: the denominator {self._base[0]:g} + {self._base[1]:g} * eta must not be "
+                "negative for eta between 0 and 1, nor zero throughout; pass another base=."
+            )
+
+    @property
+    def _base(self) -> tuple[float, float]:
+        return (self.constant, self.slope) if self.base is None else self.base
+
+    def moment(self, eta: Floats | float) -> Floats:
+        """Weight with which an accepted row counts in the numerator."""
+        return np.asarray(self.constant + self.slope * np.asarray(eta, dtype=float))
+
+    def weight(self, eta: Floats | float) -> Floats:
+        """Weight with which any row counts in the denominator."""
+        return np.asarray(self._base[0] + self._base[1] * np.asarray(eta, dtype=float))
+
+    def numerator(self, selected: Floats, positives: Floats) -> Floats:
+        """Numerator from the mass accepted and the mass of accepted positives."""
+        return self.constant * selected + self.slope * positives
+
+    def denominator(self, mass: Floats, positives: Floats) -> Floats:
+        """Denominator from the mass of a cell or group and the mass of its positives."""
+        return self._base[0] * mass + self._base[1] * positives
+
+
+_BY_LABEL = {
+    None: Rate("selection rate", 1.0, 0.0),
+    1: Rate("true positive rate", 0.0, 1.0),
+    0: Rate("false positive rate", 1.0, -1.0),
+}
+
+
+@dataclass(frozen=True)
+class Notion:
+    """A fairness notion: the rates that should agree across groups.
+
+    Parameters
+    ----------
+    name : str
+        How the notion is called.
+    given : tuple
+        For each rate either the label it is conditioned on (``None``: all rows, ``1``: the rows with
+        label 1, ``0``: those with label 0) or a :class:`Rate` of the user's own.
+
+    Examples
+    --------
+    >>> Notion("equalized_odds", given=(1, 0)).rates[0].name
+    'true positive rate'
+    >>> benefit = Notion("equal_benefit", given=(Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
+    >>> benefit.needs_labels
+    True
+    """
+
+    name: str
+    given: tuple[int | Rate | None, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"Notion: its name must be text, got {self.name!r}.")
+        given = tuple(self.given) if isinstance(self.given, list | tuple) else (self.given,)
+        if not given:
+            raise InputError(f"Notion {self.name!r}: given= is empty; name at least one rate, e.g. given=(None,).")
+        for condition in given:
+            if condition is not None and not isinstance(condition, Rate) and _number(condition) not in (0.0, 1.0):
+                raise InputError(
+                    f"Notion {self.name!r}: given= holds {condition!r}; a rate is conditioned on None, 0 or 1, "
+                    "or is a logofair.Rate."
+                )
+        object.__setattr__(self, "given", given)
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The rates, in the order of ``given``."""
+        return tuple(g if isinstance(g, Rate) else _BY_LABEL[g] for g in self.given)
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether measuring the rates needs to know who is positive."""
+        return any(rate.slope != 0 or rate._base[1] != 0 for rate in self.rates)
+
+
+DEMOGRAPHIC_PARITY = Notion("demographic_parity", given=(None,))
+EQUAL_OPPORTUNITY = Notion("equal_opportunity", given=(1,))
+PREDICTIVE_EQUALITY = Notion("predictive_equality", given=(0,))
+EQUALIZED_ODDS = Notion("equalized_odds", given=(1, 0))
+NOTIONS = {n.name: n for n in (DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, PREDICTIVE_EQUALITY, EQUALIZED_ODDS)}
+
+NotionLike: TypeAlias = "str | Notion | Mapping[str | Notion, float | None]"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One rate whose gap must stay within a tolerance (``None``: free where not overridden)."""
+
+    notion: str
+    rate: Rate
+    tolerance: float | None
+
+
+def named_notion(notion: str | Notion, where: str) -> Notion:
+    """Look a notion up by name, or pass one through."""
+    if isinstance(notion, Notion):
+        return notion
+    if isinstance(notion, str) and notion in NOTIONS:
+        return NOTIONS[notion]
+    raise InputError(
+        f"{where}: unknown notion {notion!r}{nearest_name(notion, NOTIONS)}; "
+        f"use one of {', '.join(NOTIONS)}, or a logofair.Notion."
+    )
+
+
+def check_tolerance(tolerance: object, where: str) -> float | None:
+    """Return a tolerance as a float in [0, inf), or None; raise otherwise."""
+    if tolerance is None:
+        return None
+    value = _number(tolerance)
+    if np.isnan(value):
+        raise InputError(f"{where}: a tolerance is a number from 0 to 1, or None for no constraint; got {tolerance!r}.")
+    if not np.isfinite(value) or value < 0:
+        raise InputError(
+            f"{where}: a tolerance must be finite and at least 0, got {value!r}; use None for no constraint."
+        )
+    return 0.0 if value < SMALLEST_TOLERANCE else value
+
+
+def requirements(notion: NotionLike, tolerance: object, where: str) -> tuple[Requirement, ...]:
+    """Spell one side's notion and tolerance out as requirements on single rates.
+
+    A mapping carries its own tolerances, one per notion; ``tolerance`` then only says whether the side
+    is constrained at all (``None``: it is not).
+    """
+    default = check_tolerance(tolerance, f"{where}_tolerance")
+    if isinstance(notion, Mapping):
+        if not notion:
+            raise InputError(f"notion: the mapping for the {where} side is empty; name at least one notion.")
+        pairs = [
+            (named_notion(key, "notion"), check_tolerance(value, f"notion: {where} tolerance of {key!r}"))
+            for key, value in notion.items()
+        ]
+    else:
+        pairs = [(named_notion(notion, "notion"), default)]
+    return tuple(
+        Requirement(item.name, rate, None if default is None else bound) for item, bound in pairs for rate in item.rates
+    )
+
+
+def sides(notion: object) -> tuple[NotionLike, NotionLike]:
+    """Split ``notion`` into its local and its global side; one notion serves for both."""
+    if isinstance(notion, Mapping) and set(notion) & {"local", "global"}:
+        if set(notion) != {"local", "global"}:
+            raise InputError(
+                "notion: a mapping by side needs both 'local' and 'global', "
+                f"got {sorted(map(str, notion))}; switch a side off with its tolerance None."
+            )
+        return notion["local"], notion["global"]
+    if not isinstance(notion, str | Notion | Mapping):
+        raise InputError(f"notion: got {notion!r}; use one of {', '.join(NOTIONS)}, a logofair.Notion or a mapping.")
+    return notion, notion

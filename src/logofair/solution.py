@@ -1,0 +1,200 @@
+"""The solution: a policy, the proof of how good it is, and what people should know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from logofair.auditing import Audit, audit
+from logofair.calibration import CalibrationErrors
+from logofair.cells import Booleans
+from logofair.inputs import Codes, Floats, Integers
+from logofair.mixtures import evaluate_single
+from logofair.notions import Notion
+from logofair.policy import Policy
+from logofair.promise import Promise
+from logofair.solvers.certificate import Certificate
+from logofair.solvers.problem import Problem
+
+# Gaps measured on fewer rows than this are mostly noise.
+_FEW_ROWS = 30
+_NAMED = 20
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The calibration rows after checking; ``eta`` are their calibrated scores."""
+
+    scores: Floats
+    labels: Floats | None
+    groups: Codes
+    clients: Codes
+    weights: Floats | None
+    eta: Floats
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What :func:`logofair.fit` returns.
+
+    Attributes
+    ----------
+    policy : Policy
+        The rules, ready to decide on new rows.
+    certificate : Certificate
+        How accurate and how fair they are on the calibration rows, and how much better any rule could be.
+    promise : Promise
+        The requirements the policy was made for.
+    problem : Problem
+        The cells and constraints, for those who want to look inside.
+    warnings : tuple of str
+        Cells on which a promise rests on little or nothing: empty, one row, one label, few rows.
+    solver : str
+        Which solver found the policy; ``rounds``: in how many rounds.
+    calibration_errors : CalibrationErrors or None
+        Calibration error per cell before and after calibration.
+    """
+
+    policy: Policy
+    certificate: Certificate
+    promise: Promise
+    problem: Problem
+    warnings: tuple[str, ...]
+    solver: str
+    rounds: int
+    calibration_errors: CalibrationErrors | None
+    rows: Rows
+
+    def __repr__(self) -> str:
+        c = self.certificate
+        return (
+            f"Solution(accuracy={c.primal:.4f}, gap={c.gap:.1e}, violation={c.violation:.1e}, solver={self.solver!r})"
+        )
+
+    @cached_property
+    def deterministic(self) -> tuple[float, float]:
+        """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
+        u, v = (a.reshape(self.problem.shape) for a in evaluate_single(self.problem.cells, self.policy.mixtures))
+        return self.problem.accuracy(u, v), self.problem.violation(u, v)
+
+    @cached_property
+    def measured(self) -> Audit | None:
+        """Accuracy and gaps on the calibration rows counted with labels; None where there are none.
+
+        Parity in calibrated chances is not parity in labels on the same rows: both are reported.
+        """
+        if self.rows.labels is None:
+            return None
+        chance = self.policy._table.chances(self.rows.eta, self._cell_numbers())
+        several = {r.notion: r for r in (*self.promise.local, *self.promise.shared)}
+        rates = tuple(dict.fromkeys(r.rate for r in (*self.promise.local, *self.promise.shared)))
+        return audit(
+            chance,
+            self.rows.labels,
+            groups=self.rows.groups.codes,
+            clients=self.rows.clients.codes,
+            notion=Notion(" and ".join(several), given=rates),
+            sample_weight=self.rows.weights,
+        )
+
+    def summary(self) -> str:
+        """Return the solution in a few lines for people."""
+        c, (accuracy, violation) = self.certificate, self.deterministic
+        mixed = int(self.policy.mixtures.mixed.sum())
+        lines = [
+            f"Promised: {_promised(self.promise)}.",
+            f"Expected accuracy {c.primal:.4f} on {self.rows.scores.size:,} calibration rows; "
+            f"no rule within the tolerances exceeds {c.dual:.4f} (gap {c.gap:.1e}, violation {c.violation:.1e}, "
+            f"counted in {c.basis}, {self.solver} solver, {self.rounds} rounds).",
+            f"{mixed:,} of {self.policy.mixtures.weight.shape[0]:,} cells need a coin; "
+            f"without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}.",
+        ]
+        if self.measured is not None:
+            m = self.measured
+            lines.append(
+                f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, global gap {_number(m.global_gap)}, "
+                f"largest local gap {_number(m.local_gap)} (both include chance; see the cells' sizes)."
+            )
+        lines += [f"Price: {sentence}" for sentence in self.prices()]
+        return "\n".join([*lines, *(f"Warning: {sentence}" for sentence in self.warnings)])
+
+    def prices(self, most: int = 3) -> list[str]:
+        """What 0.01 more tolerance would win at most, dearest first, as sentences."""
+        entries = []
+        for k, price in enumerate(self.certificate.prices.global_):
+            entries.append((float(price), f"{self.problem.global_rates[k].name} across all clients"))
+        for c, k in _largest(self.certificate.prices.local, most):
+            name = self.policy.clients[c]
+            where = "" if name is None else f" inside client {name!r}"
+            entries.append((float(self.certificate.prices.local[c, k]), self.problem.local_rates[k].name + where))
+        entries = sorted((e for e in entries if e[0] > 1e-9), reverse=True)[:most]
+        return [
+            f"0.01 more tolerance for the {what} wins at most {0.01 * price:.5f} accuracy." for price, what in entries
+        ]
+
+    def _cell_numbers(self) -> Integers:
+        return self.rows.clients.codes * np.int32(len(self.rows.groups.names)) + self.rows.groups.codes
+
+
+def small_cells(problem: Problem, rows: Rows) -> Iterator[str]:
+    """Name the cells on which a promise rests on little or nothing, one sentence per kind."""
+    count = problem.cells.rows.reshape(problem.shape)
+    if rows.labels is not None:
+        cell = rows.clients.codes * np.int32(problem.shape[1]) + rows.groups.codes
+        positive = np.bincount(cell, rows.labels, minlength=count.size).reshape(problem.shape)
+        one_label = (count > 1) & ((positive == 0) | (positive == count))
+    else:
+        one_label = np.zeros(problem.shape, dtype=bool)
+    unpromised = problem.local_counts.sum(axis=1) < 2
+    kinds = (
+        (count == 0, "no rows, so nothing is promised for it and it takes its group's merged rule"),
+        (count == 1, "one row only"),
+        (one_label, "rows of one label only"),
+        ((count > 1) & (count < _FEW_ROWS) & ~one_label, f"fewer than {_FEW_ROWS} rows, so its rates are mostly noise"),
+    )
+    for which, what in kinds:
+        named = _named(which, rows)
+        if named:
+            yield f"{named}: {what}."
+    if problem.local_rates:
+        free = np.flatnonzero(unpromised.all(axis=1) & np.isfinite(problem.local_tolerance).any(axis=1))
+        if free.size and rows.clients.names[0] is not None:
+            sites = _listed(repr(rows.clients.names[c]) for c in free)
+            yield f"local fairness cannot be measured at {sites}: fewer than two groups have a defined rate."
+
+
+def _named(which: Booleans, rows: Rows) -> str:
+    """The cells marked, by name."""
+    places = np.argwhere(which)
+    return _listed(_cell_name(rows, c, a) for c, a in places) if places.size else ""
+
+
+def _cell_name(rows: Rows, client: int, group: int) -> str:
+    name = f"group {rows.groups.names[group]!r}"
+    return name if rows.clients.names[client] is None else f"{name} at client {rows.clients.names[client]!r}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(names)
+    shown = ", ".join(every[:_NAMED])
+    return shown if len(every) <= _NAMED else f"{shown} and {len(every) - _NAMED:,} more"
+
+
+def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
+    order = np.argsort(-prices, axis=None, kind="stable")[:most]
+    return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, prices.shape), strict=True)]
+
+
+def _promised(promise: Promise) -> str:
+    parts = []
+    for side, items in (("inside each client", promise.local), ("across all clients", promise.shared)):
+        bounds = dict.fromkeys((r.notion, r.tolerance) for r in items)
+        parts += [f"{notion} within {tolerance:g} {side}" for notion, tolerance in bounds if tolerance is not None]
+    return " and ".join(parts) or "nothing (every tolerance is None)"
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"

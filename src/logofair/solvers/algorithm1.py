@@ -1,0 +1,199 @@
+"""The paper's Algorithm 1, corrected: projected gradient descent on the smoothed dual.
+
+The positive part of F is smoothed to ``softplus(sharpness * F) / sharpness`` (beta in the paper), which changes the
+dual by at most ``cells * ln 2 / sharpness``. In every round each client takes ``local_steps`` (S) gradient steps on its
+own multipliers (mu_c) and on a copy of the global ones (lambda); the server averages the changes of lambda.
+
+Where this departs from the printed algorithm, and why: it descends (the paper prints +); the server takes the mean of
+the clients' changes and projects it (the plain sum is as many times too long as there are clients); one common step
+``1 / (L_global + L_local)`` from the smoothness constants, which include the sum over groups that the paper drops
+(per-client steps converge to a wrong lambda); there is one multiplier >= 0 for every ordered pair of groups, which for
+two groups are the paper's lambda_1 and lambda_2. With S = 1 it converges; with more local steps of constant length it
+stops at a drift, which the recorded objective shows. The result may violate its tolerances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from logofair.cells import Booleans
+from logofair.inputs import Floats, InputError
+from logofair.segments import run_sums
+from logofair.solvers.exact import Optimum
+from logofair.solvers.local import local_bound, solve_local
+from logofair.solvers.problem import Problem, spread
+
+
+@dataclass(frozen=True)
+class Algorithm1:
+    """Settings of the paper's procedure; pass one as ``solver=`` to :func:`logofair.fit`.
+
+    Parameters
+    ----------
+    rounds : int
+        Communication rounds (T).
+    local_steps : int
+        Gradient steps of a client per round (S).
+    sharpness : float
+        Of the smoothed positive part (beta), in units of one over a cell's mass.
+    step : float, optional
+        Length of a step; from the smoothness constants by default.
+    """
+
+    rounds: int = 20
+    local_steps: int = 20
+    sharpness: float = 100.0
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "local_steps"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise InputError(f"Algorithm1: {name} must be a whole number of at least 1, got {value!r}.")
+        for name in ("sharpness", "step"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise InputError(f"Algorithm1: {name} must be a positive number, got {value!r}.")
+
+
+@dataclass(frozen=True)
+class Round:
+    """State after a round: multipliers, dual objective, and the gaps of the rule ``F >= 0``."""
+
+    number: int
+    global_multipliers: Floats  # (groups, global rates)
+    local_multipliers: Floats  # (clients, groups, local rates)
+    smoothed: float  # smoothed dual, an upper bound on the optimum up to smoothing
+    objective: float  # the dual itself: a certified upper bound on accuracy
+    global_gap: float
+    local_gap: float
+    accuracy: float
+
+
+def rounds(problem: Problem, settings: Algorithm1) -> Iterator[Round]:
+    """Run the procedure, yielding the state after each round."""
+    pairs = _Pairs(problem)
+    step = pairs.step(settings) if settings.step is None else settings.step
+    shared, own = pairs.zeros()
+    for number in range(1, settings.rounds + 1):
+        copies = np.broadcast_to(shared, (problem.shape[0], *shared.shape)).copy()
+        for _ in range(settings.local_steps):
+            slope_shared, slope_own = pairs.gradient(copies, own, settings.sharpness)
+            copies = np.maximum(copies - step * slope_shared, 0.0)
+            own = np.maximum(own - step * slope_own, 0.0)
+        shared = np.maximum(shared + (copies - shared).mean(axis=0), 0.0)
+        yield pairs.record(number, shared, own, settings.sharpness)
+
+
+def finish(problem: Problem, last: Round) -> Optimum | None:
+    """The policy of a round: every client solves its own problem exactly at the final global multipliers."""
+    answer = solve_local(problem, *problem.priced_gain(last.global_multipliers))
+    if not answer.sound:
+        return None
+    return Optimum(answer.u, answer.v, answer.multipliers, last.global_multipliers, last.number, "algorithm1")
+
+
+class _Pairs:
+    """The smoothed dual in multipliers >= 0, one for every ordered pair of groups (the paper's two, for two groups)."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        groups = problem.shape[1]
+        self.ahead, self.behind = (np.array(side) for side in zip(*_ordered_pairs(groups), strict=True))
+        sizes = np.diff(problem.cells.starts)
+        self.cell = np.repeat(np.arange(sizes.size), sizes)
+        mass = problem.cells.mass_below
+        ends = problem.cells.starts[1:] + np.arange(1, sizes.size + 1)
+        steps = np.ones(self.cell.size) if mass is None else np.delete(np.diff(mass, prepend=0.0), ends[:-1])[1:]
+        self.share = steps * problem.cells.scale[self.cell]
+        both = problem.local_counts[:, self.ahead] & problem.local_counts[:, self.behind]
+        self.local_pairs, shared = both, problem.global_counts
+        self.shared_pairs: Booleans = shared[self.ahead] & shared[self.behind]
+        self.local_tolerance = np.where(both, problem.local_tolerance[:, None, :], 0.0)
+        self.shared_tolerance = np.where(self.shared_pairs, problem.global_tolerance, 0.0)
+
+    def zeros(self) -> tuple[Floats, Floats]:
+        """Starting multipliers: global (pairs, rates) and local (clients, pairs, rates)."""
+        return np.zeros(self.shared_pairs.shape), np.zeros(self.local_pairs.shape)
+
+    def signed(self, pairs: Floats) -> Floats:
+        """One number per group, summing to zero, from one per ordered pair."""
+        signed = np.zeros((*pairs.shape[:-2], self.problem.shape[1], pairs.shape[-1]))
+        for i, (a, b) in enumerate(zip(self.ahead, self.behind, strict=True)):
+            signed[..., a, :] += pairs[..., i, :]
+            signed[..., b, :] -= pairs[..., i, :]
+        return signed
+
+    def lines(self, shared: Floats, own: Floats) -> tuple[Floats, Floats]:
+        """F in every cell as a line in eta: constant and slope, (cells,); ``shared`` per client."""
+        p = self.problem
+        (gu, gv), (lu, lv) = p.global_, p.local
+        global_, local = self.signed(shared), self.signed(own)
+        constant = -p.mass - np.sum(global_ * gu, axis=2) - np.sum(local * lu, axis=2)
+        slope = 2 * p.mass - np.sum(global_ * gv, axis=2) - np.sum(local * lv, axis=2)
+        return constant.ravel(), slope.ravel()
+
+    def gradient(self, shared: Floats, own: Floats, sharpness: float) -> tuple[Floats, Floats]:
+        """Gradient of each client's smoothed dual in its copy of the global and in its own multipliers."""
+        p = self.problem
+        constant, slope = self.lines(shared, own)
+        values = p.cells.values
+        accepted = expit(sharpness * (constant[self.cell] + slope[self.cell] * values)) * self.share
+        u = run_sums(accepted, p.cells.starts).reshape(p.shape)[..., None]
+        v = run_sums(accepted * values, p.cells.starts).reshape(p.shape)[..., None]
+        (gu, gv), (lu, lv) = p.global_, p.local
+        share, rate = gu * u + gv * v, lu * u + lv * v
+        clients = p.shape[0]
+        slope_shared = self.shared_tolerance / clients - (share[:, self.ahead] - share[:, self.behind])
+        slope_own = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
+        return np.where(self.shared_pairs, slope_shared, 0.0), np.where(self.local_pairs, slope_own, 0.0)
+
+    def smoothed(self, shared: Floats, own: Floats, sharpness: float) -> float:
+        """The smoothed dual at common global multipliers, on the scale of accuracy."""
+        p = self.problem
+        constant, slope = self.lines(np.broadcast_to(shared, (p.shape[0], *shared.shape)), own)
+        line = constant[self.cell] + slope[self.cell] * p.cells.values
+        value = float(np.sum(self.share * np.logaddexp(0.0, sharpness * line))) / sharpness
+        return p.baseline + value + float(np.sum(self.shared_tolerance * shared) + np.sum(self.local_tolerance * own))
+
+    def step(self, settings: Algorithm1) -> float:
+        """One over the sum of the smoothness constants in the global and in a client's own multipliers."""
+        (gu, gv), (lu, lv) = self.problem.global_, self.problem.local
+        steepness = 0.0
+        for cu, cv in ((gu, gv), (lu, lv)):
+            # |phi|^2 is convex in eta: its maximum over a cell is at one of the ends of [0, 1].
+            size = np.maximum(np.sum(cu**2, axis=2), np.sum((cu + cv) ** 2, axis=2))
+            steepness += float(np.max(size.sum(axis=1), initial=0.0))
+        others = self.problem.shape[1] - 1
+        return 1.0 / max(settings.sharpness / 2 * others * steepness, 1e-12)
+
+    def record(self, number: int, shared: Floats, own: Floats, sharpness: float) -> Round:
+        """Measure the state after a round."""
+        p = self.problem
+        prices, local = self.signed(shared), self.signed(own)
+        weight = np.where(p.client_mass > 0, p.client_mass, 1.0)[:, None, None]
+        gain_u, gain_v = p.priced_gain(prices)
+        bound = local_bound(p, gain_u, gain_v, local / weight)
+        finite = np.where(np.isfinite(p.global_tolerance), p.global_tolerance, 0.0)
+        objective = p.baseline + float(p.client_mass @ bound) + 0.5 * float(np.sum(finite * np.abs(prices)))
+        constant, slope = self.lines(np.broadcast_to(shared, (p.shape[0], *shared.shape)), own)
+        _, u, v = p.cells.best_corner(np.arange(constant.size), slope, constant)
+        u, v = u.reshape(p.shape), v.reshape(p.shape)
+        return Round(
+            number=number,
+            global_multipliers=prices,
+            local_multipliers=local,
+            smoothed=self.smoothed(shared, own, sharpness),
+            objective=objective,
+            global_gap=float(np.max(spread(p.global_shares(u, v), p.global_counts, 0), initial=0.0)),
+            local_gap=float(np.max(spread(p.local_values(u, v), p.local_counts, 1), initial=0.0)),
+            accuracy=p.accuracy(u, v),
+        )
+
+
+def _ordered_pairs(groups: int) -> list[tuple[int, int]]:
+    return [(a, b) for a in range(groups) for b in range(groups) if a != b]

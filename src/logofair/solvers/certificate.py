@@ -1,0 +1,76 @@
+"""The certificate: how accurate a stored rule is, how fair, and how much better any other could be.
+
+Everything is recomputed from the stored rules and the multipliers alone, never taken from a solver's word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from logofair.inputs import Floats
+from logofair.mixtures import Mixtures, evaluate
+from logofair.solvers.local import local_bound
+from logofair.solvers.problem import Problem
+
+LARGEST_GAP = 1e-6
+LARGEST_VIOLATION = 1e-9
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave).
+
+    ``global_`` has one price per global rate, ``local`` one per client and local rate.
+    """
+
+    global_: Floats
+    local: Floats
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof of how good a policy is on the calibration rows.
+
+    Attributes
+    ----------
+    primal : float
+        Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``.
+    dual : float
+        No rule within the tolerances has a higher expected accuracy than this.
+    gap : float
+        ``dual - primal``: the accuracy that could still be won. Meaningful only beside ``violation``.
+    violation : float
+        Largest excess of any gap over its tolerance; 0 if every promise is kept.
+    prices : Prices
+        Accuracy at most gained per unit of each tolerance.
+    basis : str
+        Which estimate of the positives counts: ``"eta"`` (calibrated scores) or ``"labels"``.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    violation: float
+    prices: Prices
+    basis: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the policy is optimal to 1e-6 and within its tolerances to 1e-9."""
+        return self.gap <= LARGEST_GAP and self.violation <= LARGEST_VIOLATION
+
+
+def certify(
+    problem: Problem, mixtures: Mixtures, local_multipliers: Floats, global_multipliers: Floats, basis: str
+) -> Certificate:
+    """Measure stored rules on a problem and bound what any rule could reach."""
+    u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
+    primal = problem.accuracy(u, v)
+    bound = local_bound(problem, *problem.priced_gain(global_multipliers), local_multipliers)
+    finite = np.where(np.isfinite(problem.global_tolerance), problem.global_tolerance, 0.0)
+    prices = 0.5 * np.abs(global_multipliers).sum(axis=0)
+    dual = problem.baseline + float(problem.client_mass @ bound) + float(finite @ prices)
+    local_prices = 0.5 * np.abs(local_multipliers).sum(axis=1) * problem.client_mass[:, None]
+    return Certificate(primal, dual, dual - primal, problem.violation(u, v), Prices(prices, local_prices), basis)

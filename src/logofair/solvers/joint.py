@@ -1,0 +1,162 @@
+"""The whole problem as one linear program, by column generation through HiGHS: slower, and independent.
+
+The fallback for problems on which the decomposition does not reach its certificate. Each cell mixes a growing list of
+corners; HiGHS solves the restricted program, its duals price new corners, until none improves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from logofair.inputs import Floats
+from logofair.segments import Indices
+from logofair.solvers.exact import Optimum
+from logofair.solvers.local import proper
+from logofair.solvers.master import Master
+from logofair.solvers.problem import Problem
+
+_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+@dataclass
+class _Columns:
+    """Corners known so far: the cell of each, and where it lies."""
+
+    cell: Indices
+    u: Floats
+    v: Floats
+    seen: set[tuple[int, float, float]] = field(default_factory=set)
+
+    def add(self, cell: Indices, u: Floats, v: Floats) -> int:
+        """Add the corners that are new; how many were."""
+        fresh = [i for i, c in enumerate(zip(cell.tolist(), u.tolist(), v.tolist(), strict=True)) if c not in self.seen]
+        self.seen.update(zip(cell[fresh].tolist(), u[fresh].tolist(), v[fresh].tolist(), strict=True))
+        self.cell = np.concatenate([self.cell, cell[fresh]])
+        self.u, self.v = np.concatenate([self.u, u[fresh]]), np.concatenate([self.v, v[fresh]])
+        return len(fresh)
+
+
+def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
+    """Solve a problem as one program; None where HiGHS fails or does not converge."""
+    every = np.arange(problem.mass.size)
+    none = np.zeros(0)
+    columns = _Columns(none.astype(np.int64), none, none)
+    columns.add(every, np.zeros(every.size), np.zeros(every.size))
+    gain_u, gain_v = (g.ravel() for g in problem.gain)
+    columns.add(every, *problem.cells.best_corner(every, gain_v, gain_u)[1:])
+    for done in range(1, iterations + 1):
+        solved = _restricted(problem, columns)
+        if solved is None:
+            return None
+        weights, local, shared = solved
+        constant, slope = _priced(problem, local, shared)
+        value, u, v = problem.cells.best_corner(every, slope, constant)
+        known = constant[columns.cell] * columns.u + slope[columns.cell] * columns.v
+        best_known = np.full(every.size, -np.inf)
+        np.maximum.at(best_known, columns.cell, known)
+        better = np.flatnonzero(value > best_known + 1e-10)
+        if better.size == 0 or not columns.add(better, u[better], v[better]):
+            return _read(problem, columns, weights, local, shared, done)
+    return None
+
+
+def _priced(problem: Problem, local: Floats, shared: Floats) -> tuple[Floats, Floats]:
+    """Gain of u and v in each cell (flat), less the prices of its local and global rates, per client's mass."""
+    gain_u, gain_v = problem.priced_gain(shared)
+    lu, lv = problem.local
+    return (gain_u - np.sum(local * lu, axis=2)).ravel(), (gain_v - np.sum(local * lv, axis=2)).ravel()
+
+
+def _restricted(problem: Problem, columns: _Columns) -> tuple[Floats, Floats, Floats] | None:
+    """Solve over the known corners: their weights and the local and global multipliers."""
+    groups = problem.shape[1]
+    n, cell = columns.cell.size, columns.cell
+    client, group = np.divmod(cell, groups)
+    rows: list[tuple[Floats, Indices, int, float]] = []  # coefficients, columns, floor, tolerance
+    owners: list[tuple[int, ...]] = []
+    floors = 0
+    for side, counts, (cu, cv), tolerance in (
+        ("local", problem.local_counts, problem.local, problem.local_tolerance),
+        ("global", problem.global_counts[None], problem.global_, problem.global_tolerance[None]),
+    ):
+        value = cu[client, group] * columns.u[:, None] + cv[client, group] * columns.v[:, None]
+        for owner in range(counts.shape[0]):
+            for k in range(counts.shape[2]):
+                for a in np.flatnonzero(counts[owner, :, k]):
+                    members = np.flatnonzero((group == a) & ((client == owner) | (side == "global")))
+                    rows.append((value[members, k], members, n + floors + k, float(tolerance[owner, k])))
+                    owners.append((owner if side == "local" else -1, int(a), k))
+            floors += counts.shape[2]
+    return _linprog(problem, columns, rows, owners, n + floors)
+
+
+def _linprog(
+    problem: Problem,
+    columns: _Columns,
+    rows: list[tuple[Floats, Indices, int, float]],
+    owners: list[tuple[int, ...]],
+    width: int,
+) -> tuple[Floats, Floats, Floats] | None:
+    """Assemble ``0 <= rate - floor <= tolerance`` as two rows each, and call HiGHS."""
+    n, groups = columns.cell.size, problem.shape[1]
+    weight = problem.client_mass[columns.cell // groups]
+    gain_u, gain_v = (g.ravel() for g in problem.gain)
+    objective = np.zeros(width)
+    objective[:n] = -weight * (gain_u[columns.cell] * columns.u + gain_v[columns.cell] * columns.v)
+    inequality, limit = _inequalities(rows, width)
+    equality = csr_array((np.ones(n), (columns.cell, np.arange(n))), shape=(problem.mass.size, width))
+    bounds = [(0.0, None)] * n + [(None, None)] * (width - n)
+    solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
+        objective, inequality, limit, equality, np.ones(problem.mass.size), bounds, "highs", options=_OPTIONS
+    )
+    if solved.status != 0:
+        return None
+    duals = np.zeros(0) if limit is None else -np.asarray(solved.ineqlin.marginals)
+    local, shared = np.zeros(problem.local_counts.shape), np.zeros(problem.global_counts.shape)
+    for price, (client, a, k) in zip(duals[::2] - duals[1::2], owners, strict=True):
+        if client < 0:
+            shared[a, k] = price
+        else:
+            local[client, a, k] = price / problem.client_mass[client]
+    return np.asarray(solved.x[:n]), local, shared
+
+
+def _inequalities(
+    rows: list[tuple[Floats, Indices, int, float]], width: int
+) -> tuple[csr_array | None, list[float] | None]:
+    """Two rows for each rate: at most the tolerance above its floor, and not below it."""
+    data: list[float] = []
+    row: list[int] = []
+    column: list[int] = []
+    limit: list[float] = []
+    for values, members, floor, tolerance in rows:
+        for sign, bound in ((1.0, tolerance), (-1.0, 0.0)):
+            data += [*(sign * values).tolist(), -sign]
+            column += [*members.tolist(), floor]
+            row += [len(limit)] * (members.size + 1)
+            limit.append(bound)
+    return (csr_array((data, (row, column)), shape=(len(limit), width)), limit) if rows else (None, None)
+
+
+def _read(
+    problem: Problem, columns: _Columns, weights: Floats, local: Floats, shared: Floats, iterations: int
+) -> Optimum:
+    """Mixed (u, v) per cell, with the weights renormalised, and proper multipliers."""
+    cells = problem.mass.size
+    weights = np.maximum(weights, 0.0)
+    total = np.bincount(columns.cell, weights, minlength=cells)
+    u = np.bincount(columns.cell, weights * columns.u, minlength=cells) / total
+    v = np.bincount(columns.cell, weights * columns.v, minlength=cells) / total
+    master = Master(np.where(problem.global_counts, problem.global_tolerance, np.inf))
+    return Optimum(
+        u.reshape(problem.shape),
+        v.reshape(problem.shape),
+        proper(local, problem),
+        master.proper(shared),
+        iterations,
+        "joint",
+    )

@@ -1,0 +1,148 @@
+"""The optimisation problem as arrays: what each cell's (u, v) does to accuracy and to every rate.
+
+Shapes: ``(clients, groups)`` for cells, ``(clients, groups, rates)`` for coefficients. u and v are shares of a cell's
+own mass, so every number here is of order 1 whatever the size of a client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from logofair.cells import Booleans, Cells
+from logofair.inputs import Floats
+from logofair.notions import Rate
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Maximise expected accuracy over all rules whose gaps stay within their tolerances.
+
+    ``local_tolerance`` is ``(clients, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
+    """
+
+    cells: Cells
+    local_rates: tuple[Rate, ...]
+    global_rates: tuple[Rate, ...]
+    local_tolerance: Floats
+    global_tolerance: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of clients and groups."""
+        return self.cells.n_clients, self.cells.n_groups
+
+    @cached_property
+    def mass(self) -> Floats:
+        """Share of each cell in all rows (p_ac in the paper), (clients, groups)."""
+        mass = self.cells.mass.reshape(self.shape)
+        return np.asarray(mass / mass.sum())
+
+    @cached_property
+    def positives(self) -> Floats:
+        """Share of each cell's positives in all rows, (clients, groups)."""
+        return np.asarray(self.cells.positives.reshape(self.shape) / self.cells.mass.sum())
+
+    @cached_property
+    def client_mass(self) -> Floats:
+        """Share of each client in all rows, (clients,)."""
+        return np.asarray(self.mass.sum(axis=1))
+
+    @cached_property
+    def baseline(self) -> float:
+        """Accuracy of rejecting everybody."""
+        return float(self.mass.sum() - self.positives.sum())
+
+    @cached_property
+    def local(self) -> tuple[Floats, Floats]:
+        """Coefficients of u and v in each cell's local rates; 0 where the rate is undefined or free."""
+        base = [rate.denominator(self.mass, self.positives) for rate in self.local_rates]
+        return self._coefficients(self.local_rates, base, self.local_counts)
+
+    @cached_property
+    def local_counts(self) -> Booleans:
+        """Which cells take part in which local constraint, (clients, groups, local rates)."""
+        defined = self._defined(self.local_rates, self.mass, self.positives)
+        enough = defined.sum(axis=1, keepdims=True) > 1
+        return np.asarray(defined & enough & np.isfinite(self.local_tolerance)[:, None, :])
+
+    @cached_property
+    def global_(self) -> tuple[Floats, Floats]:
+        """Coefficients of u and v in each cell's share of its group's global rates."""
+        base = [
+            np.broadcast_to(rate.denominator(self.mass.sum(axis=0), self.positives.sum(axis=0)), self.shape)
+            for rate in self.global_rates
+        ]
+        return self._coefficients(
+            self.global_rates, base, np.broadcast_to(self.global_counts, (*self.shape, len(base)))
+        )
+
+    @cached_property
+    def global_counts(self) -> Booleans:
+        """Which groups take part in which global constraint, (groups, global rates)."""
+        defined = self._defined(self.global_rates, self.mass.sum(axis=0), self.positives.sum(axis=0))
+        return np.asarray(defined & (defined.sum(axis=0) > 1) & np.isfinite(self.global_tolerance))
+
+    @cached_property
+    def compares_selection(self) -> bool:
+        """Whether the local constraints are one family of plain selection rates."""
+        if len(self.local_rates) != 1 or self.local_rates[0].slope != 0:
+            return False
+        return bool(np.all(np.abs(self.local[0][self.local_counts] - 1.0) < 1e-14))
+
+    @cached_property
+    def gain(self) -> tuple[Floats, Floats]:
+        """Coefficients of u and v in accuracy, as a share of the client's mass, (clients, groups)."""
+        share = self.mass / np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
+        return -share, 2.0 * share
+
+    def priced_gain(self, multipliers: Floats) -> tuple[Floats, Floats]:
+        """The gain less the price of the cells' shares in global rates (F in the paper), per client's mass."""
+        u, v = self.gain
+        if not self.global_rates:
+            return u, v
+        weight = np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
+        gu, gv = self.global_
+        price_u, price_v = np.einsum("cak,ak->ca", gu, multipliers), np.einsum("cak,ak->ca", gv, multipliers)
+        return u - price_u / weight, v - price_v / weight
+
+    def accuracy(self, u: Floats, v: Floats) -> float:
+        """Expected accuracy of a rule with these u and v."""
+        return self.baseline + float(np.sum(self.mass * (2.0 * v - u)))
+
+    def global_shares(self, u: Floats, v: Floats) -> Floats:
+        """Each group's global rates, (groups, global rates)."""
+        gu, gv = self.global_
+        return np.asarray(np.einsum("cak,ca->ak", gu, u) + np.einsum("cak,ca->ak", gv, v))
+
+    def local_values(self, u: Floats, v: Floats) -> Floats:
+        """Each cell's local rates, (clients, groups, local rates)."""
+        lu, lv = self.local
+        return np.asarray(lu * u[..., None] + lv * v[..., None])
+
+    def violation(self, u: Floats, v: Floats) -> float:
+        """Largest excess of any gap over its tolerance (0: none)."""
+        local = spread(self.local_values(u, v), self.local_counts, axis=1) - self.local_tolerance
+        shared = spread(self.global_shares(u, v), self.global_counts, axis=0) - self.global_tolerance
+        return max(0.0, float(np.max(local, initial=0.0)), float(np.max(shared, initial=0.0)))
+
+    def _defined(self, rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
+        empty = np.zeros((*mass.shape, 0), dtype=bool)
+        return np.stack([rate.denominator(mass, positives) > 1e-15 * mass for rate in rates], -1) if rates else empty
+
+    def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:
+        """Coefficients of u and v in rates with the given denominators."""
+        u, v = np.zeros((*self.shape, len(rates))), np.zeros((*self.shape, len(rates)))
+        for k, (rate, base) in enumerate(zip(rates, bases, strict=True)):
+            scale = np.divide(self.mass, base, out=np.zeros(self.shape), where=counts[..., k])
+            u[..., k], v[..., k] = rate.constant * scale, rate.slope * scale
+        return u, v
+
+
+def spread(rates: Floats, counts: Booleans, axis: int) -> Floats:
+    """Largest minus smallest rate along an axis, over those that count; 0 where fewer than two do."""
+    highest = np.max(np.where(counts, rates, -np.inf), axis=axis, initial=-np.inf)
+    lowest = np.min(np.where(counts, rates, np.inf), axis=axis, initial=np.inf)
+    return np.where(highest > lowest, highest - lowest, 0.0)

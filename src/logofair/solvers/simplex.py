@@ -1,0 +1,322 @@
+"""A bounded primal simplex for many small linear programs at once, with columns found by pricing.
+
+Each program mixes corners (their weights sum to 1 in each *block*) to maximise a linear gain, while families of rates
+stay within a tolerance of each other::
+
+    max  sum_j gain_j x_j    s.t.  sum of x_j in block b = 1,   x >= 0
+                                   sum_j rate_ij x_j - floor_f - slack_i = 0,   0 <= slack_i <= tolerance_f
+
+for every rate i of family f, with a free ``floor_f`` (the lowest rate). One multiplier per rate, summing to zero
+over a family at the optimum: independent rows, where pairwise differences would make the duals degenerate.
+The corners of a block are never listed; a pricer names the best one for given multipliers. Both a client's own problem
+(blocks: its groups) and the server's (one block: the answers so far) have this form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from logofair.cells import Booleans
+from logofair.inputs import Floats
+from logofair.segments import Indices
+
+# A reduced gain below this (gains are of order 1) is no improvement; a pivot below that is no pivot.
+OPTIMAL = 1e-10
+_PIVOT = 1e-9
+_TIE = 1e-12
+# Rounding errors of the inverse can exceed OPTIMAL after many pivots; a corner then "improves" on itself for ever.
+_REFRESH = 20
+
+
+@dataclass
+class Corners:
+    """The best corner of every block: its gain, the same less its priced rates, its rates, and where it lies."""
+
+    gain: Floats  # (programs, blocks)
+    priced: Floats  # (programs, blocks)
+    rates: Floats  # (programs, blocks, rates the block touches)
+    u: Floats  # (programs, blocks)
+    v: Floats  # (programs, blocks)
+
+
+# (multipliers of the rates (programs, rates), which programs) -> the corner of largest gain less priced rates
+Pricer = Callable[[Floats, Indices], Corners]
+
+
+@dataclass
+class Tableau:
+    """State of a batch of programs: basis inverse, basic variables and what they are.
+
+    A basic variable is numbered by what it is: a corner of block b by b, the slack of rate i by ``blocks + i``, the
+    floor of family f by ``blocks + rates + f``.
+    """
+
+    inverse: Floats  # (programs, rows, rows)
+    solution: Floats  # (programs, rows)
+    gain: Floats  # (programs, rows)
+    kind: Indices  # (programs, rows)
+    u: Floats  # (programs, rows), of basic corners
+    v: Floats
+    rates: Floats  # (programs, rows, rates a block touches), of basic corners
+    at_upper: Booleans  # (programs, rates), of slacks out of the basis
+    floor: Floats  # (programs, families): value of floors out of the basis
+    tolerance: Floats  # (programs, rates); inf: free
+    done: Booleans  # (programs,)
+    family: Indices  # (rates,): the family of each rate
+    touched: Indices  # (blocks, rates a block touches): which rates they are
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of a program."""
+        return int(self.touched.shape[0])
+
+    def take(self, programs: Indices) -> Tableau:
+        """Copy some of the programs."""
+        return replace(self, **{name: getattr(self, name)[programs] for name in _PER_PROGRAM})
+
+    def put(self, programs: Indices, part: Tableau) -> None:
+        """Write some of the programs back."""
+        for name in _PER_PROGRAM:
+            getattr(self, name)[programs] = getattr(part, name)
+
+    def multipliers(self) -> tuple[Floats, Floats]:
+        """Dual values of the blocks (programs, blocks) and of the rates (programs, rates)."""
+        dual = np.einsum("ni,nij->nj", self.gain, self.inverse)
+        return dual[:, : self.blocks], dual[:, self.blocks :]
+
+    def mixture(self) -> tuple[Floats, Floats, Floats]:
+        """The mixed u and v of every block and the sum of its weights, each (programs, blocks)."""
+        belongs = self.kind[:, :, None] == np.arange(self.blocks)
+        weight = np.where(belongs, self.solution[:, :, None], 0.0)
+        return (
+            np.einsum("nib,ni->nb", weight, self.u),
+            np.einsum("nib,ni->nb", weight, self.v),
+            weight.sum(axis=1),
+        )
+
+
+_PER_PROGRAM = [field.name for field in fields(Tableau) if field.name not in ("family", "touched")]
+
+
+def start(tolerance: Floats, family: Indices, touched: Indices) -> Tableau:
+    """Every block rejects everybody: rates 0, slacks in the middle of their range, floors just below."""
+    programs, rates = tolerance.shape
+    blocks, own = touched.shape
+    rows, families = blocks + rates, int(family.max(initial=-1)) + 1
+    sign = np.concatenate([np.ones(blocks), -np.ones(rates)])
+    half = np.where(np.isfinite(tolerance), tolerance / 2, 0.0)
+    floor = np.zeros((programs, families))
+    for i, f in enumerate(family):
+        floor[:, f] = np.maximum(floor[:, f], half[:, i])
+    zeros = np.zeros((programs, rows))
+    return Tableau(
+        inverse=np.broadcast_to(np.diag(sign), (programs, rows, rows)).copy(),
+        solution=np.concatenate([np.ones((programs, blocks)), floor[:, family]], axis=1),
+        gain=zeros.copy(),
+        kind=np.broadcast_to(np.arange(rows), (programs, rows)).copy(),
+        u=zeros.copy(),
+        v=zeros.copy(),
+        rates=np.zeros((programs, rows, own)),
+        at_upper=np.zeros((programs, rates), dtype=bool),
+        floor=-floor,
+        tolerance=tolerance,
+        done=np.zeros(programs, dtype=bool),
+        family=family,
+        touched=touched,
+    )
+
+
+def maximise(tableau: Tableau, price: Pricer, *, pivots: int = 500) -> Tableau:
+    """Pivot until no program can improve (``done``) or the pivots are used up."""
+    tableau.done[:] = False
+    active = np.arange(tableau.done.size)
+    work = tableau
+    for turn in range(1, pivots + 1):
+        if turn % _REFRESH == 0:
+            refactorise(work)
+        _pivot(work, price, active)
+        left = np.flatnonzero(~work.done)
+        if left.size == 0:
+            break
+        # Copying the rest out costs as much as a pivot or so: only when it pays.
+        if left.size < 0.7 * work.done.size:
+            if work is not tableau:
+                tableau.put(active, work)
+            active = active[left]
+            work = work.take(left)
+    if work is not tableau:
+        tableau.put(active, work)
+    return tableau
+
+
+def _pivot(work: Tableau, price: Pricer, active: Indices) -> None:
+    """One pivot in every program of ``work``, in place; marks those without an improving column."""
+    block_dual, rate_dual = work.multipliers()
+    corners = price(rate_dual, active)
+    entering = _entering(work, corners, block_dual, rate_dual)
+    work.done = entering.gain <= OPTIMAL * (1.0 + np.abs(work.gain).max(axis=1))
+    if work.done.all():
+        return
+    column = np.einsum("nij,nj->ni", work.inverse, entering.column) * entering.direction[:, None]
+    row, step, to_upper, flips = _leaving(work, column, entering)
+    step = np.where(work.done, 0.0, step)
+    _exchange(work, entering, column, row, step, to_upper, flips & ~work.done)
+
+
+@dataclass
+class _Entering:
+    """The column that enters each program: its dense form and what to remember of it."""
+
+    gain: Floats  # reduced gain per unit
+    kind: Indices
+    direction: Floats  # +1: from below, -1: from above
+    column: Floats  # (programs, rows)
+    cost: Floats
+    origin: Floats  # value of the variable before it enters
+    reach: Floats  # how far it can go before its own bound
+    u: Floats
+    v: Floats
+    rates: Floats
+
+
+def _entering(work: Tableau, corners: Corners, block_dual: Floats, rate_dual: Floats) -> _Entering:
+    """Choose the column of largest reduced gain: a corner, a slack or a floor."""
+    programs, rates = rate_dual.shape
+    blocks, families = work.blocks, work.floor.shape[1]
+    pick = np.arange(programs)
+    in_basis = np.zeros((programs, blocks + rates + families), dtype=bool)
+    in_basis[pick[:, None], work.kind] = True
+    # A slack's column is -1 in its row: its reduced gain is the row's multiplier. Fixed slacks never move.
+    movable = (work.tolerance > 0) & np.isfinite(work.tolerance) & ~in_basis[:, blocks : blocks + rates]
+    slack = np.where(movable, np.where(work.at_upper, -rate_dual, rate_dual), 0.0)
+    drift = np.zeros((programs, families))
+    np.add.at(drift.T, work.family, rate_dual.T)
+    floor = np.where(in_basis[:, blocks + rates :], 0.0, np.abs(drift))
+    gains = np.concatenate([corners.priced - block_dual, slack, floor], axis=1)
+    kind = np.argmax(gains, axis=1)
+    block, rate = np.minimum(kind, blocks - 1), np.clip(kind - blocks, 0, max(rates - 1, 0))
+    is_corner, is_floor = kind < blocks, kind >= blocks + rates
+    is_slack = ~is_corner & ~is_floor
+    column = np.zeros((programs, blocks + rates))
+    column[pick, block] = is_corner
+    chosen = np.where(is_corner[:, None], corners.rates[pick, block], 0.0)
+    column[pick[:, None], blocks + work.touched[block]] = chosen
+    direction, origin, reach = np.ones(programs), np.zeros(programs), np.full(programs, np.inf)
+    if rates:
+        column[pick, blocks + rate] -= is_slack
+        upper = is_slack & work.at_upper[pick, rate]
+        origin = np.where(upper, work.tolerance[pick, rate], origin)
+        reach = np.where(is_slack, work.tolerance[pick, rate], reach)
+        family = np.clip(kind - blocks - rates, 0, max(families - 1, 0))
+        column[:, blocks:] -= is_floor[:, None] & (work.family == family[:, None])
+        origin = np.where(is_floor, work.floor[pick, family], origin)
+        direction = np.where(upper | (is_floor & (drift[pick, family] < 0)), -1.0, 1.0)
+    return _Entering(
+        gain=gains[pick, kind],
+        kind=kind,
+        direction=direction,
+        column=column,
+        cost=np.where(is_corner, corners.gain[pick, block], 0.0),
+        origin=origin,
+        reach=reach,
+        u=np.where(is_corner, corners.u[pick, block], 0.0),
+        v=np.where(is_corner, corners.v[pick, block], 0.0),
+        rates=chosen,
+    )
+
+
+def _bounds(work: Tableau) -> tuple[Floats, Floats]:
+    """Bounds of the basic variables: corners >= 0, slacks within their tolerance, the rest free."""
+    rates = work.tolerance.shape[1]
+    is_corner = work.kind < work.blocks
+    is_slack = ~is_corner & (work.kind < work.blocks + rates)
+    lower = np.where(is_corner, 0.0, -np.inf)
+    upper = np.full_like(lower, np.inf)
+    if rates:
+        place = np.clip(work.kind - work.blocks, 0, rates - 1)
+        tolerance = np.take_along_axis(work.tolerance, place, axis=1)
+        bounded = is_slack & np.isfinite(tolerance)
+        lower[bounded] = 0.0
+        upper = np.where(bounded, tolerance, upper)
+    return lower, upper
+
+
+def _leaving(work: Tableau, column: Floats, entering: _Entering) -> tuple[Indices, Floats, Booleans, Booleans]:
+    """Ratio test: the row that leaves, the step, whether it leaves at its upper bound, whether none leaves."""
+    lower, upper = _bounds(work)
+    falls, rises = column > _PIVOT, column < -_PIVOT
+    room = np.where(falls, work.solution - lower, np.where(rises, upper - work.solution, np.inf))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(falls | rises, np.maximum(room, 0.0) / np.abs(column), np.inf)
+    step = ratio.min(axis=1)
+    # Among (nearly) equal ratios the largest pivot keeps the inverse accurate.
+    tied = ratio <= step[:, None] + _TIE
+    row = np.argmax(np.where(tied, np.abs(column), -1.0), axis=1)
+    pick = np.arange(row.size)
+    flips = entering.reach <= step
+    step = np.where(flips, entering.reach, ratio[pick, row])
+    return row, np.where(np.isfinite(step), step, 0.0), rises[pick, row], flips
+
+
+def _exchange(
+    work: Tableau, entering: _Entering, column: Floats, row: Indices, step: Floats, to_upper: Booleans, flips: Booleans
+) -> None:
+    """Move along the column and swap the entering variable for the leaving one."""
+    blocks, rates = work.blocks, work.tolerance.shape[1]
+    work.solution -= step[:, None] * column
+    slack = entering.kind - blocks
+    flipped = np.flatnonzero(flips)
+    work.at_upper[flipped, slack[flipped]] ^= True
+    moved = np.flatnonzero(~work.done & ~flips)
+    at = row[moved]
+    left, tight = work.kind[moved, at], to_upper[moved]
+    out = (left >= blocks) & (left < blocks + rates)
+    work.at_upper[moved[out], left[out] - blocks] = tight[out]
+    pivot = column[moved, at] * entering.direction[moved]
+    scaled = work.inverse[moved, at, :] / pivot[:, None]
+    unit = column[moved] * entering.direction[moved, None]
+    work.inverse[moved] -= unit[:, :, None] * scaled[:, None, :]
+    work.inverse[moved, at, :] = scaled
+    work.solution[moved, at] = entering.origin[moved] + entering.direction[moved] * step[moved]
+    for name, value in (("kind", entering.kind), ("gain", entering.cost), ("u", entering.u), ("v", entering.v)):
+        getattr(work, name)[moved, at] = value[moved]
+    work.rates[moved, at] = entering.rates[moved]
+
+
+def refactorise(tableau: Tableau) -> bool:
+    """Recompute the inverse and the solution from the basis itself, in place: pivots accumulate rounding errors.
+
+    False, and nothing changed, where some basis has become singular.
+    """
+    programs, rows = tableau.solution.shape
+    blocks, rates = tableau.blocks, tableau.tolerance.shape[1]
+    basis = np.zeros((programs, rows, rows))
+    kind = tableau.kind
+    for b in range(blocks):
+        basis[:, b, :] = kind == b
+    for b in range(blocks):
+        own = np.swapaxes(np.where((kind == b)[:, :, None], tableau.rates, 0.0), 1, 2)
+        basis[:, blocks + tableau.touched[b], :] += own
+    for i in range(rates):
+        basis[:, blocks + i, :] -= (kind == blocks + i) | (kind == blocks + rates + tableau.family[i])
+    try:
+        tableau.inverse = np.asarray(np.linalg.inv(basis), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return False
+    tableau.solution = np.einsum("nij,nj->ni", tableau.inverse, _right_hand_side(tableau))
+    return True
+
+
+def _right_hand_side(tableau: Tableau) -> Floats:
+    """Right-hand side once the variables out of the basis stand at their values."""
+    programs = tableau.solution.shape[0]
+    blocks, rates = tableau.blocks, tableau.tolerance.shape[1]
+    families = tableau.floor.shape[1]
+    basic = np.zeros((programs, blocks + rates + families), dtype=bool)
+    basic[np.arange(programs)[:, None], tableau.kind] = True
+    slack = np.where(tableau.at_upper & ~basic[:, blocks : blocks + rates], tableau.tolerance, 0.0)
+    floor = np.where(basic[:, blocks + rates :], 0.0, tableau.floor)
+    return np.concatenate([np.ones((programs, blocks)), slack + floor[:, tableau.family]], axis=1)

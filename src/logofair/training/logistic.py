@@ -1,0 +1,263 @@
+"""Federated averaging (FedAvg) of a logistic regression, with numpy and scipy alone.
+
+Every round each client starts from the broadcast model, takes local mini-batch steps on its own rows and
+returns its parameters; the server averages them with weights ``n_c / n`` (McMahan et al., 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.special import expit
+
+from logofair.datasets.doors import RandomSource, generator, matrix, positive_number, whole_number
+from logofair.inputs import Codes, Floats, InputError, binary, encode, nearest_name, not_empty, same_length
+
+__all__ = ["LogisticModel", "Round", "fedavg"]
+
+Step: TypeAlias = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticModel:
+    """A logistic regression: P(Y=1 | x) is the sigmoid of ``x @ weights + intercept``.
+
+    Examples
+    --------
+    >>> LogisticModel(weights=np.array([2.0, -1.0]), intercept=0.5).scores([[0.0, 0.5], [1.0, 0.0]]).round(3)
+    array([0.5  , 0.924])
+    """
+
+    weights: Floats
+    intercept: float
+
+    def scores(self, features: object) -> Floats:
+        """Return P(Y=1) for each row of ``features``.
+
+        Examples
+        --------
+        >>> LogisticModel(weights=np.array([1.0]), intercept=0.0).scores([[0.0]])
+        array([0.5])
+        """
+        table = matrix(features, "features")
+        if table.shape[1] != self.weights.size:
+            raise InputError(f"features: got {table.shape[1]} columns, but the model has {self.weights.size} weights.")
+        scores: Floats = expit(table @ self.weights + self.intercept)
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The state after a round.
+
+    Parameters
+    ----------
+    number : int
+        Rounds done, from 1.
+    model : LogisticModel
+        The averaged model.
+    loss : float
+        Its mean log loss over all training rows.
+    accuracy : mapping of client to float
+        The share of each client's training rows it gets right at threshold 1/2.
+
+    Examples
+    --------
+    >>> state = next(fedavg([[0.0], [1.0], [0.0], [1.0]], [0, 1, 0, 1], ["a", "a", "b", "b"], rng=0))
+    >>> state.number, state.accuracy
+    (1, {'a': 1.0, 'b': 1.0})
+    """
+
+    number: int
+    model: LogisticModel
+    loss: float
+    accuracy: Mapping[Hashable, float]
+
+
+@dataclass(frozen=True, eq=False)
+class _Client:
+    """One client's rows; ``design`` is its features and a column of ones for the intercept."""
+
+    name: Hashable
+    design: Floats
+    labels: Floats
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """How a client trains within a round."""
+
+    local_epochs: int
+    batch_size: int | None
+    optimiser: Callable[[], Step]
+
+
+def fedavg(
+    features: object,
+    labels: object,
+    clients: object = None,
+    *,
+    rng: RandomSource,
+    rounds: int = 20,
+    local_epochs: int = 5,
+    learning_rate: float = 0.01,
+    batch_size: int | None = 128,
+    optimiser: str = "adam",
+    start: LogisticModel | None = None,
+) -> Iterator[Round]:
+    """Train a logistic regression by federated averaging; yield the state after every round.
+
+    The defaults lie in the paper's grid and suit features scaled to [0, 1].
+
+    Parameters
+    ----------
+    features : array of shape (n_rows, n_features)
+        Finite numbers.
+    labels : column of 0 and 1
+        A client may hold one label only.
+    clients : column of labels, optional
+        The client of each row; None for a single client.
+    rng : np.random.Generator or int
+        Source of randomness, or a seed. One number is drawn from it per round and every client shuffles
+        with that number, so the clients' names and order do not matter.
+    rounds : int
+        Number of rounds.
+    local_epochs : int
+        Passes of a client over its rows within a round.
+    learning_rate : float
+        Step size.
+    batch_size : int or None
+        Rows per step; None for all rows of the client.
+    optimiser : {"adam", "sgd"}
+        Rule of the local steps; Adam starts afresh every round.
+    start : LogisticModel, optional
+        Where to start; by default all parameters are 0.
+
+    Yields
+    ------
+    Round
+        Round number, averaged model, its mean loss, and its accuracy at each client.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> features = random.random((300, 2))
+    >>> labels = features[:, 0] > features[:, 1]
+    >>> for state in fedavg(features, labels, [0, 1, 2] * 100, rng=0, learning_rate=0.05):
+    ...     pass
+    >>> state.number, round(state.loss, 2), min(state.accuracy.values()) > 0.95
+    (20, 0.24, True)
+    """
+    table, outcomes = matrix(features, "features"), binary(labels, "labels")
+    not_empty(len(table), "features")
+    codes = Codes((0,), np.zeros(len(table), np.int32)) if clients is None else encode(clients, "clients")
+    same_length(len(table), labels=outcomes, clients=codes)
+    schedule = _Schedule(
+        whole_number(local_epochs, "local_epochs"),
+        None if batch_size is None else whole_number(batch_size, "batch_size"),
+        _optimiser(optimiser, positive_number(learning_rate, "learning_rate", 1e6)),
+    )
+    parts = _by_client(table, outcomes, codes)
+    return _rounds(parts, _parameters(start, table.shape[1]), whole_number(rounds, "rounds"), schedule, generator(rng))
+
+
+def _rounds(
+    clients: list[_Client], parameters: Floats, rounds: int, schedule: _Schedule, rng: np.random.Generator
+) -> Iterator[Round]:
+    """Alternate local training and averaging."""
+    n = np.array([client.labels.size for client in clients])
+    for number in range(1, rounds + 1):
+        seed = int(rng.integers(2**63))
+        local = [_train(client, parameters, schedule, np.random.default_rng(seed)) for client in clients]
+        parameters = np.average(local, axis=0, weights=n)
+        losses, accuracies = zip(*(_evaluate(client, parameters) for client in clients), strict=True)
+        yield Round(
+            number=number,
+            model=LogisticModel(parameters[:-1].copy(), float(parameters[-1])),
+            loss=float(np.average(losses, weights=n)),
+            accuracy={client.name: accuracy for client, accuracy in zip(clients, accuracies, strict=True)},
+        )
+
+
+def _train(client: _Client, parameters: Floats, schedule: _Schedule, rng: np.random.Generator) -> Floats:
+    """A client's parameters after its local steps."""
+    step, n = schedule.optimiser(), client.labels.size
+    size = n if schedule.batch_size is None else schedule.batch_size
+    for _ in range(schedule.local_epochs):
+        order = rng.permutation(n)
+        design, labels = client.design[order], client.labels[order]
+        for first in range(0, n, size):
+            batch = slice(first, first + size)
+            parameters = parameters - step(_gradient(parameters, design[batch], labels[batch]))
+    return parameters
+
+
+def _gradient(parameters: Floats, design: Floats, labels: Floats) -> Floats:
+    """Gradient of the mean log loss; (d,), (n, d), (n,)."""
+    slope: Floats = (expit(design @ parameters) - labels) @ design / labels.size
+    return slope
+
+
+def _mean_loss(parameters: Floats, design: Floats, labels: Floats) -> float:
+    """Mean log loss of the sigmoid of ``design @ parameters``; (d,), (n, d), (n,)."""
+    logits = design @ parameters
+    return float(np.mean(np.logaddexp(0.0, logits) - labels * logits))
+
+
+def _evaluate(client: _Client, parameters: Floats) -> tuple[float, float]:
+    """Mean loss and accuracy of a model on a client's rows."""
+    right = (client.design @ parameters >= 0.0) == (client.labels == 1.0)
+    return _mean_loss(parameters, client.design, client.labels), float(np.mean(right))
+
+
+def _by_client(features: Floats, labels: Floats, clients: Codes) -> list[_Client]:
+    """Each client's rows, in their order."""
+    design = np.column_stack([features, np.ones(len(features))])
+    order = np.argsort(clients.codes, kind="stable")
+    ends = np.cumsum(np.bincount(clients.codes, minlength=len(clients.names)))[:-1]
+    pieces = zip(clients.names, np.split(order, ends), strict=True)
+    return [_Client(name, design[rows], labels[rows]) for name, rows in pieces]
+
+
+def _parameters(start: LogisticModel | None, n_features: int) -> Floats:
+    """Weights, then the intercept, to start from."""
+    if start is None:
+        return np.zeros(n_features + 1)
+    if start.weights.shape != (n_features,):
+        raise InputError(f"start: the model has {start.weights.size} weights, but features has {n_features} columns.")
+    return np.append(start.weights, start.intercept)
+
+
+def _optimiser(name: str, learning_rate: float) -> Callable[[], Step]:
+    """Look a rule of local steps up by name."""
+    if name not in _OPTIMISERS:
+        raise InputError(
+            f"optimiser: got {name!r}{nearest_name(name, _OPTIMISERS)}; use one of {', '.join(_OPTIMISERS)}."
+        )
+    return lambda: _OPTIMISERS[name](learning_rate)
+
+
+def _sgd(learning_rate: float) -> Step:
+    return lambda gradient: learning_rate * gradient
+
+
+def _adam(learning_rate: float, decay: float = 0.9, square_decay: float = 0.999, floor: float = 1e-8) -> Step:
+    """Steps of Adam (Kingma and Ba, 2015), with moments of its own."""
+    mean = square = np.zeros(1)  # as long as the gradient from the first step on
+    taken = 0
+
+    def step(gradient: Floats) -> Floats:
+        nonlocal mean, square, taken
+        taken += 1
+        mean = decay * mean + (1.0 - decay) * gradient
+        square = square_decay * square + (1.0 - square_decay) * gradient**2
+        unbiased = np.sqrt(square / (1.0 - square_decay**taken)) + floor
+        return np.asarray(learning_rate * mean / (1.0 - decay**taken) / unbiased)
+
+    return step
+
+
+_OPTIMISERS: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}

@@ -1,0 +1,659 @@
+"""The audit, held against hand-computed tables and an oracle of plain loops."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from logofair.auditing import Audit, Gap, audit
+from logofair.inputs import InputError
+from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion, Rate
+
+modest = settings(deadline=None, max_examples=60)
+
+# client, group, label, decision. Across clients F and M have equal odds; inside each client they do not.
+TWO_GROUPS = [
+    *[("a", "F", 1, 1), ("a", "F", 1, 0), ("a", "F", 0, 0)],
+    *[("a", "M", 1, 1), ("a", "M", 0, 1), ("a", "M", 0, 0)],
+    *[("b", "F", 1, 1), ("b", "F", 0, 1)],
+    *[("b", "M", 1, 0), ("b", "M", 0, 0), ("b", "M", 1, 1), ("b", "M", 0, 1)],
+]
+THREE_GROUPS = [
+    *TWO_GROUPS,
+    *[("a", "X", 1, 0), ("a", "X", 0, 0)],
+    *[("b", "X", 1, 1), ("b", "X", 0, 0), ("b", "X", 0, 0), ("b", "X", 0, 0)],
+]
+BENEFIT = Notion("equal_benefit", given=(Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
+
+# What an accepted row of a label counts, and what any row of it counts: written without Rate.
+COUNTED = {
+    "selection rate": (lambda label: 1, lambda label: 1),
+    "true positive rate": (lambda label: label, lambda label: label),
+    "false positive rate": (lambda label: 1 - label, lambda label: 1 - label),
+    "benefit": (lambda label: 2 * label - 1, lambda label: 1),
+}
+
+
+def audit_of(rows, **options) -> Audit:
+    clients, groups, labels, decisions = zip(*rows, strict=True)
+    return audit(decisions, labels, groups=groups, clients=clients, **options)
+
+
+def approximately(value):
+    return pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "notion", "global_gap", "local_gap"),
+    [
+        (TWO_GROUPS, "demographic_parity", 1 / 35, 1 / 2),
+        (TWO_GROUPS, "equal_opportunity", 0, 1 / 2),
+        (TWO_GROUPS, "predictive_equality", 0, 1 / 2),
+        (TWO_GROUPS, "equalized_odds", 0, 1 / 2),
+        (THREE_GROUPS, "demographic_parity", 13 / 30, 3 / 4),
+        (THREE_GROUPS, "equal_opportunity", 1 / 6, 1),
+        (THREE_GROUPS, "predictive_equality", 1 / 2, 1),
+        (THREE_GROUPS, "equalized_odds", 1 / 2, 1),
+    ],
+)
+def test_gaps_agree_with_hand_computation(rows, notion, global_gap, local_gap):
+    found = audit_of(rows, notion=notion)
+    assert found.global_gap == approximately(global_gap)
+    assert found.local_gap == approximately(local_gap)
+    assert found.undefined == ()
+    assert found.undefined_clients == 0
+
+
+def test_accuracy_rates_and_counts_agree_with_hand_computation():
+    found = audit_of(TWO_GROUPS, notion="equalized_odds")
+    assert found.accuracy == approximately(7 / 12)
+    assert found.groups == ("F", "M")
+    assert found.clients == ("a", "b")
+    assert found.rates["true positive rate"] == approximately({"F": 2 / 3, "M": 2 / 3})
+    assert found.rates["false positive rate"] == approximately({"F": 1 / 2, "M": 1 / 2})
+    np.testing.assert_allclose(found.local_rates["true positive rate"], [[1 / 2, 1], [1, 1 / 2]])
+    np.testing.assert_allclose(found.local_rates["false positive rate"], [[0, 1 / 2], [1, 1 / 2]])
+    assert found.counts["rows"].tolist() == [[3, 3], [2, 4]]
+    assert found.counts["positives"].tolist() == [[2, 1], [1, 2]]
+
+
+def test_a_gap_names_its_groups_and_its_client():
+    found = audit_of(THREE_GROUPS, notion="equalized_odds")
+    assert found.global_gaps[1] == Gap(approximately(1 / 2), "false positive rate", highest="F", lowest="X")
+    assert found.local_gaps == (
+        Gap(approximately(1), "true positive rate", highest="M", lowest="X", client="a"),
+        Gap(approximately(1), "false positive rate", highest="F", lowest="X", client="b"),
+    )
+
+
+def test_the_table_by_client_holds_each_client_in_order():
+    first, second = audit_of(TWO_GROUPS, notion="equalized_odds").by_client
+    assert (first.client, first.rows, second.client, second.rows) == ("a", 6, "b", 6)
+    assert (first.accuracy, second.accuracy) == approximately((4 / 6, 3 / 6))
+    assert [gap.value for gap in second.gaps] == approximately([1 / 2, 1 / 2])
+    assert second.gap == approximately(1 / 2)
+    assert second.undefined == ()
+
+
+def test_the_table_by_client_is_indexed_like_a_sequence():
+    table = audit_of(TWO_GROUPS).by_client
+    assert len(table) == 2
+    assert table[-1] == table[1] == list(table)[1]
+    with pytest.raises(IndexError):
+        table[2]
+
+
+def test_probabilities_of_acceptance_are_audited_as_expectations():
+    found = audit([0.25, 0.75, 0.5, 0.5], [1, 1, 0, 1], groups=["F", "F", "M", "M"], notion=list(NOTIONS))
+    assert found.rates["selection rate"] == {"F": 0.5, "M": 0.5}
+    assert found.rates["true positive rate"] == {"F": 0.5, "M": 0.5}
+    assert found.rates["false positive rate"] == {"F": None, "M": 0.5}
+    assert found.accuracy == (0.25 + 0.75 + 0.5 + 0.5) / 4
+
+
+# ---------------------------------------------------------------- the oracle
+
+
+def oracle_rate(name, rows):
+    accepted, counted = COUNTED[name]
+    top = sum(Fraction(weight) * Fraction(decision) * accepted(label) for _, _, label, decision, weight in rows)
+    bottom = sum(Fraction(weight) * counted(label) for _, _, label, _, weight in rows)
+    return top / bottom if bottom else None
+
+
+def oracle_gap(name, rows, groups):
+    rates = [oracle_rate(name, [row for row in rows if row[1] == group]) for group in groups]
+    rates = [rate for rate in rates if rate is not None]
+    return max(rates) - min(rates) if len(rates) > 1 else None
+
+
+def largest(gaps):
+    return max((gap for gap in gaps if gap is not None), default=None)
+
+
+row_strategy = st.tuples(
+    st.sampled_from(["north", "south", "west"]),
+    st.sampled_from(["F", "M", "X"]),
+    st.integers(0, 1),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+    st.sampled_from([0, 1, 2, 3]),
+)
+
+
+@st.composite
+def tables(draw):
+    """Rows of at least two groups, of which at least one weighs something."""
+    rows = draw(st.lists(row_strategy, min_size=2, max_size=25))
+    assume(len({row[1] for row in rows}) > 1 and any(row[4] for row in rows))
+    return rows
+
+
+def weighted_audit(rows, **options):
+    clients, groups, labels, decisions, weights = zip(*rows, strict=True)
+    return audit(decisions, labels, groups=groups, clients=clients, sample_weight=weights, **options)
+
+
+def same(found, expected):
+    return found is None if expected is None else found == approximately(float(expected))
+
+
+@pytest.mark.parametrize("notion", [*NOTIONS.values(), BENEFIT], ids=lambda notion: notion.name)
+@given(rows=tables())
+@modest
+def test_every_figure_agrees_with_plain_loops(notion, rows):
+    found = weighted_audit(rows, notion=notion)
+    names = [rate.name for rate in notion.rates]
+    assert found.groups == tuple(sorted({row[1] for row in rows}))
+    assert found.clients == tuple(sorted({row[0] for row in rows}))
+    right = sum(weight * (decision if label else 1 - decision) for _, _, label, decision, weight in rows)
+    assert found.accuracy == approximately(right / sum(row[4] for row in rows))
+
+    for name in names:
+        for group in found.groups:
+            of_group = [row for row in rows if row[1] == group]
+            assert same(found.rates[name][group], oracle_rate(name, of_group))
+            for k, client in enumerate(found.clients):
+                local = found.local_rates[name][k, found.groups.index(group)]
+                of_cell = [row for row in of_group if row[0] == client]
+                assert same(None if math.isnan(local) else local, oracle_rate(name, of_cell))
+
+    by_client = [[oracle_gap(n, [r for r in rows if r[0] == c], found.groups) for n in names] for c in found.clients]
+    assert same(found.global_gap, largest(oracle_gap(name, rows, found.groups) for name in names))
+    assert same(found.local_gap, largest(map(largest, by_client)))
+    assert found.undefined_clients == sum(None in gaps for gaps in by_client)
+    for row, gaps in zip(found.by_client, by_client, strict=True):
+        assert same(row.gap, largest(gaps))
+        assert all(same(gap.value, expected) for gap, expected in zip(row.gaps, gaps, strict=True))
+
+
+@given(rows=tables())
+@modest
+def test_every_undefined_rate_has_its_sentence_and_no_other(rows):
+    found = weighted_audit(rows, notion="equalized_odds")
+    empty = sum(value is None for row in found.rates.values() for value in row.values())
+    empty += sum(int(np.isnan(values).sum()) for values in found.local_rates.values())
+    assert len(found.undefined) == empty
+    assert [s for row in found.by_client for s in row.undefined] == [s for s in found.undefined if " at client " in s]
+
+
+@given(rows=tables())
+@modest
+def test_weights_count_like_repeated_rows(rows):
+    repeated = [row[:4] for row in rows for _ in range(row[4])]
+    assume(len({row[1] for row in repeated}) > 1)
+    # A row of weight 0 keeps its group and client in the table, so only such tables are comparable.
+    assume({row[0] for row in repeated} == {row[0] for row in rows})
+    assume({row[1] for row in repeated} == {row[1] for row in rows})
+    weighted, counted = weighted_audit(rows, notion=list(NOTIONS)), audit_of(repeated, notion=list(NOTIONS))
+    assert weighted.accuracy == counted.accuracy
+    assert weighted.global_gaps == counted.global_gaps
+    assert weighted.local_gaps == counted.local_gaps
+
+
+@given(rows=tables(), random=st.randoms(use_true_random=False))
+@modest
+def test_the_order_of_rows_does_not_matter(rows, random):
+    shuffled = random.sample(rows, len(rows))
+    assert (
+        weighted_audit(rows, notion=list(NOTIONS)).as_dict() == weighted_audit(shuffled, notion=list(NOTIONS)).as_dict()
+    )
+
+
+@given(rows=tables())
+@modest
+def test_the_names_of_groups_and_clients_do_not_matter(rows):
+    # New names in the same order; one column becomes tuples, the other integers.
+    group_name, client_name = {"F": (0, "f"), "M": (1, "m"), "X": (2, "x")}, {"north": -5, "south": 0, "west": 300}
+    renamed = [(client_name[client], group_name[group], *rest) for client, group, *rest in rows]
+    before, after = (weighted_audit(table, notion="equalized_odds") for table in (rows, renamed))
+    assert after.groups == tuple(group_name[group] for group in before.groups)
+    assert after.clients == tuple(client_name[client] for client in before.clients)
+    assert (after.accuracy, after.global_gap, after.local_gap) == (before.accuracy, before.global_gap, before.local_gap)
+    for name, values in before.local_rates.items():
+        np.testing.assert_array_equal(after.local_rates[name], values)
+
+
+@given(rows=tables(), given_clients=st.booleans())
+@modest
+def test_one_client_makes_the_local_gap_the_global_gap(rows, given_clients):
+    _, groups, labels, decisions, weights = zip(*rows, strict=True)
+    clients = ["only"] * len(rows) if given_clients else None
+    found = audit(decisions, labels, groups=groups, clients=clients, sample_weight=weights, notion=list(NOTIONS))
+    assert found.local_gap == found.global_gap
+    assert [gap.value for gap in found.local_gaps] == [gap.value for gap in found.global_gaps]
+    assert found.accuracy == found.by_client[0].accuracy
+
+
+@given(rows=tables(), scale=st.sampled_from([1e-300, 1e-9, 0.5, 1e9, 1e300]))
+@modest
+def test_only_the_proportions_of_weights_matter(rows, scale):
+    scaled = [(*row[:4], row[4] * scale) for row in rows]
+    before, after = weighted_audit(rows, notion="equalized_odds"), weighted_audit(scaled, notion="equalized_odds")
+    assert same(after.global_gap, before.global_gap)
+    assert same(after.local_gap, before.local_gap)
+    assert after.accuracy == approximately(before.accuracy)
+
+
+def test_a_light_label_is_not_lost_beside_a_heavy_one():
+    weights = [1e18, 3.0, 1.0, 1e18, 1.0, 1.0]
+    found = audit(
+        [1, 1, 0, 1, 1, 0],
+        [1, 0, 0, 1, 0, 0],
+        groups=list("FFFMMM"),
+        sample_weight=weights,
+        notion="predictive_equality",
+    )
+    assert found.rates["false positive rate"] == {"F": 0.75, "M": 0.5}
+
+
+# ---------------------------------------------------------------- undefined figures
+
+
+def test_an_undefined_rate_is_named_with_its_reason():
+    rows = [("A", "F", 1, 1), ("A", "M", 1, 0), ("B", "F", 0, 1), ("B", "M", 1, 1), ("B", "M", 0, 0)]
+    found = audit_of(rows, notion="equal_opportunity")
+    assert found.undefined == ("true positive rate of group 'F' at client 'B' is undefined: no rows with label 1",)
+    assert np.isnan(found.local_rates["true positive rate"][1, 0])
+
+
+def test_a_gap_over_fewer_than_two_defined_rates_is_none_and_not_zero():
+    rows = [("A", "F", 1, 1), ("A", "M", 1, 1), ("B", "F", 0, 1), ("B", "M", 1, 1)]
+    found = audit_of(rows, notion="equal_opportunity")
+    assert found.by_client[1].gap is None
+    assert found.by_client[1].gaps[0].reason == "fewer than two groups have a defined true positive rate"
+    assert found.local_gap == 0.0
+    assert found.undefined_clients == 1
+    assert "some gap is undefined at 1 of 2 clients" in found.summary()
+
+
+def test_a_gap_leaves_out_groups_whose_rate_is_undefined():
+    rows = [("A", "F", 1, 1), ("A", "M", 1, 0), ("A", "X", 0, 1)]
+    found = audit_of(rows, notion="equal_opportunity")
+    assert found.global_gap == 1.0
+    assert found.rates["true positive rate"]["X"] is None
+
+
+def test_gaps_that_are_undefined_everywhere_are_none():
+    found = audit([1, 0, 1], [0, 0, 0], groups=["F", "M", "M"], clients=["A", "A", "B"], notion="equal_opportunity")
+    assert found.global_gap is None
+    assert found.local_gap is None
+    assert found.local_gaps == found.global_gaps
+    assert found.local_gaps[0].reason == "fewer than two groups have a defined true positive rate"
+    assert found.undefined_clients == 2
+
+
+def test_a_group_missing_at_a_client_has_no_rate_there():
+    found = audit([1, 0, 1], [0, 0, 0], groups=["F", "M", "M"], clients=["A", "A", "B"])
+    assert found.undefined == ("selection rate of group 'F' at client 'B' is undefined: no rows",)
+    assert found.by_client[1].gap is None
+
+
+def test_rows_of_weight_zero_define_no_rate():
+    found = audit([1, 0, 1], [1, 1, 0], groups=["F", "M", "M"], sample_weight=[0, 1, 1], notion=list(NOTIONS))
+    assert found.undefined == (
+        "selection rate of group 'F' is undefined: all rows have weight 0",
+        "true positive rate of group 'F' is undefined: all rows with label 1 have weight 0",
+        "false positive rate of group 'F' is undefined: no rows with label 0",
+    )
+    assert found.global_gap is None
+    assert found.summary().count("no rows with label 0") == 1
+
+
+def test_a_client_whose_rows_weigh_nothing_has_no_accuracy():
+    found = audit([1, 0, 1], [1, 1, 0], groups=["F", "M", "M"], clients=["A", "A", "B"], sample_weight=[1, 1, 0])
+    assert found.by_client[1].accuracy is None
+    assert found.accuracy == 0.5
+
+
+def test_a_rate_too_large_for_a_double_is_undefined():
+    huge = Notion("huge", given=(Rate("stake", 1e308, 0.0, base=(1e-10, 0.0)),))
+    found = audit([1, 1], [0, 1], groups=["F", "M"], notion=huge)
+    assert found.undefined[0] == "stake of group 'F' is undefined: its value is not finite"
+    assert found.global_gap is None
+    heavy = Notion("heavy", given=(Rate("share", 1.0, 0.0, base=(1e308, 0.0)),))
+    assert audit([1, 1], [0, 1], groups=["F", "M"], notion=heavy, sample_weight=[9, 9]).global_gap is None
+
+
+# ---------------------------------------------------------------- labels, scores, notions
+
+
+def test_demographic_parity_needs_no_labels():
+    found = audit([1, 0, 1], None, groups=["F", "M", "M"], scores=[0.9, 0.1, 0.8])
+    assert found.global_gap == 0.5
+    assert found.accuracy is None
+    assert found.score_auc is None
+    assert found.by_client[0].accuracy is None
+    assert "positives" not in found.counts
+    assert found.undefined == (
+        "accuracy is undefined: there are no labels",
+        "score_auc is undefined: it needs rows of both labels",
+    )
+
+
+@given(
+    scores=st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), min_size=4, max_size=20),
+    seed=st.integers(0, 1000),
+)
+@modest
+def test_the_score_auc_agrees_with_scikit_learn(scores, seed):
+    n, rng = len(scores), np.random.default_rng(seed)
+    labels, weights = rng.permutation(np.arange(n) % 2), rng.integers(1, 4, n)
+    found = audit(labels, labels, groups=np.arange(n) % 3, scores=scores, sample_weight=weights)
+    assert found.score_auc == approximately(roc_auc_score(labels, scores, sample_weight=weights))
+
+
+def test_one_label_only_gives_no_auc():
+    found = audit([1, 0], [1, 1], groups=["F", "M"], scores=[0.9, 0.1])
+    assert found.score_auc is None
+    assert found.undefined == ("score_auc is undefined: it needs rows of both labels",)
+
+
+@pytest.mark.parametrize(
+    "notion",
+    [
+        ["equal_opportunity", "predictive_equality"],
+        ("equal_opportunity", NOTIONS["predictive_equality"]),
+        ["equalized_odds", "equal_opportunity"],
+        {"equalized_odds": 0.02},
+        {EQUALIZED_ODDS: None},
+        {"local": "equalized_odds", "global": ["equal_opportunity", "predictive_equality"]},
+        Notion("mine", given=[1, 0]),
+    ],
+    ids=str,
+)
+def test_a_notion_may_be_named_in_many_ways(notion):
+    expected = audit_of(THREE_GROUPS, notion="equalized_odds")
+    found = audit_of(THREE_GROUPS, notion=notion)
+    assert found.as_dict() == expected.as_dict()
+
+
+def test_the_two_sides_may_have_notions_of_their_own():
+    found = audit_of(THREE_GROUPS, notion={"local": "demographic_parity", "global": {"equal_opportunity": 0.1}})
+    assert list(found.rates) == ["true positive rate"]
+    assert list(found.local_rates) == ["selection rate"]
+    assert found.global_gap == approximately(1 / 6)
+    assert found.local_gap == approximately(3 / 4)
+
+
+# ---------------------------------------------------------------- forms of input and output
+
+
+COLUMN_FORMS = {
+    "list": list,
+    "tuple": tuple,
+    "array": np.array,
+    "objects": lambda values: np.array(values, dtype=object),
+    "one column": lambda values: np.array(values).reshape(-1, 1),
+}
+
+
+@pytest.mark.parametrize("form", COLUMN_FORMS.values(), ids=COLUMN_FORMS)
+def test_columns_of_any_form_give_the_same_audit(form):
+    columns = [form(list(values)) for values in zip(*THREE_GROUPS, strict=True)]
+    clients, groups, labels, decisions = columns
+    found = audit(decisions, labels, groups=groups, clients=clients, notion="equalized_odds")
+    assert found.as_dict() == audit_of(THREE_GROUPS, notion="equalized_odds").as_dict()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frame_columns_give_the_same_audit(library):
+    frames = pytest.importorskip(library)
+    names = ("client", "group", "label", "decision")
+    table = frames.DataFrame(dict(zip(names, map(list, zip(*THREE_GROUPS, strict=True)), strict=True)))
+    found = audit(
+        table["decision"], table["label"], groups=table["group"], clients=table["client"], notion="equalized_odds"
+    )
+    assert found.as_dict() == audit_of(THREE_GROUPS, notion="equalized_odds").as_dict()
+
+
+def test_pandas_categoricals_and_nullable_columns_are_read():
+    pandas = pytest.importorskip("pandas")
+    clients, groups, labels, decisions = zip(*TWO_GROUPS, strict=True)
+    found = audit(
+        pandas.Series(decisions, dtype="boolean"),
+        pandas.Series(labels, dtype="Int64"),
+        groups=pandas.Series(groups, dtype="category", index=range(50, 62)),
+        clients=pandas.Series(clients, dtype="string"),
+    )
+    assert found.as_dict() == audit_of(TWO_GROUPS).as_dict()
+
+
+def test_labels_that_look_alike_stay_apart():
+    found = audit([1, 0, 1], [1, 1, 1], groups=[1, "1", "1"], clients=["", " ", ""])
+    assert found.groups == (1, "1")
+    assert found.clients == ("", " ")
+
+
+@given(rows=tables(), notion=st.sampled_from([*NOTIONS, list(NOTIONS)]))
+@modest
+def test_the_dictionary_survives_json(rows, notion):
+    plain = weighted_audit(rows, notion=notion).as_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+def test_labels_without_a_place_in_json_become_text():
+    found = audit([1, 0], [1, 0], groups=[b"x", 1 + 2j], clients=[(1, "a"), math.inf])
+    assert found.as_dict()["groups"] == ["b'x'", "(1+2j)"]
+    assert sorted(found.as_dict()["clients"], key=str) == [[1, "a"], "inf"]
+    assert json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_the_dictionary_holds_the_figures():
+    plain = audit_of(TWO_GROUPS).as_dict()
+    assert plain["local_gap"] == 0.5
+    assert plain["global_gaps"][0]["highest"] == "F"
+    assert plain["rates"] == {"selection rate": approximately([3 / 5, 4 / 7])}
+    assert plain["counts"] == {"rows": [[3, 3], [2, 4]], "positives": [[2, 1], [1, 2]]}
+    assert [row["client"] for row in plain["by_client"]] == ["a", "b"]
+
+
+def test_the_summary_tells_people_all_that_matters():
+    found = audit_of([*TWO_GROUPS, ("c", "F", 1, 1)])
+    assert str(found) == found.summary()
+    lines = found.summary().splitlines()
+    assert lines[:3] == [
+        "accuracy    0.6154",
+        "global gap  0.0952 (selection rate, 'F' over 'M')",
+        "local gap   0.5000 (selection rate, 'F' over 'M', client 'b'); some gap is undefined at 1 of 3 clients",
+    ]
+    assert lines[-1] == "selection rate of group 'M' at client 'c' is undefined: no rows"
+    assert "c       1     1.0000    undefined" in lines
+
+
+def test_long_lists_are_cut_for_people_only():
+    rows = [(client, "FM"[client % 2], 1, 1) for client in range(50)]
+    found = audit_of(rows)
+    assert len(found.undefined) == 50
+    assert len(found.summary().splitlines()) < 60
+    assert "... and 30 more" in found.summary()
+    assert "... and more" in found.summary()
+
+
+def test_an_audit_cannot_be_changed():
+    found = audit_of(TWO_GROUPS)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.accuracy = 1.0
+    found.local_rates["selection rate"][:] = 0.0
+    found.counts["rows"][:] = 0
+    assert found.local_rates["selection rate"][1].tolist() == [1.0, 0.5]
+    assert found.counts["rows"].sum() == 12
+
+
+# ---------------------------------------------------------------- bad input
+
+
+GOOD = {
+    "decisions": [1, 0, 1, 0],
+    "labels": [1, 0, 0, 1],
+    "groups": ["F", "M", "F", "M"],
+    "clients": ["a", "a", "b", "b"],
+    "notion": "equalized_odds",
+    "scores": [0.9, 0.1, 0.8, 0.2],
+    "sample_weight": [1, 1, 1, 1],
+}
+TWINS = [Notion("one", given=(Rate("mine", 1.0, 0.0),)), Notion("two", given=(Rate("mine", 0.0, 1.0),))]
+
+
+def audited(**columns):
+    columns = {**GOOD, **columns}
+    return audit(columns.pop("decisions"), columns.pop("labels"), **columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"decisions": [1, 0, 1]}, r"sample_weight: has 4 rows, but the first column has 3"),
+        ({"labels": [1, 0, 1]}, r"labels: has 3 rows, but the first column has 4; pass one value per row\."),
+        ({"groups": ["F", "M"]}, r"groups: has 2 rows, but the first column has 4"),
+        ({"clients": ["a"] * 5}, r"clients: has 5 rows, but the first column has 4"),
+        ({"scores": [0.5]}, r"scores: has 1 rows, but the first column has 4"),
+        ({"decisions": [1, 0, math.nan, 0]}, r"decisions: row 2 is nan; every value must be a finite number"),
+        ({"decisions": [1, 0, 2, 0]}, r"decisions: row 2 is 2; pass 0 and 1, or probabilities of acceptance\."),
+        ({"decisions": [1, -0.1, 1, 0]}, r"decisions: row 1 is -0\.1; pass 0 and 1"),
+        ({"decisions": ["yes", "no", "yes", "no"]}, r"decisions: row 0 is 'yes'; expected numbers"),
+        ({"decisions": []}, r"decisions: no rows; pass at least one\."),
+        ({"decisions": None}, r"decisions: got None; pass one value per row\."),
+        ({"decisions": 1}, r"decisions: expected one value per row, got an array of shape \(\)\."),
+        ({"decisions": [[1, 0], [1, 0]]}, r"decisions: expected one value per row, got an array of shape \(2, 2\)\."),
+        ({"decisions": [[1], [1, 0]]}, r"decisions: rows of differing length"),
+        ({"labels": [1, 0, 2, 1]}, r"labels: row 2 is 2; expected 0 and 1: map the positive label to 1"),
+        ({"labels": [1, 0, math.nan, 1]}, r"labels: row 2 is nan; expected 0 and 1"),
+        ({"labels": ["good", "bad", "bad", "good"]}, r"labels: row 0 is 'good'; expected 0 and 1"),
+        ({"labels": None}, r"labels: got None, but a rate of the notion counts by label; pass 0 or 1 for every row\."),
+        ({"groups": ["F"] * 4}, r"groups: every row is of group 'F'; a gap needs at least two groups\."),
+        ({"groups": None}, r"groups: got None"),
+        ({"groups": ["F", None, "M", "M"]}, r"groups: row 1 is missing; drop such rows, or give them a label"),
+        ({"groups": ["F", "M", math.nan, "M"]}, r"groups: row 2 is missing"),
+        ({"groups": [["F"], ["M"], ["F"], ["M"]]}, r"groups: labels must be hashable .* got \['F'\]\."),
+        ({"clients": ["a", "a", "b", None]}, r"clients: row 3 is missing"),
+        ({"notion": "equalised_odds"}, r"notion: unknown notion 'equalised_odds' \(did you mean 'equalized_odds'\?\)"),
+        ({"notion": ["equalized_odds", 3]}, r"notion: unknown notion 3; use one of demographic_parity, "),
+        ({"notion": 3}, r"notion: got 3; use one of demographic_parity, "),
+        ({"notion": None}, r"notion: got None; use one of"),
+        ({"notion": []}, r"notion: got an empty collection; name at least one notion\."),
+        ({"notion": {}}, r"notion: got an empty collection; name at least one notion\."),
+        ({"notion": {"local": "equalized_odds"}}, r"notion: a mapping by side needs both 'local' and 'global'"),
+        ({"notion": TWINS}, r"notion: two different rates are called 'mine'; give each a name of its own\."),
+        ({"scores": [0.5, 0.5, 55, 0.5]}, r"scores: row 2 is 55, outside \[0, 1\]"),
+        ({"sample_weight": [1, 1, -2, 1]}, r"sample_weight: row 2 is -2; weights must not be negative\."),
+        ({"sample_weight": [0, 0, 0, 0]}, r"sample_weight: all weights are 0; at least one row must count\."),
+        ({"sample_weight": [1, math.inf, 1, 1]}, r"sample_weight: row 1 is inf"),
+        ({"sample_weight": [1e308] * 4}, r"sample_weight: their sum is infinite; divide all weights by the largest\."),
+        ({"sample_weight": [1, 1]}, r"sample_weight: has 2 rows, but the first column has 4"),
+    ],
+)
+def test_bad_input_is_answered_by_one_sentence(columns, sentence):
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        audited(**columns)
+
+
+def test_ids_in_place_of_groups_are_refused_before_memory_runs_out():
+    ids = np.arange(5000)
+    with pytest.raises(InputError, match=r"^groups: 5000 groups at 5000 clients are too many to audit; pass names"):
+        audit(ids % 2, ids % 2, groups=ids, clients=ids)
+
+
+def test_the_default_notion_is_demographic_parity():
+    assert audit_of(TWO_GROUPS).as_dict() == audit_of(TWO_GROUPS, notion=DEMOGRAPHIC_PARITY).as_dict()
+
+
+class Opaque:
+    """Something that is no column, no number and no label."""
+
+    __hash__ = None
+
+
+class Grumpy:
+    """A column whose conversion fails."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("not on this device")
+
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.complex_numbers(),
+    st.text(max_size=3),
+    st.binary(max_size=3),
+    st.dates(),
+    st.decimals(),
+    st.fractions(),
+    st.builds(Opaque),
+    st.builds(object),
+    st.sampled_from([np.float32(0.5), np.int8(-1), np.str_("x"), np.datetime64("NaT"), Rate("mine", 1.0, 0.0)]),
+)
+nested = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=2), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+junk = st.one_of(
+    nested,
+    st.lists(scalars, min_size=4, max_size=4),
+    st.lists(nested, min_size=4, max_size=4),
+    st.lists(st.floats(), min_size=4, max_size=4).map(np.array),
+    st.lists(scalars, min_size=4, max_size=4).map(lambda values: np.array([*values, None], dtype=object)[:4]),
+    st.sampled_from([len, Opaque, Grumpy(), {1, 2}, iter([1, 0, 1, 0]), range(4), np.zeros((2, 2)), np.zeros(0)]),
+    st.sampled_from([np.ma.array([1, 0, 1, 0], mask=[0, 0, 0, 1]), np.zeros(4, dtype="M8[D]"), np.zeros(4, "V2")]),
+    st.sampled_from([*NOTIONS, {"local": "equalized_odds", "global": None}, {"local": 1}]),
+)
+
+
+def refusal_of(**columns) -> str | None:
+    """The sentence a bad audit is refused with; None where it is accepted and can be shown."""
+    try:
+        found = audited(**columns)
+    except InputError as refusal:
+        return str(refusal)
+    json.dumps(found.as_dict(), allow_nan=False)
+    found.summary()
+    return None
+
+
+@pytest.mark.parametrize("name", GOOD)
+@given(value=junk)
+@settings(deadline=None, max_examples=80)
+def test_junk_in_one_argument_is_audited_or_refused_by_its_name(name, value):
+    sentence = refusal_of(**{name: value})
+    # Decisions set the number of rows, so another column may be blamed for not having as many.
+    assert sentence is None or sentence.startswith(f"{name}: ") or (name == "decisions" and "rows, but" in sentence)
+
+
+@given(columns=st.fixed_dictionaries(dict.fromkeys(GOOD, junk)))
+@settings(deadline=None, max_examples=150)
+def test_junk_in_every_argument_is_audited_or_refused_in_a_sentence(columns):
+    sentence = refusal_of(**columns)
+    assert sentence is None or sentence.endswith(".")

@@ -1,0 +1,227 @@
+"""Partitions: every row exactly once, seeded, spread as the Dirichlet distribution says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logofair.datasets import dirichlet_clients, split
+from logofair.inputs import InputError
+
+seeds = st.integers(0, 2**32)
+
+
+@st.composite
+def dealt(draw: st.DrawFn) -> tuple[list[str], int, float, int]:
+    """Groups of some rows, a number of clients, alpha and a seed."""
+    sensitive = draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=120))
+    n_clients = draw(st.integers(1, min(12, len(sensitive))))
+    alpha = draw(st.one_of(st.floats(0.05, 100.0), st.sampled_from([1e-300, 1e-3, 1e100])))
+    return sensitive, n_clients, alpha, draw(seeds)
+
+
+def cells(sensitive: np.ndarray, clients: np.ndarray, n_clients: int) -> np.ndarray:
+    """Rows per (group, client), counted one cell at a time."""
+    return np.array(
+        [[np.sum((sensitive == a) & (clients == c)) for c in range(n_clients)] for a in np.unique(sensitive)]
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(dealt())
+def test_every_row_goes_to_one_of_the_clients(case: tuple[list[str], int, float, int]) -> None:
+    sensitive, n_clients, alpha, seed = case
+    clients = dirichlet_clients(sensitive, n_clients=n_clients, alpha=alpha, rng=seed)
+    assert clients.shape == (len(sensitive),)
+    assert clients.dtype.kind == "i"
+    assert clients.min() >= 0
+    assert clients.max() < n_clients
+
+
+@settings(deadline=None, max_examples=50)
+@given(dealt())
+def test_the_same_seed_deals_the_same_and_a_generator_serves_as_well(case: tuple[list[str], int, float, int]) -> None:
+    sensitive, n_clients, alpha, seed = case
+    first = dirichlet_clients(sensitive, n_clients=n_clients, alpha=alpha, rng=seed)
+    again = dirichlet_clients(sensitive, n_clients=n_clients, alpha=alpha, rng=np.random.default_rng(seed))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_different_seeds_deal_differently() -> None:
+    sensitive = ["a", "b"] * 100
+    first, second = (dirichlet_clients(sensitive, n_clients=4, alpha=1.0, rng=seed) for seed in (1, 2))
+    assert np.any(first != second)
+
+
+@settings(deadline=None, max_examples=50)
+@given(sizes=st.lists(st.integers(1, 200), min_size=1, max_size=4), n_clients=st.integers(1, 6), seed=seeds)
+def test_a_very_large_alpha_gives_every_client_an_equal_share_of_every_group(
+    sizes: list[int], n_clients: int, seed: int
+) -> None:
+    sensitive = np.repeat(np.arange(len(sizes)), sizes)
+    n_clients = min(n_clients, sensitive.size)
+    clients = dirichlet_clients(sensitive, n_clients=n_clients, alpha=1e12, rng=seed)
+    shares = np.array(sizes)[:, None] / n_clients
+    assert np.all(np.abs(cells(sensitive, clients, n_clients) - shares) <= 1.0 + 1e-3)
+
+
+def test_a_very_small_alpha_gives_each_group_to_one_client() -> None:
+    sensitive = np.repeat(["a", "b", "c"], 50)
+    clients = dirichlet_clients(sensitive, n_clients=5, alpha=1e-6, rng=0)
+    np.testing.assert_array_equal(cells(sensitive, clients, 5).max(axis=1), [50, 50, 50])
+
+
+@pytest.mark.parametrize("alpha", [0.5, 5.0])
+def test_shares_have_the_mean_and_variance_of_the_dirichlet_distribution(alpha: float) -> None:
+    n, n_clients, repeats = 500, 4, 600
+    rng = np.random.default_rng(7)
+    sensitive = np.zeros(n, dtype=int)
+    shares = np.array(
+        [
+            np.bincount(dirichlet_clients(sensitive, n_clients=n_clients, alpha=alpha, rng=rng), minlength=n_clients)
+            for _ in range(repeats)
+        ]
+    ) / n  # fmt: skip
+    variance = (1 / n_clients) * (1 - 1 / n_clients) / (n_clients * alpha + 1)
+    np.testing.assert_allclose(shares.mean(axis=0), 1 / n_clients, atol=5 * np.sqrt(variance / repeats))
+    np.testing.assert_allclose(shares.var(axis=0), variance, rtol=0.25)
+
+
+def test_groups_are_shuffled_before_they_are_dealt() -> None:
+    clients = dirichlet_clients(np.zeros(1000, dtype=int), n_clients=2, alpha=100.0, rng=0)
+    of_first_half = np.mean(clients[:500] == 0)
+    assert 0.3 < of_first_half < 0.7
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sizes=st.lists(st.integers(20, 400), min_size=1, max_size=3),
+    n_clients=st.integers(1, 5),
+    alpha=st.floats(0.1, 50.0),
+    seed=seeds,
+)
+def test_the_authors_scheme_fills_every_cell_with_20_rows_or_says_that_it_could_not(
+    sizes: list[int], n_clients: int, alpha: float, seed: int
+) -> None:
+    sensitive = np.repeat(np.arange(len(sizes)), sizes)
+    settings_ = {"n_clients": n_clients, "alpha": alpha, "rng": seed, "scheme": "authors", "max_redraws": 50}
+    if min(sizes) < 20 * n_clients:
+        with pytest.raises(InputError, match="too few for"):
+            dirichlet_clients(sensitive, **settings_)  # type: ignore[arg-type]
+        return
+    refusal = ""
+    try:
+        clients = dirichlet_clients(sensitive, **settings_)  # type: ignore[arg-type]
+    except InputError as error:
+        refusal = str(error)
+    assert "none of 51 draws" in refusal if refusal else cells(sensitive, clients, n_clients).min() >= 20
+
+
+def test_the_authors_scheme_draws_its_shares_with_twice_alpha() -> None:
+    n, alpha, repeats = 5000, 2.0, 600
+    rng = np.random.default_rng(3)
+    shares = np.array(
+        [
+            np.mean(dirichlet_clients(np.zeros(n, int), n_clients=2, alpha=alpha, rng=rng, scheme="authors"))
+            for _ in range(repeats)
+        ]
+    )
+    np.testing.assert_allclose(shares.var(), 0.25 / (2 * 2 * alpha + 1), rtol=0.2)
+
+
+def test_the_authors_scheme_gives_up_after_the_redraws_allowed_and_says_what_it_got() -> None:
+    sensitive = np.repeat(["a", "b"], [1000, 100])
+    message = (
+        r"with alpha 1e-06 and 2 clients none of 101 draws gave every \(group, client\) cell 20 rows, "
+        r"the best had a cell of 0; pass a larger alpha"
+    )
+    with pytest.raises(InputError, match=message):
+        dirichlet_clients(sensitive, n_clients=2, alpha=1e-6, rng=0, scheme="authors", max_redraws=100)
+
+
+def test_in_the_authors_scheme_no_client_holds_its_full_share_before_the_last_group() -> None:
+    # A client with n/K rows of the first group gets none of the second: an empty cell, so all is drawn again.
+    sensitive = np.repeat(["a", "b"], [600, 400])
+    for seed in range(30):
+        clients = dirichlet_clients(sensitive, n_clients=3, alpha=1.0, rng=seed, scheme="authors")
+        assert cells(sensitive, clients, 3)[0].max() < 1000 / 3
+
+
+def test_the_authors_scheme_refuses_a_group_too_small_for_its_cells_at_once() -> None:
+    sensitive = np.repeat(["a", "b"], [1000, 99])
+    with pytest.raises(InputError, match="group 'b' has 99 rows, too few for 5 clients with 20 each"):
+        dirichlet_clients(sensitive, n_clients=5, alpha=1.0, rng=0, scheme="authors")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"alpha": 0.0}, "alpha: got 0.0; pass a number above 0"),
+        ({"alpha": -1}, "alpha: got -1; pass a number above 0"),
+        ({"alpha": float("nan")}, "alpha: got nan"),
+        ({"alpha": float("inf")}, "alpha: got inf"),
+        ({"alpha": "much"}, "alpha: expected a number above 0, got 'much'"),
+        ({"n_clients": 0}, "n_clients: got 0; pass a whole number of at least 1"),
+        ({"n_clients": 2.0}, "n_clients: expected a whole number, got 2.0"),
+        ({"n_clients": True}, "n_clients: got True"),
+        ({"n_clients": 5}, "n_clients: got 5 clients for 4 rows"),
+        ({"scheme": "author"}, r"scheme: got 'author' \(did you mean 'authors'\?\)"),
+        ({"rng": None}, "rng: got None; pass a seed"),
+        ({"rng": -1}, "rng: got -1"),
+        ({"sensitive": []}, "sensitive: no rows"),
+        ({"sensitive": ["a", None, "b", "a"]}, "sensitive: row 1 is missing"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], message: str) -> None:
+    fields = {"sensitive": ["a", "b", "a", "b"], "n_clients": 2, "alpha": 0.5, "rng": 0} | changes
+    with pytest.raises(InputError, match=message):
+        dirichlet_clients(fields.pop("sensitive"), **fields)  # type: ignore[arg-type]
+
+
+def test_max_redraws_is_checked_where_it_is_used() -> None:
+    with pytest.raises(InputError, match="max_redraws: got 0"):
+        dirichlet_clients([0] * 100, n_clients=2, alpha=1.0, rng=0, scheme="authors", max_redraws=0)
+
+
+@settings(deadline=None, max_examples=100)
+@given(n=st.integers(40, 500), weights=st.lists(st.integers(1, 9), min_size=1, max_size=4), seed=seeds)
+def test_a_split_puts_every_row_in_exactly_one_part_of_the_size_asked(n: int, weights: list[int], seed: int) -> None:
+    fractions = {f"part {i}": weight / sum(weights) for i, weight in enumerate(weights)}
+    parts = split(n, fractions, rng=seed)
+    assert list(parts) == list(fractions)
+    np.testing.assert_array_equal(np.sort(np.concatenate(list(parts.values()))), np.arange(n))
+    for name, rows in parts.items():
+        assert abs(rows.size - fractions[name] * n) <= 1.0
+        assert np.all(np.diff(rows) > 0)
+    again = split(n, fractions, rng=np.random.default_rng(seed))
+    assert all(np.array_equal(parts[name], again[name]) for name in parts)
+
+
+def test_the_papers_protocol_splits_adult_into_17095_17094_and_14653_rows() -> None:
+    parts = split(48_842, {"train": 0.35, "calibration": 0.35, "test": 0.3}, rng=0)
+    assert {name: rows.size for name, rows in parts.items()} == {"train": 17_095, "calibration": 17_094, "test": 14_653}
+
+
+def test_splits_with_different_seeds_differ_and_are_no_runs_of_neighbours() -> None:
+    first, second = (split(1000, {"train": 0.7, "test": 0.3}, rng=seed)["test"] for seed in (0, 1))
+    assert np.any(first != second)
+    assert 0.2 < np.mean(first < 500) < 0.8
+
+
+@pytest.mark.parametrize(
+    ("n", "fractions", "message"),
+    [
+        (10, {"train": 0.7, "test": 0.2}, "fractions: the parts sum to 0.9; make them sum to 1"),
+        (10, {}, "fractions: the parts sum to 0"),
+        (10, {"train": 1.5, "test": -0.5}, "fractions: part 'train': got 1.5"),
+        (10, {"train": 1.0, "test": 0.0}, "fractions: part 'test': got 0.0"),
+        (10, [0.7, 0.3], "fractions: got .* pass a mapping such as {'train': 0.7, 'test': 0.3}"),
+        (1, {"train": 0.7, "test": 0.3}, "fractions: part 'test' gets none of 1 rows"),
+        (0, {"train": 1.0}, "n_rows: got 0"),
+    ],
+)
+def test_splits_that_cannot_be_made_are_refused(n: int, fractions: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        split(n, fractions, rng=0)
