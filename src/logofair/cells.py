@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
+from logofair.acceleration import accelerated
 from logofair.inputs import Floats, Integers
 from logofair.segments import Indices, cumulative, group_by, run_sums, search_runs, sorted_by_cell
 
@@ -124,13 +125,23 @@ def build_cells(
     >>> cells.values.tolist(), cells.mass.tolist()
     ([0.2, 0.6, 0.9], [3.0])
     """
-    n_cells = n_groups * n_clients
-    cell = clients * np.int32(n_groups) + groups
     if values is None and weights is None:
-        ordered, starts = sorted_by_cell(cell, n_cells, scores)
-        sums = cumulative(ordered, starts)
+        ordered, starts, sums = _ordered(scores, groups, clients, n_groups, n_clients)
         return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
+    cell = clients * np.int32(n_groups) + groups
     return _weighted_cells(scores, cell, n_groups, n_clients, values, weights)
+
+
+def _ordered(
+    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int
+) -> tuple[Floats, Indices, Floats]:
+    """Scores by cell and ascending, where cells start, and their running sums."""
+    if accelerated(scores.size):
+        from logofair.compiled_cells import sorted_cells
+
+        return sorted_cells(groups, clients, n_groups, n_clients, scores)
+    ordered, starts = sorted_by_cell(clients * np.int32(n_groups) + groups, n_groups * n_clients, scores)
+    return ordered, starts, cumulative(ordered, starts)
 
 
 def _weighted_cells(

@@ -6,6 +6,8 @@ operations. They decide the speed of the library, so the traps are written down 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,12 @@ from logofair.inputs import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
 
-# Rows per bucket aimed at before sorting. Short runs are sorted by networks in registers; one long np.sort can
-# be five times slower on processors where AVX-512 compress-store is microcoded.
-_BUCKET = 24
-_LONGEST_PADDED = 256
+# Sorting one long array is several times slower than sorting short runs, which fit in registers and caches (on some
+# processors the long sort's AVX-512 instructions are microcoded besides). So rows are first dealt into buckets of
+# about this many, in order, and only neighbours remain to be sorted.
+_BUCKET = 16
+_WINDOW = 128
+_LONG = 192  # runs up to this length are sorted as rows of one padded matrix, longer ones one by one
 _CHUNK = 1 << 15
 
 
@@ -32,9 +36,15 @@ def group_by(keys: Integers, n_keys: int, data: Floats) -> tuple[Floats, Integer
     return grouped.data, grouped.indices, grouped.indptr.astype(np.int64)
 
 
+def bucket_count(rows: int, n_cells: int) -> int:
+    """Into how many buckets to deal each cell's scores before sorting; 1 where cells are small."""
+    buckets = min(rows // (_BUCKET * n_cells), 1 << 14)
+    return buckets if buckets >= 64 else 1
+
+
 def sorted_by_cell(cells: Integers, n_cells: int, scores: Floats) -> tuple[Floats, Indices]:
     """Scores in [0, 1] ordered by cell, ascending inside each, and where each cell starts."""
-    buckets = int(np.clip(scores.size // (_BUCKET * n_cells), 1, 4096))
+    buckets = bucket_count(scores.size, n_cells)
     if buckets == 1:
         ordered, _, starts = group_by(cells, n_cells, scores)
         sort_runs(ordered, starts)
@@ -43,22 +53,46 @@ def sorted_by_cell(cells: Integers, n_cells: int, scores: Floats) -> tuple[Float
     keys = np.minimum((scores * buckets).astype(np.int32), buckets - 1)
     keys += cells * np.int32(buckets)
     ordered, _, starts = group_by(keys, n_cells * buckets, scores)
-    sort_runs(ordered, starts)
-    return ordered, starts[::buckets]
+    return ordered, sort_buckets(ordered, starts, buckets)
 
 
-def sort_runs(data: Floats, starts: Indices) -> None:
+def sort_buckets(ordered: Floats, starts: Indices, buckets: int) -> Indices:
+    """Sort, in place, what has been dealt into buckets; where each cell starts."""
+    for run in np.flatnonzero(np.diff(starts) > _WINDOW // 2):
+        ordered[starts[run] : starts[run + 1]].sort()
+    cell_starts = starts[::buckets].copy()
+    for first, last in pairwise(cell_starts):
+        _sort_neighbours(ordered[first:last])
+    return cell_starts
+
+
+def _sort_neighbours(data: Floats) -> None:
+    """Sort, in place, an array whose every entry is less than half a window from its place, or sorted already.
+
+    Windows side by side, then windows shifted by half: whatever straddles a border of the first lies within one of the
+    second.
+    """
+    for shift in (0, _WINDOW // 2):
+        whole = max(data.size - shift, 0) // _WINDOW * _WINDOW
+        data[shift : shift + whole].reshape(-1, _WINDOW).sort(axis=1)
+        data[shift + whole :].sort()
+
+
+def sort_runs(
+    data: Floats, starts: Indices, sort_padded: Callable[[Floats, Indices, Indices, int], None] | None = None
+) -> None:
     """Sort each run of ``data`` in place."""
+    sort_padded = sort_padded or _sort_padded
     sizes = np.diff(starts)
-    for run in np.flatnonzero(sizes > _LONGEST_PADDED):
+    for run in np.flatnonzero(sizes > _LONG):
         data[starts[run] : starts[run + 1]].sort()
     width = 2
-    while width <= _LONGEST_PADDED:
-        runs = np.flatnonzero((sizes > width // 2) & (sizes <= width))
+    while width < 2 * _LONG:
+        runs = np.flatnonzero((sizes > width // 2) & (sizes <= min(width, _LONG)))
         per_chunk = max(1, _CHUNK // width)
         for first in range(0, runs.size, per_chunk):
             chosen = runs[first : first + per_chunk]
-            _sort_padded(data, starts[chosen], sizes[chosen], width)
+            sort_padded(data, starts[chosen], sizes[chosen], min(width, _LONG))
         width *= 2
 
 
@@ -84,11 +118,12 @@ def cumulative(data: Floats, starts: Indices) -> Floats:
     first = 0
     while first < n_runs:
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + _CHUNK, side="right")) - 1)
-        offset = starts[first]
-        running = np.concatenate(([0.0], np.cumsum(data[offset : starts[last]])))
-        if last == first + 1:
-            sums[offset + first : starts[last] + last] = running
+        if starts[last] - starts[first] > _LONG * (last - first):
+            for run in range(first, last):
+                begin, end = starts[run], starts[run + 1]
+                np.cumsum(data[begin:end], out=sums[begin + run + 1 : end + run + 1])
         else:
+            running = np.concatenate(([0.0], np.cumsum(data[starts[first] : starts[last]])))
             _spread(sums, running, starts[first : last + 1], first)
         first = last
     return sums

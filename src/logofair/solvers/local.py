@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from logofair.acceleration import accelerated
 from logofair.inputs import Floats
 from logofair.segments import Indices
 from logofair.solvers.problem import Problem, spread
@@ -36,7 +37,7 @@ def solve_local(problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Table
     if not problem.local_counts.any():
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(clients))
         return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
-    if problem.compares_selection and gain_v.min() >= 0:
+    if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.values.size):
         u, v, multipliers = solve_by_rank(problem, gain_u, gain_v)
         return LocalAnswer(u, v, proper(multipliers, problem), local_excess(problem, u, v) < _ROUNDING)
     return _solve_by_simplex(problem, gain_u, gain_v, tableau)
@@ -52,8 +53,13 @@ def _solve_by_simplex(problem: Problem, gain_u: Floats, gain_v: Floats, tableau:
         tableau = start(tolerance.reshape(clients, -1), family, np.arange(groups * rates).reshape(groups, rates))
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
-    for _ in range(2):
-        maximise(tableau, _pricer(problem, gain_u, gain_v))
+    for attempt in range(2):
+        if attempt == 0 and accelerated(problem.cells.values.size):
+            from logofair.solvers.compiled import maximise_compiled
+
+            maximise_compiled(tableau, problem, gain_u, gain_v)
+        else:
+            maximise(tableau, _pricer(problem, gain_u, gain_v))
         u, v, sound = _read(problem, tableau)
         if sound or not refactorise(tableau):
             break

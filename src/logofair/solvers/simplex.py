@@ -25,8 +25,8 @@ from logofair.segments import Indices
 
 # A reduced gain below this (gains are of order 1) is no improvement; a pivot below that is no pivot.
 OPTIMAL = 1e-10
-_PIVOT = 1e-9
-_TIE = 1e-12
+PIVOT = 1e-9
+TIE = 1e-12
 # Rounding errors of the inverse can exceed OPTIMAL after many pivots; a corner then "improves" on itself for ever.
 _REFRESH = 20
 
@@ -247,13 +247,13 @@ def _bounds(work: Tableau) -> tuple[Floats, Floats]:
 def _leaving(work: Tableau, column: Floats, entering: _Entering) -> tuple[Indices, Floats, Booleans, Booleans]:
     """Ratio test: the row that leaves, the step, whether it leaves at its upper bound, whether none leaves."""
     lower, upper = _bounds(work)
-    falls, rises = column > _PIVOT, column < -_PIVOT
+    falls, rises = column > PIVOT, column < -PIVOT
     room = np.where(falls, work.solution - lower, np.where(rises, upper - work.solution, np.inf))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(falls | rises, np.maximum(room, 0.0) / np.abs(column), np.inf)
     step = ratio.min(axis=1)
     # Among (nearly) equal ratios the largest pivot keeps the inverse accurate.
-    tied = ratio <= step[:, None] + _TIE
+    tied = ratio <= step[:, None] + TIE
     row = np.argmax(np.where(tied, np.abs(column), -1.0), axis=1)
     pick = np.arange(row.size)
     flips = entering.reach <= step

@@ -1,0 +1,24 @@
+"""Calibration: from scores to chances, eta = P(Y = 1 | score, group, client).
+
+Every cell (a group at a client) has a map of its own that leans on its group's, and a group's on that of
+all rows, the more the fewer rows there are. Methods: "beta" (default), "platt" and "temperature" are
+logistic regressions on features of the score, "isotonic" is a free nondecreasing curve, "none" takes the
+scores as they are.
+"""
+
+from __future__ import annotations
+
+from logofair.calibration.calibrator import METHODS, STRENGTH, Calibrator, fit_calibrator
+from logofair.calibration.crossfit import CrossFit, cross_fit
+from logofair.calibration.error import CalibrationErrors, calibration_errors
+
+__all__ = [
+    "METHODS",
+    "STRENGTH",
+    "CalibrationErrors",
+    "Calibrator",
+    "CrossFit",
+    "calibration_errors",
+    "cross_fit",
+    "fit_calibrator",
+]

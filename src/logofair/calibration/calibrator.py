@@ -1,0 +1,152 @@
+"""Scores to chances: fitting a calibrator, applying it, storing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from logofair.calibration.families import FAMILIES
+from logofair.calibration.isotonic import IsotonicMaps, fit_isotonic
+from logofair.calibration.logistic import LogisticMaps, fit_logistic
+from logofair.calibration.stored import count_of, refuse
+from logofair.calibration.units import Units
+from logofair.inputs import Floats, InputError, Integers, nearest_name
+
+__all__ = ["METHODS", "STRENGTH", "Calibrator", "fit_calibrator"]
+
+METHODS = (*FAMILIES, "isotonic", "none")
+# Default weight of a parent's map, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was
+# lowest at 100 and 300 on census income by state and sex or race, for 2,000 to 250,000 calibration rows alike.
+STRENGTH = 200.0
+# Rows mapped at once, so that the columns between score and eta stay in cache.
+_CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrator:
+    """Chance of label 1 given score, group and client: eta = P(Y = 1 | score, group, client).
+
+    Within a cell (a group at a client) a higher score never has a lower eta.
+
+    Parameters
+    ----------
+    method : str
+        One of :data:`METHODS`.
+    n_groups, n_clients : int
+        How many there are; a cell's number is ``client_code * n_groups + group_code``.
+    maps : LogisticMaps, IsotonicMaps or None
+        The maps of all rows, of every group and of every cell; None for method "none".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.linspace(0.05, 0.95, 10)
+    >>> labels = np.array([0, 0, 0, 0, 0, 0, 0, 1, 0, 1.0])
+    >>> codes = np.zeros(10, dtype=np.int32)
+    >>> calibrator = fit_calibrator(scores, labels, codes, codes, n_groups=1, n_clients=1)
+    >>> eta = calibrator(np.array([0.25, 0.75]), codes[:2], codes[:2])
+    >>> bool(eta[0] < 0.1 < eta[1] < 0.75)
+    True
+    >>> again = Calibrator.from_json(calibrator.as_json())
+    >>> bool(np.all(again(scores, codes, codes) == calibrator(scores, codes, codes)))
+    True
+    """
+
+    method: str
+    n_groups: int
+    n_clients: int
+    maps: LogisticMaps | IsotonicMaps | None
+
+    def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers) -> Floats:
+        """Eta of every row; client code -1 (unknown) takes the map of the row's group."""
+        if self.maps is None:
+            return scores
+        units = Units(self.n_groups, self.n_clients)
+        eta = np.empty_like(scores)
+        for first in range(0, scores.size, _CHUNK):
+            rows = slice(first, first + _CHUNK)
+            eta[rows] = self.maps(scores[rows], group_codes[rows], client_codes[rows], units)
+        return eta
+
+    def as_json(self) -> dict[str, object]:
+        """Plain lists and numbers, from which :meth:`from_json` rebuilds the same floats."""
+        maps = {} if self.maps is None else self.maps.as_json()
+        return {"method": self.method, "n_groups": self.n_groups, "n_clients": self.n_clients, **maps}
+
+    @classmethod
+    def from_json(cls, data: object) -> Calibrator:
+        """Rebuild a calibrator from :meth:`as_json`; raise InputError where the content is damaged."""
+        if not isinstance(data, Mapping):
+            raise refuse(f"expected an object with a method, got {type(data).__name__}")
+        method = data.get("method")
+        if method not in METHODS:
+            raise refuse(f"'method' must be one of {', '.join(METHODS)}, got {method!r}")
+        units = Units(count_of(data, "n_groups"), count_of(data, "n_clients"))
+        maps: LogisticMaps | IsotonicMaps | None = None
+        if method in FAMILIES:
+            maps = LogisticMaps.from_json(method, data, units)
+        elif method == "isotonic":
+            maps = IsotonicMaps.from_json(data, units)
+        return cls(method, units.n_groups, units.n_clients, maps)
+
+
+def fit_calibrator(
+    scores: Floats,
+    labels: Floats | None,
+    group_codes: Integers,
+    client_codes: Integers,
+    *,
+    n_groups: int,
+    n_clients: int,
+    method: str = "beta",
+    weights: Floats | None = None,
+    strength: float = STRENGTH,
+) -> Calibrator:
+    """Fit a calibrator to labelled rows, small cells leaning on their group and groups on all rows.
+
+    Parameters
+    ----------
+    scores, labels, group_codes, client_codes : arrays of shape (n,)
+        The rows. Method "none" needs no labels.
+    n_groups, n_clients : int
+        How many groups and clients there are, with rows or without.
+    method : str
+        One of :data:`METHODS`.
+    weights : array of shape (n,), optional
+        A row of weight 2 counts as two rows.
+    strength : float
+        How many rows the parent's map is worth: a cell of this many rows lies about halfway between its
+        group's map and its own.
+
+    Examples
+    --------
+    The second client has no rows, so its map is its group's:
+
+    >>> import numpy as np
+    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
+    >>> codes = np.zeros(4, dtype=np.int32)
+    >>> calibrator = fit_calibrator(scores, labels, codes, codes, n_groups=1, n_clients=2)
+    >>> bool(np.all(calibrator(scores, codes, codes + 1) == calibrator(scores, codes, codes - 1)))
+    True
+    """
+    if method not in METHODS:
+        raise InputError(
+            f"calibration: unknown method {method!r}{nearest_name(method, METHODS)}; use one of {', '.join(METHODS)}."
+        )
+    if method == "none":
+        return Calibrator(method, n_groups, n_clients, None)
+    if labels is None:
+        raise InputError(f"calibration: method {method!r} needs labels, got None; pass them or use method 'none'.")
+    units = Units(n_groups, n_clients)
+    cells = units.cells(group_codes, client_codes)
+    if weights is not None and not weights.all():
+        counted = weights > 0.0
+        scores, labels, cells, weights = scores[counted], labels[counted], cells[counted], weights[counted]
+    maps: LogisticMaps | IsotonicMaps
+    if method == "isotonic":
+        maps = fit_isotonic(scores, labels, cells, weights, units, strength)
+    else:
+        maps = fit_logistic(method, scores, labels, cells, weights, units, strength)
+    return Calibrator(method, n_groups, n_clients, maps)

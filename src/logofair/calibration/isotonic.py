@@ -1,0 +1,159 @@
+"""Isotonic maps: the nondecreasing curve of least squares per unit, blended with its parent's.
+
+A unit's map is ``W own + (1 - W) parent`` with ``W = n / (n + strength)``; all rows lean on the identity.
+Own curves are constant on each block of pooled scores and linear between blocks, stored as knots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from logofair.calibration.runs import Places, grouped
+from logofair.calibration.stored import numbers_of, refuse
+from logofair.calibration.units import IDENTITY_ROWS, Units
+from logofair.inputs import Floats, Integers
+
+__all__ = ["IsotonicMaps", "fit_isotonic", "isotonic_knots"]
+
+# Curves fitted in one call: each is lifted 2 above the one before, which costs the last ones nine bits.
+_CURVES_AT_ONCE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class IsotonicMaps:
+    """One piecewise linear map per unit, in the order of :class:`Units`.
+
+    Unit u has the knots ``starts[u]`` to ``starts[u + 1]`` of (``scores``, ``values``) and counts with
+    ``shares[u]``, its parent with the rest.
+    """
+
+    shares: Floats
+    starts: Places
+    scores: Floats
+    values: Floats
+
+    def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers, units: Units) -> Floats:
+        """Eta of every row."""
+        if not self.scores.size:
+            return scores.copy()
+        groups = group_codes.astype(np.int64) + 1
+        pooled = self._blended(self._blended(scores, scores, np.zeros_like(groups)), scores, groups)
+        own = self._blended(pooled, scores, units.of(group_codes, client_codes))
+        return np.where(client_codes < 0, pooled, own)
+
+    def _blended(self, parent: Floats, scores: Floats, units: Places) -> Floats:
+        """The units' own values at the scores, mixed with the parent's."""
+        share = self.shares[units]
+        return np.asarray(share * self._own(scores, units) + (1.0 - share) * parent)
+
+    def _own(self, scores: Floats, units: Places) -> Floats:
+        """The units' own curves at the scores; anything where a unit has none."""
+        first, last = self.starts[units], self.starts[units + 1] - 1
+        left = np.minimum(_last_not_above(self.scores, scores, first, last), self.scores.size - 1)
+        right = np.clip(left + 1, 0, np.maximum(last, 0))
+        width = np.where(right > left, self.scores[right] - self.scores[left], 1.0)
+        along = np.clip((scores - self.scores[left]) / width, 0.0, 1.0)
+        below, above = self.values[left], self.values[right]
+        # The minimum, because rounding must not lift a row above the next knot.
+        return np.asarray(np.minimum(below + along * (above - below), above))
+
+    def as_json(self) -> dict[str, object]:
+        """The knots as lists."""
+        return {
+            "shares": self.shares.tolist(),
+            "starts": self.starts.tolist(),
+            "scores": self.scores.tolist(),
+            "values": self.values.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], units: Units) -> IsotonicMaps:
+        """Rebuild stored maps, or say what is wrong with them."""
+        shares = numbers_of(data, "shares", (units.size,))
+        starts = numbers_of(data, "starts", (units.size + 1,))
+        scores = numbers_of(data, "scores", (None,))
+        values = numbers_of(data, "values", (scores.size,))
+        for name, array in (("shares", shares), ("scores", scores), ("values", values)):
+            if array.size and (array.min() < 0.0 or array.max() > 1.0):
+                raise refuse(f"{name!r} must lie between 0 and 1")
+        whole = starts.astype(np.int64)
+        if starts[0] != 0 or starts[-1] != scores.size or np.any(np.diff(starts) < 0) or np.any(starts != whole):
+            raise refuse(f"'starts' must rise from 0 to the number of knots, {scores.size}")
+        if np.any(shares[np.diff(starts) == 0] > 0.0):
+            raise refuse("'shares' must be 0 for a unit without knots")
+        inside = np.ones(max(scores.size - 1, 0), dtype=bool)
+        breaks = whole[1:-1]
+        inside[breaks[(breaks > 0) & (breaks < scores.size)] - 1] = False
+        if np.any(np.diff(scores)[inside] <= 0.0) or np.any(np.diff(values)[inside] < 0.0):
+            raise refuse("'scores' must rise and 'values' must not fall along a unit's knots")
+        return cls(shares, whole, scores, values)
+
+
+def fit_isotonic(
+    scores: Floats, labels: Floats, cells: Places, weights: Floats | None, units: Units, strength: float
+) -> IsotonicMaps:
+    """Fit the curve of all rows, of every group and of every cell."""
+    weights = np.ones_like(scores) if weights is None else weights
+    rising = np.argsort(scores, kind="stable")
+    scores, labels, cells, weights = scores[rising], labels[rising], cells[rising], weights[rising]
+    shares, lengths, knots = [], [], []
+    for owner, size, rows in (
+        (np.zeros_like(cells), 1, IDENTITY_ROWS),
+        (cells % units.n_groups, units.n_groups, strength),
+        (cells, units.n_cells, strength),
+    ):
+        mass = np.bincount(owner, weights=weights, minlength=size)
+        shares.append(np.divide(mass, mass + rows, out=np.zeros(size), where=mass > 0.0))
+        order = grouped(owner, size)
+        unit, at, value = isotonic_knots(owner[order], scores[order], labels[order], weights[order])
+        lengths.append(np.bincount(unit, minlength=size))
+        knots.append((at, value))
+    starts = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
+    at, value = (np.concatenate(column) for column in zip(*knots, strict=True))
+    return IsotonicMaps(np.concatenate(shares), starts, at, value)
+
+
+def isotonic_knots(units: Places, scores: Floats, labels: Floats, weights: Floats) -> tuple[Places, Floats, Floats]:
+    """Unit, score and value of every knot, from rows ordered by unit and score with positive weights."""
+    units, scores, labels, weights = _ties_pooled(units, scores, labels, weights)
+    if not units.size:
+        return units, scores, labels
+    rank = np.cumsum(np.diff(units, prepend=units[0]) > 0)
+    cuts = np.searchsorted(rank, np.arange(0, rank[-1] + 1, _CURVES_AT_ONCE))
+    values, first = np.empty_like(labels), np.zeros(units.size, dtype=bool)
+    for low, high in zip(cuts, [*cuts[1:], units.size], strict=True):
+        # Means lie in [0, 1]: lifted by 2 a curve never pools with its neighbour, so one call fits them all.
+        lift = 2.0 * (rank[low:high] - rank[low])
+        fit = isotonic_regression(labels[low:high] + lift, weights=weights[low:high])
+        values[low:high] = np.clip(fit.x - lift, 0.0, 1.0)
+        first[low + fit.blocks[:-1]] = True
+    last = np.append(first[1:], True)
+    keep = first | last
+    return units[keep], scores[keep], values[keep]
+
+
+def _ties_pooled(
+    units: Places, scores: Floats, labels: Floats, weights: Floats
+) -> tuple[Places, Floats, Floats, Floats]:
+    """One row per unit and score: the weighted mean label, the summed weight."""
+    new = np.ones(units.size, dtype=bool)
+    new[1:] = (np.diff(units) != 0) | (np.diff(scores) != 0)
+    starts = np.flatnonzero(new)
+    if not starts.size:
+        return units, scores, labels, weights
+    mass = np.add.reduceat(weights, starts)
+    return units[starts], scores[starts], np.add.reduceat(weights * labels, starts) / mass, mass
+
+
+def _last_not_above(knots: Floats, scores: Floats, first: Places, last: Places) -> Places:
+    """Place of the last knot <= score between ``first`` and ``last``; ``first`` where there is none."""
+    low, high = first, last
+    for _ in range(int(np.max(last - first, initial=0)).bit_length()):
+        middle = (low + high + 1) // 2
+        fits = knots[np.clip(middle, 0, knots.size - 1)] <= scores
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+    return low

@@ -1,0 +1,103 @@
+"""Logistic maps for all rows, every group and every cell, each level leaning on the one above.
+
+A level's parameters are the most probable ones under a Gaussian prior centred at the parent's, as sharp as
+``strength`` rows of the parent: an empty cell has its group's map, a large one its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from logofair.calibration.families import FAMILIES, Family
+from logofair.calibration.newton import Normal, most_probable
+from logofair.calibration.runs import Places, Runs, grouped
+from logofair.calibration.stored import numbers_of, refuse
+from logofair.calibration.units import IDENTITY_ROWS, Units
+from logofair.inputs import Floats, Integers
+
+__all__ = ["LogisticMaps", "fit_logistic"]
+
+# A prior is never worth less than this many rows, nor these rows less than the identity's: else an empty cell
+# would have no parameters, and one whose parent is sure of every label would have no finite ones.
+_FEWEST_ROWS = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticMaps:
+    """One logistic map per unit; ``parameters`` is (units, k), in the order of :class:`Units`."""
+
+    method: str
+    parameters: Floats
+
+    def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers, units: Units) -> Floats:
+        """Eta of every row."""
+        rows = units.of(group_codes, client_codes)
+        chosen = np.vstack([np.take(parameter, rows) for parameter in self.parameters.T])
+        return np.asarray(expit(FAMILIES[self.method].margin(scores, chosen)))
+
+    def as_json(self) -> dict[str, object]:
+        """The parameters as lists."""
+        return {"parameters": self.parameters.tolist()}
+
+    @classmethod
+    def from_json(cls, method: str, data: Mapping[str, object], units: Units) -> LogisticMaps:
+        """Rebuild stored maps, or say what is wrong with them."""
+        family = FAMILIES[method]
+        parameters = numbers_of(data, "parameters", (units.size, len(family.identity)))
+        if np.any(parameters[:, list(family.slopes)] < 0.0):
+            raise refuse("'parameters' holds a negative slope, which would reverse the scores")
+        return cls(method, parameters)
+
+
+def fit_logistic(
+    method: str, scores: Floats, labels: Floats, cells: Places, weights: Floats | None, units: Units, strength: float
+) -> LogisticMaps:
+    """Fit all rows, then the groups around them, then the cells around their groups."""
+    family = FAMILIES[method]
+    runs, cell_of_run = _runs(family, scores, labels, cells, weights, units)
+    reference = family.reference_information()[:, :, None]
+    centre, information = np.array(family.identity)[:, None], reference
+    rows, levels = IDENTITY_ROWS, []
+    for owner, parent in (
+        (np.zeros_like(cell_of_run), np.zeros(1, dtype=np.int64)),
+        (cell_of_run % units.n_groups, np.zeros(units.n_groups, dtype=np.int64)),
+        (cell_of_run, np.arange(units.n_cells) % units.n_groups),
+    ):
+        prior = Normal(centre, rows * information + _FEWEST_ROWS * reference).of(parent)
+        level = most_probable(runs, owner, prior, family.slopes)
+        # The prior's rows count as rows here: then a unit without any passes its parent's information on.
+        seen = np.bincount(owner, weights=runs.mass, minlength=parent.size)
+        centre, information = level.centre, level.precision / (seen + rows)
+        levels.append(centre.T)
+        rows = max(strength, _FEWEST_ROWS)
+    return LogisticMaps(method, np.vstack(levels))
+
+
+def _runs(
+    family: Family, scores: Floats, labels: Floats, cells: Places, weights: Floats | None, units: Units
+) -> tuple[Runs, Places]:
+    """Rows in order of cell, and the cell of each run."""
+    if np.any(cells[1:] < cells[:-1]):
+        order = grouped(cells, units.n_cells)
+        scores, labels, cells = scores[order], labels[order], cells[order]
+        weights = None if weights is None else weights[order]
+    counts = np.bincount(cells, minlength=units.n_cells)
+    present = np.flatnonzero(counts)
+    starts = np.concatenate(([0], np.cumsum(counts[present])))
+    targets = _smoothed(labels, weights) if family.smoothed else labels
+    return Runs(family.features(scores), family.intercept, targets, weights, starts), present
+
+
+def _smoothed(labels: Floats, weights: Floats | None) -> Floats:
+    """Platt's targets: (N+ + 1)/(N+ + 2) for label 1 and 1/(N- + 2) for label 0.
+
+    The counts are those of all rows: his prior stands for "nothing known yet", and below that level the
+    parent's map is what is known.
+    """
+    mass = float(labels.size if weights is None else weights.sum())
+    positives = float(labels.sum() if weights is None else weights @ labels)
+    return np.where(labels > 0.5, (positives + 1.0) / (positives + 2.0), 1.0 / (mass - positives + 2.0))

@@ -1,0 +1,158 @@
+"""The ``logofair`` command: subcommands are imported when they run, and failures become one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from logofair._version import __version__
+from logofair.cli.options import examples
+
+__all__ = ["LazyGroup", "cli"]
+
+_BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
+
+# Where each command lives and what it does, so that help need not import it.
+_COMMANDS = {
+    "bench": ("logofair.cli.bench:bench", "Measure how fast fit and decide are on this machine."),
+    "demo": ("logofair.cli.demo:demo", "Train, post-process and audit on the embedded Adult data."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they run, and whose failures are one sentence and an exit code.
+
+    0 is success, 2 bad input, 1 any other failure, 130 an interrupt.
+
+    Parameters
+    ----------
+    lazy : mapping of str to (str, str)
+        For each command ``"module:attribute"`` and its line in the help.
+    **settings
+        As for :class:`click.Group`.
+
+    Examples
+    --------
+    >>> group = LazyGroup("tool", lazy={"demo": ("logofair.cli.demo:demo", "Show it.")})
+    >>> group.get_command(click.Context(group), "demo").name
+    'demo'
+    """
+
+    def __init__(self, name: str | None = None, *, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands, in the order of the help."""
+        return sorted(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in self.lazy:
+            return None
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command asked for, or name the nearest."""
+        if args[0] not in self.lazy:
+            from logofair.inputs import nearest_name
+
+            known = self.list_commands(ctx)
+            raise click.UsageError(
+                f"no command {args[0]!r}{nearest_name(args[0], known)}; use one of {', '.join(known)}.", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.lazy[name][1]) for name in self.list_commands(ctx)])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, and leave with an exit code; with ``standalone_mode=False`` return or raise as click does."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, **extra)
+        try:
+            code = super().main(args, prog_name, complete_var, False, **extra)
+        except click.Abort:
+            _leave("logofair: interrupted.", _INTERRUPTED)
+        except click.ClickException as error:
+            _leave(_sentence(error), _BAD_INPUT)
+        except Exception as error:
+            if os.environ.get("LOGOFAIR_TRACEBACK"):
+                raise
+            _leave(*_explained(error))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave(sentence: str, code: int) -> NoReturn:
+    click.echo(sentence, err=True)
+    sys.exit(code)
+
+
+def _sentence(error: click.ClickException) -> str:
+    """A usage error in the house form: where, what was got, what to do."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "logofair"
+    where = getattr(error, "param_hint", None) or getattr(getattr(error, "param", None), "opts", None)
+    if isinstance(error, click.BadParameter) and where and error.message:
+        return f"{path} {where if isinstance(where, str) else where[0]}: {error.message}"
+    message = error.message.rstrip(".")
+    if isinstance(error, click.NoSuchOption):
+        near = f" (did you mean {error.possibilities[0]!r}?)" if error.possibilities else ""
+        message = f"no option {error.option_name!r}{near}"
+    advice = "" if ";" in message else f"; see {path} --help"
+    return f"{path}: {message[:1].lower()}{message[1:]}{advice}."
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """Sentence and exit code of an error raised by a command."""
+    # Looked up, not imported: these modules bring numpy, and were imported if they raised the error.
+    known = {("logofair.inputs", "InputError"): _BAD_INPUT, ("logofair.fitting", "SolverError"): _FAILED}
+    for (module, name), code in known.items():
+        if isinstance(error, getattr(sys.modules.get(module), name, ())):
+            return f"logofair: {error}", code
+    if isinstance(error.__cause__, KeyboardInterrupt):  # while a compiled module was being imported
+        return "logofair: interrupted.", _INTERRUPTED
+    if isinstance(error, OSError):
+        return f"logofair: {error}.", _FAILED
+    return (
+        f"logofair: unexpected {type(error).__name__}: {' '.join(str(error).split())}; "
+        "please report it with what LOGOFAIR_TRACEBACK=1 shows.",
+        _FAILED,
+    )
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=_COMMANDS,
+    epilog=examples("logofair demo", "logofair demo --notion equalized_odds --alpha 5", "logofair demo --help"),
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, message="logofair %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Fair decisions inside every client and across the whole federation.
+
+    LoGoFair turns the scores of a trained model into decisions whose rates agree
+    across groups, and certifies how good they are.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,67 @@
+"""Checks of options that several commands share; each refuses with what was got and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import click
+
+__all__ = ["Check", "examples", "one_of", "such_that"]
+
+Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
+
+
+def examples(*lines: str) -> str:
+    """Return lines to try, for the end of a command's help.
+
+    Examples
+    --------
+    >>> examples("logofair demo", "logofair demo --seed 1").splitlines()[1:]
+    ['Examples:', '  logofair demo', '  logofair demo --seed 1']
+    """
+    return "\n  ".join(["\b\nExamples:", *lines])  # click keeps the lines of a paragraph that begins with \b
+
+
+def one_of(names: Sequence[str]) -> Check:
+    """Accept one of some names, and suggest the nearest to any other.
+
+    Examples
+    --------
+    >>> check = one_of(["plain", "authors"])
+    >>> context, option = click.Context(click.Command("demo")), click.Option(["--scheme"])
+    >>> check(context, option, "plain")
+    'plain'
+    >>> check(context, option, "plane")
+    Traceback (most recent call last):
+    click.exceptions.BadParameter: got 'plane' (did you mean 'plain'?); use one of plain, authors.
+    """
+
+    def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value in names:
+            return value
+        from logofair.inputs import nearest_name  # brings numpy: only where it is needed
+
+        hint = nearest_name(value, names)
+        raise click.BadParameter(f"got {value!r}{hint}; use one of {', '.join(names)}.", ctx, param)
+
+    return check
+
+
+def such_that(accepted: Callable[[Any], bool], advice: str) -> Check:
+    """Accept a value that passes a test, or none at all; ``advice`` says what to pass instead.
+
+    Examples
+    --------
+    >>> check = such_that(lambda seed: seed >= 0, "pass a whole number from 0")
+    >>> check(click.Context(click.Command("demo")), click.Option(["--seed"]), -1)
+    Traceback (most recent call last):
+    click.exceptions.BadParameter: got -1; pass a whole number from 0.
+    """
+
+    def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is None or accepted(value):
+            return value
+        raise click.BadParameter(f"got {value}; {advice}.", ctx, param)
+
+    return check

@@ -1,0 +1,248 @@
+"""Cross-fitting: the folds, the rows left out, the errors measured."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from logofair.calibration import CrossFit, calibration_errors, cross_fit, fit_calibrator
+from logofair.calibration.crossfit import Sample, deal_folds, out_of_fold
+from logofair.calibration.units import Units
+from logofair.inputs import InputError
+
+Array = NDArray[np.float64]
+
+fitted = pytest.mark.parametrize("method", ["beta", "platt", "temperature", "isotonic"])
+
+
+def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3, spread: float = 0.7) -> Sample:
+    """Overconfident scores: the truth has half their log-odds, shifted cell by cell."""
+    rng = np.random.default_rng(seed)
+    groups, clients = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n)
+    scores = rng.beta(0.8, 0.8, n)
+    shift = rng.normal(0.0, spread, (n_groups, n_clients))
+    labels = rng.random(n) < expit(0.5 * logit(scores) + shift[groups, clients])
+    codes = (groups.astype(np.int32), clients.astype(np.int32))
+    return Sample(scores, labels.astype(float), *codes, None, Units(n_groups, n_clients))
+
+
+def fit(sample: Sample, method: str = "beta", seed: int = 0) -> CrossFit:
+    return cross_fit(
+        sample.scores,
+        sample.labels,
+        sample.group_codes,
+        sample.client_codes,
+        n_groups=sample.units.n_groups,
+        n_clients=sample.units.n_clients,
+        method=method,
+        weights=sample.weights,
+        rng=np.random.default_rng(seed),
+    )
+
+
+def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]:
+    """The fold of every row, in the rows' own order."""
+    order, dealt = deal_folds(sample, np.argsort(sample.scores), folds, np.random.default_rng(seed))
+    fold = np.empty_like(dealt)
+    fold[order] = dealt
+    return fold
+
+
+# Folds
+
+
+@settings(deadline=None, max_examples=40)
+@given(n=st.integers(1, 200), n_clients=st.integers(1, 20), folds=st.integers(2, 7), seed=st.integers(0, 1000))
+def test_folds_balance_every_cell_and_each_label_in_it(n: int, n_clients: int, folds: int, seed: int) -> None:
+    sample = drawn(n, seed=seed, n_clients=n_clients)
+    fold = folds_of(sample, folds, seed)
+    for cell in np.unique(sample.cells):
+        for labels in ((0.0,), (1.0,), (0.0, 1.0)):
+            there = (sample.cells == cell) & np.isin(sample.labels, labels)
+            assert np.ptp(np.bincount(fold[there], minlength=folds)) <= 2
+
+
+def test_cells_of_one_row_are_spread_over_all_folds() -> None:
+    sample = drawn(1000, n_groups=1, n_clients=1)
+    lonely = Sample(
+        sample.scores, sample.labels, sample.group_codes, np.arange(1000, dtype=np.int32), None, Units(1, 1000)
+    )
+    assert np.bincount(folds_of(lonely)).tolist() == [200] * 5
+
+
+# Rows left out
+
+
+@fitted
+def test_a_rows_own_label_does_not_touch_its_eta(method: str) -> None:
+    sample = drawn(200)
+    fold = folds_of(sample)
+    eta, pooled = out_of_fold(sample, fold, method)
+    for row in (0, 57, 199):
+        labels = sample.labels.copy()
+        labels[row] = 1.0 - labels[row]
+        flipped = Sample(sample.scores, labels, sample.group_codes, sample.client_codes, None, sample.units)
+        new_eta, new_pooled = out_of_fold(flipped, fold, method)
+        same_fold = fold == fold[row]
+        assert np.array_equal(new_eta[same_fold], eta[same_fold])
+        assert np.array_equal(new_pooled[same_fold], pooled[same_fold])
+        assert not np.array_equal(new_eta, eta)
+
+
+@fitted
+def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
+    sample = drawn(300)
+    fold, result = folds_of(sample, seed=3), fit(sample, method, seed=3)
+    for number in range(5):
+        held_out = fold == number
+        rest = sample.at(~held_out)
+        shape = {"n_groups": 2, "n_clients": 3}
+        columns = (rest.scores, rest.labels, rest.group_codes, rest.client_codes)
+        calibrator = fit_calibrator(*columns, method=method, **shape)
+        groups, clients = sample.group_codes[held_out], sample.client_codes[held_out]
+        eta = calibrator(sample.scores[held_out], groups, clients)
+        pooled = calibrator(sample.scores[held_out], groups, np.full_like(clients, -1))
+        np.testing.assert_allclose(result.eta[held_out], eta, atol=1e-9)
+        np.testing.assert_allclose(result.pooled_eta[held_out], pooled, atol=1e-9)
+
+
+@fitted
+def test_the_calibrator_is_fitted_to_all_rows(method: str) -> None:
+    sample = drawn(300)
+    columns = (sample.scores, sample.labels, sample.group_codes, sample.client_codes)
+    expected = fit_calibrator(*columns, n_groups=2, n_clients=3, method=method)
+    rows = (sample.scores, sample.group_codes, sample.client_codes)
+    np.testing.assert_allclose(fit(sample, method).calibrator(*rows), expected(*rows), atol=1e-9)
+
+
+@fitted
+def test_the_only_row_of_a_cell_gets_the_eta_of_its_group(method: str) -> None:
+    sample = drawn(300)
+    lonely = (sample.group_codes == 0) & (sample.client_codes == 1)
+    lonely[np.flatnonzero(lonely)[0]] = False
+    sample = sample.at(~lonely)
+    alone = (sample.group_codes == 0) & (sample.client_codes == 1)
+    result = fit(sample, method)
+    assert np.array_equal(result.eta[alone], result.pooled_eta[alone])
+    assert not np.any(result.eta[~alone] == result.pooled_eta[~alone])
+
+
+@fitted
+def test_the_same_seed_gives_the_same_eta_and_another_seed_another(method: str) -> None:
+    sample = drawn(200)
+    assert np.array_equal(fit(sample, method, seed=1).eta, fit(sample, method, seed=1).eta)
+    assert not np.array_equal(fit(sample, method, seed=1).eta, fit(sample, method, seed=2).eta)
+
+
+@fitted
+def test_permuting_rows_of_distinct_scores_permutes_eta(method: str) -> None:
+    sample, order = drawn(200), np.random.default_rng(5).permutation(200)
+    assert np.array_equal(fit(sample.at(order), method).eta, fit(sample, method).eta[order])
+
+
+@fitted
+def test_a_row_of_weight_0_still_gets_an_eta(method: str) -> None:
+    sample = drawn(100)
+    weights = np.ones(100)
+    weights[::3] = 0.0
+    columns = (sample.scores, sample.labels, sample.group_codes, sample.client_codes)
+    result = fit(Sample(*columns, weights, sample.units), method)
+    assert np.all((result.eta > 0.0) & (result.eta < 1.0))
+
+
+@fitted
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_a_handful_of_rows_is_no_trouble(method: str, n: int) -> None:
+    result = fit(drawn(n), method)
+    assert result.eta.shape == result.pooled_eta.shape == (n,)
+    assert np.all((result.eta >= 0.0) & (result.eta <= 1.0))
+
+
+def test_none_costs_nothing_and_needs_no_labels() -> None:
+    sample = drawn(50)
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    columns = (sample.scores, None, sample.group_codes, sample.client_codes)
+    result = cross_fit(*columns, n_groups=2, n_clients=3, method="none", rng=rng)
+    assert result.eta is sample.scores
+    assert result.pooled_eta is sample.scores
+    assert result.errors is None
+    assert rng.bit_generator.state == before
+
+
+def test_cross_fitting_without_labels_is_refused() -> None:
+    sample = drawn(50)
+    columns = (sample.scores, None, sample.group_codes, sample.client_codes)
+    with pytest.raises(InputError, match="needs labels"):
+        cross_fit(*columns, n_groups=2, n_clients=3, method="beta", rng=np.random.default_rng(0))
+
+
+# Errors
+
+
+@fitted
+def test_calibration_takes_most_of_the_error_of_distorted_scores(method: str) -> None:
+    # No shifts between the cells: a temperature could not follow them.
+    errors = fit(drawn(20_000, spread=0.0), method).errors
+    assert errors.overall_before > 0.1
+    assert errors.overall_after < 0.3 * errors.overall_before
+    assert np.all(errors.after < errors.before)
+
+
+def naive_error(scores: Array, predictions: Array, labels: Array, weights: Array) -> float:
+    """Expected calibration error of one cell without ties, bin by bin."""
+    order = np.argsort(scores)
+    n, total = scores.size, 0.0
+    bins = min(15, max(1, n // 25))
+    edges = [-(-number * n // bins) for number in range(bins + 1)]
+    for low, high in pairwise(edges):
+        rows = order[low:high]
+        mean_label = np.average(labels[rows], weights=weights[rows])
+        mean_prediction = np.average(predictions[rows], weights=weights[rows])
+        total += weights[rows].sum() * abs(mean_label - mean_prediction)
+    return float(total / weights.sum())
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 1000), n=st.integers(1, 4000))
+def test_errors_are_those_of_a_plain_computation(seed: int, n: int) -> None:
+    sample, rng = drawn(n, seed=seed), np.random.default_rng(seed)
+    weights, eta = rng.uniform(0.1, 2.0, n), rng.random(n)
+    columns = (sample.scores, eta, sample.labels, sample.group_codes, sample.client_codes)
+    errors = calibration_errors(*columns, n_groups=2, n_clients=3, weights=weights)
+    for cell in range(6):
+        there = sample.cells == cell
+        assert errors.counts[cell] == there.sum()
+        if not there.any():
+            assert np.isnan(errors.before[cell])
+            assert np.isnan(errors.after[cell])
+            continue
+        rows = (sample.labels[there], weights[there])
+        assert errors.before[cell] == pytest.approx(naive_error(sample.scores[there], sample.scores[there], *rows))
+        assert errors.after[cell] == pytest.approx(naive_error(sample.scores[there], eta[there], *rows))
+    mass = np.bincount(sample.cells, weights=weights, minlength=6)
+    assert errors.overall_after == pytest.approx(np.nansum(mass * errors.after) / mass.sum())
+
+
+def test_rows_of_equal_score_share_a_bin_so_their_order_does_not_matter() -> None:
+    scores, labels = np.full(100, 0.5), np.repeat([0.0, 1.0], 50)
+    codes = np.zeros(100, dtype=np.int32)
+    errors = calibration_errors(scores, scores, labels, codes, codes, n_groups=1, n_clients=1)
+    assert errors.before.tolist() == [0.0]
+
+
+def test_a_cell_whose_rows_all_weigh_nothing_has_no_error() -> None:
+    scores, codes = np.array([0.1, 0.9]), np.zeros(2, dtype=np.int32)
+    clients = np.array([0, 1], dtype=np.int32)
+    errors = calibration_errors(
+        scores, scores, np.array([1.0, 1.0]), codes, clients, n_groups=1, n_clients=2, weights=np.array([0.0, 2.0])
+    )
+    assert np.isnan(errors.before[0])
+    assert errors.before[1] == pytest.approx(0.1)
+    assert errors.overall_before == pytest.approx(0.1)
