@@ -564,7 +564,7 @@ def audited(**columns):
         ({"notion": TWINS}, r"notion: two different rates are called 'mine'; give each a name of its own\."),
         ({"scores": [0.5, 0.5, 55, 0.5]}, r"scores: row 2 is 55, outside \[0, 1\]"),
         ({"sample_weight": [1, 1, -2, 1]}, r"sample_weight: row 2 is -2; weights must not be negative\."),
-        ({"sample_weight": [0, 0, 0, 0]}, r"sample_weight: all weights are 0; at least one row must count\."),
+        ({"sample_weight": [0, 0, 0, 0]}, r"sample_weight: all weights are zero; at least one row must count\."),
         ({"sample_weight": [1, math.inf, 1, 1]}, r"sample_weight: row 1 is inf"),
         ({"sample_weight": [1e308] * 4}, r"sample_weight: their sum is infinite; divide all weights by the largest\."),
         ({"sample_weight": [1, 1]}, r"sample_weight: has 2 rows, but the first column has 4"),

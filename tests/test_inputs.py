@@ -247,7 +247,7 @@ def test_no_weights_are_equal_weights():
     [
         ([1, 2], r"has 2 rows, but the first column has 3; pass one value per row\."),
         ([1, -2, 1], r"row 1 is -2; weights must not be negative\."),
-        ([0, 0, 0], r"all weights are 0; at least one row must count\."),
+        ([0, 0, 0], r"all weights are zero; at least one row must count\."),
         ([1, math.nan, 1], r"row 1 is nan; every value must be a finite number"),
         ([1.7e308] * 3, r"their sum is infinite; divide all weights by the largest\."),
     ],

@@ -140,7 +140,7 @@ def _ordered(
         from logofair.compiled_cells import sorted_cells
 
         return sorted_cells(groups, clients, n_groups, n_clients, scores)
-    ordered, starts = sorted_by_cell(clients * np.int32(n_groups) + groups, n_groups * n_clients, scores)
+    ordered, starts = sorted_by_cell(groups, clients, n_groups, n_clients, scores)
     return ordered, starts, cumulative(ordered, starts)
 
 

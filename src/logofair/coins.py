@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.inputs import Floats, InputError
+from logofair.inputs import Floats, InputError, column
 
 Words = npt.NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_PRIME = 2**64 - 59
 
 
 def _mix(words: Words) -> Words:
@@ -38,31 +39,59 @@ def row_coins(n: int, seed: int) -> Floats:
     return _coins(np.arange(n, dtype=np.uint64), seed)
 
 
-def id_coins(ids: npt.NDArray[Any], key: int) -> Floats:
+def read_ids(ids: object) -> npt.NDArray[Any]:
+    """Return a column of record ids as 64-bit words (integers) or as text; raise on anything else.
+
+    Examples
+    --------
+    >>> read_ids([7, 2**64 - 1]).dtype, read_ids(["ann", "bob"]).dtype.kind
+    (dtype('uint64'), 'U')
+    """
+    # Left alone, numpy makes 1 into "1" beside text, and 2**63 beside -1 into a float.
+    array = np.fromiter(ids, dtype=object, count=len(ids)) if isinstance(ids, list | tuple) else column(ids, "ids")
+    if array.dtype.kind in "iu":
+        return array.astype(np.uint64)
+    if array.dtype.kind == "U":
+        return array.astype(array.dtype.newbyteorder("="))
+    rows = array.tolist()
+    types = set(map(type, rows))
+    if all(issubclass(t, str) for t in types):
+        return np.array(rows, dtype=np.str_)
+    if all(_is_whole(t) for t in types):
+        return np.array([_word(int(i)) for i in rows], dtype=np.uint64)
+    for row, value in enumerate(rows):
+        if not (isinstance(value, str) or _is_whole(type(value))):
+            raise InputError(f"ids: row {row} is {value!r}; ids are integers or text, and none may be missing.")
+    raise InputError("ids: integers and text are mixed; use one kind, so that the same id has one spelling.")
+
+
+def _is_whole(kind: type) -> bool:
+    return issubclass(kind, int | np.integer) and kind is not bool
+
+
+def _word(number: int) -> int:
+    """An integer as 64 bits; one that has more is reduced by a prime, so that each of its bits counts."""
+    return number % 2**64 if -(2**63) <= number < 2**64 else number % _PRIME
+
+
+def id_coins(ids: object, key: int) -> Floats:
     """One coin per record id (integers or text).
 
     Examples
     --------
-    >>> import numpy as np
-    >>> coins = id_coins(np.array(["ann", "bob", "ann"]), key=7)
+    >>> coins = id_coins(["ann", "bob", "ann"], key=7)
     >>> bool(coins[0] == coins[2]), bool(coins[0] == coins[1])
     (True, False)
     """
-    if ids.dtype.kind in "bui":
-        return _coins(ids.astype(np.uint64), key)
-    if ids.dtype.kind == "O" and any(isinstance(i, int | np.integer) for i in ids):
-        if not all(isinstance(i, int | np.integer) for i in ids):
-            raise InputError("ids: integers and text are mixed; use one kind, so that the same id has one spelling.")
-        return _coins(np.array([int(i) % 2**64 for i in ids], dtype=np.uint64), key)
-    if ids.dtype.kind not in "OUS":
-        raise InputError(f"ids: expected integers or text, got values of type {ids.dtype}.")
-    return _text_coins(ids.astype(np.str_), key)
+    array = read_ids(ids)
+    return _coins(array, key) if array.dtype.kind == "u" else _text_coins(array, key)
 
 
 def _coins(words: Words, key: int) -> Floats:
     with np.errstate(over="ignore"):
         mixed = words * _GOLDEN
-        mixed += _mix(np.array([key % 2**64], dtype=np.uint64))[0]
+        # The mix of 0 is 0: unless the key is moved first, id 0 under key 0 would always win.
+        mixed += _mix(np.array([(key + int(_GOLDEN)) % 2**64], dtype=np.uint64))[0]
         return _uniform(_mix(mixed))
 
 

@@ -28,22 +28,25 @@ def sorted_cells(
 
 
 @numba.njit(cache=True)
+def _key(group, client, n_groups, score, buckets):
+    """Cell and bucket of a row; rounding is monotone, so a larger score never falls into a lower bucket."""
+    return (client * n_groups + group) * buckets + min(np.int32(score * buckets), buckets - np.int32(1))
+
+
+@numba.njit(cache=True)
 def _deal(groups, clients, n_groups, n_cells, scores, buckets):
     """Stable counting sort by cell and bucket of the score."""
     n, n_keys = scores.size, n_cells * buckets
-    keys = np.empty(n, dtype=np.int32)
     starts = np.zeros(n_keys + 1, dtype=np.int64)
     for i in range(n):
-        # Rounding is monotone, so a larger score never falls into a lower bucket.
-        bucket = min(np.int32(scores[i] * buckets), buckets - np.int32(1))
-        keys[i] = (clients[i] * n_groups + groups[i]) * buckets + bucket
-        starts[keys[i] + 1] += 1
+        starts[_key(groups[i], clients[i], n_groups, scores[i], buckets) + 1] += 1
     for key in range(n_keys):
         starts[key + 1] += starts[key]
     place = starts[:-1].copy()
     ordered = np.empty(n)
     for i in range(n):
-        key = keys[i]
+        # Computed again rather than remembered: an array of keys would cost more in page faults.
+        key = _key(groups[i], clients[i], n_groups, scores[i], buckets)
         ordered[place[key]] = scores[i]
         place[key] += 1
     return ordered, starts

@@ -38,6 +38,8 @@ from logofair.solvers.problem import Problem
 
 __all__ = ["SolverError", "fit"]
 
+_MOST_FOLDS = 1000
+
 
 class SolverError(RuntimeError):
     """No policy with a valid certificate was found; none is returned."""
@@ -118,19 +120,19 @@ def fit(
     promise = make_promise(
         notion, local_tolerance, global_tolerance, client_tolerances, rows.clients, clients is not None
     )
-    settings = _settings(solver)
+    settings = _settings(solver, pooled)
     fitted = _calibrate(rows, calibration, folds, seed)
     rows = replace(rows, eta=fitted.eta)
     problem = promise.problem(_cells(rows, fitted.eta, rates))
     mixtures, certificate, optimum = _solve(problem, settings, basis=rates)
-    merged = _merged(rows, fitted, promise, rates) if pooled and len(rows.clients.names) > 1 else None
+    merged = _merged(rows, fitted, promise, rates) if pooled and clients is not None else None
     mixtures = _fill_empty(problem.cells, mixtures, merged)
     policy = Policy(
         groups=rows.groups.names,
         clients=rows.clients.names,
         mixtures=mixtures,
         calibrator=fitted.calibrator,
-        pooled=mixtures if len(rows.clients.names) == 1 else merged,
+        pooled=merged,
         key=seed,
         has_clients=clients is not None,
         about=_about(promise, certificate, rows, calibration, optimum.solver),
@@ -140,7 +142,7 @@ def fit(
         certificate=certificate,
         promise=promise,
         problem=problem,
-        warnings=tuple(small_cells(problem, rows)),
+        warnings=tuple(small_cells(problem, rows, merged=merged is not None)),
         solver=optimum.solver,
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
@@ -153,7 +155,7 @@ def _checked_rows(
 ) -> Rows:
     """Check every column at the door."""
     for value, known, where in ((calibration, METHODS, "calibration"), (rates, ("eta", "labels"), "rates")):
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
     score = probabilities(scores)
     not_empty(score.size, "scores")
@@ -168,24 +170,33 @@ def _checked_rows(
     same_length(score.size, labels=label, groups=group, clients=client)
     if len(group.names) < 2:
         raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
-    return Rows(score, label, group, client, weights(sample_weight, score.size), score)
+    return Rows(score, label, group, client, _scaled(weights(sample_weight, score.size)), score)
 
 
-def _settings(solver: object) -> Algorithm1 | None:
+def _scaled(weight: Floats | None) -> Floats | None:
+    """Weights whose sums and inverse sums are finite; a row of less than 1e-200 of the largest weight counts 0."""
+    if weight is None or (weight.max() < 1e100 and weight[weight > 0].min() > 1e-100):
+        return weight
+    relative = weight / weight.max()
+    return np.where(relative < 1e-200, 0.0, relative)
+
+
+def _settings(solver: object, pooled: object) -> Algorithm1 | None:
     """None for the exact solver, or the settings of Algorithm 1."""
+    if not isinstance(pooled, bool | np.bool_):
+        raise InputError(f"pooled: got {pooled!r}; pass True or False.")
     if isinstance(solver, Algorithm1):
         return solver
-    if solver == "algorithm1":
-        return Algorithm1()
-    if solver == "exact":
-        return None
+    if isinstance(solver, str) and solver in ("exact", "algorithm1"):
+        return None if solver == "exact" else Algorithm1()
     raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
 
 
 def _calibrate(rows: Rows, method: str, folds: object, seed: int) -> CrossFit:
     """Turn scores into chances, out of fold."""
-    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
-        raise InputError(f"folds: got {folds!r}; pass a whole number of at least 2.")
+    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
+        raise InputError(f"folds: got {folds!r}; pass a whole number from 2 to {_MOST_FOLDS}.")
+    folds = min(int(folds), max(2, rows.scores.size))  # more folds than rows leave one row out each
     return cross_fit(
         rows.scores,
         rows.labels,
@@ -195,7 +206,7 @@ def _calibrate(rows: Rows, method: str, folds: object, seed: int) -> CrossFit:
         n_clients=len(rows.clients.names),
         method=method,
         weights=rows.weights,
-        folds=int(folds),
+        folds=folds,
         rng=np.random.default_rng(seed),
     )
 

@@ -127,7 +127,7 @@ def weights(values: object, n: int, where: str = "sample_weight") -> Floats | No
         row = int(np.argmin(floats))
         raise InputError(f"{where}: row {row} is {floats[row]:g}; weights must not be negative.")
     if floats.size and not floats.max() > 0:
-        raise InputError(f"{where}: all weights are 0; at least one row must count.")
+        raise InputError(f"{where}: all weights are zero; at least one row must count.")
     with np.errstate(over="ignore"):
         if not np.isfinite(np.sum(floats)):
             raise InputError(f"{where}: their sum is infinite; divide all weights by the largest.")

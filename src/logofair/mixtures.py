@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,11 +17,16 @@ from logofair.cells import Booleans, Cells
 from logofair.inputs import Floats
 from logofair.segments import Indices, search_runs
 
-# A weight below this is rounding, not randomisation.
-_NEGLIGIBLE = 1e-11
+# A weight below this is no randomisation worth the name.
+NEGLIGIBLE = 1e-12
+# What u and v, of order 1, are known to.
+_ROUNDING = 1e-15
+
+# Weights, cuts and sides (upper) of up to three corners per cell, each (cells, corners).
+Corners: TypeAlias = tuple[Floats, Indices, Booleans]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mixtures:
     """Per cell up to three rules "score >= threshold" (``above``) or "score <= threshold", each with a weight.
 
@@ -72,12 +78,11 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
     """
     every = np.arange(u.size)
     u = np.clip(u, 0.0, 1.0)
-    if selection_only:
-        weight, cuts, upper = _from_the_top(cells, every, u)
-    else:
-        weight, cuts, upper = _in_triangle(cells, every, u, v)
-    weight[weight < _NEGLIGIBLE] = 0.0
-    weight[weight > 1 - _NEGLIGIBLE] = 1.0
+    top = _edge(cells, every, u, upper=True)
+    single = _single(cells, every, top)
+    weight, cuts, upper = top if selection_only else _inside(cells, every, u, v, top)
+    weight[weight < NEGLIGIBLE] = 0.0
+    weight[weight > 1 - NEGLIGIBLE] = 1.0
     # Accepting nobody is not a rule: its weight is left to rejection.
     sizes = np.diff(cells.starts)
     weight[np.where(upper, cuts == sizes[:, None], cuts == 0)] = 0.0
@@ -86,7 +91,7 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
     cuts, upper = np.take_along_axis(cuts, order, axis=1), np.take_along_axis(upper, order, axis=1)
     threshold = np.where(weight > 0, _thresholds(cells, every, cuts, upper), 0.0)
     _prefer_half(cells, every, weight, threshold, upper)
-    return Mixtures(weight, threshold, np.where(weight > 0, upper, True), _single(cells, every, u))
+    return Mixtures(weight, threshold, np.where(weight > 0, upper, True), single)
 
 
 def _prefer_half(cells: Cells, every: Indices, weight: Floats, threshold: Floats, upper: Booleans) -> None:
@@ -105,29 +110,56 @@ def _extremes(cells: Cells, every: Indices) -> tuple[Floats, Floats]:
     return lowest, highest
 
 
-def _from_the_top(cells: Cells, every: Indices, u: Floats) -> tuple[Floats, Indices, Booleans]:
-    """The highest scores of mass u: two neighbouring cuts (the third column is unused)."""
-    sizes = np.diff(cells.starts)
-    low = _first_cut(cells, every, lambda below_u, below_v: below_u > 1.0 - u)
-    low, high = _whole_ties(cells, every, np.clip(low - 1, 0, np.maximum(sizes - 1, 0)))
-    u_more, _ = cells.corner(every, low, np.ones(u.size, dtype=bool))
-    u_less, _ = cells.corner(every, high, np.ones(u.size, dtype=bool))
-    width = u_more - u_less
-    more = np.divide(u - u_less, width, out=np.zeros_like(u), where=width > 0)
-    more = np.clip(more, 0.0, 1.0)
-    weight = np.column_stack([more, np.where(sizes > 0, 1.0 - more, 0.0), np.zeros_like(u)])
-    return weight, np.column_stack([low, high, high]), np.ones(weight.shape, dtype=bool)
+def _edge(cells: Cells, which: Indices, u: Floats, *, upper: bool) -> Corners:
+    """Two neighbouring corners of the upper or the lower edge that mix to u (the third column is unused)."""
+    target = 1.0 - u if upper else u
+    cut = _first_cut(cells, which, lambda below_u, below_v: below_u > target)
+    low, high = _whole_ties(cells, which, cut - 1)
+    side = np.full(u.size, upper)
+    (u_low, _), (u_high, _) = cells.corner(which, low, side), cells.corner(which, high, side)
+    width = u_low - u_high
+    share = np.divide(u - u_high, width, out=np.zeros_like(u), where=width != 0)
+    # Within rounding of a corner there is nothing to toss a coin for, however narrow the edge.
+    share = np.where(np.abs(u - u_low) <= _ROUNDING, 1.0, np.where(np.abs(u - u_high) <= _ROUNDING, 0.0, share))
+    share = np.clip(share, 0.0, 1.0)
+    weight = np.column_stack([share, np.where(cells.mass[which] > 0, 1.0 - share, 0.0), np.zeros_like(u)])
+    return weight, np.column_stack([low, high, high]), np.column_stack([side, side, side])
 
 
-def _in_triangle(cells: Cells, every: Indices, u: Floats, v: Floats) -> tuple[Floats, Indices, Booleans]:
-    """Two neighbouring corners and "reject all" or "accept all", whichever needs the smaller weight."""
-    weight, cuts, upper = _fan(cells, every, u, v)
-    total = np.where(cells.mass > 0, 1.0, 0.0)
+def _inside(cells: Cells, every: Indices, u: Floats, v: Floats, top: Corners) -> Corners:
+    """Corners of any point: those of an edge where it lies on one, otherwise of a triangle."""
+    weight, cuts, upper = top
     share = cells.positives * cells.scale
+    margin = NEGLIGIBLE * share * (1.0 - share) + _ROUNDING * share
+    rest = np.flatnonzero(v < _positives(cells, every, top) - margin)
+    if rest.size:
+        bottom = _edge(cells, rest, u[rest], upper=False)
+        on_bottom = (v[rest] <= _positives(cells, rest, bottom) + margin[rest])[:, None]
+        triangle = _in_triangle(cells, rest, u[rest], v[rest], cuts[rest], bottom[1])
+        weight[rest], cuts[rest], upper[rest] = (
+            np.where(on_bottom, b, t) for b, t in zip(bottom, triangle, strict=True)
+        )
+    return weight, cuts, upper
+
+
+def _positives(cells: Cells, which: Indices, corners: Corners) -> Floats:
+    """The selected positives v of two corners' mixture."""
+    weight, cuts, upper = corners
+    (_, v1), (_, v2) = (cells.corner(which, cuts[:, j], upper[:, j]) for j in (0, 1))
+    return np.asarray(weight[:, 0] * v1 + weight[:, 1] * v2)
+
+
+def _in_triangle(cells: Cells, which: Indices, u: Floats, v: Floats, top: Indices, bottom: Indices) -> Corners:
+    """Two neighbouring corners and "reject all" or "accept all", whichever needs the smaller weight.
+
+    ``top`` and ``bottom`` are the cuts on both sides of u on the upper and the lower edge.
+    """
+    weight, cuts, upper = _fan(cells, which, u, v, top[:, 0], bottom[:, 1])
+    share = (cells.positives * cells.scale)[which]
     # The complement of a rule rejects what it accepts: the fan from "accept all" is the complement's fan.
-    other, other_cuts, other_upper = _fan(cells, every, total - u, share - v)
+    other, other_cuts, other_upper = _fan(cells, which, 1.0 - u, share - v, bottom[:, 0], top[:, 1])
     apex, other_apex = 1.0 - weight.sum(axis=1), 1.0 - other.sum(axis=1)
-    turned = (other_apex < apex - _NEGLIGIBLE)[:, None]
+    turned = (other_apex < apex - NEGLIGIBLE)[:, None]
     zero = np.zeros((u.size, 1), dtype=np.int64)
     accept_all = np.where(turned[:, 0], np.maximum(other_apex, 0.0), 0.0)
     return (
@@ -137,50 +169,62 @@ def _in_triangle(cells: Cells, every: Indices, u: Floats, v: Floats) -> tuple[Fl
     )
 
 
-def _fan(cells: Cells, every: Indices, u: Floats, v: Floats) -> tuple[Floats, Indices, Booleans]:
-    """Weights of the two corners of the edge that the ray from "reject all" through (u, v) meets."""
-    share = cells.positives * cells.scale
+def _fan(cells: Cells, which: Indices, u: Floats, v: Floats, most: Indices, least: Indices) -> Corners:
+    """Weights of the two corners of the edge that the ray from "reject all" through (u, v) meets.
+
+    That edge lies beyond u: its larger corner is at most cut ``most`` on the upper edge, at least ``least`` on the
+    lower one. Where values hardly differ the ray's direction is mere rounding, and this alone keeps the edge right.
+    """
+    share = (cells.positives * cells.scale)[which]
     upper = v >= share * u
-    sizes = np.diff(cells.starts)
 
     def beyond(below_u: Floats, below_v: Floats) -> Booleans:
         # Mean value of the rows above (upper) or below the cut has passed that of the mixture, v / u.
         rise = (share - below_v) * u > v * (1.0 - below_u)
         return np.where(upper, rise, below_v * u > v * below_u)
 
-    cut = _first_cut(cells, every, beyond)
-    low, high = _whole_ties(cells, every, np.clip(cut - 1, 0, np.maximum(sizes - 1, 0)))
-    (u1, v1), (u2, v2) = cells.corner(every, low, upper), cells.corner(every, high, upper)
+    block = _first_cut(cells, which, beyond) - 1
+    low, high = _whole_ties(cells, which, np.where(upper, np.minimum(block, most), np.maximum(block, least - 1)))
+    large, small = np.where(upper, low, high), np.where(upper, high, low)
+    weight = _share_out(u, v, *cells.corner(which, large, upper), *cells.corner(which, small, upper))
+    return weight, np.column_stack([large, small]), np.column_stack([upper, upper])
+
+
+def _share_out(u: Floats, v: Floats, u1: Floats, v1: Floats, u2: Floats, v2: Floats) -> Floats:
+    """Weights of two corners, u1 >= u2, that mix with (0, 0) to (u, v): exact in u, and in v up to rounding."""
+    first, second = u * v2 - u2 * v, u1 * v - u * v1
     area = u1 * v2 - u2 * v1
-    flat = np.abs(area) <= 1e-14 * np.maximum(u1, u2)
-    safe = np.where(flat, 1.0, area)
-    w1, w2 = (u * v2 - u2 * v) / safe, (u1 * v - u * v1) / safe
-    # On a ray through both corners either will do: take the one that accepts more.
-    larger = np.maximum(u1, u2)
-    alone = np.divide(u, larger, out=np.zeros_like(u), where=larger > 0)
-    w1, w2 = np.where(flat, np.where(u1 >= u2, alone, 0.0), w1), np.where(flat, np.where(u1 >= u2, 0.0, alone), w2)
-    w1, w2 = np.clip(w1, 0.0, 1.0), np.clip(w2, 0.0, 1.0)
-    excess = np.maximum(w1 + w2, 1.0)
-    return np.column_stack([w1 / excess, w2 / excess]), np.column_stack([low, high]), np.column_stack([upper, upper])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        w2 = second / area
+        # On the ray through one corner that one will do.
+        w2 = np.where(np.abs(first) <= _ROUNDING * u * v2, u / u2, w2)
+        w2 = np.where(np.abs(second) <= _ROUNDING * u1 * v, 0.0, w2)
+        largest = np.fmin(u / u2, (u1 - u) / (u1 - u2))
+    w2 = np.clip(np.nan_to_num(w2), 0.0, np.clip(np.nan_to_num(largest), 0.0, 1.0))
+    # w2 may be rounding alone where the corners' rays nearly coincide; u must be met whatever it is.
+    w1 = np.divide(u - w2 * u2, u1, out=np.zeros_like(u), where=u1 > 0)
+    return np.column_stack([np.clip(w1, 0.0, 1.0 - w2), w2])
 
 
-def _first_cut(cells: Cells, every: Indices, beyond: Callable[[Floats, Floats], Booleans]) -> Indices:
+def _first_cut(cells: Cells, which: Indices, beyond: Callable[[Floats, Floats], Booleans]) -> Indices:
     """Smallest cut at which a monotone condition on the sums below it holds (the last cut if none)."""
-    low, high = np.zeros(every.size, dtype=np.int64), np.diff(cells.starts)
+    size = cells.starts[which + 1] - cells.starts[which]
+    low, high = np.zeros(which.size, dtype=np.int64), size
     for _ in range(int(high.max(initial=0)).bit_length()):
         middle = (low + high) >> 1
-        holds = beyond(*cells.below(every, middle))
+        holds = beyond(*cells.below(which, middle))
         low, high = np.where(holds | (low >= high), low, middle + 1), np.where(holds, middle, high)
-    return np.minimum(low, np.diff(cells.starts))
+    return np.asarray(np.minimum(low, size))
 
 
-def _whole_ties(cells: Cells, every: Indices, block: Indices) -> tuple[Indices, Indices]:
+def _whole_ties(cells: Cells, which: Indices, block: Indices) -> tuple[Indices, Indices]:
     """Cuts just below and just above all blocks that share a block's score: a threshold cannot part them."""
-    first, last = cells.starts[:-1], cells.starts[1:]
+    first, last = cells.starts[which], cells.starts[which + 1]
+    block = np.clip(block, 0, np.maximum(last - first - 1, 0))
     if cells.lowest.size == 0:
         return block, block
     score = cells.lowest[np.minimum(first + block, cells.lowest.size - 1)]
-    no = np.zeros(every.size, dtype=bool)
+    no = np.zeros(which.size, dtype=bool)
     low, high = (
         search_runs(cells.lowest, first, last, score, right=no),
         search_runs(cells.lowest, first, last, score, right=~no),
@@ -205,9 +249,9 @@ def _thresholds(cells: Cells, every: Indices, cuts: Indices, upper: Booleans) ->
     return threshold.reshape(cuts.shape)
 
 
-def _single(cells: Cells, every: Indices, u: Floats) -> Floats:
+def _single(cells: Cells, every: Indices, top: Corners) -> Floats:
     """The one upper threshold per cell whose selection rate is nearest to u; infinity rejects all."""
-    weight, cuts, upper = _from_the_top(cells, every, u)
+    weight, cuts, upper = top
     cut = np.where(weight[:, 0] >= 0.5, cuts[:, 0], cuts[:, 1])
     threshold = _thresholds(cells, every, cut[:, None], upper[:, :1])[:, 0]
     lowest, highest = _extremes(cells, every)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from logofair.calibration import Calibrator
 from logofair.cells import Booleans
-from logofair.coins import id_coins, row_coins
+from logofair.coins import id_coins, read_ids, row_coins
 from logofair.inputs import (
     Floats,
     InputError,
@@ -27,7 +26,8 @@ from logofair.inputs import (
     same_length,
     seed_number,
 )
-from logofair.mixtures import Mixtures
+from logofair.mixtures import NEGLIGIBLE, Mixtures
+from logofair.policy_file import read_policy, write_policy
 from logofair.rules import RuleTable
 from logofair.segments import Indices
 
@@ -39,7 +39,7 @@ class PolicyWarning(UserWarning):
     """A decision that is reproducible only under conditions, which the message names."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Policy:
     """Weighted thresholds per client and group on the calibrated score, with the calibrator.
 
@@ -88,9 +88,11 @@ class Policy:
         Parameters
         ----------
         scores, groups, clients : array-like of shape (n,)
-            As in :func:`logofair.fit`; ``clients`` may be left out only if the policy has none.
+            As in :func:`logofair.fit`; ``clients`` is left out exactly where the policy has none. Labels are found
+            as Python compares them: 1, 1.0 and True are one label, ``"1"`` is another.
         ids : array-like of shape (n,), optional
-            Record ids (integers or text). Where a cell needs a coin, the same id always gets the same decision.
+            Record ids (integers or text, none missing): where a coin is needed, the same id always gets the same
+            decision.
         random_state : int, optional
             Seed of the coins where there are no ids: they then depend on the row's position.
         on_unknown : {"raise", "pooled", "base"}
@@ -105,16 +107,22 @@ class Policy:
         array of shape (n,)
         """
         eta, cells = self._rows(scores, groups, clients, on_unknown)
+        records = None if ids is None else read_ids(ids)
+        same_length(eta.size, ids=records)
+        seed = None if random_state is None else seed_number(random_state)
+        if not isinstance(deterministic, bool | np.bool_):
+            raise InputError(f"deterministic: got {deterministic!r}; pass True or False.")
         table = self._table
         if deterministic:
             return _past(eta, cells, table.single, None)
         decided = _past(eta, cells, table.pure, table.turned)
-        coined = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.int64)
-        if coined.size:
-            chance = table.chances(eta[coined], cells[coined])
-            decided[coined] = _coins(eta.size, coined, ids, self.key, random_state) < chance
-        elif ids is not None:
-            same_length(eta.size, ids=column(ids, "ids"))
+        mixed = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.int64)
+        if mixed.size:
+            chance = table.chances(eta[mixed], cells[mixed])
+            decided[mixed] = chance == 1.0
+            tossed = np.flatnonzero((chance > 0.0) & (chance < 1.0))
+            if tossed.size:
+                decided[mixed[tossed]] = _coins(eta.size, mixed[tossed], records, self.key, seed) < chance[tossed]
         return decided
 
     def probabilities(
@@ -130,16 +138,12 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all."""
-        from logofair.policy_file import write_policy
-
-        write_policy(self, Path(path))
+        write_policy({part.name: getattr(self, part.name) for part in fields(self)}, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy written by :meth:`save`; a damaged, foreign or newer file raises ``InputError``."""
-        from logofair.policy_file import read_policy
-
-        return read_policy(Path(path))
+        return cls(**read_policy(path))
 
     @cached_property
     def _table(self) -> _Table:
@@ -148,7 +152,7 @@ class Policy:
 
     def _rows(self, scores: object, groups: object, clients: object, on_unknown: str) -> tuple[Floats, Integers]:
         """Check rows; their calibrated scores and the number of the rule that applies."""
-        if on_unknown not in _UNKNOWN:
+        if not isinstance(on_unknown, str) or on_unknown not in _UNKNOWN:
             raise InputError(f"on_unknown: got {on_unknown!r}; use one of {', '.join(_UNKNOWN)}.")
         score = probabilities(scores)
         group = encode_known(groups, self.groups, "groups")
@@ -200,7 +204,7 @@ class Policy:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Table:
     """Rules by number, in the form that decides fastest."""
 
@@ -225,9 +229,10 @@ class _Table:
             for name in ("weight", "threshold", "above", "single")
         )
         mixed = np.asarray(((weight > 0) & (weight < 1)).any(axis=1))
-        certain = weight[:, 0] == 1.0
-        turned = certain & ~above[:, 0]
-        pure = np.where(certain, threshold[:, 0], np.inf)
+        rows, largest = np.arange(weight.shape[0]), weight.argmax(axis=1)
+        certain = weight[rows, largest] == 1.0
+        turned = certain & ~above[rows, largest]
+        pure = np.where(certain, threshold[rows, largest], np.inf)
         return cls(weight, threshold, above, single, mixed, pure, turned if turned.any() else None)
 
     def chances(self, eta: Floats, cells: Integers) -> Floats:
@@ -239,7 +244,9 @@ class _Table:
             threshold = self.threshold[cells, j]
             accepts = np.where(self.above[cells, j], eta >= threshold, eta <= threshold)
             chance += np.where(accepts, self.weight[cells, j], 0.0)
-        return np.minimum(chance, 1.0)
+        # The weights of all rules may sum to slightly less than 1: that is rounding, not chance.
+        chance[chance > 1.0 - NEGLIGIBLE] = 1.0
+        return chance
 
 
 def _past(eta: Floats, cells: Integers, threshold: Floats, turned: Booleans | None) -> npt.NDArray[np.int64]:
@@ -256,24 +263,23 @@ def _past(eta: Floats, cells: Integers, threshold: Floats, turned: Booleans | No
     return decided
 
 
-def _coins(n: int, rows: Indices, ids: object, key: int, random_state: int | None) -> Floats:
+def _coins(n: int, rows: Indices, records: npt.NDArray[Any] | None, key: int, seed: int | None) -> Floats:
     """Coins of the given rows: by id, or else by seed and position."""
-    if ids is not None:
-        array = column(ids, "ids")
-        same_length(n, ids=array)
-        return id_coins(array[rows], key)
-    if random_state is None:
+    if records is not None:
+        return id_coins(records[rows], key)
+    if seed is None:
         warnings.warn(
-            "some cells need a coin and there are no ids: it depends on the row's position (seed 0); "
+            "some rows need a coin and there are no ids: it depends on the row's position (seed 0); "
             "pass ids= so that the same person always gets the same decision, or random_state=.",
             PolicyWarning,
             stacklevel=3,
         )
-    return row_coins(n, 0 if random_state is None else seed_number(random_state))[rows]
+    return row_coins(n, seed or 0)[rows]
 
 
 def _entry(values: object, row: int) -> object:
-    entry = column(values, "values")[row]
+    # A list of tuples is a column of labels: as an array it would have two dimensions.
+    entry = values[row] if isinstance(values, list | tuple) else column(values, "values")[row]
     return entry.item() if isinstance(entry, np.generic) else entry
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from logofair.inputs import Label
 from logofair.mixtures import Mixtures
 
@@ -19,7 +21,7 @@ class RuleRow:
     needs_coin: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RuleTable:
     """All rules of a policy, read row by row; printing it gives a table.
 
@@ -45,26 +47,25 @@ class RuleTable:
         if not -len(self) <= number < len(self):
             raise IndexError(number)
         client, group = divmod(number % len(self), len(self.groups))
-        cell = client * len(self.groups) + group
-        return RuleRow(self.clients[client], self.groups[group], self._words(cell), bool(self.mixtures.mixed[cell]))
+        rule, needs_coin = self._words(client * len(self.groups) + group)
+        return RuleRow(self.clients[client], self.groups[group], rule, needs_coin)
 
     def __iter__(self) -> Iterator[RuleRow]:
         return (self[number] for number in range(len(self)))
 
-    def _words(self, cell: int) -> str:
-        parts = []
-        for weight, threshold, above in zip(
-            self.mixtures.weight[cell], self.mixtures.threshold[cell], self.mixtures.above[cell], strict=True
-        ):
-            if weight > 0:
-                rule = _one_rule(float(threshold), bool(above))
-                parts.append(rule if weight == 1 else f"{weight:.1%}: {rule}")
-        left = 1.0 - float(self.mixtures.weight[cell].sum())
-        if not parts:
-            return "reject all"
+    def _words(self, cell: int) -> tuple[str, bool]:
+        """A cell's rule in words, and whether it needs a coin."""
+        used = np.flatnonzero(self.mixtures.weight[cell])
+        if not used.size:
+            return "reject all", False
+        weights = self.mixtures.weight[cell, used].tolist()
+        rules = _in_words(self.mixtures.threshold[cell, used].tolist(), self.mixtures.above[cell, used].tolist())
+        if weights[0] == 1:
+            return rules[0], False
+        left = 1.0 - sum(weights)
         if left > 1e-9:
-            parts.append(f"{left:.1%}: reject all")
-        return "; ".join(parts)
+            weights, rules = [*weights, left], [*rules, "reject all"]
+        return "; ".join(f"{_percent(w)}: {rule}" for w, rule in zip(weights, rules, strict=True)), True
 
     def __str__(self) -> str:
         most = 40
@@ -77,10 +78,22 @@ class RuleTable:
         return "\n".join(lines)
 
 
-def _one_rule(threshold: float, above: bool) -> str:
+def _in_words(thresholds: list[float], above: list[bool]) -> list[str]:
+    """Each rule in words, with as many digits as it takes to tell thresholds apart."""
+    distinct = len(set(thresholds))
+    digits = next(d for d in range(4, 18) if len({f"{t:.{d}g}" for t in thresholds}) >= distinct)
+    return [_one_rule(t, up, digits) for t, up in zip(thresholds, above, strict=True)]
+
+
+def _one_rule(threshold: float, above: bool, digits: int) -> str:
     if above:
-        return "accept all" if threshold <= 0 else f"score >= {threshold:.4g}"
-    return "accept all" if threshold >= 1 else f"score <= {threshold:.4g}"
+        return "accept all" if threshold <= 0 else f"score >= {threshold:.{digits}g}"
+    return "accept all" if threshold >= 1 else f"score <= {threshold:.{digits}g}"
+
+
+def _percent(weight: float) -> str:
+    """A share that is neither none nor all, and does not look like it."""
+    return f"{weight:.1%}" if 0.0005 <= weight < 0.9995 else ("<0.1%" if weight < 0.5 else ">99.9%")
 
 
 def _name(client: Label) -> str:

@@ -42,17 +42,30 @@ def bucket_count(rows: int, n_cells: int) -> int:
     return buckets if buckets >= 64 else 1
 
 
-def sorted_by_cell(cells: Integers, n_cells: int, scores: Floats) -> tuple[Floats, Indices]:
-    """Scores in [0, 1] ordered by cell, ascending inside each, and where each cell starts."""
+def sorted_by_cell(
+    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats
+) -> tuple[Floats, Indices]:
+    """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts.
+
+    A cell's number is ``client * n_groups + group``.
+    """
+    n_cells = n_groups * n_clients
     buckets = bucket_count(scores.size, n_cells)
+    keys = np.empty(scores.size, dtype=np.int32)
+    # Piece by piece: temporaries of full length cost more in page faults than in arithmetic.
+    for first in range(0, scores.size, _CHUNK):
+        piece = slice(first, first + _CHUNK)
+        key = clients[piece] * np.int32(n_groups)
+        key += groups[piece]
+        if buckets > 1:
+            key *= np.int32(buckets)
+            # Rounding is monotone, so a larger score never falls into a lower bucket.
+            key += np.minimum(scores[piece] * buckets, buckets - 1).astype(np.int32)
+        keys[piece] = key
+    ordered, _, starts = group_by(keys, n_cells * buckets, scores)
     if buckets == 1:
-        ordered, _, starts = group_by(cells, n_cells, scores)
         sort_runs(ordered, starts)
         return ordered, starts
-    # Rounding is monotone, so a larger score never falls into a lower bucket.
-    keys = np.minimum((scores * buckets).astype(np.int32), buckets - 1)
-    keys += cells * np.int32(buckets)
-    ordered, _, starts = group_by(keys, n_cells * buckets, scores)
     return ordered, sort_buckets(ordered, starts, buckets)
 
 
@@ -118,25 +131,25 @@ def cumulative(data: Floats, starts: Indices) -> Floats:
     first = 0
     while first < n_runs:
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + _CHUNK, side="right")) - 1)
+        last = min(last, first + _CHUNK // 16)
         if starts[last] - starts[first] > _LONG * (last - first):
             for run in range(first, last):
                 begin, end = starts[run], starts[run + 1]
                 np.cumsum(data[begin:end], out=sums[begin + run + 1 : end + run + 1])
         else:
-            running = np.concatenate(([0.0], np.cumsum(data[starts[first] : starts[last]])))
-            _spread(sums, running, starts[first : last + 1], first)
+            _sum_short(sums, data, starts[first : last + 1], first)
         first = last
     return sums
 
 
-def _spread(sums: Floats, running: Floats, starts: Indices, first_run: int) -> None:
-    """Write the running sums of several short runs, each counted from its own start."""
-    lengths = np.diff(starts) + 1
-    run = np.repeat(np.arange(lengths.size), lengths)
-    place = np.arange(run.size)
-    running_place = place - run
-    begin = starts[0] + first_run
-    sums[begin : begin + run.size] = running[running_place] - running[(starts[:-1] - starts[0])[run]]
+def _sum_short(sums: Floats, data: Floats, starts: Indices, first_run: int) -> None:
+    """Running sums of short runs, as the rows of one matrix."""
+    sizes = np.diff(starts)
+    inside = np.arange(int(sizes.max()) + 1) <= sizes[:, None]
+    block = np.zeros(inside.shape)
+    block[:, 1:][inside[:, 1:]] = data[starts[0] : starts[-1]]
+    np.cumsum(block, axis=1, out=block)
+    sums[starts[0] + first_run : starts[-1] + first_run + sizes.size] = block[inside]
 
 
 def search_runs(
@@ -152,14 +165,22 @@ def search_runs(
             for a, b, t, r in zip(first.tolist(), last.tolist(), targets.tolist(), right.tolist(), strict=True)
         ]
         return np.array(found, dtype=np.int64)
-    low, high = first.copy(), last.copy()
-    for _ in range(int(np.max(last - first, initial=0)).bit_length()):
-        middle = (low + high) >> 1
-        entry = data[np.minimum(middle, data.size - 1)]
-        below = np.where(right, entry <= targets, entry < targets) & (middle < high)
-        low = np.where(below, middle + 1, low)
-        high = np.where(below, high, middle)
-    return low - first
+    # Growing a position by halving steps needs one gather and few temporaries; "after equal entries" is "before the
+    # next larger number".
+    size, base = last - first, first - 1
+    targets = np.where(right, np.nextafter(targets, np.inf), targets)
+    found_at = np.zeros(first.size, dtype=np.int64)
+    step = 1 << max(int(size.max(initial=0)).bit_length() - 1, 0)
+    while step and data.size:
+        trial = found_at + step
+        inside = trial <= size
+        np.minimum(trial, size, out=trial)
+        trial += base
+        np.maximum(trial, 0, out=trial)
+        inside &= data[trial] < targets
+        found_at += step * inside
+        step >>= 1
+    return found_at
 
 
 def run_sums(data: npt.NDArray[Any], starts: Indices) -> Floats:

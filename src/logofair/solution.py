@@ -16,6 +16,7 @@ from logofair.mixtures import evaluate_single
 from logofair.notions import Notion
 from logofair.policy import Policy
 from logofair.promise import Promise
+from logofair.segments import Indices
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
@@ -139,37 +140,70 @@ class Solution:
         return self.rows.clients.codes * np.int32(len(self.rows.groups.names)) + self.rows.groups.codes
 
 
-def small_cells(problem: Problem, rows: Rows) -> Iterator[str]:
-    """Name the cells on which a promise rests on little or nothing, one sentence per kind."""
-    count = problem.cells.rows.reshape(problem.shape)
-    if rows.labels is not None:
-        cell = rows.clients.codes * np.int32(problem.shape[1]) + rows.groups.codes
-        positive = np.bincount(cell, rows.labels, minlength=count.size).reshape(problem.shape)
-        one_label = (count > 1) & ((positive == 0) | (positive == count))
-    else:
-        one_label = np.zeros(problem.shape, dtype=bool)
-    unpromised = problem.local_counts.sum(axis=1) < 2
+def small_cells(problem: Problem, rows: Rows, *, merged: bool) -> Iterator[str]:
+    """Name the cells on which a promise rests on little or nothing, one sentence per kind.
+
+    ``merged`` says whether the merged federation's rule was there for cells without rows.
+    """
+    count, one_label = _counted(problem, rows)
+    every = problem.cells.rows.reshape(problem.shape)
+    empty = "so nothing is promised for it and it takes " + ("its group's merged rule" if merged else "score >= 1/2")
     kinds = (
-        (count == 0, "no rows, so nothing is promised for it and it takes its group's merged rule"),
+        (every == 0, f"no rows, {empty}"),
+        ((every > 0) & (count == 0), f"only rows of weight 0, {empty}"),
         (count == 1, "one row only"),
-        (one_label, "rows of one label only"),
+        ((count > 1) & one_label, "rows of one label only"),
         ((count > 1) & (count < _FEW_ROWS) & ~one_label, f"fewer than {_FEW_ROWS} rows, so its rates are mostly noise"),
     )
     for which, what in kinds:
         named = _named(which, rows)
         if named:
             yield f"{named}: {what}."
-    if problem.local_rates:
-        free = np.flatnonzero(unpromised.all(axis=1) & np.isfinite(problem.local_tolerance).any(axis=1))
-        if free.size and rows.clients.names[0] is not None:
-            sites = _listed(repr(rows.clients.names[c]) for c in free)
-            yield f"local fairness cannot be measured at {sites}: fewer than two groups have a defined rate."
+    yield from _unmeasured(problem, rows)
+
+
+def _counted(problem: Problem, rows: Rows) -> tuple[Indices, Booleans]:
+    """Rows of positive weight in every cell, and whether all of them have the same label."""
+    shape, count = problem.shape, problem.cells.rows
+    if rows.labels is None and rows.weights is None:  # nothing to count: millions of rows need not be touched
+        return count.reshape(shape), np.zeros(shape, dtype=bool)
+    weighty = slice(None) if rows.weights is None else rows.weights > 0
+    cell = (rows.clients.codes * np.int32(shape[1]) + rows.groups.codes)[weighty]
+    if rows.weights is not None:
+        count = np.bincount(cell, minlength=count.size)
+    if rows.labels is None:
+        return count.reshape(shape), np.zeros(shape, dtype=bool)
+    positive = np.bincount(cell, rows.labels[weighty], minlength=count.size)
+    return count.reshape(shape), ((positive == 0) | (positive == count)).reshape(shape)
+
+
+def _unmeasured(problem: Problem, rows: Rows) -> Iterator[str]:
+    """Say where a promised gap is not measured, or leaves a group out, because nobody counts in its rate."""
+    named = rows.clients.names[0] is not None
+    for k, rate in enumerate(problem.local_rates):
+        counts = problem.local_counts[..., k]
+        promised = np.isfinite(problem.local_tolerance[:, k])
+        blind = promised & ~counts.any(axis=1)
+        if blind.any():
+            sites = _listed((repr(rows.clients.names[c]) for c in np.flatnonzero(blind)[:_NAMED]), int(blind.sum()))
+            where = f" inside {sites}" if named else ""
+            yield f"the gap of the {rate.name} cannot be measured{where}: fewer than two groups have such a rate."
+        left_out = _named(counts.any(axis=1, keepdims=True) & ~counts & (problem.mass > 0), rows)
+        if left_out:
+            yield f"{left_out}: nobody counts in its {rate.name}, so the gap inside the client leaves it out."
+    for k, rate in enumerate(problem.global_rates):
+        counts = problem.global_counts[:, k]
+        if not counts.any():
+            yield f"the gap of the {rate.name} across all cannot be measured: fewer than two groups have such a rate."
+        elif not counts.all():
+            missing = np.flatnonzero(~counts)
+            left_out = _listed((f"group {rows.groups.names[a]!r}" for a in missing[:_NAMED]), missing.size)
+            yield f"{left_out}: nobody counts in its {rate.name}, so the gap across all leaves it out."
 
 
 def _named(which: Booleans, rows: Rows) -> str:
     """The cells marked, by name."""
-    places = np.argwhere(which)
-    return _listed(_cell_name(rows, c, a) for c, a in places) if places.size else ""
+    return _listed([_cell_name(rows, c, a) for c, a in np.argwhere(which)[:_NAMED]], int(which.sum()))
 
 
 def _cell_name(rows: Rows, client: int, group: int) -> str:
@@ -177,10 +211,10 @@ def _cell_name(rows: Rows, client: int, group: int) -> str:
     return name if rows.clients.names[client] is None else f"{name} at client {rows.clients.names[client]!r}"
 
 
-def _listed(names: Iterable[str]) -> str:
-    every = list(names)
-    shown = ", ".join(every[:_NAMED])
-    return shown if len(every) <= _NAMED else f"{shown} and {len(every) - _NAMED:,} more"
+def _listed(names: Iterable[str], total: int) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names)
+    return shown if total <= _NAMED else f"{shown} and {total - _NAMED:,} more"
 
 
 def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:

@@ -17,11 +17,18 @@ _ENOUGH_CLIENTS = 64  # for fewer, waking threads costs more than it saves
 _PIVOTS = 60  # more than any sound program needs; the rest is left to the reference code
 
 
-def maximise_compiled(tableau: Tableau, problem: Problem, gain_u: Floats, gain_v: Floats) -> None:
-    """Pivot every program until it cannot improve, in place; ``done`` says which got there."""
+def maximise_compiled(
+    tableau: Tableau, problem: Problem, gain_u: Floats, gain_v: Floats
+) -> tuple[Floats, Floats, Floats, float]:
+    """Pivot every program until it cannot improve, in place; ``done`` says which got there.
+
+    Returns u, v (clients, groups), the multipliers (clients, groups, rates), and how far any constraint is missed.
+    """
     cells, (rate_u, rate_v) = problem.cells, problem.local
     mass_below = cells.mass_below if cells.mass_below is not None else np.zeros(0)
     run = _maximise_serial if tableau.done.size < _ENOUGH_CLIENTS else _maximise_parallel
+    u, v, off = np.empty_like(gain_u), np.empty_like(gain_v), np.empty(gain_u.shape[0])
+    multipliers = np.empty_like(rate_u)
     run(
         (tableau.inverse, tableau.solution, tableau.gain, tableau.u, tableau.v, tableau.rates),
         tableau.kind,
@@ -31,7 +38,12 @@ def maximise_compiled(tableau: Tableau, problem: Problem, gain_u: Floats, gain_v
         tableau.done,
         (gain_u, gain_v, rate_u, rate_v),
         (cells.starts, cells.values, cells.positives_below, mass_below, cells.scale, cells.positives),
+        u,
+        v,
+        multipliers,
+        off,
     )
+    return u, v, multipliers, float(off.max(initial=0.0))
 
 
 @numba.njit(cache=True)
@@ -59,7 +71,7 @@ def _corner(cell, slope, constant, table):
 
 
 @numba.njit(cache=True)
-def _enter(dual, kind, at_upper, tolerance, gains, table, client, limit, column):
+def _enter(dual, basic, at_upper, tolerance, gains, table, client, limit, column):
     """Best entering column, written to ``column``: its kind (-1: none), direction, u, v."""
     gain_u, gain_v, rate_u, rate_v = gains
     groups, rates = rate_u.shape[1], rate_u.shape[2]
@@ -77,7 +89,7 @@ def _enter(dual, kind, at_upper, tolerance, gains, table, client, limit, column)
             best, chosen, direction, best_u, best_v = gain, a, 1.0, u, v
     for i in range(count):
         bound = tolerance[i]
-        if bound > 0 and bound < np.inf and not np.any(kind == groups + i):
+        if bound > 0 and bound < np.inf and not basic[groups + i]:
             gain = -dual[groups + i] if at_upper[i] else dual[groups + i]
             if gain > best:
                 best, chosen, direction = gain, groups + i, -1.0 if at_upper[i] else 1.0
@@ -85,7 +97,7 @@ def _enter(dual, kind, at_upper, tolerance, gains, table, client, limit, column)
         drift = 0.0
         for a in range(groups):
             drift += dual[groups + a * rates + k]
-        if abs(drift) > best and not np.any(kind == groups + count + k):
+        if abs(drift) > best and not basic[groups + count + k]:
             best, chosen, direction = abs(drift), groups + count + k, -1.0 if drift < 0 else 1.0
     column[:] = 0.0
     if chosen >= groups + count:
@@ -123,12 +135,16 @@ def _leave(moved, solution, kind, tolerance, groups):
 
 
 @numba.njit(cache=True)
-def _one(client, inverse, solution, gain, at_u, at_v, at_rates, kind, at_upper, floor, tolerance, gains, table):
+def _one(client, program, kind, at_upper, floor, tolerance, gains, table, work):
     """Pivot one program; whether it reached its optimum."""
+    inverse, solution, gain, at_u, at_v, at_rates = program
     gain_u, gain_v, rate_u, _ = gains
+    dual, column, moved, basic = work
     groups, rates = rate_u.shape[1], rate_u.shape[2]
     rows, count = solution.size, groups * rates
-    dual, column, moved = np.empty(rows), np.empty(rows), np.empty(rows)
+    basic[:] = False
+    for i in range(rows):
+        basic[kind[i]] = True
     for _ in range(_PIVOTS):
         scale = 0.0
         for j in range(rows):
@@ -139,7 +155,7 @@ def _one(client, inverse, solution, gain, at_u, at_v, at_rates, kind, at_upper, 
                 for j in range(rows):
                     dual[j] += gain[i] * inverse[i, j]
         chosen, direction, u, v = _enter(
-            dual, kind, at_upper, tolerance, gains, table, client, OPTIMAL * (1.0 + scale), column
+            dual, basic, at_upper, tolerance, gains, table, client, OPTIMAL * (1.0 + scale), column
         )
         if chosen < 0:
             return True
@@ -161,6 +177,7 @@ def _one(client, inverse, solution, gain, at_u, at_v, at_rates, kind, at_upper, 
         for i in range(rows):
             solution[i] -= step * moved[i]
         left = kind[row]
+        basic[left], basic[chosen] = left < groups, True
         if groups <= left < groups + count:
             at_upper[left - groups] = upper
         pivot = moved[row] * direction
@@ -187,24 +204,52 @@ def _one(client, inverse, solution, gain, at_u, at_v, at_rates, kind, at_upper, 
     return False
 
 
-def _maximise(state, kind, at_upper, floor, tolerance, done, gains, table):
+@numba.njit(cache=True)
+def _read(client, program, kind, tolerance, gains, u, v, multipliers, dual):
+    """Write a program's mixture and multipliers; how far its weights and gaps are off."""
+    inverse, solution, gain, at_u, at_v, _ = program
+    _, _, rate_u, rate_v = gains
+    groups, rates = rate_u.shape[1], rate_u.shape[2]
+    off = 0.0
+    for a in range(groups):
+        weight, u[a], v[a] = 0.0, 0.0, 0.0
+        for i in range(solution.size):
+            if kind[i] == a:
+                off = max(off, -solution[i])
+                weight += solution[i]
+                u[a] += solution[i] * at_u[i]
+                v[a] += solution[i] * at_v[i]
+        off = max(off, abs(weight - 1.0))
+    dual[:] = 0.0
+    for i in range(solution.size):
+        for j in range(solution.size):
+            dual[j] += gain[i] * inverse[i, j]
+    for k in range(rates):
+        highest, lowest, total, members = -np.inf, np.inf, 0.0, 0
+        for a in range(groups):
+            multipliers[a, k] = 0.0
+            if tolerance[a * rates + k] < np.inf:
+                rate = rate_u[client, a, k] * u[a] + rate_v[client, a, k] * v[a]
+                highest, lowest = max(highest, rate), min(lowest, rate)
+                total += dual[groups + a * rates + k]
+                members += 1
+        for a in range(groups):
+            if tolerance[a * rates + k] < np.inf:
+                off = max(off, highest - lowest - tolerance[a * rates + k])
+                multipliers[a, k] = dual[groups + a * rates + k] - total / members
+    return off
+
+
+def _maximise(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off):
     inverse, solution, gain, at_u, at_v, at_rates = state
-    for client in numba.prange(done.size):
-        done[client] = _one(
-            client,
-            inverse[client],
-            solution[client],
-            gain[client],
-            at_u[client],
-            at_v[client],
-            at_rates[client],
-            kind[client],
-            at_upper[client],
-            floor[client],
-            tolerance[client],
-            gains,
-            table,
-        )
+    clients, rows = solution.shape
+    shares = max(1, min(16, clients // 32))
+    for share in numba.prange(shares):
+        work = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows + rows, dtype=np.bool_))
+        for c in range(share * clients // shares, (share + 1) * clients // shares):
+            program = (inverse[c], solution[c], gain[c], at_u[c], at_v[c], at_rates[c])
+            done[c] = _one(c, program, kind[c], at_upper[c], floor[c], tolerance[c], gains, table, work)
+            off[c] = _read(c, program, kind[c], tolerance[c], gains, u[c], v[c], multipliers[c], work[0])
 
 
 _maximise_serial = numba.njit(cache=True)(_maximise)

@@ -53,13 +53,15 @@ def _solve_by_simplex(problem: Problem, gain_u: Floats, gain_v: Floats, tableau:
         tableau = start(tolerance.reshape(clients, -1), family, np.arange(groups * rates).reshape(groups, rates))
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
-    for attempt in range(2):
-        if attempt == 0 and accelerated(problem.cells.values.size):
-            from logofair.solvers.compiled import maximise_compiled
+    if accelerated(problem.cells.values.size):
+        from logofair.solvers.compiled import maximise_compiled
 
-            maximise_compiled(tableau, problem, gain_u, gain_v)
-        else:
-            maximise(tableau, _pricer(problem, gain_u, gain_v))
+        u, v, multipliers, off = maximise_compiled(tableau, problem, gain_u, gain_v)
+        if tableau.done.all() and off < _ROUNDING:
+            return LocalAnswer(u, v, multipliers, True, tableau)
+        refactorise(tableau)
+    for _ in range(2):
+        maximise(tableau, _pricer(problem, gain_u, gain_v))
         u, v, sound = _read(problem, tableau)
         if sound or not refactorise(tableau):
             break

@@ -275,11 +275,12 @@ def _exchange(
     left, tight = work.kind[moved, at], to_upper[moved]
     out = (left >= blocks) & (left < blocks + rates)
     work.at_upper[moved[out], left[out] - blocks] = tight[out]
-    pivot = column[moved, at] * entering.direction[moved]
-    scaled = work.inverse[moved, at, :] / pivot[:, None]
-    unit = column[moved] * entering.direction[moved, None]
-    work.inverse[moved] -= unit[:, :, None] * scaled[:, None, :]
-    work.inverse[moved, at, :] = scaled
+    # Programs at rest get a zero column: working on whole arrays is faster than picking the moving ones out.
+    unit = np.where((work.done | flips)[:, None], 0.0, column * entering.direction[:, None])
+    scaled = np.zeros_like(unit)
+    scaled[moved] = work.inverse[moved, at, :] / unit[moved, at][:, None]
+    work.inverse -= unit[:, :, None] * scaled[:, None, :]
+    work.inverse[moved, at, :] = scaled[moved]
     work.solution[moved, at] = entering.origin[moved] + entering.direction[moved] * step[moved]
     for name, value in (("kind", entering.kind), ("gain", entering.cost), ("u", entering.u), ("v", entering.v)):
         getattr(work, name)[moved, at] = value[moved]

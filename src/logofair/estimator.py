@@ -1,0 +1,249 @@
+"""The door for scikit-learn users: fair decisions around any probabilistic classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from logofair.fitting import fit as fit_policy
+from logofair.inputs import Floats, InputError, Label, seed_number, weights
+from logofair.notions import NotionLike
+from logofair.solvers.algorithm1 import Algorithm1
+
+# Handed on, unread, to logofair.fit.
+_PROMISE = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "solver", "calibration", "rates")
+
+
+class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Decide by another classifier's probabilities, fairly inside every client and across all of them.
+
+    Parameters
+    ----------
+    estimator : classifier with ``predict_proba``
+        Its clones give out-of-fold probabilities, so that the policy never sees scores of rows the model was trained
+        on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
+        ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
+    notion, local_tolerance, global_tolerance, client_tolerances, solver, calibration, rates
+        What is promised and how it is reached: see :func:`logofair.fit`.
+    cv : int, splitter or iterable of (train, test)
+        The folds: a number (stratified by class, seeded), or anything of scikit-learn's that tests every row once.
+    deterministic, on_unknown
+        Whether to toss no coins; what to do with unknown clients and groups: see :meth:`logofair.Policy.decide`.
+    random_state : int, optional
+        Seed of folds and coins. None: seed 0, and a warning where a decision hangs on the row's position.
+
+    Attributes
+    ----------
+    estimator_
+        The fitted model; ``n_features_in_`` and ``feature_names_in_`` are its own, where it has them.
+    classes_
+        The two labels, sorted; ``classes_[1]`` is the positive one.
+    policy_, solution_
+        The rules on ``estimator_.predict_proba(X)[:, 1]``, and their certificate and ``summary()``. The solution holds
+        the fitting rows' groups and labels: hand the rules on by ``policy_.save``, not by a pickle of this object.
+
+    Notes
+    -----
+    There is no ``predict_proba``: a policy knows the chance of a *decision* (``policy_.probabilities``), and measures
+    such as ``log_loss`` would take it for the chance of the label (``estimator_.predict_proba``).
+
+    With scikit-learn's metadata routing on, ``sensitive_features``, ``clients`` and ``ids`` pass through ``Pipeline``,
+    ``cross_validate`` and ``GridSearchCV`` unasked (with ``scoring=None``: named scorers call ``predict`` without
+    them); ``sample_weight`` is requested as usual, here and on ``estimator``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from logofair import LoGoFairClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> sex, site = rng.choice(["f", "m"], 2000), rng.choice(["north", "south"], 2000)
+    >>> X = rng.normal(size=(2000, 3)) + (sex == "m")[:, None]
+    >>> y = np.where(X.sum(axis=1) + rng.normal(size=2000) > 2, "hire", "decline")
+    >>> model = LoGoFairClassifier(LogisticRegression(), local_tolerance=0.05, random_state=0)
+    >>> model.fit(X, y, sensitive_features=sex, clients=site).solution_.certificate.holds
+    True
+    >>> model.predict([[3, 3, 3]], sensitive_features=["f"], clients=["north"], ids=["ann"]).tolist()
+    ['hire']
+    """
+
+    # Properties, so that they vanish (AttributeError, as scikit-learn expects) where the estimator has none.
+    n_features_in_ = property(lambda self: self.estimator_.n_features_in_)
+    feature_names_in_ = property(lambda self: self.estimator_.feature_names_in_)
+
+    __metadata_request__fit: ClassVar = {"sensitive_features": True, "clients": True}
+    __metadata_request__predict: ClassVar = {"sensitive_features": True, "clients": True, "ids": True}
+    __metadata_request__score: ClassVar = {"sensitive_features": True, "clients": True, "ids": True}
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
+        local_tolerance: float | None = 0.02,
+        global_tolerance: float | None = 0.02,
+        client_tolerances: Mapping[Label, float | None] | None = None,
+        solver: str | Algorithm1 = "exact",
+        calibration: str = "beta",
+        rates: str = "eta",
+        cv: Any = 5,
+        deterministic: bool = False,
+        on_unknown: str = "raise",
+        random_state: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.notion = notion
+        self.local_tolerance = local_tolerance
+        self.global_tolerance = global_tolerance
+        self.client_tolerances = client_tolerances
+        self.solver = solver
+        self.calibration = calibration
+        self.rates = rates
+        self.cv = cv
+        self.deterministic = deterministic
+        self.on_unknown = on_unknown
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any, clients: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model (unless frozen) and the policy.
+
+        ``y`` holds labels of two classes; ``sensitive_features`` ("groups" in messages) and ``clients`` the group and
+        site of each row, any labels (without ``clients``: one site). ``sample_weight`` counts for model and policy
+        alike, and is refused if ``estimator`` takes none.
+        """
+        labels, classes = _labels_and_classes(y, self.estimator)
+        X, labels, *_ = indexable(X, labels, sensitive_features, clients)
+        weight = weights(sample_weight, labels.size)
+        columns = self._columns(sensitive_features=sensitive_features, clients=clients, sample_weight=weight)
+        scores = self._held_out_scores(X, labels, columns)
+        model = clone(self.estimator).fit(X, labels, **columns)
+        self.solution_ = fit_policy(
+            scores,
+            labels == classes[1],
+            groups=sensitive_features,
+            clients=clients,
+            sample_weight=weight,
+            random_state=self.random_state,
+            **{name: getattr(self, name) for name in _PROMISE},
+        )
+        self.estimator_, self.classes_, self.policy_ = model, classes, self.solution_.policy
+        return self
+
+    def predict(self, X: Any, *, sensitive_features: Any, clients: Any = None, ids: Any = None) -> npt.NDArray[Any]:
+        """Decide on rows: labels out of ``classes_``.
+
+        ``clients`` are needed exactly if :meth:`fit` had them. Where a coin is tossed, the same record of ``ids``
+        (integers or text) gets the same decision in any row and any call.
+        """
+        check_is_fitted(self, "policy_")
+        decided = self.policy_.decide(
+            _chance(self.estimator_, X),
+            groups=sensitive_features,
+            clients=clients,
+            ids=ids,
+            random_state=self.random_state,
+            on_unknown=self.on_unknown,
+            deterministic=self.deterministic,
+        )
+        return np.asarray(self.classes_[decided])
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        clients: Any = None,
+        ids: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
+        """Return the accuracy of :meth:`predict`; :func:`logofair.audit` measures the gaps."""
+        decided = self.predict(X, sensitive_features=sensitive_features, clients=clients, ids=ids)
+        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say what this classifier and its estimator request (scikit-learn's metadata routing)."""
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator).input_tags
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        return tags
+
+    def _columns(self, **columns: Any) -> dict[str, Any]:
+        """Columns for the estimator's own fit; weights that it would not take are refused."""
+        given = {name: column for name, column in columns.items() if column is not None}
+        passed = {name: column for name, column in given.items() if name == "sample_weight"}
+        taken = isinstance(self.estimator, FrozenEstimator) or has_fit_parameter(self.estimator, "sample_weight")
+        if get_config()["enable_metadata_routing"]:
+            passed = dict(process_routing(self, "fit", **given)["estimator"]["fit"])
+            taken = taken or "sample_weight" in passed
+        if "sample_weight" in given and not taken:
+            raise InputError(
+                f"sample_weight: {type(self.estimator).__name__}.fit takes none; leave the weights out, or use an "
+                "estimator that takes them (a Pipeline does with metadata routing on)."
+            )
+        return passed
+
+    def _held_out_scores(self, X: Any, labels: npt.NDArray[Any], columns: Mapping[str, Any]) -> Floats:
+        """Chance of the positive class for every row, from a model that was not trained on the row."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return _chance(self.estimator, X)
+        scores = np.empty(labels.size)
+        for train, test in _folds(self.cv, self.random_state, X, labels):
+            here = {name: _safe_indexing(column, train) for name, column in columns.items()}
+            model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train], **here)
+            scores[test] = _chance(model, _safe_indexing(X, test))
+        return scores
+
+
+def _labels_and_classes(y: object, estimator: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The labels as a column, and the two classes, sorted: those a frozen model knows, or those of the rows."""
+    if not hasattr(estimator, "predict_proba"):
+        raise InputError(f"estimator: {type(estimator).__name__} has no predict_proba; use a probabilistic classifier.")
+    labels = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    classes = np.unique(labels)
+    if isinstance(estimator, FrozenEstimator):
+        check_is_fitted(estimator)
+        classes = np.asarray(estimator.classes_)
+    if classes.size != 2:
+        raise InputError(f"y: got {classes.size} class(es), expected two. Only binary classification is supported.")
+    if strange := set(labels.tolist()) - set(classes.tolist()):
+        raise InputError(f"y: {strange.pop()!r} is no class of the frozen estimator, which knows {classes.tolist()}.")
+    return labels, classes
+
+
+def _folds(cv: Any, random_state: int | None, X: Any, labels: npt.NDArray[Any]) -> list[tuple[Any, Any]]:
+    """Training and test rows; a number of folds is stratified by class and seeded."""
+    if isinstance(cv, int | np.integer):
+        seed = 0 if random_state is None else seed_number(random_state)
+        cv = StratifiedKFold(int(cv), shuffle=True, random_state=seed % 2**32)
+    folds = list(check_cv(cv, labels, classifier=True).split(X, labels))
+    if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(labels.size)):
+        raise InputError("cv: some rows are tested never or twice; pass folds that test every row once.")
+    return folds
+
+
+def _chance(model: Any, X: Any) -> Floats:
+    """The model's probability of the positive class."""
+    chances = np.asarray(model.predict_proba(X), dtype=np.float64)
+    if len(model.classes_) != 2:
+        raise InputError("cv: the training rows of some fold are all of one class; use folds stratified by class.")
+    # A mean of probabilities may pass 0 or 1 by rounding; by more it is none, and the policy refuses it.
+    return np.where(np.abs(chances - 0.5) <= 0.5 + 1e-6, np.clip(chances, 0.0, 1.0), chances)[:, 1]

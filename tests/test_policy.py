@@ -1,0 +1,476 @@
+"""The policy: decisions follow the stored rules, the same id gets the same one, and bad rows get one sentence."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import logofair
+from logofair.calibration import Calibrator
+from logofair.inputs import InputError
+from logofair.mixtures import Mixtures
+from logofair.policy import Policy, PolicyWarning
+
+modest = settings(deadline=None, max_examples=80)
+
+
+def mixtures_of(*cells: list[tuple[float, float, bool]], single: list[float] | None = None) -> Mixtures:
+    """Rules (weight, threshold, above) per cell."""
+    filled = [[*cell, *[(0.0, 0.0, True)] * (3 - len(cell))] for cell in cells]
+    weight, threshold, above = (np.array([[rule[i] for rule in cell] for cell in filled]) for i in range(3))
+    return Mixtures(weight, threshold, above, np.array(single if single is not None else [0.5] * len(cells)))
+
+
+def policy_of(mixtures: Mixtures, groups=("a", "b"), clients=(None,), pooled=None, key=0) -> Policy:
+    return Policy(
+        groups=tuple(groups),
+        clients=tuple(clients),
+        mixtures=mixtures,
+        calibrator=Calibrator("none", len(groups), len(clients), None),
+        pooled=pooled,
+        key=key,
+        has_clients=clients != (None,),
+    )
+
+
+def certain(*thresholds: float) -> Mixtures:
+    return mixtures_of(*([(1.0, t, True)] for t in thresholds), single=list(thresholds))
+
+
+# Group a: score >= 1/2 with chance 0.3, score >= 0.2 with chance 0.5, otherwise rejected. Group b: score <= 0.4.
+MIXED = mixtures_of([(0.5, 0.2, True), (0.3, 0.5, True)], [(1.0, 0.4, False)], single=[0.35, np.inf])
+
+
+def brute_force(policy: Policy, scores, cells, mixtures: Mixtures | None = None) -> list[float]:
+    """Chances from the stored rules, one row and one rule at a time."""
+    rules = policy.mixtures if mixtures is None else mixtures
+    return [
+        sum(
+            w * (score >= t if up else score <= t)
+            for w, t, up in zip(rules.weight[cell], rules.threshold[cell], rules.above[cell], strict=True)
+        )
+        for score, cell in zip(scores, cells, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[Policy, dict[str, np.ndarray]]:
+    """A calibrated policy with mixed cells, and its rows."""
+    rng = np.random.default_rng(3)
+    n = 1500
+    group, client = rng.integers(0, 2, n), rng.integers(0, 3, n)
+    score = rng.beta(1 + group, 2, n)
+    label = (rng.random(n) < score**1.5).astype(int)
+    rows = {"groups": np.array(["men", "women"])[group], "clients": np.array(["X", "Y", "Z"])[client]}
+    solution = logofair.fit(
+        score, label, **rows, notion="equalized_odds", local_tolerance=0.01, global_tolerance=0.0, random_state=5
+    )
+    assert solution.policy.mixtures.mixed.any()
+    return solution.policy, {"scores": score, **rows}
+
+
+# ---------------------------------------------------------------- decisions follow the rules
+
+
+def test_chances_and_decisions_by_hand():
+    policy = policy_of(MIXED)
+    scores, groups = [0.1, 0.2, 0.5, 0.4, 0.41], ["a", "a", "a", "b", "b"]
+    np.testing.assert_allclose(policy.probabilities(scores, groups=groups), [0.0, 0.5, 0.8, 1.0, 0.0])
+    decided = policy.decide(scores, groups=groups, random_state=1)
+    assert decided.dtype == np.int64
+    assert decided[[0, 3, 4]].tolist() == [0, 1, 0]
+
+
+def test_chances_are_the_rules_of_the_rows_cell(fitted):
+    policy, rows = fitted
+    group = np.array([policy.groups.index(g) for g in rows["groups"]])
+    client = np.array([policy.clients.index(c) for c in rows["clients"]])
+    eta = policy.calibrator(rows["scores"], group.astype(np.int32), client.astype(np.int32))
+    np.testing.assert_allclose(policy.probabilities(**rows), brute_force(policy, eta, client * 2 + group), atol=1e-12)
+
+
+def test_the_share_of_acceptances_over_many_seeds_is_the_chance(fitted):
+    policy, rows = fitted
+    few = {name: column[:200] for name, column in rows.items()}
+    chance, seeds = policy.probabilities(**few), 1500
+    accepted = sum(policy.decide(**few, random_state=seed) for seed in range(seeds))
+    certain = (chance == 0.0) | (chance == 1.0)
+    np.testing.assert_array_equal(accepted[certain] / seeds, chance[certain])
+    error = np.sqrt(chance * (1 - chance) / seeds)
+    assert np.all(np.abs(accepted / seeds - chance) <= 5 * error)
+
+
+def test_the_share_of_acceptances_over_many_ids_is_the_chance():
+    policy = policy_of(MIXED, key=8)
+    n = 40_000
+    decided = policy.decide(np.full(n, 0.3), groups=["a"] * n, ids=np.arange(n))
+    assert decided.mean() == pytest.approx(0.5, abs=0.01)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from("ab"), st.integers(0, 99)), max_size=12), st.randoms())
+@modest
+def test_permuting_rows_with_their_ids_permutes_decisions(rows, random):
+    policy = policy_of(MIXED, key=2)
+    order = list(range(len(rows)))
+    random.shuffle(order)
+
+    def decide(chosen):
+        scores, groups, ids = ([row[i] for row in chosen] for i in range(3))
+        return policy.decide(scores, groups=groups, ids=ids)
+
+    np.testing.assert_array_equal(decide([rows[i] for i in order]), decide(rows)[order])
+
+
+def test_the_same_id_gets_the_same_decision_alone_and_in_any_batch(fitted):
+    policy, rows = fitted
+    ids = np.array([f"person-{i}" for i in range(rows["scores"].size)])
+    together = policy.decide(**rows, ids=ids)
+    for row in range(0, 60):
+        alone = {name: column[[row]] for name, column in rows.items()}
+        assert policy.decide(**alone, ids=ids[[row]])[0] == together[row]
+        assert policy.decide(**alone, ids=[str(ids[row])])[0] == together[row]
+
+
+def test_a_higher_score_is_never_rejected_where_the_same_id_was_accepted_with_a_lower_one():
+    policy = policy_of(MIXED)
+    ids = np.arange(500)
+    low, high = (policy.decide(np.full(500, s), groups=["a"] * 500, ids=ids) for s in (0.3, 0.6))
+    assert np.all(high >= low)
+    assert high.sum() > low.sum()
+
+
+def test_coins_depend_on_the_policys_key_with_ids_and_on_the_seed_without():
+    n = 200
+    rows = {"scores": np.full(n, 0.3), "groups": ["a"] * n}
+    with_keys = [policy_of(MIXED, key=k).decide(**rows, ids=np.arange(n)).tolist() for k in (1, 1, 2)]
+    assert with_keys[0] == with_keys[1] != with_keys[2]
+    seeds = [policy_of(MIXED, key=k).decide(**rows, random_state=s).tolist() for k, s in ((1, 4), (2, 4), (1, 5))]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_more_rows_than_are_looked_at_together_are_decided_like_a_few():
+    policy, n = policy_of(certain(0.25, 0.75)), 200_001
+    scores, groups = np.random.default_rng(0).random(n), np.tile(["a", "b", "a"], n // 3)
+    expected = scores >= np.where(groups == "a", 0.25, 0.75)
+    np.testing.assert_array_equal(policy.decide(scores, groups=groups), expected)
+    np.testing.assert_array_equal(policy.decide(scores, groups=groups, deterministic=True), expected)
+
+
+def test_a_certain_rule_is_found_in_any_of_the_three_places():
+    rules = mixtures_of([(0.0, 0.0, True), (1.0, 0.3, True)], [(0.0, 0.0, True), (0.0, 0.0, True), (1.0, 0.6, False)])
+    policy = policy_of(rules)
+    rows = {"scores": [0.2, 0.4, 0.5, 0.7], "groups": ["a", "a", "b", "b"]}
+    assert policy.decide(**rows).tolist() == policy.probabilities(**rows).tolist() == [0, 1, 1, 0]
+
+
+def test_no_rule_rejects_all():
+    policy = policy_of(mixtures_of([], []))
+    rows = {"scores": [0.0, 1.0], "groups": ["a", "b"]}
+    assert policy.decide(**rows).tolist() == policy.probabilities(**rows).tolist() == [0, 0]
+
+
+def test_weights_that_sum_to_one_but_for_rounding_accept_surely_and_toss_no_coin():
+    policy = policy_of(mixtures_of([(0.7, 0.1, True), (0.2, 0.2, True), (0.1, 0.3, True)], [(1.0, 0.5, True)]))
+    assert 0.7 + 0.2 + 0.1 < 1.0
+    assert policy.probabilities([0.9], groups=["a"]).tolist() == [1.0]
+    assert policy.decide([0.9], groups=["a"]).tolist() == [1]
+
+
+def test_the_deterministic_mode_is_one_threshold_per_cell_and_tosses_no_coin():
+    decided = policy_of(MIXED).decide([0.34, 0.35, 0.0, 1.0], groups=["a", "a", "b", "b"], deterministic=True)
+    assert decided.tolist() == [0, 1, 0, 0]
+
+
+def test_the_deterministic_mode_has_the_accuracy_and_the_violation_the_solution_states():
+    rng = np.random.default_rng(1)
+    group, scores = rng.integers(0, 2, 61), rng.random(61)
+    solution = logofair.fit(scores, None, groups=group, local_tolerance=0.0, global_tolerance=0.0, calibration="none")
+    decided = solution.policy.decide(scores, groups=group, deterministic=True)
+    accuracy, violation = solution.deterministic
+    assert np.mean(np.where(decided == 1, scores, 1 - scores)) == pytest.approx(accuracy)
+    assert abs(decided[group == 0].mean() - decided[group == 1].mean()) == pytest.approx(violation)
+    assert violation > 0.0  # what the coins are for
+
+
+# ---------------------------------------------------------------- unknown clients and groups
+
+THREE = {"mixtures": certain(0.1, 0.2, 0.3, 0.4), "clients": ("X", "Y"), "pooled": certain(0.6, 0.7)}
+
+
+def test_unknown_clients_are_refused_by_name_unless_told_otherwise():
+    policy = policy_of(**THREE)
+    with pytest.raises(InputError, match=r"^clients: row 1 is 'W', a client .*'X', 'Y'.*on_unknown='pooled'.*'base'"):
+        policy.decide([0.5, 0.5], groups=["a", "a"], clients=["X", "W"])
+
+
+def test_unknown_clients_take_the_merged_rule_of_their_group():
+    rows = {"scores": [0.15, 0.59, 0.6, 0.69, 0.7, 0.35], "groups": [*"aaabba"], "clients": [*"XWWWWY"]}
+    policy = policy_of(**THREE)
+    assert policy.decide(**rows, on_unknown="pooled").tolist() == [1, 0, 1, 0, 1, 1]
+    assert policy.probabilities(**rows, on_unknown="pooled").tolist() == [1, 0, 1, 0, 1, 1]
+    assert policy.decide(**rows, on_unknown="pooled", deterministic=True).tolist() == [1, 0, 1, 0, 1, 1]
+
+
+def test_unknown_clients_take_the_raw_score_if_told_so():
+    rows = {"scores": [0.15, 0.49, 0.5, 0.35], "groups": [*"abab"], "clients": [*"XWWY"]}
+    policy = policy_of(**THREE)
+    for deterministic in (False, True):
+        assert policy.decide(**rows, on_unknown="base", deterministic=deterministic).tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("on_unknown", ["raise", "pooled"])
+def test_unknown_groups_are_refused_by_name_unless_the_base_rule_is_asked_for(on_unknown):
+    with pytest.raises(InputError, match=r"^groups: row 2 is 'c', a group .*'a', 'b'.*on_unknown='base'"):
+        policy_of(**THREE).decide([0.5] * 3, groups=["a", "b", "c"], clients=["X", "W", "Y"], on_unknown=on_unknown)
+
+
+def test_unknown_groups_take_the_raw_score_with_known_and_unknown_clients():
+    rows = {"scores": [0.45, 0.5, 0.45, 0.5, 0.15], "groups": [*"cccca"], "clients": [*"XXWWX"]}
+    assert policy_of(**THREE).decide(**rows, on_unknown="base").tolist() == [0, 1, 0, 1, 1]
+
+
+def test_a_policy_without_a_merged_rule_says_so():
+    policy = policy_of(certain(0.1, 0.2, 0.3, 0.4), clients=("X", "Y"))
+    with pytest.raises(InputError, match=r"^on_unknown: 'pooled' needs the merged federation's rule.*pooled=True"):
+        policy.decide([0.5], groups=["a"], clients=["W"], on_unknown="pooled")
+    # It is missed only by rows that need it.
+    assert policy.decide([0.15], groups=["a"], clients=["X"], on_unknown="pooled").tolist() == [1]
+
+
+def test_the_merged_rule_reads_the_groups_calibrator_and_the_base_rule_none(fitted):
+    policy, rows = fitted
+    strangers = {**rows, "clients": np.full(rows["scores"].size, "elsewhere")}
+    group = np.array([policy.groups.index(g) for g in rows["groups"]], dtype=np.int32)
+    eta = policy.calibrator(rows["scores"], group, np.full_like(group, -1))
+    expected = brute_force(policy, eta, group, policy.pooled)
+    np.testing.assert_allclose(policy.probabilities(**strangers, on_unknown="pooled"), expected, atol=1e-12)
+    assert not np.allclose(policy.probabilities(**rows), expected)
+    np.testing.assert_array_equal(policy.decide(**strangers, on_unknown="base"), rows["scores"] >= 0.5)
+
+
+def test_known_rows_are_decided_alike_whatever_stands_beside_them(fitted):
+    policy, rows = fitted
+    ids = np.arange(rows["scores"].size)
+    alone = policy.decide(**rows, ids=ids)
+    mixed = {name: column.copy() for name, column in rows.items()}
+    mixed["clients"][::3] = "?"
+    for on_unknown in ("pooled", "base"):
+        beside = policy.decide(**mixed, ids=ids, on_unknown=on_unknown)
+        known = mixed["clients"] != "?"
+        np.testing.assert_array_equal(beside[known], alone[known])
+
+
+@pytest.mark.parametrize("on_unknown", ["Raise", "", None, 1, ["raise"], np.array(["raise", "base"])], ids=repr)
+def test_another_on_unknown_is_refused(on_unknown):
+    with pytest.raises(InputError, match=r"^on_unknown: got .*; use one of raise, pooled, base\.$"):
+        policy_of(MIXED).decide([0.5], groups=["a"], on_unknown=on_unknown)
+
+
+# ---------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i8", "u8", "f4", "f8", "O", "?"])
+def test_labels_that_are_equal_in_python_are_the_same_label(kind):
+    policy = policy_of(certain(0.2, 0.8), groups=(0, 1))
+    groups = np.array([0, 1, 1]).astype(kind)
+    assert policy.decide([0.5, 0.5, 0.9], groups=groups).tolist() == [1, 0, 1]
+    assert policy.decide([0.5, 0.5, 0.9], groups=groups.tolist()).tolist() == [1, 0, 1]
+
+
+def test_text_that_looks_like_a_number_is_another_label():
+    with pytest.raises(InputError, match=r"^groups: row 0 is '1', a group the policy does not know \(it knows 0, 1\)"):
+        policy_of(MIXED, groups=(0, 1)).decide([0.5], groups=["1"])
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [("a", "b"), (3, -7), (False, True), (0.5, 1.5), (("x", 1), ("x", 2)), ("a", 1), (2**70, 1), ((), ("x",))],
+    ids=repr,
+)
+def test_labels_of_any_kind_are_found_again_in_any_order(groups):
+    policy = policy_of(certain(0.2, 0.8), groups=groups)
+    first, second = groups
+    assert policy.decide([0.5] * 3, groups=[second, first, second]).tolist() == [0, 1, 0]
+    as_array = np.fromiter([second, first], dtype=object, count=2)
+    assert policy.decide([0.5] * 2, groups=as_array).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("strange", [("x", 3), "c", 7, 0.5], ids=repr)
+def test_an_unknown_label_is_named_as_it_was_written(strange):
+    policy = policy_of(MIXED, groups=(("x", 1), ("x", 2)))
+    with pytest.raises(InputError) as error:
+        policy.decide([0.5, 0.5], groups=[("x", 1), strange])
+    assert str(error.value).startswith(f"groups: row 1 is {strange!r}, a group the policy does not know")
+
+
+def test_columns_of_any_library_are_decided_alike():
+    policy = policy_of(certain(0.2, 0.8, 0.8, 0.2), clients=("X", "Y"))
+    scores, groups, clients = [0.5, 0.5, 0.5], ["a", "b", "b"], ["X", "X", "Y"]
+    for make in (list, tuple, np.array, pandas.Series, polars.Series):
+        assert policy.decide(make(scores), groups=make(groups), clients=make(clients)).tolist() == [1, 0, 1]
+
+
+# ---------------------------------------------------------------- bad rows, no rows
+
+
+def test_clients_must_be_given_where_the_policy_has_some_and_only_there():
+    with pytest.raises(InputError, match=r"^clients: missing, but the policy has rules for 2 clients"):
+        policy_of(**THREE).decide([0.5], groups=["a"])
+    with pytest.raises(InputError, match=r"^clients: the policy was fitted without clients; leave them out\.$"):
+        policy_of(MIXED).decide([0.5], groups=["a"], clients=["X"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"scores": [0.5, np.nan]}, "scores: row 1 is nan"),
+        ({"scores": [0.5, np.inf]}, "scores: row 1 is inf"),
+        ({"scores": [0.5, 1.5]}, "scores: row 1 is 1.5, outside"),
+        ({"scores": [-0.1, 0.5]}, "scores: row 0 is -0.1, outside"),
+        ({"scores": ["x", 0.5]}, "scores: row 0 is 'x'"),
+        ({"scores": None}, "scores: got None"),
+        ({"scores": [[0.5, 0.5], [0.5, 0.5]]}, "scores: expected one value per row"),
+        ({"groups": ["a"]}, "groups: has 1 rows, but the first column has 2"),
+        ({"groups": ["a", None]}, "groups: row 1 is missing"),
+        ({"groups": None}, "groups: got None"),
+        ({"clients": ["X"] * 3}, "clients: has 3 rows, but the first column has 2"),
+        ({"clients": ["X", float("nan")]}, "clients: row 1 is missing"),
+        ({"ids": [1, 2, 3]}, "ids: has 3 rows, but the first column has 2"),
+        ({"ids": [1.5, 2.5]}, "ids: row 0 is 1.5"),
+        ({"ids": ["x", None]}, "ids: row 1 is None"),
+        ({"random_state": -1}, "random_state: got -1"),
+        ({"random_state": "x"}, "random_state: got 'x'"),
+        ({"deterministic": "no"}, "deterministic: got 'no'"),
+    ],
+    ids=repr,
+)
+def test_bad_rows_are_refused_even_where_no_coin_is_needed(wrong, sentence):
+    rows = {"scores": [0.5, 0.5], "groups": ["a", "b"], "clients": ["X", "Y"]}
+    with pytest.raises(InputError) as error:
+        policy_of(**THREE).decide(**{**rows, **wrong})
+    assert str(error.value).startswith(sentence)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("none", [[], (), np.zeros(0), np.zeros(0, dtype=object), pandas.Series([], dtype=float)])
+@pytest.mark.parametrize("on_unknown", ["raise", "pooled", "base"])
+def test_no_rows_are_decided_as_none(none, on_unknown):
+    policy = policy_of(mixtures_of(*[[(0.5, 0.5, True)]] * 4), clients=("X", "Y"), pooled=MIXED)
+    decided = policy.decide(none, groups=none, clients=none, ids=none, on_unknown=on_unknown)
+    assert decided.shape == (0,)
+    assert decided.dtype == np.int64
+    assert policy.probabilities(none, groups=none, clients=none, on_unknown=on_unknown).shape == (0,)
+
+
+def test_nothing_that_is_passed_in_is_changed(fitted):
+    policy, rows = fitted
+    columns = {**rows, "ids": np.arange(rows["scores"].size)}
+    before = {name: column.copy() for name, column in columns.items()}
+    frozen = {name: column.copy() for name, column in columns.items()}
+    for column in frozen.values():
+        column.flags.writeable = False
+    for mode in ({}, {"deterministic": True}, {"on_unknown": "pooled"}, {"on_unknown": "base"}):
+        np.testing.assert_array_equal(policy.decide(**columns, **mode), policy.decide(**frozen, **mode))
+    plain = policy_of(MIXED)  # without calibration the scores themselves are compared
+    scores = rows["scores"].copy()
+    chance = plain.probabilities(scores, groups=["a"] * scores.size)
+    chance[:] = -1.0
+    plain.decide(scores, groups=["a"] * scores.size, random_state=0)[:] = -1
+    np.testing.assert_array_equal(scores, rows["scores"])
+    for name, column in before.items():
+        np.testing.assert_array_equal(columns[name], column)
+
+
+junk = st.one_of(
+    st.none(),
+    st.integers(-2, 3),
+    st.text(max_size=3),
+    st.floats(),
+    st.booleans(),
+    st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "X", "Y", "q"]), st.floats(), st.integers()), max_size=3),
+    st.lists(st.lists(st.integers(0, 1), max_size=2), max_size=3),
+    st.lists(st.tuples(st.integers(0, 1)), max_size=3),
+    st.dictionaries(st.text(max_size=1), st.integers(), max_size=2),
+    arrays.arrays(arrays.scalar_dtypes(), arrays.array_shapes(min_dims=0, max_dims=2, max_side=3, min_side=0)),
+)
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=150)
+def test_junk_is_decided_or_refused_but_never_crashes(data):
+    rows = {
+        "scores": [0.3, 0.9],
+        "groups": ["a", "b"],
+        "clients": ["X", "Y"],
+        "ids": [1, 2],
+        "random_state": 3,
+        "on_unknown": "raise",
+        "deterministic": False,
+    }
+    for name in data.draw(st.sets(st.sampled_from(sorted(rows)), min_size=1)):
+        rows[name] = data.draw(junk, label=name)
+    policy = policy_of(mixtures_of(*[[(0.5, 0.2, True)]] * 4), clients=("X", "Y"), pooled=MIXED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PolicyWarning)
+        try:
+            decided = policy.decide(**rows)
+        except InputError:
+            return
+    assert decided.dtype == np.int64
+    assert decided.ndim == 1
+    assert set(decided.tolist()) <= {0, 1}
+
+
+# ---------------------------------------------------------------- the warning
+
+
+def test_a_coin_without_an_id_is_warned_of_once_where_the_caller_stands():
+    policy = policy_of(MIXED)
+    with pytest.warns(PolicyWarning, match=r"no ids: it depends on the row's position \(seed 0\); pass ids=") as caught:
+        decided = policy.decide([0.3] * 50, groups=["a"] * 50)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    np.testing.assert_array_equal(decided, policy.decide([0.3] * 50, groups=["a"] * 50, random_state=0))
+
+
+def test_the_same_line_warns_once_however_often_it_runs():
+    policy = policy_of(MIXED)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(5):
+            policy.decide([0.3], groups=["a"])
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "groups", "options"),
+    [
+        ([0.3], ["a"], {"ids": ["ann"]}),
+        ([0.3], ["a"], {"random_state": 0}),
+        ([0.3], ["a"], {"deterministic": True}),
+        ([0.3, 0.9], ["b", "b"], {}),
+        ([0.1], ["a"], {}),  # in a mixed cell, but below every threshold
+        ([], [], {}),
+    ],
+)
+def test_nobody_is_warned_where_no_coin_depends_on_the_position(scores, groups, options):
+    policy_of(MIXED).decide(scores, groups=groups, **options)  # warnings are errors here
+    policy_of(MIXED).probabilities(scores, groups=groups)
+
+
+# ---------------------------------------------------------------- the object
+
+
+def test_policies_are_compared_by_identity():
+    first, second = policy_of(MIXED), policy_of(MIXED)
+    assert first == first
+    assert first != second
+    assert len({first, second}) == 2
+    assert first.rules != second.rules

@@ -1,0 +1,545 @@
+"""Policies on disk: what was saved decides alike, and a damaged file says so instead of deciding otherwise."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import hashlib
+import json
+import os
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import logofair
+from logofair.calibration import Calibrator
+from logofair.inputs import InputError
+from logofair.mixtures import Mixtures
+from logofair.policy import Policy
+
+modest = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+posix = pytest.mark.skipif(os.name != "posix", reason="permissions and links as on POSIX")
+ROWS = 120
+
+
+def make_policy(calibration: str = "beta", notion: str = "equalized_odds", random_state: int = 4) -> Policy:
+    rng = np.random.default_rng(1)
+    group, client = rng.integers(0, 2, ROWS), rng.integers(0, 2, ROWS)
+    score = rng.beta(1 + group, 2, ROWS)
+    return logofair.fit(
+        score,
+        rng.random(ROWS) < score,
+        groups=np.array(["men", "women"])[group],
+        clients=np.array(["Clínica", "Y"])[client],
+        notion=notion,
+        local_tolerance=0.05,
+        global_tolerance=0.01,
+        calibration=calibration,
+        random_state=random_state,
+    ).policy
+
+
+def labelled(groups: tuple, clients: tuple = (None,)) -> Policy:
+    """A mixed policy with given labels."""
+    cells = len(groups) * len(clients)
+    weight = np.tile([0.6, 0.3, 0.0], (cells, 1))
+    threshold = np.tile([0.5, 0.1, 0.0], (cells, 1)) + np.linspace(0.0, 0.3, cells)[:, None]
+    single = np.full(cells, 1 / 3)
+    single[0] = np.inf
+    rules = Mixtures(weight, threshold, np.tile([True, False, True], (cells, 1)), single)
+    calibrator = Calibrator("none", len(groups), len(clients), None)
+    return Policy(groups, clients, rules, calibrator, None, 7, clients != (None,), {"note": "π", "tolerance": 0.1})
+
+
+def contents(policy: Policy) -> dict[str, object]:
+    """All a policy is made of, comparable; types of labels included."""
+    both = (policy.mixtures, *([] if policy.pooled is None else [policy.pooled]))
+    return {
+        "labels": repr((policy.groups, policy.clients)),
+        "rules": [getattr(m, name).tolist() for m in both for name in ("weight", "threshold", "above", "single")],
+        "calibrator": policy.calibrator.as_json(),
+        "rest": (policy.key, policy.has_clients, dict(policy.about)),
+    }
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> tuple[Policy, bytes]:
+    policy = make_policy()
+    path = tmp_path_factory.mktemp("saved") / "policy.json"
+    policy.save(path)
+    return policy, path.read_bytes()
+
+
+def load_bytes(data: bytes, tmp_path) -> Policy:
+    path = tmp_path / "other.json"
+    path.write_bytes(data)
+    return Policy.load(path)
+
+
+def checksum(body: object) -> str:
+    """The checksum as the format defines it."""
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+# ---------------------------------------------------------------- round trips
+
+
+@pytest.mark.parametrize("calibration", ["beta", "platt", "temperature", "isotonic", "none"])
+def test_a_loaded_policy_decides_bit_for_bit_like_the_saved_one(calibration, tmp_path):
+    policy = make_policy(calibration)
+    policy.save(tmp_path / "policy.json")
+    loaded = Policy.load(tmp_path / "policy.json")
+    assert contents(loaded) == contents(policy)
+    rng = np.random.default_rng(2)
+    n = 500
+    rows = {
+        "scores": rng.random(n),
+        "groups": np.array(policy.groups)[rng.integers(0, 2, n)],
+        "clients": np.array([*policy.clients, "elsewhere"])[rng.integers(0, 3, n)],
+        "on_unknown": "pooled",
+    }
+    np.testing.assert_array_equal(loaded.probabilities(**rows), policy.probabilities(**rows))
+    for how in ({"ids": np.arange(n)}, {"random_state": 3}, {"deterministic": True}):
+        np.testing.assert_array_equal(loaded.decide(**rows, **how), policy.decide(**rows, **how))
+    assert str(loaded.rules) == str(policy.rules)
+
+
+@pytest.mark.parametrize(
+    ("groups", "clients"),
+    [
+        (("a", "b"), (None,)),
+        ((0, 1), (-5, 2**70)),
+        ((False, True), ("x",)),
+        ((0.1, 1e300), ("y", "z")),
+        ((("x", 1), ("x", (2, None))), ((), ("x",))),
+        (("", '\\ " \n \t \u2028 é 王 \U0001f600'), ("NaN", "null")),
+        ((1, "1", 1.5, ("1",)), (None,)),
+    ],
+    ids=repr,
+)
+def test_labels_come_back_with_their_types(groups, clients, tmp_path):
+    policy = labelled(groups, clients)
+    policy.save(tmp_path / "policy.json")
+    loaded = Policy.load(tmp_path / "policy.json")
+    assert contents(loaded) == contents(policy)
+    for group in groups:
+        for client in clients:
+            where = {} if client is None else {"clients": [client]}
+            for made in (policy, loaded):
+                assert made.decide([0.95], groups=[group], **where, ids=[1]).tolist() in ([0], [1])
+
+
+def test_labels_of_numpy_types_are_saved_as_pythons(tmp_path):
+    groups = (np.int64(3), np.str_("x"), np.float64(0.5), (np.int8(1), np.bool_(True)))
+    labelled(groups).save(tmp_path / "policy.json")
+    loaded = Policy.load(tmp_path / "policy.json")
+    assert repr(loaded.groups) == "(3, 'x', 0.5, (1, True))"
+    assert loaded.groups == groups
+
+
+labels = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=6,
+)
+
+
+@given(st.lists(labels, min_size=1, max_size=4, unique=True), st.integers(0, 2**80))
+@modest
+def test_any_plain_labels_and_key_come_back_or_are_refused(tmp_path, groups, key):
+    policy = replace(labelled(tuple(groups)), key=key)
+    path = tmp_path / "policy.json"
+    try:
+        policy.save(path)
+    except InputError:
+        assert any("\ud800" <= character <= "\udfff" for character in "".join(map(str, groups)))
+        return
+    assert contents(Policy.load(path)) == contents(policy)
+
+
+def test_the_file_is_plain_json_with_format_version_and_the_checksum_of_its_contents(saved):
+    _, data = saved
+    document = json.loads(data)
+    assert list(document) == ["format", "version", "checksum", "policy"]
+    assert (document["format"], document["version"]) == ("logofair policy", 1)
+    assert document["checksum"] == checksum(document["policy"])
+    assert "Clínica" in data.decode("utf-8")
+    assert document["policy"]["about"]["logofair"] == logofair.__version__
+
+
+@pytest.mark.parametrize("as_path", [str, lambda path: path, lambda path: os.path.relpath(path)])
+def test_a_path_may_be_text_or_a_path(as_path, tmp_path):
+    path = as_path(tmp_path / "policy.json")
+    labelled(("a", "b")).save(path)
+    assert Policy.load(path).groups == ("a", "b")
+
+
+# ---------------------------------------------------------------- damage
+
+
+def test_a_file_cut_short_anywhere_is_refused(saved, tmp_path):
+    _, data = saved
+    for length in [*range(0, len(data), 97), *range(len(data) - 5, len(data))]:
+        with pytest.raises(InputError, match=r"other\.json: "):
+            load_bytes(data[:length], tmp_path)
+
+
+@given(st.data())
+@modest
+def test_a_changed_byte_is_noticed_or_changes_nothing(saved, tmp_path, data):
+    policy, file = saved
+    place, mask = data.draw(st.integers(0, len(file) - 1)), data.draw(st.integers(1, 255))
+    damaged = bytearray(file)
+    damaged[place] ^= mask
+    try:
+        loaded = load_bytes(bytes(damaged), tmp_path)
+    except InputError:
+        return
+    assert contents(loaded) == contents(policy)
+
+
+def test_a_changed_digit_is_noticed_unless_the_number_stays_the_same(saved, tmp_path):
+    policy, data = saved
+    digits = [place for place in range(len(data)) if data[place : place + 1].isdigit()]
+    chosen, unnoticed = digits[:: max(1, len(digits) // 150)], 0
+    for place in chosen:
+        damaged = bytearray(data)
+        damaged[place] = ord("0") + (damaged[place] - ord("0") + 1) % 10
+        try:
+            loaded = load_bytes(bytes(damaged), tmp_path)
+        except InputError:
+            continue
+        assert contents(loaded) == contents(policy)
+        unnoticed += 1  # the seventeenth digit of a number may change nothing
+    assert unnoticed < 0.1 * len(chosen)
+
+
+def test_layout_and_line_ends_do_not_matter(saved, tmp_path):
+    policy, data = saved
+    for other in (json.dumps(json.loads(data)).encode(), data.replace(b"\n", b"\r\n"), data + b"\n"):
+        assert contents(load_bytes(other, tmp_path)) == contents(policy)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0\1\2\xff\xfe",
+        b"\xef\xbb\xbf",
+        bytes(range(256)) * 20,
+        b"PK\3\4 not a zip",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"{",
+        b"nonsense",
+        b"1" * 10_000,
+    ],
+    ids=range(10),
+)
+def test_what_is_no_json_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match=r"other\.json: not a policy file, or cut short.*save the policy again\.$"):
+        load_bytes(data, tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"null", b"[]", b"3", b'"x"', b"{}", b'{"format": "other"}', b'{"format": null}'])
+def test_other_json_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match=r"other\.json: not a policy file: it lacks the format mark"):
+        load_bytes(data, tmp_path)
+
+
+@pytest.mark.parametrize("version", [2, 10, 10**30])
+def test_a_newer_file_asks_for_an_upgrade_whatever_else_it_holds(version, tmp_path):
+    newer = {"format": "logofair policy", "version": version, "rules": "in some new form"}
+    with pytest.raises(InputError, match=rf"written by a newer version \(file {version}, known 1\); upgrade logofair"):
+        load_bytes(json.dumps(newer).encode(), tmp_path)
+
+
+@pytest.mark.parametrize("version", [0, -1, "1", None, 1.0, True, [1], {}], ids=repr)
+def test_a_strange_version_mark_is_refused(saved, version, tmp_path):
+    document = {**json.loads(saved[1]), "version": version}
+    with pytest.raises(InputError, match=r"its version mark .* or its contents are damaged"):
+        load_bytes(json.dumps(document).encode(), tmp_path)
+
+
+@pytest.mark.parametrize("mark", [None, "", 5, "0" * 64, []], ids=repr)
+def test_a_wrong_checksum_is_refused(saved, mark, tmp_path):
+    document = {**json.loads(saved[1]), "checksum": mark}
+    with pytest.raises(InputError, match=r"its contents do not match its checksum; it was damaged or edited"):
+        load_bytes(json.dumps(document).encode(), tmp_path)
+
+
+def test_a_value_edited_by_hand_is_refused(saved, tmp_path):
+    document = json.loads(saved[1])
+    document["policy"]["mixtures"]["threshold"][0][0] = 0.123
+    with pytest.raises(InputError, match="do not match its checksum"):
+        load_bytes(json.dumps(document).encode(), tmp_path)
+
+
+# ---------------------------------------------------------------- well-formed but wrong
+
+
+def spoil(path: str, value: object):
+    """A change of one entry of the policy, named by its path; the absence of a value removes it."""
+
+    def change(body: dict) -> None:
+        *parents, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+        target = body
+        for step in parents:
+            target = target[step]
+        if value is ...:
+            del target[last]
+        else:
+            target[last] = value
+
+    return change
+
+
+KEYS = ("groups", "clients", "has_clients", "key", "mixtures", "pooled", "calibrator", "about")
+WRONG = [
+    *((key, ...) for key in KEYS),
+    *((key, "text") for key in KEYS),
+    *((key, 3.5) for key in KEYS),
+    *((key, None) for key in KEYS if key != "pooled"),
+    *((f"mixtures.{name}", ...) for name in ("weight", "threshold", "above", "single")),
+    *((f"pooled.{name}", [[1.0]]) for name in ("weight", "threshold", "above", "single")),
+    *((f"mixtures.{name}", {}) for name in ("weight", "threshold", "above", "single")),
+    ("groups", []),
+    ("groups", ["men", "men"]),
+    ("groups", ["men", ["women"]]),
+    ("groups", ["men", {"list": [1]}]),
+    ("groups", ["men", {"tuple": "ab"}]),
+    ("groups", {"men": 1, "women": 2}),
+    ("groups", "mw"),
+    ("groups", ["men", "women", "others"]),
+    ("groups", [1, True]),
+    ("clients", ["only one"]),
+    ("has_clients", False),
+    ("has_clients", 1),
+    ("key", True),
+    ("key", "4"),
+    ("about", []),
+    ("mixtures.weight.0", [1.0, 0.0]),
+    ("mixtures.weight.0", [0.6, 0.5, 0.0]),
+    ("mixtures.weight.0", [1.5, 0.0, 0.0]),
+    ("mixtures.weight.0", [-0.1, 0.0, 0.0]),
+    ("mixtures.weight.0", ["0.5", 0.0, 0.0]),
+    ("mixtures.weight.0", [None, 0.0, 0.0]),
+    ("mixtures.weight.0.0", 10**400),
+    ("mixtures.threshold.0.0", 1.5),
+    ("mixtures.threshold.0.0", -0.5),
+    ("mixtures.threshold.0.0", [0.5]),
+    ("mixtures.above.0.0", 1),
+    ("mixtures.above.0", ["x", "y", "z"]),
+    ("mixtures.single.0", 2.0),
+    ("mixtures.single.0", "0.5"),
+    ("mixtures.single", [0.5]),
+    ("pooled.weight.0", [0.6, 0.6, 0.0]),
+    ("calibrator.method", "magic"),
+    ("calibrator.n_groups", 3),
+    ("calibrator.n_clients", 10**9),
+    ("calibrator.parameters", [[1.0, 1.0, 0.0]]),
+    ("calibrator.parameters.0", ["1", 1.0, 0.0]),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), WRONG, ids=repr)
+def test_wrong_contents_are_refused_by_one_sentence_even_under_a_right_checksum(saved, path, value, tmp_path):
+    document = copy.deepcopy(json.loads(saved[1]))
+    spoil(path, value)(document["policy"])
+    document["checksum"] = checksum(document["policy"])
+    with pytest.raises(InputError) as error:
+        load_bytes(json.dumps(document).encode(), tmp_path)
+    sentence = str(error.value)
+    assert sentence.startswith(str(tmp_path / "other.json"))
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+
+
+def test_other_calibrators_than_the_labels_are_refused(tmp_path):
+    policy = labelled(("a", "b"))
+    replace(policy, calibrator=Calibrator("none", 3, 1, None)).save(tmp_path / "policy.json")
+    with pytest.raises(InputError, match="its calibrator is for other groups or clients"):
+        Policy.load(tmp_path / "policy.json")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite_are_refused(saved, number, tmp_path):
+    document = json.loads(saved[1])
+    document["policy"]["mixtures"]["weight"][0][0] = 0.123456789
+    document["checksum"] = checksum(document["policy"])
+    with pytest.raises(InputError, match=r"malformed; save the policy again\.$"):
+        load_bytes(json.dumps(document).replace("0.123456789", number).encode(), tmp_path)
+
+
+# ---------------------------------------------------------------- reading and writing
+
+
+@pytest.mark.parametrize("path", [5, None, b"policy.json", ["policy.json"]], ids=repr)
+def test_what_is_no_path_is_refused(path):
+    for use in (Policy.load, labelled(("a", "b")).save):
+        with pytest.raises(InputError, match=r"^path: got .*; pass a file name\.$"):
+            use(path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    for path, reason in ((tmp_path, "Is a directory"), (tmp_path / "none.json", "No such file or directory")):
+        with pytest.raises(InputError, match=rf"cannot be read \({reason}\); check the path\.$") as error:
+            Policy.load(path)
+        assert str(error.value).startswith(str(path))
+    with pytest.raises(InputError):
+        Policy.load("a\0b")
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "none" / "policy.json", tmp_path / "file" / "policy.json"):
+        with pytest.raises(InputError, match=r"cannot be written \(.*\); choose a folder that exists") as error:
+            labelled(("a", "b")).save(path)
+        assert str(error.value).startswith(str(path))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 300])
+def test_a_name_no_file_can_have_is_refused(name, tmp_path):
+    with pytest.raises(InputError, match="cannot be written"):
+        labelled(("a", "b")).save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_name_a_file_can_have_will_do(tmp_path):
+    labelled(("a", "b")).save(tmp_path / ("x" * 250))
+    assert Policy.load(tmp_path / ("x" * 250)).groups == ("a", "b")
+
+
+@posix
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(InputError, match=r"cannot be written \(Permission denied\)"):
+            labelled(("a", "b")).save(tmp_path / "policy.json")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+@posix
+def test_only_regular_files_are_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe", ""):
+        with pytest.raises(InputError, match=r"cannot be written, since it is no regular file; choose a file name\.$"):
+            labelled(("a", "b")).save(tmp_path / name)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+class Full:
+    """A file on a full disk."""
+
+    def __init__(self, file, failure: BaseException) -> None:
+        self.file, self.failure = file, failure
+
+    def __enter__(self) -> Full:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.file.close()
+
+    def write(self, data: bytes) -> None:
+        self.file.write(data[:10])
+        raise self.failure
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("step", ["write", "replace"])
+def test_a_failing_save_leaves_the_old_file_and_nothing_else(step, failure, tmp_path, monkeypatch):
+    path, opened = tmp_path / "policy.json", Path.open
+    labelled(("a", "b")).save(path)
+    before = path.read_bytes()
+
+    def fail(*args: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as patch:
+        if step == "replace":
+            patch.setattr(os, "replace", fail)
+        else:
+            patch.setattr(Path, "open", lambda *args: Full(opened(*args), failure))
+        with pytest.raises((InputError, KeyboardInterrupt)) as error:
+            labelled(("c", "d")).save(path)
+    if isinstance(failure, OSError):
+        assert str(error.value).startswith(f"{path}: cannot be written (No space left on device)")
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        replace(labelled(("a", "b")), about={"x": object()}),
+        replace(labelled(("a", "b")), about={"x": float("nan")}),
+        replace(labelled(("a", "b")), about={"x": "\ud800"}),
+        labelled(("a", float("inf"))),
+        labelled(("a", ("b", float("nan")))),
+        labelled(("a", "\udcff")),
+        labelled(("a", 10**5000)),
+    ],
+    ids=range(7),
+)
+def test_a_policy_json_cannot_hold_is_refused_and_leaves_the_old_file(policy, tmp_path):
+    path = tmp_path / "policy.json"
+    labelled(("a", "b")).save(path)
+    with pytest.raises(InputError, match=r"^save: the policy holds a label or value that JSON cannot hold"):
+        policy.save(path)
+    assert Policy.load(path).groups == ("a", "b")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("label", [b"x", 1j, frozenset([1]), datetime.date(2020, 1, 1), ("x", b"y")], ids=repr)
+def test_labels_json_has_no_form_for_are_refused_by_name(label, tmp_path):
+    with pytest.raises(InputError, match=r"^save: group .* is of type .*; only text, numbers and tuples can be saved"):
+        labelled(("a", label)).save(tmp_path / "policy.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+@posix
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)], ids=oct)
+def test_a_new_file_has_the_permissions_of_any_other(umask, mode, tmp_path):
+    before = os.umask(umask)
+    try:
+        labelled(("a", "b")).save(tmp_path / "policy.json")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "policy.json").stat().st_mode) == mode
+
+
+@posix
+def test_a_replaced_file_keeps_its_permissions(tmp_path):
+    path = tmp_path / "policy.json"
+    labelled(("a", "b")).save(path)
+    path.chmod(0o640)
+    labelled(("c", "d")).save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert Policy.load(path).groups == ("c", "d")
+
+
+@posix
+def test_a_link_is_followed_and_stays_a_link(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "current.json").symlink_to(tmp_path / "folder" / "policy.json")
+    labelled(("a", "b")).save(tmp_path / "current.json")
+    assert (tmp_path / "current.json").is_symlink()
+    assert Policy.load(tmp_path / "folder" / "policy.json").groups == ("a", "b")
+
+
+def test_reading_and_writing_need_no_pickle(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pickle", None)  # importing it would fail
+    labelled(("a", "b")).save(tmp_path / "policy.json")
+    assert Policy.load(tmp_path / "policy.json").groups == ("a", "b")

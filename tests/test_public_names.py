@@ -1,0 +1,43 @@
+"""What ``import logofair`` offers, and that it offers it without importing everything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import logofair
+
+
+def test_every_public_name_is_there_and_no_other():
+    assert sorted(logofair.__all__) == logofair.__all__
+    for name in logofair.__all__:
+        assert getattr(logofair, name) is not None
+    assert dir(logofair) == logofair.__all__
+    assert len(logofair.__all__) <= 13
+
+
+def test_the_functions_are_not_hidden_by_modules_of_the_same_name():
+    import logofair.auditing
+    import logofair.fitting
+
+    assert callable(logofair.audit)
+    assert callable(logofair.fit)
+
+
+def test_an_unknown_name_is_refused():
+    assert not hasattr(logofair, "unfair")
+
+
+def test_importing_the_package_imports_no_heavy_library():
+    code = "import logofair, sys; print(sorted({'numpy', 'scipy', 'sklearn', 'numba', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_fitting_needs_neither_scikit_learn_nor_pandas():
+    code = (
+        "import logofair, sys; logofair.fit([0.9, 0.2], None, groups=['a', 'b'], calibration='none'); "
+        "print(sorted({'sklearn', 'pandas', 'numba', 'rich', 'click'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

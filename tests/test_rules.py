@@ -1,0 +1,103 @@
+"""The table of rules: one line per client and group that a person can read and check."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import logofair
+from logofair.mixtures import Mixtures
+from logofair.rules import RuleRow, RuleTable
+
+
+def table_of(*cells, groups=("a", "b"), clients=(None,)) -> RuleTable:
+    """Rules (weight, threshold, above) per cell, as a table."""
+    filled = [[*cell, *[(0.0, 0.0, True)] * (3 - len(cell))] for cell in cells]
+    weight, threshold, above = (np.array([[rule[i] for rule in cell] for cell in filled]) for i in range(3))
+    return RuleTable(tuple(groups), tuple(clients), Mixtures(weight, threshold, above, np.full(len(cells), 0.5)))
+
+
+@pytest.mark.parametrize(
+    ("rules", "words", "needs_coin"),
+    [
+        ([(1.0, 0.5, True)], "score >= 0.5", False),
+        ([(1.0, 0.25, False)], "score <= 0.25", False),
+        ([(1.0, 0.0, True)], "accept all", False),
+        ([(1.0, 1.0, False)], "accept all", False),
+        ([], "reject all", False),
+        ([(0.6, 0.5, True), (0.4, 0.25, True)], "60.0%: score >= 0.5; 40.0%: score >= 0.25", True),
+        ([(0.9, 0.5, True)], "90.0%: score >= 0.5; 10.0%: reject all", True),
+        (
+            [(0.5, 0.5, True), (0.25, 0.4, False), (0.125, 0.0, True)],
+            "50.0%: score >= 0.5; 25.0%: score <= 0.4; 12.5%: accept all; 12.5%: reject all",
+            True,
+        ),
+        ([(0.3, 0.1, True), (0.3, 0.2, True), (0.4, 0.3, True)], None, True),
+    ],
+)
+def test_a_rule_is_spelled_out_with_the_share_of_each_threshold(rules, words, needs_coin):
+    row = table_of(rules, [(1.0, 0.5, True)])[0]
+    assert row.needs_coin is needs_coin
+    assert "reject all" not in row.rule if words is None else row.rule == words
+
+
+def test_thresholds_that_differ_look_different():
+    row = table_of([(0.6, 0.41236, True), (0.4, 0.41237, True)], [])[0]
+    assert row.rule == "60.0%: score >= 0.41236; 40.0%: score >= 0.41237"
+    neighbours = table_of([(0.6, 0.3, True), (0.4, float(np.nextafter(0.3, 1)), True)], [])[0]
+    first, second = neighbours.rule.split("; ")
+    assert first.split(" >= ")[1] != second.split(" >= ")[1]
+
+
+def test_a_small_share_does_not_look_like_none_nor_a_large_one_like_all():
+    row = table_of([(1 - 1e-7, 0.5, True), (1e-7, 0.0, True)], [])[0]
+    assert row.rule == ">99.9%: score >= 0.5; <0.1%: accept all"
+    assert row.needs_coin
+
+
+def test_the_table_prints_every_client_and_group_in_columns():
+    cells = [[(1.0, 0.5, True)], [(1.0, 0.25, True)], [], [(1.0, 0.0, True)]]
+    table = table_of(*cells, groups=("men", "women"), clients=("Rome", 7))
+    assert str(table).splitlines() == [
+        "client  group    rule",
+        "'Rome'  'men'    score >= 0.5",
+        "'Rome'  'women'  score >= 0.25",
+        "7       'men'    reject all",
+        "7       'women'  accept all",
+    ]
+
+
+def test_a_table_is_read_row_by_row_from_both_ends():
+    table = table_of([(1.0, 0.5, True)], [], [(0.5, 0.0, True)], [(1.0, 0.0, True)], clients=("X", "Y"))
+    assert len(table) == 4
+    assert list(table) == [table[i] for i in range(4)]
+    assert table[-1] == table[3] == RuleRow("Y", "b", "accept all", False)
+    assert [(row.client, row.group) for row in table] == [("X", "a"), ("X", "b"), ("Y", "a"), ("Y", "b")]
+    assert [row.needs_coin for row in table] == table.mixtures.mixed.tolist()
+    for beyond in (4, -5):
+        with pytest.raises(IndexError):
+            table[beyond]
+
+
+def test_a_long_table_prints_its_beginning_and_says_how_much_is_left():
+    table = table_of(*[[(1.0, 0.5, True)]] * 100, groups=range(2), clients=range(50))
+    lines = str(table).splitlines()
+    assert len(lines) == 42
+    assert lines[-1] == "... and 60 more"
+    assert len(list(table)) == 100
+
+
+def test_a_policy_without_clients_speaks_of_all():
+    assert str(table_of([(1.0, 0.5, True)], [])).splitlines()[1] == "all     'a'    score >= 0.5"
+
+
+def test_the_table_of_a_fitted_policy_states_its_mixtures():
+    rng = np.random.default_rng(0)
+    n = 400
+    group = rng.integers(0, 2, n)
+    policy = logofair.fit(
+        rng.beta(1 + group, 2, n), None, groups=group, clients=rng.integers(0, 2, n), calibration="none"
+    ).policy
+    assert len(policy.rules) == 4
+    assert [row.needs_coin for row in policy.rules] == policy.mixtures.mixed.tolist()
+    assert any(row.needs_coin for row in policy.rules)
