@@ -6,9 +6,9 @@ All that a decision rule does to accuracy and to any rate it does through two nu
 
 which range over a convex polygon. Its corners are "accept the rows from some score up" (upper edge) and "accept
 the rows up to some score" (lower edge, the upper one's mirror image). Rows are ordered by a *score* and count with a
-separate *value*: the calibrated chance of label 1, or the label itself. Where values do not rise with the score,
-neighbouring rows are pooled into blocks whose mean values do (the convex hull of the running sums, which is
-isotonic regression), so that every cell has blocks of rising value and a corner is found by one binary search.
+separate *value*: the calibrated chance of label 1, or the label itself. Where values do not rise with the score, the
+blocks are the edges of the convex hull (:mod:`logofair.hulls`) and remember the thresholds behind their corners; so
+every cell has blocks of rising value, and a corner is found by one binary search.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import isotonic_regression
 
 from logofair.acceleration import accelerated
+from logofair.hulls import upper_hull
 from logofair.inputs import Floats, Integers
-from logofair.segments import Indices, cumulative, group_by, run_sums, search_runs, sorted_by_cell
-
-Booleans = npt.NDArray[np.bool_]
+from logofair.segments import Booleans, Indices, cumulative, group_by, run_sums, search_runs, sorted_by_cell
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,8 @@ class Cells:
 
     ``lowest`` and ``highest`` are a block's extreme scores, ``values`` its mean value (rising within a cell).
     The running sums have one entry more than blocks in each cell: cell i's begin at ``starts[i] + i``.
-    ``mass_below`` is None when every block is one row of weight 1.
+    ``mass_below`` is None when every block is one row of weight 1. Where blocks are edges of a hull, ``ladder`` has the
+    rows by score, and ``cut_of`` and ``turned``, laid out like the sums, the threshold rule of each upper corner.
     """
 
     n_groups: int
@@ -45,6 +43,24 @@ class Cells:
     positives_below: Floats
     mass_below: Floats | None
     rows: Indices
+    ladder: Cells | None = None
+    cut_of: Indices | None = None
+    turned: Booleans | None = None
+
+    @property
+    def rungs(self) -> Cells:
+        """The same rows with one block per score, on which thresholds are counted."""
+        return self.ladder or self
+
+    def rules(self, cells: Indices, cuts: Indices, upper: Booleans) -> tuple[Indices, Booleans]:
+        """The threshold rule behind a corner: a cut of the rungs, and whether scores above it are accepted.
+
+        A lower corner accepts what the upper corner at the same cut rejects.
+        """
+        if self.cut_of is None or self.turned is None:
+            return cuts, upper
+        place = self.starts[cells] + cells + cuts
+        return self.cut_of[place], upper ^ self.turned[place]
 
     @cached_property
     def mass(self) -> Floats:
@@ -160,44 +176,55 @@ def _weighted_cells(
     score, value, weight, cell = score[kept], value[kept], weight[kept], cell[kept]
     blocks = _starts_where((np.diff(score) != 0) | (np.diff(cell) != 0))
     mass, sums = run_sums(weight, blocks), run_sums(weight * value, blocks)
-    if values is not None:
-        pooled = _pool(sums / mass, mass, cell[blocks[:-1]])
-        blocks = blocks[pooled]
-        mass, sums = run_sums(weight, blocks), run_sums(weight * value, blocks)
-    return _from_blocks(score, cell, blocks, mass, sums, n_groups, n_clients, rows)
+    first = blocks[:-1]
+    starts = np.searchsorted(cell[first], np.arange(n_cells + 1)).astype(np.int64)
+    level = score[first]
+    ladder = Cells(
+        n_groups,
+        n_clients,
+        starts,
+        lowest=level,
+        highest=level,
+        values=sums / mass,
+        positives_below=cumulative(sums, starts),
+        mass_below=cumulative(mass, starts),
+        rows=rows,
+    )
+    return ladder if values is None else _hulled(ladder, mass)
+
+
+def _hulled(ladder: Cells, mass_of: Floats) -> Cells:
+    """Cells whose blocks are the edges of the convex hulls, lowest slope first."""
+    below, positives_below = ladder.mass_below, ladder.positives_below
+    assert below is not None
+    hull = upper_hull(ladder.starts, mass_of, ladder.values, below, positives_below)
+    empty = np.flatnonzero(np.diff(ladder.starts) == 0)
+    order = np.argsort(np.concatenate([hull.cell, empty]), kind="stable")
+    none = np.zeros(empty.size, dtype=np.int64)
+    cell, cut = np.concatenate([hull.cell, empty])[order], np.concatenate([hull.cut, none])[order]
+    turned = np.concatenate([hull.turned, none > 0])[order]
+    place = ladder.starts[cell] + cell + cut
+    mass = np.where(turned, ladder.mass[cell] - below[place], below[place])
+    positives = np.where(turned, ladder.positives[cell] - positives_below[place], positives_below[place])
+    edge = np.flatnonzero(np.diff(cell) == 0)
+    values = np.diff(positives)[edge] / np.diff(mass)[edge]
+    starts = np.searchsorted(cell[edge], np.arange(ladder.starts.size)).astype(np.int64)
+    return Cells(
+        ladder.n_groups,
+        ladder.n_clients,
+        starts,
+        lowest=values,
+        highest=values,
+        values=values,
+        positives_below=positives,
+        mass_below=mass,
+        rows=ladder.rows,
+        ladder=ladder,
+        cut_of=cut,
+        turned=turned,
+    )
 
 
 def _starts_where(changes: Booleans) -> Indices:
     """Starts of the runs of a column, and its end, from where neighbours differ."""
     return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]]).astype(np.int64)
-
-
-def _pool(values: Floats, mass: Floats, cell: Integers) -> Indices:
-    """Merge neighbours until values rise within every cell; which blocks begin a merged one, and the end."""
-    if values.size == 0:
-        return np.zeros(1, dtype=np.int64)
-    # An offset of 2 per cell keeps cells apart: values lie in [0, 1], so no pool ever spans two cells.
-    fitted = isotonic_regression(values + 2.0 * cell, weights=mass)
-    return np.asarray(fitted.blocks, dtype=np.int64)
-
-
-def _from_blocks(
-    score: Floats,
-    cell: Integers,
-    blocks: Indices,
-    mass: Floats,
-    sums: Floats,
-    n_groups: int,
-    n_clients: int,
-    rows: Indices,
-) -> Cells:
-    """Assemble cells from consecutive blocks of sorted rows."""
-    n_cells = n_groups * n_clients
-    owner = cell[blocks[:-1]] if score.size else cell
-    starts = np.searchsorted(owner, np.arange(n_cells + 1)).astype(np.int64)
-    lowest = score[blocks[:-1]] if score.size else score
-    highest = score[blocks[1:] - 1] if score.size else score
-    values = sums / mass if score.size else score
-    return Cells(
-        n_groups, n_clients, starts, lowest, highest, values, cumulative(sums, starts), cumulative(mass, starts), rows
-    )

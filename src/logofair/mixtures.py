@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from logofair.cells import Booleans, Cells
+from logofair.cells import Cells
 from logofair.inputs import Floats
-from logofair.segments import Indices, search_runs
+from logofair.segments import Booleans, Indices, search_runs
 
 # A weight below this is no randomisation worth the name.
 NEGLIGIBLE = 1e-12
@@ -57,6 +57,7 @@ def evaluate_single(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:
 
 
 def _sum_rules(cells: Cells, weight: Floats, threshold: Floats, above: Booleans) -> tuple[Floats, Floats]:
+    cells = cells.rungs
     u, v = np.zeros(weight.shape[0]), np.zeros(weight.shape[0])
     for j in range(weight.shape[1]):
         used = np.flatnonzero(weight[:, j] > 0)
@@ -79,8 +80,10 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
     every = np.arange(u.size)
     u = np.clip(u, 0.0, 1.0)
     top = _edge(cells, every, u, upper=True)
-    single = _single(cells, every, top)
+    single = _single(cells.rungs, every, top if cells.ladder is None else _edge(cells.ladder, every, u, upper=True))
     weight, cuts, upper = top if selection_only else _inside(cells, every, u, v, top)
+    cuts, upper = cells.rules(every[:, None], cuts, upper)
+    cells = cells.rungs
     weight[weight < NEGLIGIBLE] = 0.0
     weight[weight > 1 - NEGLIGIBLE] = 1.0
     # Accepting nobody is not a rule: its weight is left to rejection.
@@ -221,8 +224,8 @@ def _whole_ties(cells: Cells, which: Indices, block: Indices) -> tuple[Indices, 
     """Cuts just below and just above all blocks that share a block's score: a threshold cannot part them."""
     first, last = cells.starts[which], cells.starts[which + 1]
     block = np.clip(block, 0, np.maximum(last - first - 1, 0))
-    if cells.lowest.size == 0:
-        return block, block
+    if cells.lowest.size == 0 or cells.ladder is not None:  # the corners of a hull are thresholds, each of them
+        return block, np.minimum(block + 1, last - first)
     score = cells.lowest[np.minimum(first + block, cells.lowest.size - 1)]
     no = np.zeros(which.size, dtype=bool)
     low, high = (

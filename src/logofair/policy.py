@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration import Calibrator
-from logofair.cells import Booleans
 from logofair.coins import id_coins, read_ids, row_coins
 from logofair.inputs import (
     Floats,
@@ -29,7 +28,7 @@ from logofair.inputs import (
 from logofair.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy_file import read_policy, write_policy
 from logofair.rules import RuleTable
-from logofair.segments import Indices
+from logofair.segments import Booleans, Indices
 
 _UNKNOWN = ("raise", "pooled", "base")
 _CHUNK = 1 << 16

@@ -17,6 +17,7 @@ from scipy.sparse import csc_array
 from logofair.inputs import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
 # Sorting one long array is several times slower than sorting short runs, which fit in registers and caches (on some
 # processors the long sort's AVX-512 instructions are microcoded besides). So rows are first dealt into buckets of
@@ -25,6 +26,7 @@ _BUCKET = 16
 _WINDOW = 128
 _LONG = 192  # runs up to this length are sorted as rows of one padded matrix, longer ones one by one
 _CHUNK = 1 << 15
+_SHORT_RUNS = 512
 
 
 def group_by(keys: Integers, n_keys: int, data: Floats) -> tuple[Floats, Integers, Indices]:
@@ -128,17 +130,14 @@ def cumulative(data: Floats, starts: Indices) -> Floats:
     """
     n_runs = starts.size - 1
     sums = np.zeros(data.size + n_runs)
-    first = 0
-    while first < n_runs:
-        last = max(first + 1, int(np.searchsorted(starts, starts[first] + _CHUNK, side="right")) - 1)
-        last = min(last, first + _CHUNK // 16)
-        if starts[last] - starts[first] > _LONG * (last - first):
-            for run in range(first, last):
-                begin, end = starts[run], starts[run + 1]
-                np.cumsum(data[begin:end], out=sums[begin + run + 1 : end + run + 1])
-        else:
+    long = np.flatnonzero(np.diff(starts) > _LONG)
+    for run in long:
+        begin, end = starts[run], starts[run + 1]
+        np.cumsum(data[begin:end], out=sums[begin + run + 1 : end + run + 1])
+    for before, after in pairwise([-1, *long.tolist(), n_runs]):
+        for first in range(before + 1, after, _SHORT_RUNS):
+            last = min(first + _SHORT_RUNS, after)
             _sum_short(sums, data, starts[first : last + 1], first)
-        first = last
     return sums
 
 

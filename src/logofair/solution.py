@@ -10,13 +10,12 @@ import numpy as np
 
 from logofair.auditing import Audit, audit
 from logofair.calibration import CalibrationErrors
-from logofair.cells import Booleans
 from logofair.inputs import Codes, Floats, Integers
 from logofair.mixtures import evaluate_single
 from logofair.notions import Notion
 from logofair.policy import Policy
 from logofair.promise import Promise
-from logofair.segments import Indices
+from logofair.segments import Booleans, Indices
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 

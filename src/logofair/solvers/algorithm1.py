@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from logofair.cells import Booleans
 from logofair.inputs import Floats, InputError
-from logofair.segments import run_sums
+from logofair.segments import Booleans, run_sums
 from logofair.solvers.exact import Optimum
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, spread
@@ -52,11 +51,13 @@ class Algorithm1:
     def __post_init__(self) -> None:
         for name in ("rounds", "local_steps"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
+            if type(value) is not int or value < 1:
                 raise InputError(f"Algorithm1: {name} must be a whole number of at least 1, got {value!r}.")
         for name in ("sharpness", "step"):
             value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0):
+            if name == "step" and value is None:
+                continue
+            if not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
                 raise InputError(f"Algorithm1: {name} must be a positive number, got {value!r}.")
 
 

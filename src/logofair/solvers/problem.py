@@ -11,9 +11,14 @@ from functools import cached_property
 
 import numpy as np
 
-from logofair.cells import Booleans, Cells
+from logofair.cells import Cells
 from logofair.inputs import Floats
 from logofair.notions import Rate
+from logofair.segments import Booleans
+
+# A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
+# the few would be lost in rounding.
+_NOBODY = 1e-5
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class Problem:
 
     def _defined(self, rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
         empty = np.zeros((*mass.shape, 0), dtype=bool)
-        return np.stack([rate.denominator(mass, positives) > 1e-15 * mass for rate in rates], -1) if rates else empty
+        return np.stack([rate.denominator(mass, positives) > _NOBODY * mass for rate in rates], -1) if rates else empty
 
     def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:
         """Coefficients of u and v in rates with the given denominators."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from logofair.cells import Booleans
 from logofair.inputs import Floats
-from logofair.segments import Indices, search_runs
+from logofair.segments import Booleans, Indices, search_runs
 from logofair.solvers.problem import Problem
 
 # A share of a cell's mass this close to a row's edge lies on it: rounding errors are a hundred times smaller.
@@ -32,7 +31,7 @@ def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Flo
     tight = np.flatnonzero(high - low > tolerance)
     if tight.size:
         windows = _Windows(problem, tight, gain_u[tight].T, gain_v[tight].T)
-        floor = windows.best_floor(low[tight], high[tight])
+        floor = windows.best_floor(low[tight], high[tight], u[tight].T)
         inside = np.clip(u[tight].T, floor, np.minimum(floor + tolerance[tight], 1.0))
         inside = np.where(windows.counts, inside, u[tight].T)
         v[tight] = np.where(windows.counts, windows.positives(inside), v[tight].T).T
@@ -92,21 +91,23 @@ class _Windows:
         low, high = self.slope(floor, rising=rising), self.slope(floor + self.tolerance, rising=rising)
         return np.where(self.counts, np.minimum(low, 0.0) + np.maximum(high, 0.0), 0.0)
 
-    def best_floor(self, lowest: Floats, highest: Floats) -> Floats:
+    def best_floor(self, lowest: Floats, highest: Floats, free: Floats) -> Floats:
         """The lowest floor from which the gain no longer rises: some window's edge lies on a row's edge there.
 
-        Below the lowest of the groups' own best rates it rises, and not once the window holds the highest.
+        Below the lowest of the groups' own best rates (``free``) it rises, and not once the window holds the highest.
         """
         low, high = np.asarray(lowest - 1e-9), np.asarray(np.maximum(highest - self.tolerance, 0.0))
         for group in range(self.size.shape[0]):
-            for shift in (np.zeros_like(self.tolerance), self.tolerance):
-                low, high = self._search(group, shift, low, high)
+            # A window's lower edge pushes a group only above its own best rate, the upper one only below it.
+            low, high = self._search(group, np.zeros_like(self.tolerance), low, high, free[group] <= high)
+            low, high = self._search(group, self.tolerance, low, high, free[group] >= low + self.tolerance)
         return high
 
-    def _search(self, group: int, shift: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    def _search(self, group: int, shift: Floats, low: Floats, high: Floats, pushed: Booleans) -> tuple[Floats, Floats]:
         """Narrow the bracket to neighbouring edges of one group's rows; the gain rises at low, not at high."""
         first = self._blocks_within(group, low + shift)
-        last = np.where(self.counts[group], self._blocks_within(group, high + shift) + 1, first)
+        last = self._blocks_within(group, high + shift) + 1
+        last = np.where(self.counts[group] & pushed, last, first)
         part, open_ = self, np.arange(first.size)
         while True:
             still = np.flatnonzero(last[open_] - first[open_] > 1)

@@ -19,9 +19,8 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from logofair.cells import Booleans
 from logofair.inputs import Floats
-from logofair.segments import Indices
+from logofair.segments import Booleans, Indices
 
 # A reduced gain below this (gains are of order 1) is no improvement; a pivot below that is no pivot.
 OPTIMAL = 1e-10
