@@ -19,7 +19,9 @@ def sorted_cells(
     """Scores ascending within each cell, where cells start, and running sums with a leading 0 for each cell."""
     n_cells = n_groups * n_clients
     buckets = bucket_count(scores.size, n_cells)
-    ordered, starts = _deal(groups, clients, np.int32(n_groups), n_cells, scores, np.int32(buckets))
+    # Waking threads pays on large inputs only, and every part needs counters of its own.
+    parts = min(numba.get_num_threads(), 4, 1 + scores.size // 400_000)
+    ordered, starts = _deal(groups, clients, np.int32(n_groups), n_cells, scores, np.int32(buckets), parts)
     if buckets > 1:
         starts = sort_buckets(ordered, starts, buckets)
     else:
@@ -33,22 +35,30 @@ def _key(group, client, n_groups, score, buckets):
     return (client * n_groups + group) * buckets + min(np.int32(score * buckets), buckets - np.int32(1))
 
 
-@numba.njit(cache=True)
-def _deal(groups, clients, n_groups, n_cells, scores, buckets):
-    """Stable counting sort by cell and bucket of the score."""
+@numba.njit(cache=True, parallel=True)
+def _deal(groups, clients, n_groups, n_cells, scores, buckets, parts):
+    """Stable counting sort by cell and bucket of the score; parts of the rows are dealt side by side."""
     n, n_keys = scores.size, n_cells * buckets
-    starts = np.zeros(n_keys + 1, dtype=np.int64)
-    for i in range(n):
-        starts[_key(groups[i], clients[i], n_groups, scores[i], buckets) + 1] += 1
+    place = np.zeros((parts, n_keys), dtype=np.int64)
+    for part in numba.prange(parts):
+        for i in range(part * n // parts, (part + 1) * n // parts):
+            place[part, _key(groups[i], clients[i], n_groups, scores[i], buckets)] += 1
+    starts = np.empty(n_keys + 1, dtype=np.int64)
+    total = 0
     for key in range(n_keys):
-        starts[key + 1] += starts[key]
-    place = starts[:-1].copy()
+        starts[key] = total
+        for part in range(parts):
+            size = place[part, key]
+            place[part, key] = total
+            total += size
+    starts[n_keys] = total
     ordered = np.empty(n)
-    for i in range(n):
-        # Computed again rather than remembered: an array of keys would cost more in page faults.
-        key = _key(groups[i], clients[i], n_groups, scores[i], buckets)
-        ordered[place[key]] = scores[i]
-        place[key] += 1
+    for part in numba.prange(parts):
+        for i in range(part * n // parts, (part + 1) * n // parts):
+            # Computed again rather than remembered: an array of keys would cost more in page faults.
+            key = _key(groups[i], clients[i], n_groups, scores[i], buckets)
+            ordered[place[part, key]] = scores[i]
+            place[part, key] += 1
     return ordered, starts
 
 

@@ -28,7 +28,10 @@ _EXACT_KINDS = {bool: "b", int: "iu", float: "f"}
 
 
 class InputError(ValueError):
-    """Input that cannot be used; the message says where, what was got and what to do."""
+    """Input that cannot be used; the message says where, what was got and what to do, on one line."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(" ".join(sentence.split()))  # what was got may be an array, which prints on several
 
 
 def nearest_name(name: object, known: Iterable[object]) -> str:

@@ -75,8 +75,8 @@ def federation(size: Size, seed: int = 0) -> tuple[Floats, Any, Any]:
 def best(work: Callable[[], Any], repeat: int) -> float:
     """Shortest of several runs, in seconds."""
     shortest = float("inf")
+    gc.collect()
     for _ in range(repeat):
-        gc.collect()
         begin = time.perf_counter()
         work()
         shortest = min(shortest, time.perf_counter() - begin)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from logofair.datasets.doors import RandomSource, generator, positive_number, whole_number
+from logofair.arguments import RandomSource, generator, positive_number, whole_number
 from logofair.inputs import Codes, Floats, InputError, Integers, encode, nearest_name, not_empty
 
 __all__ = ["dirichlet_clients", "split"]

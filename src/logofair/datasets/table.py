@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.datasets.doors import matrix
+from logofair.arguments import matrix
 from logofair.inputs import Floats, InputError, binary, column, not_empty, same_length
 
 __all__ = ["Dataset"]

@@ -26,10 +26,9 @@ def maximise_compiled(
     """
     cells, (rate_u, rate_v) = problem.cells, problem.local
     mass_below = cells.mass_below if cells.mass_below is not None else np.zeros(0)
-    run = _maximise_serial if tableau.done.size < _ENOUGH_CLIENTS else _maximise_parallel
     u, v, off = np.empty_like(gain_u), np.empty_like(gain_v), np.empty(gain_u.shape[0])
     multipliers = np.empty_like(rate_u)
-    run(
+    arrays = (
         (tableau.inverse, tableau.solution, tableau.gain, tableau.u, tableau.v, tableau.rates),
         tableau.kind,
         tableau.at_upper,
@@ -43,6 +42,10 @@ def maximise_compiled(
         multipliers,
         off,
     )
+    if off.size < _ENOUGH_CLIENTS:
+        _some(0, off.size, *arrays)
+    else:
+        _all(*arrays)
     return u, v, multipliers, float(off.max(initial=0.0))
 
 
@@ -71,7 +74,7 @@ def _corner(cell, slope, constant, table):
 
 
 @numba.njit(cache=True)
-def _enter(dual, basic, at_upper, tolerance, gains, table, client, limit, column):
+def _enter(client, dual, basic, at_upper, tolerance, gains, table, limit, column):
     """Best entering column, written to ``column``: its kind (-1: none), direction, u, v."""
     gain_u, gain_v, rate_u, rate_v = gains
     groups, rates = rate_u.shape[1], rate_u.shape[2]
@@ -88,11 +91,11 @@ def _enter(dual, basic, at_upper, tolerance, gains, table, client, limit, column
         if gain > best:
             best, chosen, direction, best_u, best_v = gain, a, 1.0, u, v
     for i in range(count):
-        bound = tolerance[i]
+        bound = tolerance[client, i]
         if bound > 0 and bound < np.inf and not basic[groups + i]:
-            gain = -dual[groups + i] if at_upper[i] else dual[groups + i]
+            gain = -dual[groups + i] if at_upper[client, i] else dual[groups + i]
             if gain > best:
-                best, chosen, direction = gain, groups + i, -1.0 if at_upper[i] else 1.0
+                best, chosen, direction = gain, groups + i, -1.0 if at_upper[client, i] else 1.0
     for k in range(rates):
         drift = 0.0
         for a in range(groups):
@@ -114,20 +117,20 @@ def _enter(dual, basic, at_upper, tolerance, gains, table, client, limit, column
 
 
 @numba.njit(cache=True)
-def _leave(moved, solution, kind, tolerance, groups):
+def _leave(client, moved, solution, kind, tolerance, groups):
     """Ratio test: row (-1: none), step, and whether it leaves at its upper bound."""
     row, step, size, upper = -1, np.inf, 0.0, False
-    count = tolerance.size
+    count = tolerance.shape[1]
     for i in range(moved.size):
         change = moved[i]
         if abs(change) <= PIVOT:
             continue
         low, high = -np.inf, np.inf
-        if kind[i] < groups:
+        if kind[client, i] < groups:
             low = 0.0
-        elif kind[i] < groups + count and tolerance[kind[i] - groups] < np.inf:
-            low, high = 0.0, tolerance[kind[i] - groups]
-        room = solution[i] - low if change > 0 else high - solution[i]
+        elif kind[client, i] < groups + count and tolerance[client, kind[client, i] - groups] < np.inf:
+            low, high = 0.0, tolerance[client, kind[client, i] - groups]
+        room = solution[client, i] - low if change > 0 else high - solution[client, i]
         ratio = max(room, 0.0) / abs(change)
         if ratio < step - TIE or (ratio <= step + TIE and ratio < np.inf and abs(change) > size):
             row, step, size, upper = i, ratio, abs(change), change < 0
@@ -135,122 +138,126 @@ def _leave(moved, solution, kind, tolerance, groups):
 
 
 @numba.njit(cache=True)
-def _one(client, program, kind, at_upper, floor, tolerance, gains, table, work):
+def _one(client, state, kind, at_upper, floor, tolerance, gains, table, work):
     """Pivot one program; whether it reached its optimum."""
-    inverse, solution, gain, at_u, at_v, at_rates = program
+    inverse, solution, gain, at_u, at_v, at_rates = state
     gain_u, gain_v, rate_u, _ = gains
     dual, column, moved, basic = work
     groups, rates = rate_u.shape[1], rate_u.shape[2]
-    rows, count = solution.size, groups * rates
+    rows, count = solution.shape[1], groups * rates
     basic[:] = False
     for i in range(rows):
-        basic[kind[i]] = True
+        basic[kind[client, i]] = True
     for _ in range(_PIVOTS):
         scale = 0.0
         for j in range(rows):
             dual[j] = 0.0
-            scale = max(scale, abs(gain[j]))
+            scale = max(scale, abs(gain[client, j]))
         for i in range(rows):
-            if gain[i] != 0.0:
+            if gain[client, i] != 0.0:
                 for j in range(rows):
-                    dual[j] += gain[i] * inverse[i, j]
+                    dual[j] += gain[client, i] * inverse[client, i, j]
         chosen, direction, u, v = _enter(
-            dual, basic, at_upper, tolerance, gains, table, client, OPTIMAL * (1.0 + scale), column
+            client, dual, basic, at_upper, tolerance, gains, table, OPTIMAL * (1.0 + scale), column
         )
         if chosen < 0:
             return True
         for i in range(rows):
             total = 0.0
             for j in range(rows):
-                total += inverse[i, j] * column[j]
+                total += inverse[client, i, j] * column[j]
             moved[i] = total * direction
-        row, step, upper = _leave(moved, solution, kind, tolerance, groups)
+        row, step, upper = _leave(client, moved, solution, kind, tolerance, groups)
         slack = groups <= chosen < groups + count
-        if slack and tolerance[chosen - groups] <= step:
-            step = tolerance[chosen - groups]
+        if slack and tolerance[client, chosen - groups] <= step:
+            step = tolerance[client, chosen - groups]
             for i in range(rows):
-                solution[i] -= step * moved[i]
-            at_upper[chosen - groups] = not at_upper[chosen - groups]
+                solution[client, i] -= step * moved[i]
+            at_upper[client, chosen - groups] = not at_upper[client, chosen - groups]
             continue
         if row < 0:
             return False
         for i in range(rows):
-            solution[i] -= step * moved[i]
-        left = kind[row]
+            solution[client, i] -= step * moved[i]
+        left = kind[client, row]
         basic[left], basic[chosen] = left < groups, True
         if groups <= left < groups + count:
-            at_upper[left - groups] = upper
+            at_upper[client, left - groups] = upper
         pivot = moved[row] * direction
         for j in range(rows):
-            inverse[row, j] /= pivot
+            inverse[client, row, j] /= pivot
         for i in range(rows):
             factor = moved[i] * direction
             if i != row and factor != 0.0:
                 for j in range(rows):
-                    inverse[i, j] -= factor * inverse[row, j]
+                    inverse[client, i, j] -= factor * inverse[client, row, j]
         origin = 0.0
         if slack and direction < 0:
-            origin = tolerance[chosen - groups]
+            origin = tolerance[client, chosen - groups]
         elif chosen >= groups + count:
-            origin = floor[chosen - groups - count]
-        solution[row], kind[row] = origin + direction * step, chosen
-        at_u[row], at_v[row], gain[row] = 0.0, 0.0, 0.0
-        at_rates[row, :] = 0.0
+            origin = floor[client, chosen - groups - count]
+        solution[client, row], kind[client, row] = origin + direction * step, chosen
+        at_u[client, row], at_v[client, row], gain[client, row] = 0.0, 0.0, 0.0
+        for k in range(rates):
+            at_rates[client, row, k] = 0.0
         if chosen < groups:
-            at_u[row], at_v[row] = u, v
-            gain[row] = gain_u[client, chosen] * u + gain_v[client, chosen] * v
+            at_u[client, row], at_v[client, row] = u, v
+            gain[client, row] = gain_u[client, chosen] * u + gain_v[client, chosen] * v
             for k in range(rates):
-                at_rates[row, k] = column[groups + chosen * rates + k]
+                at_rates[client, row, k] = column[groups + chosen * rates + k]
     return False
 
 
 @numba.njit(cache=True)
-def _read(client, program, kind, tolerance, gains, u, v, multipliers, dual):
+def _read(client, state, kind, tolerance, gains, u, v, multipliers, dual):
     """Write a program's mixture and multipliers; how far its weights and gaps are off."""
-    inverse, solution, gain, at_u, at_v, _ = program
+    inverse, solution, gain, at_u, at_v, _ = state
     _, _, rate_u, rate_v = gains
     groups, rates = rate_u.shape[1], rate_u.shape[2]
     off = 0.0
     for a in range(groups):
-        weight, u[a], v[a] = 0.0, 0.0, 0.0
-        for i in range(solution.size):
-            if kind[i] == a:
-                off = max(off, -solution[i])
-                weight += solution[i]
-                u[a] += solution[i] * at_u[i]
-                v[a] += solution[i] * at_v[i]
+        weight, u[client, a], v[client, a] = 0.0, 0.0, 0.0
+        for i in range(solution.shape[1]):
+            if kind[client, i] == a:
+                off = max(off, -solution[client, i])
+                weight += solution[client, i]
+                u[client, a] += solution[client, i] * at_u[client, i]
+                v[client, a] += solution[client, i] * at_v[client, i]
         off = max(off, abs(weight - 1.0))
     dual[:] = 0.0
-    for i in range(solution.size):
-        for j in range(solution.size):
-            dual[j] += gain[i] * inverse[i, j]
+    for i in range(solution.shape[1]):
+        for j in range(solution.shape[1]):
+            dual[j] += gain[client, i] * inverse[client, i, j]
     for k in range(rates):
         highest, lowest, total, members = -np.inf, np.inf, 0.0, 0
         for a in range(groups):
-            multipliers[a, k] = 0.0
-            if tolerance[a * rates + k] < np.inf:
-                rate = rate_u[client, a, k] * u[a] + rate_v[client, a, k] * v[a]
+            multipliers[client, a, k] = 0.0
+            if tolerance[client, a * rates + k] < np.inf:
+                rate = rate_u[client, a, k] * u[client, a] + rate_v[client, a, k] * v[client, a]
                 highest, lowest = max(highest, rate), min(lowest, rate)
                 total += dual[groups + a * rates + k]
                 members += 1
         for a in range(groups):
-            if tolerance[a * rates + k] < np.inf:
-                off = max(off, highest - lowest - tolerance[a * rates + k])
-                multipliers[a, k] = dual[groups + a * rates + k] - total / members
+            if tolerance[client, a * rates + k] < np.inf:
+                off = max(off, highest - lowest - tolerance[client, a * rates + k])
+                multipliers[client, a, k] = dual[groups + a * rates + k] - total / members
     return off
 
 
-def _maximise(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off):
-    inverse, solution, gain, at_u, at_v, at_rates = state
-    clients, rows = solution.shape
-    shares = max(1, min(16, clients // 32))
+@numba.njit(cache=True)
+def _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off):
+    """Pivot and read the programs of some clients."""
+    rows = state[1].shape[1]
+    work = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows + rows, dtype=np.bool_))
+    for client in range(first, last):
+        done[client] = _one(client, state, kind, at_upper, floor, tolerance, gains, table, work)
+        off[client] = _read(client, state, kind, tolerance, gains, u, v, multipliers, work[0])
+
+
+# Not one body compiled twice: numba's cache on disk would hand the serial code out for the parallel one.
+@numba.njit(cache=True, parallel=True)
+def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off):
+    clients, shares = done.size, 16
     for share in numba.prange(shares):
-        work = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows + rows, dtype=np.bool_))
-        for c in range(share * clients // shares, (share + 1) * clients // shares):
-            program = (inverse[c], solution[c], gain[c], at_u[c], at_v[c], at_rates[c])
-            done[c] = _one(c, program, kind[c], at_upper[c], floor[c], tolerance[c], gains, table, work)
-            off[c] = _read(c, program, kind[c], tolerance[c], gains, u[c], v[c], multipliers[c], work[0])
-
-
-_maximise_serial = numba.njit(cache=True)(_maximise)
-_maximise_parallel = numba.njit(cache=True, parallel=True)(_maximise)
+        first, last = share * clients // shares, (share + 1) * clients // shares
+        _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off)

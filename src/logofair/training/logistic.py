@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from logofair.datasets.doors import RandomSource, generator, matrix, positive_number, whole_number
+from logofair.arguments import RandomSource, generator, matrix, positive_number, whole_number
 from logofair.inputs import Codes, Floats, InputError, binary, encode, nearest_name, not_empty, same_length
 
 __all__ = ["LogisticModel", "Round", "fedavg"]
