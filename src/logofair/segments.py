@@ -26,6 +26,7 @@ _BUCKET = 16
 _WINDOW = 128
 _LONG = 192  # runs up to this length are sorted as rows of one padded matrix, longer ones one by one
 _CHUNK = 1 << 15
+_LONG_SUM = 1024  # runs up to this length are summed as rows of one padded matrix, this many at a time:
 _SHORT_RUNS = 512
 
 
@@ -130,7 +131,7 @@ def cumulative(data: Floats, starts: Indices) -> Floats:
     """
     n_runs = starts.size - 1
     sums = np.zeros(data.size + n_runs)
-    long = np.flatnonzero(np.diff(starts) > _LONG)
+    long = np.flatnonzero(np.diff(starts) > _LONG_SUM)
     for run in long:
         begin, end = starts[run], starts[run + 1]
         np.cumsum(data[begin:end], out=sums[begin + run + 1 : end + run + 1])
