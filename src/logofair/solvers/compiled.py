@@ -11,7 +11,8 @@ import numpy as np
 
 from logofair.inputs import Floats
 from logofair.solvers.problem import Problem
-from logofair.solvers.simplex import OPTIMAL, PIVOT, TIE, Tableau
+from logofair.solvers.simplex import OPTIMAL, PIVOT, TIE
+from logofair.solvers.tableau import Tableau
 
 _ENOUGH_CLIENTS = 64  # for fewer, waking threads costs more than it saves
 _PIVOTS = 60  # more than any sound program needs; the rest is left to the reference code
@@ -138,10 +139,37 @@ def _leave(client, moved, solution, kind, tolerance, groups):
 
 
 @numba.njit(cache=True)
+def _eliminate(client, inverse, moved, row, direction):
+    """Bring the entering column into the basis inverse."""
+    rows = moved.size
+    pivot = moved[row] * direction
+    for j in range(rows):
+        inverse[client, row, j] /= pivot
+    for i in range(rows):
+        factor = moved[i] * direction
+        if i != row and factor != 0.0:
+            for j in range(rows):
+                inverse[client, i, j] -= factor * inverse[client, row, j]
+
+
+@numba.njit(cache=True)
+def _remember(client, state, gains, row, chosen, u, v, column):
+    """Note gain, place and rates of the corner that entered; a slack or floor has none."""
+    _, _, gain, at_u, at_v, at_rates = state
+    gain_u, gain_v, rate_u, _ = gains
+    groups, rates = rate_u.shape[1], rate_u.shape[2]
+    corner = chosen < groups
+    at_u[client, row], at_v[client, row] = (u, v) if corner else (0.0, 0.0)
+    gain[client, row] = gain_u[client, chosen] * u + gain_v[client, chosen] * v if corner else 0.0
+    for k in range(rates):
+        at_rates[client, row, k] = column[groups + chosen * rates + k] if corner else 0.0
+
+
+@numba.njit(cache=True)
 def _one(client, state, kind, at_upper, floor, tolerance, gains, table, work):
     """Pivot one program; whether it reached its optimum."""
-    inverse, solution, gain, at_u, at_v, at_rates = state
-    gain_u, gain_v, rate_u, _ = gains
+    inverse, solution, gain, _, _, _ = state
+    rate_u = gains[2]
     dual, column, moved, basic = work
     groups, rates = rate_u.shape[1], rate_u.shape[2]
     rows, count = solution.shape[1], groups * rates
@@ -183,28 +211,14 @@ def _one(client, state, kind, at_upper, floor, tolerance, gains, table, work):
         basic[left], basic[chosen] = left < groups, True
         if groups <= left < groups + count:
             at_upper[client, left - groups] = upper
-        pivot = moved[row] * direction
-        for j in range(rows):
-            inverse[client, row, j] /= pivot
-        for i in range(rows):
-            factor = moved[i] * direction
-            if i != row and factor != 0.0:
-                for j in range(rows):
-                    inverse[client, i, j] -= factor * inverse[client, row, j]
+        _eliminate(client, inverse, moved, row, direction)
         origin = 0.0
         if slack and direction < 0:
             origin = tolerance[client, chosen - groups]
         elif chosen >= groups + count:
             origin = floor[client, chosen - groups - count]
         solution[client, row], kind[client, row] = origin + direction * step, chosen
-        at_u[client, row], at_v[client, row], gain[client, row] = 0.0, 0.0, 0.0
-        for k in range(rates):
-            at_rates[client, row, k] = 0.0
-        if chosen < groups:
-            at_u[client, row], at_v[client, row] = u, v
-            gain[client, row] = gain_u[client, chosen] * u + gain_v[client, chosen] * v
-            for k in range(rates):
-                at_rates[client, row, k] = column[groups + chosen * rates + k]
+        _remember(client, state, gains, row, chosen, u, v, column)
     return False
 
 

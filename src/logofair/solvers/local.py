@@ -14,7 +14,8 @@ from logofair.inputs import Floats
 from logofair.segments import Indices
 from logofair.solvers.problem import Problem, spread
 from logofair.solvers.ranks import solve_by_rank
-from logofair.solvers.simplex import Corners, Pricer, Tableau, maximise, refactorise, start
+from logofair.solvers.simplex import Corners, Pricer, maximise
+from logofair.solvers.tableau import Tableau, refactorise, start
 
 # An answer may leave its constraints by rounding errors only.
 _ROUNDING = 1e-11

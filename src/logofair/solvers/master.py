@@ -12,7 +12,8 @@ import numpy as np
 
 from logofair.inputs import Floats
 from logofair.segments import Indices
-from logofair.solvers.simplex import Corners, Tableau, maximise, refactorise, start
+from logofair.solvers.simplex import Corners, maximise
+from logofair.solvers.tableau import Tableau, refactorise, start
 
 
 @dataclass
