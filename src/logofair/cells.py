@@ -130,8 +130,11 @@ def build_cells(
     n_clients: int,
     values: Floats | None = None,
     weights: Floats | None = None,
+    rising: bool = False,
 ) -> Cells:
     """Order rows into cells; ``values`` default to the scores, ``weights`` to 1.
+
+    ``rising`` says that the values rise with the scores in every cell, so that no hull is needed.
 
     Examples
     --------
@@ -145,7 +148,8 @@ def build_cells(
         ordered, starts, sums = _ordered(scores, groups, clients, n_groups, n_clients)
         return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
     cell = clients * np.int32(n_groups) + groups
-    return _weighted_cells(scores, cell, n_groups, n_clients, values, weights)
+    ladder, mass = _ladder(scores, cell, n_groups, n_clients, values, weights)
+    return ladder if values is None or rising else _hulled(ladder, mass)
 
 
 def _ordered(
@@ -160,10 +164,10 @@ def _ordered(
     return ordered, starts, cumulative(ordered, starts)
 
 
-def _weighted_cells(
+def _ladder(
     scores: Floats, cell: Integers, n_groups: int, n_clients: int, values: Floats | None, weights: Floats | None
-) -> Cells:
-    """Cells of rows with weights or with values other than their scores."""
+) -> tuple[Cells, Floats]:
+    """One block per score, and its mass, for rows with weights or with values other than their scores."""
     n_cells = n_groups * n_clients
     by_score = np.argsort(scores, kind="stable")
     _, place, starts = group_by(cell[by_score], n_cells, scores)
@@ -190,7 +194,7 @@ def _weighted_cells(
         mass_below=cumulative(mass, starts),
         rows=rows,
     )
-    return ladder if values is None else _hulled(ladder, mass)
+    return ladder, mass
 
 
 def _hulled(ladder: Cells, mass_of: Floats) -> Cells:

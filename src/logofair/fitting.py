@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from logofair._version import __version__
-from logofair.calibration import METHODS, CrossFit, cross_fit
+from logofair.calibration import METHODS, Calibrator, CrossFit, cross_fit, rising_chances
 from logofair.cells import Cells, build_cells
 from logofair.inputs import (
     Codes,
     Floats,
     InputError,
+    Integers,
     Label,
     binary,
     encode,
@@ -122,8 +123,8 @@ def fit(
     )
     settings = _settings(solver, pooled)
     fitted = _calibrate(rows, calibration, folds, seed)
-    rows = replace(rows, eta=fitted.eta)
-    problem = promise.problem(_cells(rows, fitted.eta, rates))
+    rows = _with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes)
+    problem = promise.problem(_cells(rows, rates))
     mixtures, certificate, optimum = _solve(problem, settings, basis=rates)
     merged = _merged(rows, fitted, promise, rates) if pooled and clients is not None else None
     mixtures = _fill_empty(problem.cells, mixtures, merged)
@@ -170,7 +171,7 @@ def _checked_rows(
     same_length(score.size, labels=label, groups=group, clients=client)
     if len(group.names) < 2:
         raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
-    return Rows(score, label, group, client, _scaled(weights(sample_weight, score.size)), score)
+    return Rows(score, label, group, client, _scaled(weights(sample_weight, score.size)), score, score)
 
 
 def _scaled(weight: Floats | None) -> Floats | None:
@@ -211,16 +212,27 @@ def _calibrate(rows: Rows, method: str, folds: object, seed: int) -> CrossFit:
     )
 
 
-def _cells(rows: Rows, eta: Floats, rates: str, *, merged: bool = False) -> Cells:
-    """Rows ordered by eta, valued by eta or by label; ``merged``: as if there were one client."""
+def _with_chances(rows: Rows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers) -> Rows:
+    """Add what the stored policy compares with its thresholds, and honest chances that rise with it."""
+    calibrated = calibrator(rows.scores, rows.groups.codes, clients)
+    if calibrated is rows.scores:
+        return rows
+    eta = rising_chances(calibrated, out_of_fold, rows.cells, rows.weights)
+    return replace(rows, calibrated=calibrated, eta=eta)
+
+
+def _cells(rows: Rows, rates: str) -> Cells:
+    """Rows ordered by the calibrated score, valued by their chance or by their label."""
+    plain = rows.eta is rows.calibrated
     return build_cells(
-        eta,
+        rows.calibrated,
         rows.groups.codes,
-        np.zeros_like(rows.clients.codes) if merged else rows.clients.codes,
+        rows.clients.codes,
         n_groups=len(rows.groups.names),
-        n_clients=1 if merged else len(rows.clients.names),
-        values=rows.labels if rates == "labels" else None,
+        n_clients=len(rows.clients.names),
+        values=rows.labels if rates == "labels" else (None if plain else rows.eta),
         weights=rows.weights,
+        rising=rates == "eta",
     )
 
 
@@ -253,8 +265,12 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
 
 def _merged(rows: Rows, fitted: CrossFit, promise: Promise, rates: str) -> Mixtures:
     """The rules of the federation taken as one client, with the groups' calibrators."""
-    problem = promise.merged().problem(_cells(rows, fitted.pooled_eta, rates, merged=True))
-    return _solve(problem, None, rates)[0]
+    one = replace(
+        rows, clients=Codes((None,), np.zeros_like(rows.clients.codes)), calibrated=rows.scores, eta=rows.scores
+    )
+    unknown = np.full_like(rows.clients.codes, -1)
+    one = _with_chances(one, fitted.calibrator, fitted.pooled_eta, unknown)
+    return _solve(promise.merged().problem(_cells(one, rates)), None, rates)[0]
 
 
 def _fill_empty(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mixtures:

@@ -160,6 +160,14 @@ class Codes:
     def __len__(self) -> int:
         return self.codes.size
 
+    @property
+    def labels(self) -> npt.NDArray[Any]:
+        """The column itself, as objects."""
+        table = np.empty(len(self.names), dtype=object)
+        for i, name in enumerate(self.names):  # one by one: numpy would unpack tuples
+            table[i] = name
+        return table[self.codes]
+
 
 def encode(values: object, where: str) -> Codes:
     """Number the labels of a column in sorted order (order of text where they do not compare)."""

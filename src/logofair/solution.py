@@ -12,7 +12,7 @@ from logofair.auditing import Audit, audit
 from logofair.calibration import CalibrationErrors
 from logofair.inputs import Codes, Floats, Integers
 from logofair.mixtures import evaluate_single
-from logofair.notions import Notion
+from logofair.notions import Notion, Requirement
 from logofair.policy import Policy
 from logofair.promise import Promise
 from logofair.segments import Booleans, Indices
@@ -26,14 +26,24 @@ _NAMED = 20
 
 @dataclass(frozen=True)
 class Rows:
-    """The calibration rows after checking; ``eta`` are their calibrated scores."""
+    """The calibration rows after checking.
+
+    ``calibrated`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
+    with: estimated without the row itself, and rising with ``calibrated``. Without calibration both are the scores.
+    """
 
     scores: Floats
     labels: Floats | None
     groups: Codes
     clients: Codes
     weights: Floats | None
+    calibrated: Floats
     eta: Floats
+
+    @property
+    def cells(self) -> Integers:
+        """Number of each row's cell."""
+        return self.clients.codes * np.int32(len(self.groups.names)) + self.groups.codes
 
 
 @dataclass(frozen=True)
@@ -88,15 +98,15 @@ class Solution:
         """
         if self.rows.labels is None:
             return None
-        chance = self.policy._table.chances(self.rows.eta, self._cell_numbers())
-        several = {r.notion: r for r in (*self.promise.local, *self.promise.shared)}
-        rates = tuple(dict.fromkeys(r.rate for r in (*self.promise.local, *self.promise.shared)))
+        groups = self.rows.groups.labels
+        clients = self.rows.clients.labels if self.policy.has_clients else None
+        local, shared = self.promise.local, self.promise.shared
         return audit(
-            chance,
+            self.policy.probabilities(self.rows.scores, groups=groups, clients=clients),
             self.rows.labels,
-            groups=self.rows.groups.codes,
-            clients=self.rows.clients.codes,
-            notion=Notion(" and ".join(several), given=rates),
+            groups=groups,
+            clients=clients,
+            notion={"local": _notion(local or shared), "global": _notion(shared or local)},
             sample_weight=self.rows.weights,
         )
 
@@ -135,9 +145,6 @@ class Solution:
             f"0.01 more tolerance for the {what} wins at most {0.01 * price:.5f} accuracy." for price, what in entries
         ]
 
-    def _cell_numbers(self) -> Integers:
-        return self.rows.clients.codes * np.int32(len(self.rows.groups.names)) + self.rows.groups.codes
-
 
 def small_cells(problem: Problem, rows: Rows, *, merged: bool) -> Iterator[str]:
     """Name the cells on which a promise rests on little or nothing, one sentence per kind.
@@ -167,7 +174,7 @@ def _counted(problem: Problem, rows: Rows) -> tuple[Indices, Booleans]:
     if rows.labels is None and rows.weights is None:  # nothing to count: millions of rows need not be touched
         return count.reshape(shape), np.zeros(shape, dtype=bool)
     weighty = slice(None) if rows.weights is None else rows.weights > 0
-    cell = (rows.clients.codes * np.int32(shape[1]) + rows.groups.codes)[weighty]
+    cell = rows.cells[weighty]
     if rows.weights is not None:
         count = np.bincount(cell, minlength=count.size)
     if rows.labels is None:
@@ -219,6 +226,14 @@ def _listed(names: Iterable[str], total: int) -> str:
 def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
     order = np.argsort(-prices, axis=None, kind="stable")[:most]
     return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, prices.shape), strict=True)]
+
+
+def _notion(requirements: tuple[Requirement, ...]) -> Notion:
+    """One notion of all the rates on a side."""
+    names, rates = (
+        tuple(dict.fromkeys(each)) for each in zip(*((r.notion, r.rate) for r in requirements), strict=True)
+    )
+    return Notion(" and ".join(names), given=rates)
 
 
 def _promised(promise: Promise) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from logofair.calibration.calibrator import METHODS, STRENGTH, Calibrator, fit_calibrator
 from logofair.calibration.crossfit import CrossFit, cross_fit
 from logofair.calibration.error import CalibrationErrors, calibration_errors
+from logofair.calibration.rising import rising_chances
 
 __all__ = [
     "METHODS",
@@ -21,4 +22,5 @@ __all__ = [
     "calibration_errors",
     "cross_fit",
     "fit_calibrator",
+    "rising_chances",
 ]
