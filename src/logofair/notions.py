@@ -105,6 +105,18 @@ class Rate:
         """Weight with which any row counts in the denominator."""
         return np.asarray(self._base[0] + self._base[1] * np.asarray(eta, dtype=float))
 
+    def normalised(self) -> tuple[Rate, float]:
+        """The rate in units of order 1, and how many of these units one of its own has.
+
+        Solvers work to fixed precision; whether a rate is counted in euros or in millions must not matter.
+        """
+        top = max(abs(self.constant), abs(self.constant + self.slope))
+        bottom = max(self._base[0], self._base[0] + self._base[1])
+        if top == 0 or (top == 1.0 and bottom == 1.0):
+            return self, 1.0
+        base = (self._base[0] / bottom, self._base[1] / bottom)
+        return Rate(self.name, self.constant / top, self.slope / top, base), bottom / top
+
     def numerator(self, selected: Floats, positives: Floats) -> Floats:
         """Numerator from the mass accepted and the mass of accepted positives."""
         return self.constant * selected + self.slope * positives

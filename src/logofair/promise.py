@@ -16,22 +16,31 @@ from logofair.solvers.problem import Problem
 
 @dataclass(frozen=True)
 class Promise:
-    """Requirements inside each client and across all; ``tolerances`` is (clients, local requirements), inf: free."""
+    """Requirements inside each client and across all.
+
+    ``tolerances`` is (clients, local requirements), infinity meaning free; ``overrides`` are the single clients whose
+    tolerance replaces that of the local requirements.
+    """
 
     local: tuple[Requirement, ...]
     shared: tuple[Requirement, ...]
     tolerances: Floats
+    overrides: tuple[tuple[Label, float | None], ...] = ()
 
     def problem(self, cells: Cells) -> Problem:
         """The optimisation problem on given cells; sides that are nowhere constrained are left out."""
         local = [k for k in range(len(self.local)) if np.isfinite(self.tolerances[:, k]).any()]
         shared = [r for r in self.shared if r.tolerance is not None]
+        inside = [self.local[k].rate.normalised() for k in local]
+        across = [r.rate.normalised() for r in shared]
         return Problem(
             cells=cells,
-            local_rates=tuple(self.local[k].rate for k in local),
-            global_rates=tuple(r.rate for r in shared),
-            local_tolerance=self.tolerances[:, local],
-            global_tolerance=np.array([r.tolerance for r in shared], dtype=np.float64),
+            local_rates=tuple(rate for rate, _ in inside),
+            global_rates=tuple(rate for rate, _ in across),
+            local_tolerance=self.tolerances[:, local] * np.array([unit for _, unit in inside]),
+            global_tolerance=np.array([_bound(r) * unit for r, (_, unit) in zip(shared, across, strict=True)]),
+            local_units=np.array([unit for _, unit in inside]),
+            global_units=np.array([unit for _, unit in across]),
         )
 
     def merged(self) -> Promise:
@@ -46,10 +55,11 @@ class Promise:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for files and reports."""
-        return {
+        sides = {
             side: [{"notion": r.notion, "rate": r.rate.name, "tolerance": r.tolerance} for r in items]
             for side, items in (("local", self.local), ("global", self.shared))
         }
+        return sides | {"single clients": [{"client": str(name), "tolerance": t} for name, t in self.overrides]}
 
 
 def make_promise(
@@ -65,35 +75,36 @@ def make_promise(
     local = requirements(local_notion, local_tolerance, "local")
     shared = requirements(global_notion, global_tolerance, "global")
     tolerances = np.tile([_bound(r) for r in local], (len(clients.names), 1))
-    for name, place, tolerance in _overrides(client_tolerances, clients, has_clients):
-        tolerances[place] = np.inf if tolerance is None else tolerance
-        del name
-    promise = Promise(local, shared, tolerances)
+    single = _overrides(client_tolerances, clients, has_clients)
+    for name, tolerance in single.items():
+        tolerances[clients.names.index(name)] = np.inf if tolerance is None else tolerance
+    promise = Promise(local, shared, tolerances, tuple(single.items()))
     if len(clients.names) == 1:
         # One client makes local and global the same; a single program is solved faster than two sides.
-        single = tuple(Requirement(r.notion, r.rate, _finite(t)) for r, t in zip(local, tolerances[0], strict=True))
-        return Promise(single, shared, tolerances).merged()
+        alone = tuple(Requirement(r.notion, r.rate, _finite(t)) for r, t in zip(local, tolerances[0], strict=True))
+        return Promise(alone, shared, tolerances).merged()
     return promise
 
 
-def _overrides(client_tolerances: object, clients: Codes, has_clients: bool) -> list[tuple[Label, int, float | None]]:
-    """Check the tolerances of single clients; the place of each."""
+def _overrides(client_tolerances: object, clients: Codes, has_clients: bool) -> dict[Label, float | None]:
+    """Check the tolerances of single clients."""
     if client_tolerances is None:
-        return []
+        return {}
     if not isinstance(client_tolerances, Mapping):
         raise InputError(f"client_tolerances: got {client_tolerances!r}; pass a mapping from client to tolerance.")
     if client_tolerances and not has_clients:
         raise InputError("client_tolerances: names clients, but clients= is missing; pass the client of each row.")
-    place = {name: i for i, name in enumerate(clients.names)}
-    found = []
-    for name, tolerance in client_tolerances.items():
-        if name not in place:
+    known = set(clients.names)
+    for name in client_tolerances:
+        if name not in known:
             raise InputError(
-                f"client_tolerances: names client {name!r}, which has no rows{nearest_name(name, place)}; "
-                f"there are {len(place)} clients, the first is {clients.names[0]!r}."
+                f"client_tolerances: names client {name!r}, which has no rows{nearest_name(name, known)}; "
+                f"there are {len(known)} clients, the first is {clients.names[0]!r}."
             )
-        found.append((name, place[name], check_tolerance(tolerance, f"client_tolerances: client {name!r}")))
-    return found
+    return {
+        name: check_tolerance(tolerance, f"client_tolerances: client {name!r}")
+        for name, tolerance in client_tolerances.items()
+    }
 
 
 def _bound(requirement: Requirement) -> float:

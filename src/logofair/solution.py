@@ -241,6 +241,9 @@ def _promised(promise: Promise) -> str:
     for side, items in (("inside each client", promise.local), ("across all clients", promise.shared)):
         bounds = dict.fromkeys((r.notion, r.tolerance) for r in items)
         parts += [f"{notion} within {tolerance:g} {side}" for notion, tolerance in bounds if tolerance is not None]
+    if promise.overrides:
+        single = (f"{name!r} {'free' if t is None else f'within {t:g}'}" for name, t in promise.overrides)
+        parts.append(f"in place of that inside single clients: {_listed(single, len(promise.overrides))}")
     return " and ".join(parts) or "nothing (every tolerance is None)"
 
 

@@ -73,4 +73,5 @@ def certify(
     prices = 0.5 * np.abs(global_multipliers).sum(axis=0)
     dual = problem.baseline + float(problem.client_mass @ bound) + float(finite @ prices)
     local_prices = 0.5 * np.abs(local_multipliers).sum(axis=1) * problem.client_mass[:, None]
-    return Certificate(primal, dual, dual - primal, problem.violation(u, v), Prices(prices, local_prices), basis)
+    in_users_units = Prices(prices * problem.global_units, local_prices * problem.local_units)
+    return Certificate(primal, dual, dual - primal, problem.violation(u, v), in_users_units, basis)

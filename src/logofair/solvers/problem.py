@@ -26,6 +26,8 @@ class Problem:
     """Maximise expected accuracy over all rules whose gaps stay within their tolerances.
 
     ``local_tolerance`` is ``(clients, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
+    Rates are of order 1; ``local_units`` and ``global_units`` say how many of these units one of the user's has (by
+    default 1), for violations and prices in the user's.
     """
 
     cells: Cells
@@ -33,6 +35,8 @@ class Problem:
     global_rates: tuple[Rate, ...]
     local_tolerance: Floats
     global_tolerance: Floats
+    local_units: Floats | float = 1.0
+    global_units: Floats | float = 1.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -131,6 +135,7 @@ class Problem:
         """Largest excess of any gap over its tolerance (0: none)."""
         local = spread(self.local_values(u, v), self.local_counts, axis=1) - self.local_tolerance
         shared = spread(self.global_shares(u, v), self.global_counts, axis=0) - self.global_tolerance
+        local, shared = local / self.local_units, shared / self.global_units
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(shared, initial=0.0)))
 
     def _defined(self, rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
