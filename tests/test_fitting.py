@@ -514,3 +514,40 @@ def test_a_policy_of_labels_on_many_ties_is_the_one_of_the_grouped_rows():
     bounds = np.full((3, 1), 0.02), np.full(1, 0.02)
     case = Case(np.round(scores, 1), groups, clients, 2, 3, rates, rates, *bounds, labels=labels.astype(float))
     assert solution.certificate.primal == pytest.approx(case.best_thresholds(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rate", "unit"),
+    [(logofair.Rate("tiny", 5e-6, 0.0), 1.0), (logofair.Rate("cents", 1e8, 0.0, base=(1.0, 0.0)), 1e8)],
+)
+def test_the_unit_of_a_rate_does_not_matter(rate, unit):
+    rng = np.random.default_rng(5)
+    scores, groups, clients = rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 3, 300)
+    scores = np.where(groups == 1, scores, scores**2)
+    keywords = {"groups": groups, "clients": clients, "calibration": "none"}
+    plain = logofair.fit(scores, None, **keywords, local_tolerance=0.02, global_tolerance=0.01)
+    other = logofair.fit(
+        scores,
+        None,
+        **keywords,
+        notion=logofair.Notion("parity", given=(rate,)),
+        local_tolerance=0.02 * unit,
+        global_tolerance=0.01 * unit,
+    )
+    assert other.certificate.holds
+    assert other.certificate.primal == pytest.approx(plain.certificate.primal, abs=1e-6)
+    assert other.certificate.prices.global_ * unit == pytest.approx(plain.certificate.prices.global_, abs=1e-6)
+
+
+def test_tolerances_of_single_clients_stand_in_the_summary_and_in_the_file():
+    rng = np.random.default_rng(6)
+    solution = logofair.fit(
+        rng.random(90),
+        None,
+        groups=rng.integers(0, 2, 90),
+        clients=rng.choice(["north", "south"], 90),
+        calibration="none",
+        client_tolerances={"north": None, "south": 0.3},
+    )
+    assert "inside single clients: 'north' free, 'south' within 0.3" in solution.summary()
+    assert solution.policy.about["promise"]["single clients"][1] == {"client": "south", "tolerance": 0.3}

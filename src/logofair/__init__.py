@@ -9,7 +9,7 @@ from logofair._version import __version__
 if TYPE_CHECKING:
     from logofair.auditing import Audit, audit
     from logofair.estimator import LoGoFairClassifier
-    from logofair.fitting import fit
+    from logofair.fitting import SolverError, fit
     from logofair.inputs import InputError
     from logofair.notions import Notion, Rate
     from logofair.policy import Policy
@@ -27,6 +27,7 @@ __all__ = [
     "Policy",
     "Rate",
     "Solution",
+    "SolverError",
     "__version__",
     "audit",
     "fit",
@@ -42,6 +43,7 @@ _HOME = {
     "Policy": "logofair.policy",
     "Rate": "logofair.notions",
     "Solution": "logofair.solution",
+    "SolverError": "logofair.fitting",
     "audit": "logofair.auditing",
     "fit": "logofair.fitting",
 }

@@ -78,11 +78,14 @@ def fit(
         The site of each row; by default all rows belong to one client, and the smaller tolerance holds.
     notion : str, Notion or mapping
         ``"demographic_parity"``, ``"equal_opportunity"``, ``"predictive_equality"``, ``"equalized_odds"``, a
-        :class:`Notion`, a mapping of these to tolerances (several at once), or ``{"local": ..., "global": ...}``.
+        :class:`Notion`, a mapping of these to tolerances (several at once), or ``{"local": ..., "global": ...}``. The
+        tolerances of a mapping take the place of ``local_tolerance`` and ``global_tolerance``, which then only say
+        whether a side is constrained at all (None: it is not).
     local_tolerance, global_tolerance : float or None
         Largest gap allowed inside each client and across all; None: not constrained.
     client_tolerances : mapping, optional
-        Local tolerances of single clients in place of ``local_tolerance``; None frees a client.
+        Tolerances of single clients, for all local rates, in place of ``local_tolerance``; None frees a client. The
+        merged rule for unknown clients follows the tolerances of all.
     solver : {"exact", "algorithm1"} or Algorithm1
         The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
     calibration : {"beta", "platt", "temperature", "isotonic", "none"}
@@ -103,6 +106,13 @@ def fit(
     -------
     Solution
         ``policy``, ``certificate``, ``warnings`` and a ``summary()``.
+
+    Raises
+    ------
+    InputError
+        If some argument cannot be used.
+    SolverError
+        If no policy with a valid certificate was found.
 
     Examples
     --------

@@ -28,7 +28,17 @@ _EXACT_KINDS = {bool: "b", int: "iu", float: "f"}
 
 
 class InputError(ValueError):
-    """Input that cannot be used; the message says where, what was got and what to do, on one line."""
+    """Input that cannot be used; the message says where, what was got and what to do, on one line.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> try:
+    ...     logofair.fit([0.9, 1.2], [1, 0], groups=["a", "b"])
+    ... except logofair.InputError as error:
+    ...     print(error)
+    scores: row 1 is 1.2, outside [0, 1]; scores are probabilities of label 1: divide percentages by 100.
+    """
 
     def __init__(self, sentence: str) -> None:
         super().__init__(" ".join(sentence.split()))  # what was got may be an array, which prints on several

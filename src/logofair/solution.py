@@ -66,6 +66,15 @@ class Solution:
         Which solver found the policy; ``rounds``: in how many rounds.
     calibration_errors : CalibrationErrors or None
         Calibration error per cell before and after calibration.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> print(solution.summary().splitlines()[0])
+    Promised: demographic_parity within 0.02 inside each client.
+    >>> solution.policy.decide([0.7, 0.3], groups=["a", "b"]).tolist()
+    [1, 0]
     """
 
     policy: Policy

@@ -41,6 +41,20 @@ class Algorithm1:
         Of the smoothed positive part (beta), in units of one over a cell's mass.
     step : float, optional
         Length of a step; from the smoothness constants by default.
+
+    Examples
+    --------
+    Watch it round by round, and stop when it suits; ``fit`` runs all rounds and finishes with an exact local solve.
+
+    >>> import logofair
+    >>> from logofair.solvers.algorithm1 import rounds
+    >>> scores, groups, clients = [0.9, 0.7, 0.6, 0.2], ["a", "a", "b", "b"], [1, 2, 1, 2]
+    >>> solution = logofair.fit(scores, None, groups=groups, clients=clients, calibration="none")
+    >>> for state in rounds(solution.problem, logofair.Algorithm1(rounds=50)):
+    ...     if state.objective < solution.certificate.dual + 0.1:
+    ...         break
+    >>> state.number < 50
+    True
     """
 
     rounds: int = 20
@@ -57,7 +71,7 @@ class Algorithm1:
             value = getattr(self, name)
             if name == "step" and value is None:
                 continue
-            if not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
                 raise InputError(f"Algorithm1: {name} must be a positive number, got {value!r}.")
 
 

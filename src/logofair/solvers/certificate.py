@@ -47,6 +47,14 @@ class Certificate:
         Accuracy at most gained per unit of each tolerance.
     basis : str
         Which estimate of the positives counts: ``"eta"`` (calibrated scores) or ``"labels"``.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> scores, groups = [0.9, 0.6, 0.4, 0.2], ["a", "b", "a", "b"]
+    >>> certificate = logofair.fit(scores, None, groups=groups, calibration="none").certificate
+    >>> certificate.holds, round(certificate.primal, 3)
+    (True, 0.725)
     """
 
     primal: float
