@@ -250,8 +250,8 @@ def _missing(array: npt.NDArray[Any]) -> int | None:
 
 def _is_nan(value: object) -> bool:
     """Whether a label is None, NaN, NaT or pandas.NA: all but None differ from themselves."""
-    if isinstance(value, tuple):
-        return any(map(_is_nan, value))
+    if isinstance(value, tuple):  # a NaN inside would make every row a group of its own
+        return any(part is not None and _is_nan(part) for part in value)
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError, ArithmeticError):  # pandas.NA and arrays refuse to be a bool; a signalling NaN fails

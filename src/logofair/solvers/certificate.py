@@ -47,6 +47,8 @@ class Certificate:
         Accuracy at most gained per unit of each tolerance.
     basis : str
         Which estimate of the positives counts: ``"eta"`` (calibrated scores) or ``"labels"``.
+    precision : float
+        The violation that is mere rounding: 1e-9, or that share of the largest rate where rates exceed 1.
 
     Examples
     --------
@@ -63,11 +65,12 @@ class Certificate:
     violation: float
     prices: Prices
     basis: str
+    precision: float = LARGEST_VIOLATION
 
     @property
     def holds(self) -> bool:
-        """Whether the policy is optimal to 1e-6 and within its tolerances to 1e-9."""
-        return self.gap <= LARGEST_GAP and self.violation <= LARGEST_VIOLATION
+        """Whether the policy is optimal to 1e-6 and within its tolerances to ``precision``."""
+        return self.gap <= LARGEST_GAP and self.violation <= self.precision
 
 
 def certify(
@@ -82,4 +85,6 @@ def certify(
     dual = problem.baseline + float(problem.client_mass @ bound) + float(finite @ prices)
     local_prices = 0.5 * np.abs(local_multipliers).sum(axis=1) * problem.client_mass[:, None]
     in_users_units = Prices(prices * problem.global_units, local_prices * problem.local_units)
-    return Certificate(primal, dual, dual - primal, problem.violation(u, v), in_users_units, basis)
+    units = [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
+    precision = LARGEST_VIOLATION / float(min(units))
+    return Certificate(primal, dual, dual - primal, problem.violation(u, v), in_users_units, basis, precision)
