@@ -130,22 +130,24 @@ def _polished(
     solution: Floats, n: int, inequality: csr_array | None, limit: list[float] | None, equality: csr_array
 ) -> Floats:
     """Meet the tight constraints to rounding: HiGHS leaves residuals of 1e-10 and more, which small rates magnify."""
+    rows = [equality] if inequality is None else [equality, inequality]
+    every = vstack(rows).tocsr()
+    target = np.concatenate([np.ones(equality.shape[0]), [] if limit is None else limit])
+
+    def excess(x: Floats) -> Floats:
+        off = every @ x - target
+        off[: equality.shape[0]] = np.abs(off[: equality.shape[0]])
+        return np.concatenate([off, -x[:n]])
+
+    tight = np.flatnonzero(excess(solution)[: target.size] > -1e-8)
     moving = np.flatnonzero((solution > 1e-9) | (np.arange(solution.size) >= n))
-    rows, residuals = [equality], [1.0 - equality @ solution]
-    if inequality is not None:
-        slack = np.asarray(limit) - inequality @ solution
-        tight = np.flatnonzero(slack < 1e-7)
-        rows.append(inequality[tight])
-        residuals.append(slack[tight])
-    matrix, residual = vstack(rows).tocsc()[:, moving], np.concatenate(residuals)
+    matrix = every[tight].tocsc()[:, moving]
     if matrix.shape[0] * matrix.shape[1] > _MOST_ENTRIES:
         return solution
     polished = solution.copy()
-    for _ in range(2):
-        polished[moving] += np.linalg.lstsq(matrix.toarray(), residual, rcond=None)[0]
-        residual = residual - matrix @ (polished[moving] - solution[moving])
-        solution = polished.copy()
-    return polished
+    residual = target[tight] - matrix @ solution[moving]
+    polished[moving] += np.linalg.lstsq(matrix.toarray(), residual, rcond=None)[0]
+    return polished if excess(polished).max() < excess(solution).max() else solution
 
 
 def _inequalities(
