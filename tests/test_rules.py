@@ -101,3 +101,9 @@ def test_the_table_of_a_fitted_policy_states_its_mixtures():
     assert len(policy.rules) == 4
     assert [row.needs_coin for row in policy.rules] == policy.mixtures.mixed.tolist()
     assert any(row.needs_coin for row in policy.rules)
+
+
+def test_policies_and_rules_show_themselves_briefly():
+    solution = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", local_tolerance=None)
+    assert repr(solution.policy).startswith("Policy(1 clients, 2 groups, ")
+    assert repr(solution.policy.rules) == str(solution.policy.rules)

@@ -71,6 +71,10 @@ class Policy:
     has_clients: bool
     about: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        coins = int(self.mixtures.mixed.sum())
+        return f"Policy({len(self.clients):,} clients, {len(self.groups):,} groups, {coins:,} cells with coins)"
+
     def decide(
         self,
         scores: object,

@@ -67,6 +67,9 @@ class RuleTable:
             weights, rules = [*weights, left], [*rules, "reject all"]
         return "; ".join(f"{_percent(w)}: {rule}" for w, rule in zip(weights, rules, strict=True)), True
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         most = 40
         rows = [self[number] for number in range(min(len(self), most))]
