@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from logofair.cli import bench as command
-from logofair.cli import comparisons, measurements
+from logofair.cli import measurements, peers
 from logofair.cli.console import page
 from logofair.cli.group import cli
 
@@ -37,7 +37,7 @@ def test_stages_decisions_columns_and_the_sort_are_positive_numbers():
         measurements.stages(SMALL, "demographic_parity", False, 1),
         measurements.text_columns(SMALL, 1),
         measurements.sort_seconds(np.random.default_rng(0).random(1000), 1),
-        comparisons.decision_speed(1, rows=2000),
+        peers.decision_speed(1, rows=2000),
     ):
         assert found
         assert all(value > 0 for value in found.values())
@@ -52,7 +52,7 @@ def test_forcing_the_choice_of_code_leaves_no_trace(monkeypatch):
 
 def test_fairlearn_is_beaten_at_its_own_gap():
     pytest.importorskip("fairlearn")
-    found = comparisons.against_fairlearn(1, rows=3000)
+    found = peers.against_fairlearn(1, rows=3000)
     assert found["logofair_accuracy"] >= found["fairlearn_accuracy"] - 1e-9
 
 

@@ -551,3 +551,17 @@ def test_tolerances_of_single_clients_stand_in_the_summary_and_in_the_file():
     )
     assert "inside single clients: 'north' free, 'south' within 0.3" in solution.summary()
     assert solution.policy.about["promise"]["single clients"][1] == {"client": "south", "tolerance": 0.3}
+
+
+def test_many_single_tolerances_are_cut_and_counted_in_the_summary():
+    clients, groups = np.repeat(np.arange(25), 4), np.tile([0, 1], 50)
+    solution = logofair.fit(
+        np.linspace(0.0, 1.0, 100),
+        None,
+        groups=groups,
+        clients=clients,
+        calibration="none",
+        client_tolerances=dict.fromkeys(range(25), 0.5),
+    )
+    assert "19 within 0.5 and 5 more" in solution.summary()
+    assert "20 within 0.5" not in solution.summary()

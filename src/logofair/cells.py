@@ -21,7 +21,7 @@ import numpy as np
 from logofair.acceleration import accelerated
 from logofair.hulls import upper_hull
 from logofair.inputs import Floats, Integers
-from logofair.segments import Booleans, Indices, cumulative, group_by, run_sums, search_runs, sorted_by_cell
+from logofair.segments import Booleans, Indices, cumulative, group_by, run_starts, run_sums, search_runs, sorted_by_cell
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _ladder(
     score, cell = scores[order], cell[order]
     kept = weight > 0  # a row of weight 0 must not become a corner of its own
     score, value, weight, cell = score[kept], value[kept], weight[kept], cell[kept]
-    blocks = _starts_where((np.diff(score) != 0) | (np.diff(cell) != 0))
+    blocks = run_starts((np.diff(score) != 0) | (np.diff(cell) != 0))
     mass, sums = run_sums(weight, blocks), run_sums(weight * value, blocks)
     first = blocks[:-1]
     starts = np.searchsorted(cell[first], np.arange(n_cells + 1)).astype(np.int64)
@@ -227,8 +227,3 @@ def _hulled(ladder: Cells, mass_of: Floats) -> Cells:
         cut_of=cut,
         turned=turned,
     )
-
-
-def _starts_where(changes: Booleans) -> Indices:
-    """Starts of the runs of a column, and its end, from where neighbours differ."""
-    return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]]).astype(np.int64)

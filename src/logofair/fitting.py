@@ -26,7 +26,7 @@ from logofair.inputs import (
     seed_number,
     weights,
 )
-from logofair.mixtures import Mixtures, reduce
+from logofair.mixtures import Mixtures, base_rule, reduce
 from logofair.notions import NotionLike
 from logofair.policy import Policy
 from logofair.promise import Promise, make_promise
@@ -288,14 +288,11 @@ def _fill_empty(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mi
     empty = np.flatnonzero(cells.mass == 0)
     if empty.size == 0:
         return mixtures
+    source, group = merged or base_rule(cells.n_groups), empty % cells.n_groups
     weight, threshold = mixtures.weight.copy(), mixtures.threshold.copy()
     above, single = mixtures.above.copy(), mixtures.single.copy()
-    group = empty % cells.n_groups
-    if merged is None:
-        weight[empty], threshold[empty], above[empty], single[empty] = [1.0, 0, 0], [0.5, 0, 0], True, 0.5
-    else:
-        weight[empty], threshold[empty] = merged.weight[group], merged.threshold[group]
-        above[empty], single[empty] = merged.above[group], merged.single[group]
+    weight[empty], threshold[empty] = source.weight[group], source.threshold[group]
+    above[empty], single[empty] = source.above[group], source.single[group]
     return Mixtures(weight, threshold, above, single)
 
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from logofair.inputs import Floats
-from logofair.segments import Booleans, Indices
+from logofair.segments import Booleans, Indices, pool_starts
 
 # Corners of the second family count only where they lie above the first by more than rounding.
 _ABOVE = 1e-10
@@ -38,9 +37,7 @@ def upper_hull(starts: Indices, mass: Floats, values: Floats, mass_below: Floats
     cell = np.repeat(np.arange(sizes.size), sizes)
     families = []
     for turned in (False, True):
-        # Values lie in [0, 1]: an offset of 2 per cell keeps pools from spanning two cells.
-        offset = -2.0 * cell if turned else 2.0 * cell
-        blocks = _blocks(values + offset, mass, increasing=not turned)
+        blocks = pool_starts(values, mass, cell, rising=not turned)
         families.append(_corners(blocks, cell, starts, mass_below, positives_below, turned))
     merged = _merge(*families)
     return Hull(merged.cell, merged.cut, merged.turned)
@@ -62,13 +59,6 @@ class _Corners:
     def height_at(self, other: _Corners) -> Floats:
         """Height of this edge at the other corners' u; both have corners at 0 and 1 in every cell."""
         return np.interp(2.0 * other.cell + other.u, 2.0 * self.cell + self.u, self.v)
-
-
-def _blocks(values: Floats, weights: Floats, *, increasing: bool) -> Indices:
-    """Where the pools of an isotonic regression begin."""
-    if values.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    return np.asarray(isotonic_regression(values, weights=weights, increasing=increasing).blocks[:-1], dtype=np.int64)
 
 
 def _corners(
@@ -112,6 +102,6 @@ def _concave(points: _Corners) -> _Corners:
     inner = np.flatnonzero(np.diff(points.cell) == 0)
     width = points.u[inner + 1] - points.u[inner]
     slope = (points.v[inner + 1] - points.v[inner]) / width
-    begins = inner[_blocks(slope - 4.0 * points.cell[inner], width, increasing=False)]
+    begins = inner[pool_starts(slope, width, points.cell[inner], rising=False)]
     ends = np.flatnonzero(np.append(np.diff(points.cell) > 0, True))
     return points.take(np.union1d(begins, ends))

@@ -45,6 +45,13 @@ class Mixtures:
         return np.asarray(((self.weight > 0) & (self.weight < 1)).any(axis=1))
 
 
+def base_rule(cells: int) -> Mixtures:
+    """Score >= 1/2 for any number of cells."""
+    first = np.array([1.0, 0.0, 0.0])
+    weight, above = np.tile(first, (cells, 1)), np.ones((cells, 3), dtype=bool)
+    return Mixtures(weight, 0.5 * weight, above, np.full(cells, 0.5))
+
+
 def evaluate(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:
     """(u, v) of every cell under the stored rules, each (cells,)."""
     return _sum_rules(cells, mixtures.weight, mixtures.threshold, mixtures.above)

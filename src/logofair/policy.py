@@ -25,7 +25,7 @@ from logofair.inputs import (
     same_length,
     seed_number,
 )
-from logofair.mixtures import NEGLIGIBLE, Mixtures
+from logofair.mixtures import NEGLIGIBLE, Mixtures, base_rule
 from logofair.policy_file import read_policy, write_policy
 from logofair.rules import RuleTable
 from logofair.segments import Booleans, Indices
@@ -225,8 +225,7 @@ class _Table:
         none = Mixtures(
             np.zeros((n_groups, 3)), np.zeros((n_groups, 3)), np.ones((n_groups, 3), bool), np.full(n_groups, np.inf)
         )
-        base = Mixtures(np.array([[1.0, 0, 0]]), np.array([[0.5, 0, 0]]), np.ones((1, 3), bool), np.array([0.5]))
-        parts = (mixtures, pooled or none, base)
+        parts = (mixtures, pooled or none, base_rule(1))
         weight, threshold, above, single = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("weight", "threshold", "above", "single")

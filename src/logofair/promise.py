@@ -76,8 +76,9 @@ def make_promise(
     shared = requirements(global_notion, global_tolerance, "global")
     tolerances = np.tile([_bound(r) for r in local], (len(clients.names), 1))
     single = _overrides(client_tolerances, clients, has_clients)
+    place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
-        tolerances[clients.names.index(name)] = np.inf if tolerance is None else tolerance
+        tolerances[place[name]] = np.inf if tolerance is None else tolerance
     promise = Promise(local, shared, tolerances, tuple(single.items()))
     if len(clients.names) == 1:
         # One client makes local and global the same; a single program is solved faster than two sides.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 from scipy.sparse import csc_array
 
 from logofair.inputs import Floats, Integers
@@ -152,9 +153,7 @@ def _sum_short(sums: Floats, data: Floats, starts: Indices, first_run: int) -> N
     sums[starts[0] + first_run : starts[-1] + first_run + sizes.size] = block[inside]
 
 
-def search_runs(
-    data: Floats, first: Indices, last: Indices, targets: Floats, *, right: npt.NDArray[np.bool_]
-) -> Indices:
+def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *, right: Booleans) -> Indices:
     """Binary search of one target in each run ``data[first:last]``; the place of insertion, counted from 0.
 
     ``right`` says for each target whether it goes after equal entries.
@@ -181,6 +180,23 @@ def search_runs(
         found_at += step * inside
         step >>= 1
     return found_at
+
+
+def run_starts(changes: Booleans) -> Indices:
+    """Starts of the runs of a column, and its end, from where neighbours differ."""
+    return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]]).astype(np.int64)
+
+
+def pool_starts(values: Floats, weights: Floats, runs: npt.NDArray[Any], *, rising: bool = True) -> Indices:
+    """Where the pools of an isotonic regression begin that is fitted to each run by itself; values lie in [0, 1].
+
+    ``runs`` numbers the run of each value, in rising order.
+    """
+    if values.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    # An offset of 4 per run keeps pools from spanning two of them, with room for rounding.
+    offset = 4.0 * runs if rising else -4.0 * runs
+    return np.asarray(isotonic_regression(values + offset, weights=weights, increasing=rising).blocks[:-1], np.int64)
 
 
 def run_sums(data: npt.NDArray[Any], starts: Indices) -> Floats:

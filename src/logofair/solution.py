@@ -20,7 +20,7 @@ from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
 # Gaps measured on fewer rows than this are mostly noise.
-_FEW_ROWS = 30
+FEW_ROWS = 30
 _NAMED = 20
 
 
@@ -168,7 +168,7 @@ def small_cells(problem: Problem, rows: Rows, *, merged: bool) -> Iterator[str]:
         ((every > 0) & (count == 0), f"only rows of weight 0, {empty}"),
         (count == 1, "one row only"),
         ((count > 1) & one_label, "rows of one label only"),
-        ((count > 1) & (count < _FEW_ROWS) & ~one_label, f"fewer than {_FEW_ROWS} rows, so its rates are mostly noise"),
+        ((count > 1) & (count < FEW_ROWS) & ~one_label, f"fewer than {FEW_ROWS} rows, so its rates are mostly noise"),
     )
     for which, what in kinds:
         named = _named(which, rows)
@@ -251,7 +251,8 @@ def _promised(promise: Promise) -> str:
         bounds = dict.fromkeys((r.notion, r.tolerance) for r in items)
         parts += [f"{notion} within {tolerance:g} {side}" for notion, tolerance in bounds if tolerance is not None]
     if promise.overrides:
-        single = (f"{name!r} {'free' if t is None else f'within {t:g}'}" for name, t in promise.overrides)
+        first = promise.overrides[:_NAMED]
+        single = (f"{name!r} {'free' if t is None else f'within {t:g}'}" for name, t in first)
         parts.append(f"in place of that inside single clients: {_listed(single, len(promise.overrides))}")
     return " and ".join(parts) or "nothing (every tolerance is None)"
 

@@ -8,9 +8,9 @@ policy's own order gives every row a chance that is both, so that what is certif
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from logofair.inputs import Floats, Integers
+from logofair.segments import pool_starts, run_starts, run_sums
 
 __all__ = ["rising_chances"]
 
@@ -30,12 +30,11 @@ def rising_chances(order: Floats, chances: Floats, cells: Integers, weights: Flo
     place = np.lexsort((order, cells))
     mass = np.ones(order.size) if weights is None else np.maximum(weights, 1e-12 * weights.max())[place]
     sums, cell, level = mass * chances[place], cells[place], order[place]
-    tied = np.concatenate([[0], np.flatnonzero((np.diff(level) != 0) | (np.diff(cell) != 0)) + 1])
-    rung_mass, rung_sums = np.add.reduceat(mass, tied), np.add.reduceat(sums, tied)
-    # Chances lie in [0, 1]: an offset of 2 per cell keeps pools from spanning two cells.
-    blocks = isotonic_regression(rung_sums / rung_mass + 2.0 * cell[tied], weights=rung_mass).blocks[:-1]
-    begins = tied[blocks]
-    means = np.add.reduceat(sums, begins) / np.add.reduceat(mass, begins)
+    rungs = run_starts((np.diff(level) != 0) | (np.diff(cell) != 0))
+    rung_mass = run_sums(mass, rungs)
+    pools = pool_starts(run_sums(sums, rungs) / rung_mass, rung_mass, cell[rungs[:-1]])
+    begins = np.append(rungs[pools], order.size)
+    means = run_sums(sums, begins) / run_sums(mass, begins)
     smooth = np.empty_like(chances)
-    smooth[place] = np.repeat(np.clip(means, 0.0, 1.0), np.diff(np.append(begins, order.size)))
+    smooth[place] = np.repeat(np.clip(means, 0.0, 1.0), np.diff(begins))
     return smooth

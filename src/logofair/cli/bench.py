@@ -52,8 +52,8 @@ def bench(repeat: int, quick: bool, as_json: bool) -> None:
 
 def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
     """Run every measurement; plain values."""
-    from logofair.cli import comparisons as beside
     from logofair.cli import measurements as m
+    from logofair.cli import peers as beside
 
     compiled = [False, True] if find_spec("numba") else [False]
     cases: list[tuple[m.Size, str, bool, float | None]] = []

@@ -178,10 +178,10 @@ def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, fl
         problem = promise.problem(cells)
         optimum = solve_exact(problem)
         if optimum is not None:
-            plain = NOTIONS[notion].needs_labels
+            selection_only = not NOTIONS[notion].needs_labels
 
             def store() -> None:
-                rules = reduce(cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=not plain)
+                rules = reduce(cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
                 certify(problem, rules, optimum.local_multipliers, optimum.global_multipliers, "eta")
 
             taken["store and certify"] = best(store, repeat)

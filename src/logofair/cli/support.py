@@ -11,11 +11,9 @@ import numpy.typing as npt
 from logofair.auditing import Audit
 from logofair.inputs import Label
 from logofair.notions import NOTIONS
+from logofair.solution import FEW_ROWS
 
 __all__ = ["FEW_ROWS", "Support"]
-
-# A gap between rates of fewer rows than this is mostly chance.
-FEW_ROWS = 30
 
 
 @dataclass(frozen=True, eq=False)

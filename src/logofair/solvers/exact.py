@@ -43,11 +43,13 @@ def solve_exact(problem: Problem, *, rounds: int = 200) -> Optimum | None:
     answers = [(np.zeros_like(answer.u), np.zeros_like(answer.v))]
     best, value, centre, proof = np.inf, -1.0, prices, answer
     for done in range(1, rounds + 1):
+        gain = problem.accuracy(answer.u, answer.v) - problem.baseline
+        shares = problem.global_shares(answer.u, answer.v)
         # What the clients gain at their optimum is also the bound; the certificate proves it in the end.
-        bound = _priced_gain(problem, prices, answer) + master.penalty(prices)
+        bound = gain - float(np.sum(prices * shares)) + master.penalty(prices)
         if bound < best:
             best, centre, proof = bound, prices, answer
-        master.add(problem.accuracy(answer.u, answer.v) - problem.baseline, problem.global_shares(answer.u, answer.v))
+        master.add(gain, shares)
         answers.append((answer.u, answer.v))
         before = value
         mixed = master.solve()
@@ -62,12 +64,6 @@ def solve_exact(problem: Problem, *, rounds: int = 200) -> Optimum | None:
         if not answer.sound:
             return None
     return None
-
-
-def _priced_gain(problem: Problem, prices: Floats, answer: LocalAnswer) -> float:
-    """Gain of the clients' answers less the price of their shares in the global rates."""
-    shares = problem.global_shares(answer.u, answer.v)
-    return problem.accuracy(answer.u, answer.v) - problem.baseline - float(np.sum(prices * shares))
 
 
 def _between(centre: Floats, duals: Floats, master: Master) -> Floats:

@@ -15,9 +15,7 @@ from scipy.sparse import csr_array, vstack
 from logofair.inputs import Floats
 from logofair.segments import Indices
 from logofair.solvers.exact import Optimum
-from logofair.solvers.local import proper
-from logofair.solvers.master import Master
-from logofair.solvers.problem import Problem
+from logofair.solvers.problem import Problem, zero_sum
 
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -67,9 +65,8 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
 
 def _priced(problem: Problem, local: Floats, shared: Floats) -> tuple[Floats, Floats]:
     """Gain of u and v in each cell (flat), less the prices of its local and global rates, per client's mass."""
-    gain_u, gain_v = problem.priced_gain(shared)
-    lu, lv = problem.local
-    return (gain_u - np.sum(local * lu, axis=2)).ravel(), (gain_v - np.sum(local * lv, axis=2)).ravel()
+    constant, slope = problem.locally_priced(*problem.priced_gain(shared), local)
+    return constant.ravel(), slope.ravel()
 
 
 def _restricted(problem: Problem, columns: _Columns) -> tuple[Floats, Floats, Floats] | None:
@@ -176,12 +173,11 @@ def _read(
     total = np.bincount(columns.cell, weights, minlength=cells)
     u = np.bincount(columns.cell, weights * columns.u, minlength=cells) / total
     v = np.bincount(columns.cell, weights * columns.v, minlength=cells) / total
-    master = Master(np.where(problem.global_counts, problem.global_tolerance, np.inf))
     return Optimum(
         u.reshape(problem.shape),
         v.reshape(problem.shape),
-        proper(local, problem),
-        master.proper(shared),
+        zero_sum(local, problem.local_counts, 1),
+        zero_sum(shared, problem.global_counts, 0),
         iterations,
         "joint",
     )

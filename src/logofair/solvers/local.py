@@ -12,7 +12,7 @@ import numpy as np
 from logofair.acceleration import accelerated
 from logofair.inputs import Floats
 from logofair.segments import Indices
-from logofair.solvers.problem import Problem, spread
+from logofair.solvers.problem import Problem, zero_sum
 from logofair.solvers.ranks import solve_by_rank
 from logofair.solvers.simplex import Corners, Pricer, maximise
 from logofair.solvers.tableau import Tableau, refactorise, start
@@ -40,7 +40,7 @@ def solve_local(problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Table
         return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
     if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.values.size):
         u, v, multipliers = solve_by_rank(problem, gain_u, gain_v)
-        return LocalAnswer(u, v, proper(multipliers, problem), local_excess(problem, u, v) < _ROUNDING)
+        return LocalAnswer(u, v, zero_sum(multipliers, problem.local_counts, 1), _within(problem, u, v))
     return _solve_by_simplex(problem, gain_u, gain_v, tableau)
 
 
@@ -66,25 +66,17 @@ def _solve_by_simplex(problem: Problem, gain_u: Floats, gain_v: Floats, tableau:
         u, v, sound = _read(problem, tableau)
         if sound or not refactorise(tableau):
             break
-    multipliers = proper(tableau.multipliers()[1].reshape(clients, groups, rates), problem)
+    multipliers = tableau.multipliers()[1].reshape(clients, groups, rates)
+    multipliers = zero_sum(multipliers, problem.local_counts, 1)
     return LocalAnswer(u, v, multipliers, sound, tableau)
 
 
 def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, multipliers: Floats) -> Floats:
     """No rule within its local tolerances gains more than this, whatever the multipliers, (clients,)."""
-    lu, lv = problem.local
-    slope, constant = gain_v - np.sum(multipliers * lv, axis=2), gain_u - np.sum(multipliers * lu, axis=2)
-    value, _, _ = _best_corners(problem, constant, slope, np.arange(problem.shape[0]))
+    priced = problem.locally_priced(gain_u, gain_v, multipliers)
+    value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
     tolerance = np.where(np.isfinite(problem.local_tolerance), problem.local_tolerance, 0.0)
     return np.asarray(value.sum(axis=1) + 0.5 * np.sum(tolerance * np.abs(multipliers).sum(axis=1), axis=1))
-
-
-def proper(multipliers: Floats, problem: Problem) -> Floats:
-    """Multipliers that prove a bound: 0 where a cell does not count, summing to 0 over the others."""
-    counts = problem.local_counts
-    members = np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    mean = np.sum(np.where(counts, multipliers, 0.0), axis=1, keepdims=True) / members
-    return np.where(counts, multipliers - mean, 0.0)
 
 
 def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, clients: Indices) -> tuple[Floats, Floats, Floats]:
@@ -126,11 +118,9 @@ def _read(problem: Problem, tableau: Tableau) -> tuple[Floats, Floats, bool]:
     corner = tableau.kind < tableau.blocks
     lowest = float(np.min(np.where(corner, tableau.solution, 0.0), initial=0.0))
     off = float(np.max(np.abs(weight - 1.0), initial=0.0))
-    excess = local_excess(problem, u, v)
-    return u, v, bool(tableau.done.all() and lowest > -_ROUNDING and off < _ROUNDING and excess < _ROUNDING)
+    return u, v, bool(tableau.done.all() and lowest > -_ROUNDING and off < _ROUNDING and _within(problem, u, v))
 
 
-def local_excess(problem: Problem, u: Floats, v: Floats) -> float:
-    """Largest excess of a local gap over its tolerance."""
-    gaps = spread(problem.local_values(u, v), problem.local_counts, axis=1)
-    return float(np.max(gaps - problem.local_tolerance, initial=0.0))
+def _within(problem: Problem, u: Floats, v: Floats) -> bool:
+    """Whether every local gap is within its tolerance but for rounding."""
+    return bool(np.max(problem.local_excess(u, v), initial=0.0) < _ROUNDING)

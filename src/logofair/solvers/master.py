@@ -12,6 +12,7 @@ import numpy as np
 
 from logofair.inputs import Floats
 from logofair.segments import Indices
+from logofair.solvers.problem import zero_sum
 from logofair.solvers.simplex import Corners, maximise
 from logofair.solvers.tableau import Tableau, refactorise, start
 
@@ -73,9 +74,7 @@ class Master:
 
     def proper(self, multipliers: Floats) -> Floats:
         """Multipliers that sum to 0 over the groups that count and are 0 elsewhere."""
-        counts = np.isfinite(self.tolerance)
-        mean = np.where(counts, multipliers, 0.0).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)
-        return np.where(counts, multipliers - mean, 0.0)
+        return zero_sum(multipliers, np.isfinite(self.tolerance), 0)
 
     def penalty(self, multipliers: Floats) -> float:
         """What the tolerances are worth at these prices."""

@@ -117,6 +117,11 @@ class Problem:
         price_u, price_v = np.einsum("cak,ak->ca", gu, multipliers), np.einsum("cak,ak->ca", gv, multipliers)
         return u - price_u / weight, v - price_v / weight
 
+    def locally_priced(self, gain_u: Floats, gain_v: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
+        """A gain less the price of the cells' local rates."""
+        lu, lv = self.local
+        return gain_u - np.sum(multipliers * lu, axis=2), gain_v - np.sum(multipliers * lv, axis=2)
+
     def accuracy(self, u: Floats, v: Floats) -> float:
         """Expected accuracy of a rule with these u and v."""
         return self.baseline + float(np.sum(self.mass * (2.0 * v - u)))
@@ -131,11 +136,14 @@ class Problem:
         lu, lv = self.local
         return np.asarray(lu * u[..., None] + lv * v[..., None])
 
+    def local_excess(self, u: Floats, v: Floats) -> Floats:
+        """Excess of each local gap over its tolerance (negative: room left), (clients, local rates)."""
+        return np.asarray(spread(self.local_values(u, v), self.local_counts, axis=1) - self.local_tolerance)
+
     def violation(self, u: Floats, v: Floats) -> float:
         """Largest excess of any gap over its tolerance (0: none)."""
-        local = spread(self.local_values(u, v), self.local_counts, axis=1) - self.local_tolerance
         shared = spread(self.global_shares(u, v), self.global_counts, axis=0) - self.global_tolerance
-        local, shared = local / self.local_units, shared / self.global_units
+        local, shared = self.local_excess(u, v) / self.local_units, shared / self.global_units
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(shared, initial=0.0)))
 
     def _defined(self, rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
@@ -149,6 +157,13 @@ class Problem:
             scale = np.divide(self.mass, base, out=np.zeros(self.shape), where=counts[..., k])
             u[..., k], v[..., k] = rate.constant * scale, rate.slope * scale
         return u, v
+
+
+def zero_sum(multipliers: Floats, counts: Booleans, axis: int) -> Floats:
+    """Multipliers that prove a bound: 0 where a group does not count, summing to 0 over the others along an axis."""
+    members = np.maximum(counts.sum(axis=axis, keepdims=True), 1)
+    mean = np.sum(np.where(counts, multipliers, 0.0), axis=axis, keepdims=True) / members
+    return np.where(counts, multipliers - mean, 0.0)
 
 
 def spread(rates: Floats, counts: Booleans, axis: int) -> Floats:

@@ -103,7 +103,7 @@ class _Scores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
 def peak_memory(size: Size, notion: str, compiled: bool) -> float | None:
     """Peak memory of a fit as a multiple of its input arrays, in a child process; None where it cannot be read."""
-    code = f"from logofair.cli.comparisons import *; print_peak(Size({size.clients}, {size.rows_each}), {notion!r})"
+    code = f"from logofair.cli.peers import *; print_peak(Size({size.clients}, {size.rows_each}), {notion!r})"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"LOGOFAIR_ACCELERATE": "1" if compiled else "0"},
