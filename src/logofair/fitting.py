@@ -12,13 +12,11 @@ from logofair._version import __version__
 from logofair.calibration import METHODS, Calibrator, CrossFit, cross_fit, rising_chances
 from logofair.cells import Cells, build_cells
 from logofair.inputs import (
-    Codes,
     Floats,
     InputError,
     Integers,
     Label,
     binary,
-    encode,
     nearest_name,
     not_empty,
     probabilities,
@@ -26,6 +24,7 @@ from logofair.inputs import (
     seed_number,
     weights,
 )
+from logofair.labels import Codes, encode
 from logofair.mixtures import Mixtures, base_rule, reduce
 from logofair.notions import NotionLike
 from logofair.policy import Policy

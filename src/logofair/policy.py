@@ -14,17 +14,8 @@ import numpy.typing as npt
 
 from logofair.calibration import Calibrator
 from logofair.coins import id_coins, read_ids, row_coins
-from logofair.inputs import (
-    Floats,
-    InputError,
-    Integers,
-    Label,
-    column,
-    encode_known,
-    probabilities,
-    same_length,
-    seed_number,
-)
+from logofair.inputs import Floats, InputError, Integers, Label, column, probabilities, same_length, seed_number
+from logofair.labels import encode_known
 from logofair.mixtures import NEGLIGIBLE, Mixtures, base_rule
 from logofair.policy_file import read_policy, write_policy
 from logofair.rules import RuleTable

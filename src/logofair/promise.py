@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from logofair.cells import Cells
-from logofair.inputs import Codes, Floats, InputError, Label, nearest_name
+from logofair.inputs import Floats, InputError, Label, nearest_name
+from logofair.labels import Codes
 from logofair.notions import Rate, Requirement, check_tolerance, requirements, sides
 from logofair.solvers.problem import Problem
 

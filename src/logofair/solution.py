@@ -10,7 +10,8 @@ import numpy as np
 
 from logofair.auditing import Audit, audit
 from logofair.calibration import CalibrationErrors
-from logofair.inputs import Codes, Floats, Integers
+from logofair.inputs import Floats, Integers
+from logofair.labels import Codes
 from logofair.mixtures import evaluate_single
 from logofair.notions import Notion, Requirement
 from logofair.policy import Policy

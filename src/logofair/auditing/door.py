@@ -10,7 +10,8 @@ import numpy as np
 from logofair import inputs
 from logofair.auditing.measure import side_of, tally_of
 from logofair.auditing.result import Audit, ClientTable, value_of
-from logofair.inputs import Codes, Floats, InputError
+from logofair.inputs import Floats, InputError
+from logofair.labels import Codes, encode
 from logofair.notions import Notion, named_notion, sides
 
 __all__ = ["audit"]
@@ -68,8 +69,8 @@ def audit(
     positive = None if labels is None else inputs.binary(labels)
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
-    group = inputs.encode(groups, "groups")
-    client = Codes(("all",), np.zeros(chance.size, np.int32)) if clients is None else inputs.encode(clients, "clients")
+    group = encode(groups, "groups")
+    client = Codes(("all",), np.zeros(chance.size, np.int32)) if clients is None else encode(clients, "clients")
     inputs.same_length(chance.size, labels=positive, groups=group, clients=client, scores=score)
     _check(group, client, positive, local.needs_labels or overall.needs_labels)
     tally = tally_of(chance, positive, weight, group, client)

@@ -23,7 +23,8 @@ import numpy as np
 
 import logofair
 from logofair.cells import Cells, build_cells
-from logofair.inputs import Floats, encode, probabilities
+from logofair.inputs import Floats, probabilities
+from logofair.labels import encode
 from logofair.mixtures import reduce
 from logofair.notions import NOTIONS
 from logofair.promise import make_promise

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.arguments import RandomSource, generator, positive_number, whole_number
-from logofair.inputs import Codes, Floats, InputError, Integers, encode, nearest_name, not_empty
+from logofair.inputs import Floats, InputError, Integers, nearest_name, not_empty
+from logofair.labels import Codes, encode
 
 __all__ = ["dirichlet_clients", "split"]
 

@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import expit
 
 from logofair.arguments import RandomSource, generator, matrix, positive_number, whole_number
-from logofair.inputs import Codes, Floats, InputError, binary, encode, nearest_name, not_empty, same_length
+from logofair.inputs import Floats, InputError, binary, nearest_name, not_empty, same_length
+from logofair.labels import Codes, encode
 
 __all__ = ["LogisticModel", "Round", "fedavg"]
 
