@@ -1,0 +1,530 @@
+"""A site's file: the wanted columns with nothing guessed, or one sentence that says what is wrong with the file."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import datetime
+import decimal
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from logofair.inputs import InputError, probabilities
+from logofair.labels import encode
+from logofair.tables import ROLES, feature_matrix, fingerprint, read_columns
+
+modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+BINARY = {".parquet": pl.DataFrame.write_parquet, ".pq": pl.DataFrame.write_parquet, ".arrow": pl.DataFrame.write_ipc}
+BINARY |= {".feather": pl.DataFrame.write_ipc, ".ipc": pl.DataFrame.write_ipc}
+
+
+def written(path: Path, content: str | bytes, encoding: str = "utf-8") -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    return path
+
+
+def stored(path: Path, **columns: object) -> Path:
+    BINARY[path.suffix](pl.DataFrame(columns), path)
+    return path
+
+
+def refused(path: object, wanted: dict[str, str], **options: object) -> str:
+    """The one sentence with which a file is refused."""
+    with pytest.raises(InputError) as error:
+        read_columns(path, wanted, **options)
+    sentence = str(error.value)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    assert "polars" not in sentence
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__ or error.value.__context__ is None  # no traceback of polars beneath
+    return sentence
+
+
+# ---------------------------------------------------------------- CSV: separators, encodings, quotes
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("tail", ["", "\n", "\n\n  \n"])
+def test_separator_encoding_and_line_ends_of_a_csv_are_found(separator, encoding, end, tail, tmp_path):
+    rows = [["größe", "Geschlecht", "Wert, Nr; 1"], ["0.5", "männlich", "1"], ["0.25", "weiblich", "2"]]
+    quoted = [[f'"{cell}"' if "," in cell else cell for cell in row] for row in rows]
+    text = end.join(separator.join(row) for row in quoted) + tail.replace("\n", end)
+    got = read_columns(
+        written(tmp_path / "site.csv", text, encoding), {"score": "größe", "group": "Geschlecht", "id": "Wert, Nr; 1"}
+    )
+    assert {role: column.tolist() for role, column in got.items()} == {
+        "score": [0.5, 0.25],
+        "group": ["männlich", "weiblich"],
+        "id": [1, 2],
+    }
+    assert {role: column.dtype.char for role, column in got.items()} == {"score": "d", "group": "O", "id": "l"}
+
+
+def test_quoted_separators_quotes_and_line_ends_stay_in_their_cell(tmp_path):
+    text = 'group,score\n"a,b",0.5\n"c ""d""",0.25\n"e\nf",1\n'
+    got = read_columns(written(tmp_path / "site.csv", text), {"group": "group", "score": "score"})
+    assert got["group"].tolist() == ["a,b", 'c "d"', "e\nf"]
+    assert got["score"].tolist() == [0.5, 0.25, 1.0]
+
+
+def test_the_wanted_names_decide_between_separators(tmp_path):
+    file = written(tmp_path / "site.csv", "a,b,c;score\nx,y,z;0.5\n")
+    assert read_columns(file, {"score": "score"})["score"].tolist() == [0.5]
+    assert read_columns(file, {"group": "a"})["group"].tolist() == ["x"]
+
+
+def test_blanks_around_the_cells_of_a_csv_are_layout(tmp_path):
+    got = read_columns(
+        written(tmp_path / "adult.data.csv", "age, income ,id\n 39 , >50K, 1\n40,<=50K ,2\n"),
+        {"label": "income", "score": "age", "id": "id"},
+        positive=">50K",
+    )
+    assert [got[role].tolist() for role in ("label", "score", "id")] == [[1, 0], [39.0, 40.0], [1, 2]]
+
+
+def test_windows_quotes_and_the_euro_sign_are_read_as_windows_wrote_them(tmp_path):
+    file = written(tmp_path / "site.csv", "group\nM’s\n€ 5\n", "cp1252")
+    assert read_columns(file, {"group": "group"})["group"].tolist() == ["M’s", "€ 5"]
+
+
+def test_a_last_cell_with_an_umlaut_is_latin_1_and_not_a_cut_character(tmp_path):
+    file = written(tmp_path / "site.csv", "group\na\nStraßenbahnö\n", "latin-1")
+    assert read_columns(file, {"group": "group"})["group"].tolist() == ["a", "Straßenbahnö"]
+
+
+def test_other_columns_are_not_looked_at(tmp_path):
+    file = written(tmp_path / "site.csv", "x,score,x,\n?,0.5,,\nabc,1,2020-01-01,\n")
+    assert read_columns(file, {"score": "score"})["score"].tolist() == [0.5, 1.0]
+
+
+text_cells = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=8)
+
+
+@given(st.lists(text_cells, min_size=1, max_size=6), st.sampled_from(",;\t"))
+@modest
+def test_any_text_comes_back_from_a_csv_but_for_outer_blanks(tmp_path, cells, separator):
+    lines = [f'{index}{separator}"' + cell.replace('"', '""') + '"' for index, cell in enumerate(cells)]
+    file = written(tmp_path / "site.csv", f"id{separator}group\n" + "\n".join(lines))
+    got = read_columns(file, {"group": "group", "id": "id"})
+    assert got["id"].tolist() == list(range(len(cells)))
+    assert [("" if g is None else str(g)) for g in got["group"].tolist()] == [cell.strip() for cell in cells]
+
+
+# ---------------------------------------------------------------- types
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1", "2", "-30"], [1, 2, -30]),
+        (["007", "12"], ["007", "12"]),
+        (["1", "2", "x"], ["1", "2", "x"]),
+        (["+1", "2"], ["+1", "2"]),
+        (["-0", "0"], ["-0", "0"]),
+        (["1.10", "1.1"], ["1.10", "1.1"]),
+        (["1e5", "2"], ["1e5", "2"]),
+        (["9223372036854775807", "1"], [2**63 - 1, 1]),
+        (["9223372036854775808", "1"], ["9223372036854775808", "1"]),
+        (["NA", "null"], ["NA", "null"]),
+        (["True", "False"], ["True", "False"]),
+    ],
+    ids=repr,
+)
+def test_a_csv_column_is_integers_only_if_each_cell_is_how_an_integer_is_written(cells, values, tmp_path):
+    file = written(tmp_path / "site.csv", "\n".join(["id,other", *(f"{cell},x" for cell in cells)]))
+    got = read_columns(file, {"id": "id"})["id"]
+    assert got.tolist() == values
+    assert got.dtype == (np.int64 if isinstance(values[0], int) else object)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8))
+@modest
+def test_floats_come_back_from_a_csv_to_the_last_bit(tmp_path, numbers):
+    file = written(tmp_path / "site.csv", "\n".join(["score", *map(repr, numbers)]))
+    got = read_columns(file, {"score": "score"})["score"]
+    np.testing.assert_array_equal(got.view(np.int64), np.array(numbers).view(np.int64))
+
+
+def test_missing_values_stay_missing_so_that_the_doors_name_their_row(tmp_path):
+    for file in (
+        written(tmp_path / "site.csv", "s,g,i,l\n0.5,a,1,0\n,,,\n1,b,2,1\n"),
+        stored(tmp_path / "site.parquet", s=[0.5, None, 1.0], g=["a", None, "b"], i=[1, None, 2], l=[0, None, 1]),
+    ):
+        got = read_columns(file, {"score": "s", "group": "g", "id": "i", "label": "l"})
+        assert got["group"].tolist() == ["a", None, "b"]
+        for role, values in (("score", [0.5, 1.0]), ("id", [1.0, 2.0]), ("label", [0.0, 1.0])):
+            assert np.isnan(got[role][1])
+            assert got[role][[0, 2]].tolist() == values
+        with pytest.raises(InputError, match="scores: row 1 is nan"):
+            probabilities(got["score"])
+        for role in ("group", "id"):
+            with pytest.raises(InputError, match="row 1 is missing"):
+                encode(got[role], role)
+
+
+def test_blank_lines_and_short_lines_within_a_csv_are_missing_values(tmp_path):
+    got = read_columns(written(tmp_path / "site.csv", "s,g\n0.5,a\n\n0.25\n1,b\n"), {"score": "s", "group": "g"})
+    assert got["group"].tolist() == ["a", None, None, "b"]
+
+
+@pytest.mark.parametrize("ending", BINARY)
+def test_ten_thousand_rows_come_back_as_they_were_stored(ending, tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {
+        "score": rng.random(10_000),
+        "group": np.array(["f", "m", "näher"], dtype=object)[rng.integers(0, 3, 10_000)],
+        "id": rng.integers(-(2**63), 2**63 - 1, 10_000),
+        "label": rng.integers(0, 2, 10_000),
+        "site": rng.random(10_000) < 0.5,
+    }
+    file = stored(tmp_path / f"site{ending}", unread=[[1]] * 10_000, **columns)
+    got = read_columns(file, {role: role for role in columns})
+    for role, column in columns.items():
+        assert got[role].dtype == column.dtype
+        np.testing.assert_array_equal(got[role], column)
+
+
+@pytest.mark.parametrize(
+    ("values", "got", "kind"),
+    [
+        (pl.Series([1, 2], dtype=pl.Int8), [1, 2], np.int64),
+        (pl.Series([1, 2], dtype=pl.UInt64), [1, 2], np.int64),
+        (pl.Series([1, 2**64 - 1], dtype=pl.UInt64), [1, 2**64 - 1], np.uint64),
+        (pl.Series([1, 2], dtype=pl.Int128), [1, 2], np.int64),
+        (pl.Series([0.5, 2], dtype=pl.Float32), [0.5, 2.0], np.float64),
+        (pl.Series([decimal.Decimal("1.5"), decimal.Decimal(2)]), [1.5, 2.0], np.float64),
+        (pl.Series(["a", "b"], dtype=pl.Categorical), ["a", "b"], object),
+        (pl.Series(["a", "b"], dtype=pl.Enum(["b", "a"])), ["a", "b"], object),
+        (pl.Series(["007", "8"]), ["007", "8"], object),
+        (pl.Series(["7", " 8 "]), ["7", " 8 "], object),
+        (pl.Series([None, None]), [None, None], object),
+        (pl.Series([True, False]), [True, False], np.bool_),
+        (pl.Series([True, None]), [True, None], object),
+    ],
+    ids=lambda value: str(value.dtype) if isinstance(value, pl.Series) else "",
+)
+def test_stored_kinds_become_text_bool_int64_or_float64(values, got, kind, tmp_path):
+    column = read_columns(stored(tmp_path / "site.arrow", x=values), {"group": "x"})["group"]
+    assert column.tolist() == got
+    assert column.dtype == kind
+    column[0] = column[1]  # the arrays are the caller's own
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [datetime.date(2020, 1, 1)],
+        [datetime.datetime(2020, 1, 1)],
+        [[1, 2]],
+        [{"a": 1}],
+        [b"x"],
+        [datetime.timedelta(1)],
+    ],
+    ids=repr,
+)
+def test_dates_lists_and_bytes_are_refused_by_kind(values, tmp_path):
+    file = stored(tmp_path / "site.parquet", x=values)
+    assert "column 'x': holds " in refused(file, {"group": "x"})
+    assert "expected numbers; convert the column first." in refused(file, {"score": "x"})
+
+
+def test_integers_of_more_than_64_bits_are_refused(tmp_path):
+    file = stored(tmp_path / "site.parquet", x=pl.Series([2**100], dtype=pl.Int128))
+    assert "more than 64 bits; store them as text" in refused(file, {"id": "x"})
+
+
+def test_text_among_numbers_is_named_with_its_row(tmp_path):
+    file = written(tmp_path / "site.csv", "score;w\n0.5;1\nabc;1,5\n")
+    assert refused(file, {"score": "score"}).endswith(
+        "column 'score': row 1 is 'abc', expected numbers; drop or repair such rows."
+    )
+    assert refused(file, {"weight": "w"}).endswith("row 1 is '1,5', expected numbers; write decimals with a point.")
+    file = stored(tmp_path / "site.parquet", x=["0.5", "x" * 1000])
+    assert "row 1 is 'xxx" in refused(file, {"score": "x"})
+    assert len(refused(file, {"score": "x"})) < 300
+
+
+# ---------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "labels"),
+    [
+        ("0 1 1", {}, [0, 1, 1]),
+        ("True False TRUE", {}, [1, 0, 1]),
+        ("1.0 0.0", {}, [1, 0]),
+        (">50K <=50K >50K", {"positive": ">50K"}, [1, 0, 1]),
+        (">50K <=50K", {"positive": "<=50K"}, [0, 1]),
+        (">50K >50K", {"positive": ">50K"}, [1, 1]),
+        ("1 2 2", {"positive": "2"}, [0, 1, 1]),
+        ("1 2 2", {"positive": 1}, [1, 0, 0]),
+        ("0 1", {"positive": 0}, [1, 0]),
+        ("true false", {"positive": False}, [0, 1]),
+        ("2 3", {}, [2, 3]),  # for the doors further in
+    ],
+    ids=repr,
+)
+def test_labels_become_0_and_1_where_that_is_no_guess(cells, options, labels, tmp_path):
+    file = written(tmp_path / "site.csv", "y,x\n" + "".join(f"{cell},0\n" for cell in cells.split()))
+    got = read_columns(file, {"label": "y"}, **options)["label"]
+    assert got.tolist() == labels
+    assert got.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("values", "positive", "labels"),
+    [
+        ([True, False], None, [1, 0]),
+        ([True, False], "false", [0, 1]),
+        ([1.0, 2.0], "2", [0, 1]),
+        (["yes", None, "no"], "yes", [1, np.nan, 0]),
+        ([2.0, float("nan"), None], 2, [1, np.nan, np.nan]),
+        ([True, None], None, [1, np.nan]),
+        ([None, None], None, [np.nan, np.nan]),
+    ],
+    ids=repr,
+)
+def test_stored_labels_become_0_and_1_too(values, positive, labels, tmp_path):
+    file = stored(tmp_path / "site.parquet", y=values)
+    np.testing.assert_array_equal(read_columns(file, {"label": "y"}, positive=positive)["label"], labels)
+
+
+@pytest.mark.parametrize(
+    ("values", "positive", "sentence"),
+    [
+        (["b", "a", "b"], None, "holds 'b' and 'a', expected 0 and 1; say with positive which one counts as 1."),
+        (["b", "b"], None, "holds 'b', expected 0 and 1; say with positive which one counts as 1."),
+        (["b", "a", "c"], None, "holds more than two values (such as 'b' and 'a'); a label has two: merge some first."),
+        (["b", "a", "c"], "b", "holds more than two values (such as 'b' and 'a'); a label has two: merge some first."),
+        (["0", "1", "?"], None, "holds more than two values (such as '0' and '1'); a label has two: merge some first."),
+        (["true", "True", "1", "0", "yes"], None, "holds more than two values (such as 'true' and 'True')"),
+        ([">50K", "<=50K"], ">50", "holds '>50K' and '<=50K', not '>50'; correct positive."),
+        (["<=50K", "<=50K"], ">50K", "holds '<=50K', not '>50K'; correct positive."),
+        (["a", "A"], "a", "holds 'a' and 'A', not 'a'; correct positive."),
+        ([None], "a", "holds nothing, not 'a'; correct positive."),
+        ([1, 2], "3", "holds 1 and 2, not '3'; correct positive."),
+    ],
+    ids=repr,
+)
+def test_labels_that_would_have_to_be_guessed_are_refused(values, positive, sentence, tmp_path):
+    file = stored(tmp_path / "site.parquet", y=values)
+    assert f"{file}: column 'y': {sentence}" in refused(file, {"label": "y"}, positive=positive)
+
+
+# ---------------------------------------------------------------- what is wrong with a file
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
+def test_a_missing_column_is_answered_with_those_there_are_and_the_nearest(ending, tmp_path):
+    names = ["score", *(f"x{i}" for i in range(24))]
+    path = tmp_path / f"site{ending}"
+    if ending == ".csv":
+        written(path, ",".join(names) + "\n" + ",".join("1" for _ in names))
+    else:
+        stored(path, **{name: [1] for name in names})
+    sentence = refused(path, {"group": "x0", "score": "scroe"})
+    assert sentence.startswith(f"{path}: no column 'scroe' (did you mean 'score'?); its columns are 'score', 'x0', ")
+    assert sentence.endswith("'x18' and 5 more.")
+
+
+def test_a_csv_without_a_header_is_said_to_lack_one_and_its_row_is_not_shown(tmp_path):
+    sentence = refused(written(tmp_path / "site.csv", "0.5,ann,1\n0.7,bob,0\n"), {"score": "score"})
+    assert sentence.endswith("its first line holds numbers; the first line must name the columns.")
+    assert "ann" not in sentence
+
+
+def test_a_wanted_name_that_stands_twice_is_refused(tmp_path):
+    file = written(tmp_path / "site.csv", "a,score, a \n1,0.5,2\n")
+    assert refused(file, {"group": "a"}) == f"{file}: has 2 columns 'a'; rename all but one."
+
+
+def test_names_are_names_and_no_patterns(tmp_path):
+    odd = {"^s.*$": [1.0], "*": [2.0], "s": [3.0]}
+    for path in (tmp_path / "site[1].parquet", tmp_path / "*.arrow", tmp_path / "year=2020.ipc"):
+        file = stored(path, **odd)
+        assert feature_matrix(file, list(odd)).tolist() == [[1.0, 2.0, 3.0]]
+        assert "no column" in refused(file, {"score": "^t.*$"})
+    file = written(tmp_path / "s[1]*.csv", "^s.*$,*,s\n1,2,3\n")
+    assert feature_matrix(file, list(odd)).tolist() == [[1.0, 2.0, 3.0]]
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    for path, reason in (
+        (tmp_path / "none.csv", "cannot be read (No such file or directory); check the path."),
+        (tmp_path / "folder.csv", "is a folder or no regular file; pass a file."),
+        (str(tmp_path / "a\0.csv"), "cannot be read (embedded null byte); check the path."),
+        (written(tmp_path / "empty.csv", ""), "is empty; write the file again."),
+        (written(tmp_path / "empty.parquet", ""), "is empty; write the file again."),
+    ):
+        assert refused(path, {"score": "score"}) == f"{path}: {reason}"
+        with pytest.raises(InputError):
+            feature_matrix(path, ["score"])
+        with pytest.raises(InputError):
+            fingerprint(path)
+    for path in (None, 5, b"x.csv"):
+        assert refused(path, {"score": "score"}) == f"path: got {path!r}; pass a file name."
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes as on POSIX")
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert "no regular file" in refused(tmp_path / "pipe.csv", {"score": "score"})
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read anything")
+def test_a_file_without_permission_is_named(tmp_path):
+    file = written(tmp_path / "site.csv", "score\n1\n")
+    file.chmod(0)
+    assert "cannot be read (Permission denied)" in refused(file, {"score": "score"})
+
+
+@pytest.mark.parametrize("name", ["site.xlsx", "site", "site.csv.gz", ".csv"])
+def test_other_endings_are_refused_with_those_known(name, tmp_path):
+    sentence = refused(written(tmp_path / name, "score\n1\n"), {"score": "score"})
+    assert sentence.endswith("known endings are .csv, .tsv, .txt, .parquet, .pq, .arrow, .feather, .ipc.")
+
+
+def test_the_ending_may_be_in_capitals(tmp_path):
+    assert read_columns(written(tmp_path / "SITE.CSV", "score\n1\n"), {"score": "score"})["score"].tolist() == [1.0]
+
+
+def test_a_file_without_rows_is_refused(tmp_path):
+    for file in (
+        written(tmp_path / "site.csv", "score,group\n\n"),
+        written(tmp_path / "quoted.csv", '"score","group"'),
+        stored(tmp_path / "site.parquet", score=pl.Series([], dtype=pl.Float64)),
+        stored(tmp_path / "site.arrow", score=pl.Series([], dtype=pl.Float64)),
+    ):
+        assert refused(file, {"score": "score"}).endswith(": has columns but no rows; pass a file with at least one.")
+
+
+def test_asking_for_no_column_or_an_unknown_role_is_refused(tmp_path):
+    file = written(tmp_path / "site.csv", "score\n1\n")
+    assert refused(file, {}) == f"{file}: no columns were named; name at least one."
+    with pytest.raises(InputError, match="no columns were named"):
+        feature_matrix(file, [])
+    sentence = refused(file, {"scores": "score"})
+    assert sentence == f"wanted: got the role 'scores' (did you mean 'score'?); known are {', '.join(ROLES)}."
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"a,score\nx,1\ny,2,3\n",
+        b'a,score\nx,1\n"y,2\n',
+        b'a,score\nx"y,1\nz,2\n',
+        b"a,score\nx,1\n\xe4\x81,2\n",  # no UTF-8, and 0x81 is nothing in Windows-1252
+        b"\n\n",
+        b'"' + b"x" * 200_000,
+    ],
+    ids=range(6),
+)
+def test_a_malformed_csv_is_refused(content, tmp_path):
+    refused(written(tmp_path / "site.csv", content), {"score": "score", "group": "a"})
+
+
+def test_utf_16_and_other_binary_content_is_no_csv(tmp_path):
+    for content in (codecs.BOM_UTF16_LE + "score\n1\n".encode("utf-16-le"), b"score\n1\0\n"):
+        assert "is no CSV text (it holds zero bytes)" in refused(
+            written(tmp_path / "site.csv", content), {"score": "score"}
+        )
+
+
+def test_a_csv_cut_short_is_refused_where_it_can_be_told(tmp_path):
+    whole = "score,group,city\n0.5,a,Köln\n0.25,b,Zürich\n".encode()
+    wanted = {"score": "score", "group": "group"}
+    middle = whole.index("ü".encode()) + 1
+    assert "cut short: it ends within a character" in refused(written(tmp_path / "a.csv", whole[:middle]), wanted)
+    for length in range(whole.rindex(b"0.25") + 1, whole.rindex(b",") + 1):
+        sentence = refused(written(tmp_path / "a.csv", whole[:length]), wanted)
+        assert sentence.endswith("cut short: its last line has too few fields; write the file again.")
+
+
+def test_a_binary_file_cut_short_anywhere_is_refused(tmp_path):
+    for ending, kind in ((".parquet", "Parquet"), (".arrow", "Arrow")):
+        file = stored(tmp_path / f"whole{ending}", score=[0.5] * 50, group=["a"] * 50)
+        data = file.read_bytes()
+        for length in {*range(1, len(data), max(1, len(data) // 40)), len(data) - 1}:
+            sentence = refused(written(tmp_path / f"cut{ending}", data[:length]), {"score": "score"})
+            assert f"cannot be read as {kind} (damaged, or of another kind); write the file again." in sentence
+        for other in (b"score\n1\n", bytes(range(256)) * 8, b"PAR1" + bytes(100) + b"PAR1", b"ARROW1" + bytes(90)):
+            refused(written(tmp_path / f"other{ending}", other), {"score": "score"})
+
+
+def test_a_binary_file_with_a_changed_byte_is_read_or_refused_but_never_crashes(tmp_path):
+    chance = random.Random(0)
+    for ending in (".parquet", ".arrow"):
+        data = stored(tmp_path / f"whole{ending}", score=[0.5] * 50, group=["a", "b"] * 25).read_bytes()
+        for _ in range(60):
+            damaged = bytearray(data)
+            damaged[chance.randrange(len(data))] ^= chance.randrange(1, 256)
+            with contextlib.suppress(InputError):
+                read_columns(written(tmp_path / f"bad{ending}", bytes(damaged)), {"score": "score", "group": "group"})
+
+
+def test_a_panic_of_the_library_is_one_sentence_too(tmp_path, monkeypatch):
+    def panics(*args: object, **options: object) -> None:
+        raise pl.exceptions.PanicException("index out of bounds: row of Ann Smith")
+
+    monkeypatch.setattr(pl, "scan_parquet", panics)
+    sentence = refused(stored(tmp_path / "site.parquet", score=[1.0]), {"score": "score"})
+    assert "cannot be read as Parquet" in sentence
+    assert "Ann" not in sentence
+
+
+# ---------------------------------------------------------------- features, fingerprints, polars
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_features_come_in_the_order_asked_for(ending, tmp_path):
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame({f"x{i}": rng.random(50) for i in range(5)}).with_columns(n=np.arange(50), t=pl.lit("text"))
+    path = tmp_path / f"site{ending}"
+    (pl.DataFrame.write_csv if ending == ".csv" else pl.DataFrame.write_parquet)(frame, path)
+    for names in (["x3", "x0", "n"], ["n"], ["x1", "x1"]):
+        got = feature_matrix(path, names)
+        assert got.dtype == np.float64
+        np.testing.assert_array_equal(got, np.column_stack([frame[name].to_numpy() for name in names]))
+    with pytest.raises(InputError, match=r"column 't': row 0 is 'text', expected numbers; drop or repair such rows\.$"):
+        feature_matrix(path, ["x0", "t"])
+
+
+def test_missing_features_are_nan_and_truths_are_0_and_1(tmp_path):
+    file = stored(tmp_path / "site.parquet", a=[1, None], b=[True, False], c=[None, None])
+    np.testing.assert_array_equal(feature_matrix(file, ["a", "b", "c"]), [[1.0, 1.0, np.nan], [np.nan, 0.0, np.nan]])
+
+
+@pytest.mark.parametrize("size", [1, 262_143, 262_144, 1_000_003])
+def test_a_fingerprint_is_the_sha_256_of_the_content_alone(size, tmp_path):
+    data = np.random.default_rng(size).bytes(size)
+    one, other = written(tmp_path / "one.csv", data), written(tmp_path / "other", data)
+    assert fingerprint(one) == fingerprint(str(other)) == hashlib.sha256(data).hexdigest()
+    written(one, data[:-1] + bytes([data[-1] ^ 1]))
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_without_polars_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)  # importing it fails
+    for path in ("site.csv", "site.parquet"):
+        with pytest.raises(InputError, match=r"needs polars; install it with pip install 'logofair\[data\]'\.$"):
+            read_columns(written(tmp_path / path, "score\n1\n"), {"score": "score"})
+    assert len(fingerprint(tmp_path / "site.csv")) == 64
+
+
+def test_importing_the_module_does_not_import_polars():
+    code = "import sys, logofair.tables; sys.exit('polars' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
