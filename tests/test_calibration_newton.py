@@ -12,8 +12,9 @@ from scipy.special import expit
 
 from logofair.calibration import runs as runs_module
 from logofair.calibration.families import EDGE, FAMILIES
-from logofair.calibration.newton import Normal, bounded_step, most_probable, posterior, solve
+from logofair.calibration.newton import Descent, Normal, most_probable, unit_sums
 from logofair.calibration.runs import Runs, grouped
+from logofair.calibration.steps import bounded_step, model_change, penalised_derivatives, penalised_loss, solve
 
 Array = NDArray[np.float64]
 
@@ -36,6 +37,12 @@ def random_prior(rng: np.random.Generator, name: str, units: int) -> Normal:
     roots = rng.normal(size=(units, k, k))
     precision = np.einsum("nij,nkj->ikn", roots, roots) + 0.3 * np.eye(k)[:, :, None]
     return Normal(np.abs(rng.normal(1.0, 1.0, (k, units))), precision)
+
+
+def posterior(runs: Runs, owner: NDArray[np.int64], prior: Normal, point: Array) -> tuple[Array, Array, Array]:
+    """Penalised loss, gradient and Hessian at a point."""
+    sums = unit_sums(runs, owner, point)
+    return penalised_loss(sums, prior, point), *penalised_derivatives(sums, prior, point)
 
 
 def loss_by_hand(runs: Runs, run: int, parameters: Array) -> float:
@@ -159,6 +166,84 @@ def test_every_unit_is_fitted_as_an_independent_optimiser_would(name: str, seed:
         assert reached[unit] == pytest.approx(oracle.fun, abs=1e-5)
         assert reached[unit] <= oracle.fun + 1e-9
         assert reached[unit] == pytest.approx(objective(fitted.centre[:, unit]))
+
+
+def in_one_loop(runs: Runs, owner: NDArray[np.int64], prior: Normal, slopes: tuple[int, ...]) -> Normal:
+    """Newton's method written down as one loop."""
+    best, curvature = prior.centre.copy(), prior.precision.copy()
+    step, lowest = np.zeros_like(best), np.full(best.shape[1], np.inf)
+    live = np.arange(best.shape[1])
+    while live.size:
+        point = best[:, live] + step[:, live]
+        value, gradient, hessian = posterior(runs, owner, prior.of(live), point)
+        down = value <= lowest[live] + 1e-12 * (1.0 + np.abs(value))
+        step[:, live[~down]] *= 0.5
+        ahead, point = live[down], point[:, down]
+        gradient, hessian = gradient[:, down], hessian[:, :, down]
+        move = bounded_step(hessian, gradient, point, slopes)
+        finished = -model_change(hessian, gradient, move) <= 1e-10
+        best[:, ahead] = np.where(finished, point + move, point)
+        step[:, ahead], lowest[ahead], curvature[:, :, ahead] = move, value[down], hessian
+        stay = ~np.isin(live, ahead[finished])
+        wanted = stay[owner]
+        # Left-over rows are cut into other vectors by the processor, which may round them differently.
+        runs, owner, live = runs.keep(wanted), (np.cumsum(stay) - 1)[owner[wanted]], live[stay]
+    return Normal(best, curvature)
+
+
+@families
+@settings(deadline=None, max_examples=20)
+@given(seed=seeds)
+def test_a_descent_fed_with_sums_takes_the_steps_of_one_loop_to_the_bit(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    runs, owner, prior = random_runs(rng, name, 9), rng.integers(0, 6, 9), random_prior(rng, name, 6)
+    slopes = FAMILIES[name].slopes
+    expected, fitted = in_one_loop(runs, owner, prior, slopes), most_probable(runs, owner, prior, slopes)
+    assert np.array_equal(fitted.centre, expected.centre)
+    assert np.array_equal(fitted.precision, expected.precision)
+
+
+@families
+@settings(deadline=None, max_examples=15)
+@given(seed=seeds)
+def test_a_descent_whose_prior_changes_on_the_way_ends_where_the_last_prior_leads(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    runs, slopes, units = random_runs(rng, name), FAMILIES[name].slopes, np.arange(4)
+    descent = Descent.start(random_prior(rng, name, 4), slopes)
+    changed, last = units[rng.random(4) < 0.5], random_prior(rng, name, 4)
+    for number in range(100):
+        if descent.done and number > 3:
+            break
+        if descent.live.size:
+            descent = descent.take(unit_sums(runs, units, descent.best + descent.step)[:, descent.live])
+        if number == 3:
+            descent = descent.under(last.of(changed), changed)
+    expected = most_probable(runs, units, descent.prior, slopes)
+    assert descent.done
+    assert np.array_equal(descent.prior.centre[:, changed], last.centre[:, changed])
+    np.testing.assert_allclose(descent.result.centre, expected.centre, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("slack", "accepted"), [(0.0, False), (0.4, True), (0.1, False)])
+def test_an_increase_within_the_slack_is_no_reason_to_halve_the_step(slack: float, accepted: bool) -> None:
+    # No pull to speak of: the loss alone decides.
+    start = Descent.start(Normal(np.ones((1, 1)), np.full((1, 1, 1), 1e-9)), (0,), slack=slack)
+    first = start.take(np.array([[5.0], [1.0], [4.0]]))
+    second = first.take(np.array([[5.2], [1.0], [4.0]]))
+    assert first.point[0, 0] == pytest.approx(0.75)
+    assert second.best[0, 0] == pytest.approx(0.75 if accepted else 1.0)
+    assert second.point[0, 0] == pytest.approx(0.5 if accepted else 0.875)
+
+
+def test_taking_sums_leaves_the_descent_before_as_it_was() -> None:
+    rng = np.random.default_rng(4)
+    runs, prior = random_runs(rng, "beta"), random_prior(rng, "beta", 4)
+    before = Descent.start(prior, (0, 1))
+    sums = unit_sums(runs, np.arange(4), before.point)
+    after, again = before.take(sums), before.take(sums)
+    assert np.array_equal(before.point, prior.centre)
+    assert np.array_equal(after.point, again.point)
+    assert not np.array_equal(after.point, before.point)
 
 
 def test_a_unit_without_rows_keeps_its_prior_exactly() -> None:

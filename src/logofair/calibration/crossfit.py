@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from logofair.calibration.runs import Places, grouped
 from logofair.calibration.units import Units
 from logofair.inputs import Floats, Integers
 
-__all__ = ["CrossFit", "Sample", "cross_fit", "deal_folds", "out_of_fold"]
+__all__ = ["CrossFit", "Sample", "cross_fit", "deal_folds", "held_out_chances", "out_of_fold"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,10 +144,17 @@ def deal_folds(
 
 def out_of_fold(sample: Sample, fold: npt.NDArray[np.int16], method: str) -> tuple[Floats, Floats]:
     """Eta of every row, by its cell's map and by its group's, from fits without the row's fold."""
+    return held_out_chances(sample, fold, lambda number: sample.at(fold != number).fit(method))
+
+
+def held_out_chances(
+    sample: Sample, fold: npt.NDArray[np.int16], calibrator_without: Callable[[int], Calibrator]
+) -> tuple[Floats, Floats]:
+    """Eta of every row, by its cell's map and by its group's, from the calibrator without the row's fold."""
     eta, pooled_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
     for number in np.unique(fold):
         held_out = fold == number
-        calibrator, rows = sample.at(~held_out).fit(method), sample.at(held_out)
+        calibrator, rows = calibrator_without(int(number)), sample.at(held_out)
         eta[held_out] = calibrator(rows.scores, rows.group_codes, rows.client_codes)
         pooled_eta[held_out] = calibrator(rows.scores, rows.group_codes, np.full_like(rows.client_codes, -1))
     return eta, pooled_eta

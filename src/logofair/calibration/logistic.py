@@ -19,7 +19,7 @@ from logofair.calibration.stored import numbers_of, refuse
 from logofair.calibration.units import IDENTITY_ROWS, Units
 from logofair.inputs import Floats, Integers
 
-__all__ = ["LogisticMaps", "fit_logistic"]
+__all__ = ["Leaning", "LogisticMaps", "fit_logistic", "platt_targets"]
 
 # A prior is never worth less than this many rows, nor these rows less than the identity's: else an empty cell
 # would have no parameters, and one whose parent is sure of every label would have no finite ones.
@@ -59,22 +59,44 @@ def fit_logistic(
     """Fit all rows, then the groups around them, then the cells around their groups."""
     family = FAMILIES[method]
     runs, cell_of_run = _runs(family, scores, labels, cells, weights, units)
-    reference = family.reference_information()[:, :, None]
-    centre, information = np.array(family.identity)[:, None], reference
-    rows, levels = IDENTITY_ROWS, []
+    leaning, levels = Leaning.on_identity(family), []
     for owner, parent in (
         (np.zeros_like(cell_of_run), np.zeros(1, dtype=np.int64)),
         (cell_of_run % units.n_groups, np.zeros(units.n_groups, dtype=np.int64)),
         (cell_of_run, np.arange(units.n_cells) % units.n_groups),
     ):
-        prior = Normal(centre, rows * information + _FEWEST_ROWS * reference).of(parent)
-        level = most_probable(runs, owner, prior, family.slopes)
-        # The prior's rows count as rows here: then a unit without any passes its parent's information on.
-        seen = np.bincount(owner, weights=runs.mass, minlength=parent.size)
-        centre, information = level.centre, level.precision / (seen + rows)
-        levels.append(centre.T)
-        rows = max(strength, _FEWEST_ROWS)
+        level = most_probable(runs, owner, leaning.prior.of(parent), family.slopes)
+        seen = np.asarray(np.bincount(owner, weights=runs.mass, minlength=parent.size), dtype=np.float64)
+        leaning = leaning.on(level, seen, strength)
+        levels.append(level.centre.T)
     return LogisticMaps(method, np.vstack(levels))
+
+
+@dataclass(frozen=True, eq=False)
+class Leaning:
+    """What a level of units leans on: the prior, and how many rows it is worth."""
+
+    family: Family
+    prior: Normal
+    rows: float
+
+    @classmethod
+    def on_identity(cls, family: Family) -> Leaning:
+        """Of all rows, on the map that changes nothing; one unit."""
+        centre, information = np.array(family.identity)[:, None], family.reference_information()[:, :, None]
+        return cls(family, _sharp(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
+
+    def on(self, level: Normal, seen: Floats, strength: float) -> Leaning:
+        """Of the next level, on this level's fitted units, which have seen so many rows each, (units,)."""
+        # The prior's rows count as rows here: then a unit without any passes its parent's information on.
+        information = level.precision / (seen + self.rows)
+        rows = max(strength, _FEWEST_ROWS)
+        return Leaning(self.family, _sharp(self.family, level.centre, information, rows), rows)
+
+
+def _sharp(family: Family, centre: Floats, information: Floats, rows: float) -> Normal:
+    """Beliefs worth this many rows of this information each."""
+    return Normal(centre, rows * information + _FEWEST_ROWS * family.reference_information()[:, :, None])
 
 
 def _runs(
@@ -93,11 +115,17 @@ def _runs(
 
 
 def _smoothed(labels: Floats, weights: Floats | None) -> Floats:
-    """Platt's targets: (N+ + 1)/(N+ + 2) for label 1 and 1/(N- + 2) for label 0.
+    """Platt's targets in place of the labels."""
+    mass = float(labels.size if weights is None else weights.sum())
+    positives = float(labels.sum() if weights is None else weights @ labels)
+    low, high = platt_targets(np.array(mass - positives), np.array(positives))
+    return np.where(labels > 0.5, high, low)
+
+
+def platt_targets(negatives: Floats, positives: Floats) -> tuple[Floats, Floats]:
+    """Platt's targets: 1/(N- + 2) for label 0 and (N+ + 1)/(N+ + 2) for label 1.
 
     The counts are those of all rows: his prior stands for "nothing known yet", and below that level the
     parent's map is what is known.
     """
-    mass = float(labels.size if weights is None else weights.sum())
-    positives = float(labels.sum() if weights is None else weights @ labels)
-    return np.where(labels > 0.5, (positives + 1.0) / (positives + 2.0), 1.0 / (mass - positives + 2.0))
+    return 1.0 / (negatives + 2.0), (positives + 1.0) / (positives + 2.0)

@@ -1,0 +1,228 @@
+"""What a client tells a federation so that all rows and every group can be fitted: sums over its rows, no row.
+
+There are ``folds + 1`` fits side by side: fit f leaves out fold f, the last one leaves out nothing. Clients deal
+their own folds. A fit has the units "all rows" (number 0) and group g (number 1 + g). Clients' counts and sums
+simply add up to those of the federation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.calibration.crossfit import Sample, deal_folds
+from logofair.calibration.families import FAMILIES, Family
+from logofair.calibration.newton import unit_sums
+from logofair.calibration.runs import Places, Runs, grouped
+from logofair.calibration.units import Units
+from logofair.inputs import Floats, InputError, Integers, nearest_name
+
+__all__ = ["OwnRows", "Points", "calibration_counts", "calibration_sums", "deal_rows", "summable_family"]
+
+# Rows of several fits worked on at once, so that small clients are quick and large ones do not fill the memory.
+_ROWS_AT_ONCE = 1 << 20
+
+
+def summable_family(method: str) -> Family:
+    """The family of a method that can be fitted through sums over clients; raise InputError for others.
+
+    Examples
+    --------
+    >>> summable_family("temperature").identity
+    (1.0,)
+    """
+    if method in FAMILIES:
+        return FAMILIES[method]
+    problem = "needs no sums" if method == "none" else "cannot be fitted through sums over clients"
+    raise InputError(
+        f"calibration: method {method!r} {problem}{nearest_name(method, FAMILIES)}; in a federation use one of "
+        f"{', '.join(FAMILIES)}, or 'none' without rounds of calibration."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Where sums are asked for.
+
+    Parameters
+    ----------
+    at : Floats
+        One point per fit and unit, (k, fits, 1 + groups).
+    live : array of bool
+        Which of them are asked, (fits, 1 + groups); the sums of the others are 0.
+    """
+
+    at: Floats
+    live: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRows:
+    """One client's labelled rows, those of a group and fold next to one another; made by :func:`deal_rows`.
+
+    Parameters
+    ----------
+    method : str
+        A method of :data:`FAMILIES`.
+    folds : int
+        How many folds the federation agreed on; a client of few rows may lack some.
+    sample : Sample
+        The rows by group, then fold.
+    fold : array of int
+        The fold of each of them.
+    order : Places
+        Their places in the client's own order.
+    """
+
+    method: str
+    folds: int
+    sample: Sample
+    fold: npt.NDArray[np.int16]
+    order: Places
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups the federation has."""
+        return self.sample.units.n_groups
+
+    def portions(self, fits: Places) -> list[Places]:
+        """Cut fits into portions whose rows are handled at once."""
+        size = max(1, _ROWS_AT_ONCE // max(1, self.fold.size))
+        return [fits[first : first + size] for first in range(0, fits.size, size)]
+
+    def runs(self, fits: Places) -> tuple[Runs, Places]:
+        """The rows of some fits one after another, aiming at labels, one run per fit and group, and its unit.
+
+        Unit ``place * groups + group`` is a group in the fit at that place.
+        """
+        family, sample = FAMILIES[self.method], self.sample
+        inside = [np.flatnonzero(self.fold != fit) for fit in fits]
+        rows = np.concatenate(inside)
+        place = np.repeat(np.arange(fits.size), [part.size for part in inside])
+        counts = np.bincount(place * self.n_groups + sample.group_codes[rows], minlength=fits.size * self.n_groups)
+        present = np.flatnonzero(counts)
+        starts = np.concatenate(([0], np.cumsum(counts[present])))
+        columns = tuple(column[rows] for column in family.features(sample.scores))
+        weights = None if sample.weights is None else sample.weights[rows]
+        return Runs(columns, family.intercept, sample.labels[rows], weights, starts), present
+
+
+def deal_rows(
+    method: str,
+    scores: Floats,
+    labels: Floats | None,
+    group_codes: Integers,
+    *,
+    n_groups: int,
+    weights: Floats | None = None,
+    folds: int = 5,
+    rng: np.random.Generator,
+) -> OwnRows:
+    """Deal one client's rows into folds, balanced by group, label and score as in :func:`cross_fit`.
+
+    The same rows and the same state of ``rng`` give the same folds, so that a client may deal again for every
+    message.
+
+    Parameters
+    ----------
+    method : str
+        "beta", "platt" or "temperature".
+    scores, labels, group_codes : arrays of shape (n,)
+        The client's rows; the groups' numbers are those of the federation.
+    n_groups : int
+        How many groups the federation has.
+    weights : array of shape (n,), optional
+        A row of weight 2 counts as two rows.
+    folds : int
+        How many folds the federation agreed on.
+    rng : Generator
+        The client's own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
+    >>> codes, rng = np.zeros(4, np.int32), np.random.default_rng(0)
+    >>> rows = deal_rows("beta", scores, labels, codes, n_groups=2, folds=2, rng=rng)
+    >>> np.bincount(rows.fold).tolist()
+    [2, 2]
+    """
+    summable_family(method)
+    if labels is None:
+        raise InputError(
+            f"calibration: this client has no labels, and method {method!r} needs them; pass labels, or agree on "
+            "method 'none'."
+        )
+    sample = Sample(scores, labels, group_codes, np.zeros_like(group_codes), weights, Units(n_groups, 1))
+    order, fold = deal_folds(sample, np.argsort(scores, kind="stable"), folds, rng)
+    together = grouped(sample.cells[order] * folds + fold, n_groups * folds)
+    order = order[together]
+    return OwnRows(method, folds, sample.at(order), fold[together], order)
+
+
+def calibration_counts(rows: OwnRows) -> Floats:
+    """Count the client's rows by label, fit and group; for Platt's method also their summed feature.
+
+    Returns
+    -------
+    Floats
+        Of shape (2, m, fits, groups): for label 0, then label 1, the mass stands last. Only for "platt" the sum
+        of ``logit(score)`` comes before it: his targets, which depend on the counts of all clients, then need no
+        round of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
+    >>> codes, rng = np.zeros(4, np.int32), np.random.default_rng(0)
+    >>> rows = deal_rows("beta", scores, labels, codes, n_groups=1, folds=2, rng=rng)
+    >>> calibration_counts(rows)[:, 0, :, 0].tolist()  # two fits without a fold each, one of all rows
+    [[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]
+    """
+    family, sample = FAMILIES[rows.method], rows.sample
+    mass = np.ones_like(sample.scores) if sample.weights is None else sample.weights
+    columns = [mass * feature for feature in family.features(sample.scores)] if family.smoothed else []
+    by_label = []
+    for label in (0.0, 1.0):
+        chosen = sample.labels == label
+        keys = sample.cells[chosen] * rows.folds + rows.fold[chosen]
+        size = rows.n_groups * rows.folds
+        tables = [np.bincount(keys, weights=column[chosen], minlength=size) for column in (*columns, mass)]
+        by_label.append(np.reshape(tables, (-1, rows.n_groups, rows.folds)))
+    in_fold = np.stack(by_label).swapaxes(2, 3)
+    everywhere = in_fold.sum(axis=2, keepdims=True)
+    return np.concatenate([everywhere - in_fold, everywhere], axis=2)
+
+
+def calibration_sums(rows: OwnRows, points: Points) -> Floats:
+    """Sum the log-loss of the client's labels, its gradient and packed Hessian, at one point per fit and unit.
+
+    Returns
+    -------
+    Floats
+        Of shape (1 + k + k(k+1)/2, fits, 1 + groups).
+
+    Examples
+    --------
+    Four rows at the identity map: the loss is ``-ln`` of the chances given to what happened.
+
+    >>> import numpy as np
+    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
+    >>> codes, rng = np.zeros(4, np.int32), np.random.default_rng(0)
+    >>> rows = deal_rows("temperature", scores, labels, codes, n_groups=1, folds=2, rng=rng)
+    >>> sums = calibration_sums(rows, Points(np.ones((1, 3, 2)), np.ones((3, 2), dtype=bool)))
+    >>> bool(np.isclose(sums[0, 2, 0], -2 * np.log(0.8 * 0.6)))
+    True
+    """
+    k, fits, n_units = points.at.shape
+    sums = np.zeros((1 + k + k * (k + 1) // 2, fits, n_units))
+    for some in rows.portions(np.flatnonzero(points.live.any(axis=1))):
+        runs, unit = rows.runs(some)
+        if points.live[some, 0].any():
+            sums[:, some, 0] = unit_sums(runs, unit // rows.n_groups, points.at[:, some, 0])
+        if points.live[some, 1:].any():
+            of_groups = unit_sums(runs, unit, points.at[:, some, 1:].reshape(k, -1))
+            sums[:, some, 1:] = of_groups.reshape(len(sums), some.size, -1)
+    return np.where(points.live, sums, 0.0)
