@@ -25,7 +25,7 @@ from logofair.inputs import (
     weights,
 )
 from logofair.labels import Codes, encode
-from logofair.mixtures import Mixtures, base_rule, reduce
+from logofair.mixtures import Mixtures, filled, reduce
 from logofair.notions import NotionLike
 from logofair.policy import Policy
 from logofair.promise import Promise, make_promise
@@ -136,7 +136,7 @@ def fit(
     problem = promise.problem(_cells(rows, rates))
     mixtures, certificate, optimum = _solve(problem, settings, basis=rates)
     merged = _merged(rows, fitted, promise, rates) if pooled and clients is not None else None
-    mixtures = _fill_empty(problem.cells, mixtures, merged)
+    mixtures = filled(problem.cells, mixtures, merged)
     policy = Policy(
         groups=rows.groups.names,
         clients=rows.clients.names,
@@ -280,19 +280,6 @@ def _merged(rows: Rows, fitted: CrossFit, promise: Promise, rates: str) -> Mixtu
     unknown = np.full_like(rows.clients.codes, -1)
     one = _with_chances(one, fitted.calibrator, fitted.pooled_eta, unknown)
     return _solve(promise.merged().problem(_cells(one, rates)), None, rates)[0]
-
-
-def _fill_empty(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mixtures:
-    """Give cells without rows their group's merged rule, or score >= 1/2: some row may come one day."""
-    empty = np.flatnonzero(cells.mass == 0)
-    if empty.size == 0:
-        return mixtures
-    source, group = merged or base_rule(cells.n_groups), empty % cells.n_groups
-    weight, threshold = mixtures.weight.copy(), mixtures.threshold.copy()
-    above, single = mixtures.above.copy(), mixtures.single.copy()
-    weight[empty], threshold[empty] = source.weight[group], source.threshold[group]
-    above[empty], single[empty] = source.above[group], source.single[group]
-    return Mixtures(weight, threshold, above, single)
 
 
 def _about(promise: Promise, certificate: Certificate, rows: Rows, calibration: str, solver: str) -> dict[str, Any]:

@@ -52,6 +52,19 @@ def base_rule(cells: int) -> Mixtures:
     return Mixtures(weight, 0.5 * weight, above, np.full(cells, 0.5))
 
 
+def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mixtures:
+    """Give cells without rows their group's merged rule, or score >= 1/2: some row may come one day."""
+    empty = np.flatnonzero(cells.mass == 0)
+    if empty.size == 0:
+        return mixtures
+    source, group = merged or base_rule(cells.n_groups), empty % cells.n_groups
+    weight, threshold = mixtures.weight.copy(), mixtures.threshold.copy()
+    above, single = mixtures.above.copy(), mixtures.single.copy()
+    weight[empty], threshold[empty] = source.weight[group], source.threshold[group]
+    above[empty], single[empty] = source.above[group], source.single[group]
+    return Mixtures(weight, threshold, above, single)
+
+
 def evaluate(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:
     """(u, v) of every cell under the stored rules, each (cells,)."""
     return _sum_rules(cells, mixtures.weight, mixtures.threshold, mixtures.above)

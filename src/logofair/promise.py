@@ -12,7 +12,7 @@ from logofair.cells import Cells
 from logofair.inputs import Floats, InputError, Label, nearest_name
 from logofair.labels import Codes
 from logofair.notions import Rate, Requirement, check_tolerance, requirements, sides
-from logofair.solvers.problem import Problem
+from logofair.solvers.problem import Problem, Whole
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,11 @@ class Promise:
     tolerances: Floats
     overrides: tuple[tuple[Label, float | None], ...] = ()
 
-    def problem(self, cells: Cells) -> Problem:
-        """The optimisation problem on given cells; sides that are nowhere constrained are left out."""
+    def problem(self, cells: Cells, whole: Whole | None = None) -> Problem:
+        """The optimisation problem on given cells; global requirements that are free are left out.
+
+        So are local ones that are free at all of these clients. ``whole``: the totals, where the cells are a part.
+        """
         local = [k for k in range(len(self.local)) if np.isfinite(self.tolerances[:, k]).any()]
         shared = [r for r in self.shared if r.tolerance is not None]
         inside = [self.local[k].rate.normalised() for k in local]
@@ -42,6 +45,7 @@ class Promise:
             global_tolerance=np.array([_bound(r) * unit for r, (_, unit) in zip(shared, across, strict=True)]),
             local_units=np.array([unit for _, unit in inside]),
             global_units=np.array([unit for _, unit in across]),
+            whole=whole,
         )
 
     def merged(self) -> Promise:

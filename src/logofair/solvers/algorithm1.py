@@ -74,6 +74,12 @@ class Algorithm1:
             if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
                 raise InputError(f"Algorithm1: {name} must be a positive number, got {value!r}.")
 
+    def length(self, steepness: Floats, groups: int) -> float:
+        """The common step: as given, or one over the smoothness constants, whose largest over clients are given."""
+        if self.step is not None:
+            return float(self.step)
+        return 1.0 / max(self.sharpness / 2 * (groups - 1) * float(steepness.sum()), 1e-12)
+
 
 @dataclass(frozen=True)
 class Round:
@@ -91,16 +97,12 @@ class Round:
 
 def rounds(problem: Problem, settings: Algorithm1) -> Iterator[Round]:
     """Run the procedure, yielding the state after each round."""
-    pairs = _Pairs(problem)
-    step = pairs.step(settings) if settings.step is None else settings.step
+    pairs = Pairs(problem)
+    step = settings.length(pairs.steepness().max(axis=0), problem.shape[1])
     shared, own = pairs.zeros()
     for number in range(1, settings.rounds + 1):
-        copies = np.broadcast_to(shared, (problem.shape[0], *shared.shape)).copy()
-        for _ in range(settings.local_steps):
-            slope_shared, slope_own = pairs.gradient(copies, own, settings.sharpness)
-            copies = np.maximum(copies - step * slope_shared, 0.0)
-            own = np.maximum(own - step * slope_own, 0.0)
-        shared = np.maximum(shared + (copies - shared).mean(axis=0), 0.0)
+        changes, own = pairs.descend(shared, own, settings, step, problem.shape[0])
+        shared = np.maximum(shared + changes.mean(axis=0), 0.0)
         yield pairs.record(number, shared, own, settings.sharpness)
 
 
@@ -112,7 +114,7 @@ def finish(problem: Problem, last: Round) -> Optimum | None:
     return Optimum(answer.u, answer.v, answer.multipliers, last.global_multipliers, last.number, "algorithm1")
 
 
-class _Pairs:
+class Pairs:
     """The smoothed dual in multipliers >= 0, one for every ordered pair of groups (the paper's two, for two groups)."""
 
     def __init__(self, problem: Problem) -> None:
@@ -135,24 +137,33 @@ class _Pairs:
         """Starting multipliers: global (pairs, rates) and local (clients, pairs, rates)."""
         return np.zeros(self.shared_pairs.shape), np.zeros(self.local_pairs.shape)
 
-    def signed(self, pairs: Floats) -> Floats:
-        """One number per group, summing to zero, from one per ordered pair."""
-        signed = np.zeros((*pairs.shape[:-2], self.problem.shape[1], pairs.shape[-1]))
-        for i, (a, b) in enumerate(zip(self.ahead, self.behind, strict=True)):
-            signed[..., a, :] += pairs[..., i, :]
-            signed[..., b, :] -= pairs[..., i, :]
-        return signed
+    def _signed(self, pairs: Floats) -> Floats:
+        return signed(pairs, self.problem.shape[1])
 
     def lines(self, shared: Floats, own: Floats) -> tuple[Floats, Floats]:
         """F in every cell as a line in eta: constant and slope, (cells,); ``shared`` per client."""
         p = self.problem
         (gu, gv), (lu, lv) = p.global_, p.local
-        global_, local = self.signed(shared), self.signed(own)
+        global_, local = self._signed(shared), self._signed(own)
         constant = -p.mass - np.sum(global_ * gu, axis=2) - np.sum(local * lu, axis=2)
         slope = 2 * p.mass - np.sum(global_ * gv, axis=2) - np.sum(local * lv, axis=2)
         return constant.ravel(), slope.ravel()
 
-    def gradient(self, shared: Floats, own: Floats, sharpness: float) -> tuple[Floats, Floats]:
+    def descend(
+        self, shared: Floats, own: Floats, settings: Algorithm1, step: float, clients: int
+    ) -> tuple[Floats, Floats]:
+        """Local steps of every client from common global multipliers: how each would change them, and its own.
+
+        ``clients`` counts those of the whole federation, each of which carries an equal part of the global tolerance.
+        """
+        copies = np.broadcast_to(shared, (self.problem.shape[0], *shared.shape)).copy()
+        for _ in range(settings.local_steps):
+            slope_shared, slope_own = self.gradient(copies, own, settings.sharpness, clients)
+            copies = np.maximum(copies - step * slope_shared, 0.0)
+            own = np.maximum(own - step * slope_own, 0.0)
+        return copies - shared, own
+
+    def gradient(self, shared: Floats, own: Floats, sharpness: float, clients: int) -> tuple[Floats, Floats]:
         """Gradient of each client's smoothed dual in its copy of the global and in its own multipliers."""
         p = self.problem
         constant, slope = self.lines(shared, own)
@@ -162,7 +173,6 @@ class _Pairs:
         v = run_sums(accepted * values, p.cells.starts).reshape(p.shape)[..., None]
         (gu, gv), (lu, lv) = p.global_, p.local
         share, rate = gu * u + gv * v, lu * u + lv * v
-        clients = p.shape[0]
         slope_shared = self.shared_tolerance / clients - (share[:, self.ahead] - share[:, self.behind])
         slope_own = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
         return np.where(self.shared_pairs, slope_shared, 0.0), np.where(self.local_pairs, slope_own, 0.0)
@@ -175,21 +185,19 @@ class _Pairs:
         value = float(np.sum(self.share * np.logaddexp(0.0, sharpness * line))) / sharpness
         return p.baseline + value + float(np.sum(self.shared_tolerance * shared) + np.sum(self.local_tolerance * own))
 
-    def step(self, settings: Algorithm1) -> float:
-        """One over the sum of the smoothness constants in the global and in a client's own multipliers."""
-        (gu, gv), (lu, lv) = self.problem.global_, self.problem.local
-        steepness = 0.0
-        for cu, cv in ((gu, gv), (lu, lv)):
+    def steepness(self) -> Floats:
+        """Largest squared size of the rates' coefficients, summed over groups: global and local, (clients, 2)."""
+        sizes = []
+        for cu, cv in (self.problem.global_, self.problem.local):
             # |phi|^2 is convex in eta: its maximum over a cell is at one of the ends of [0, 1].
             size = np.maximum(np.sum(cu**2, axis=2), np.sum((cu + cv) ** 2, axis=2))
-            steepness += float(np.max(size.sum(axis=1), initial=0.0))
-        others = self.problem.shape[1] - 1
-        return 1.0 / max(settings.sharpness / 2 * others * steepness, 1e-12)
+            sizes.append(size.sum(axis=1))
+        return np.column_stack(sizes)
 
     def record(self, number: int, shared: Floats, own: Floats, sharpness: float) -> Round:
         """Measure the state after a round."""
         p = self.problem
-        prices, local = self.signed(shared), self.signed(own)
+        prices, local = self._signed(shared), self._signed(own)
         weight = np.where(p.client_mass > 0, p.client_mass, 1.0)[:, None, None]
         gain_u, gain_v = p.priced_gain(prices)
         bound = local_bound(p, gain_u, gain_v, local / weight)
@@ -208,6 +216,15 @@ class _Pairs:
             local_gap=float(np.max(spread(p.local_values(u, v), p.local_counts, 1), initial=0.0)),
             accuracy=p.accuracy(u, v),
         )
+
+
+def signed(pairs: Floats, groups: int) -> Floats:
+    """One number per group, summing to zero, from one per ordered pair (second axis from the end)."""
+    total = np.zeros((*pairs.shape[:-2], groups, pairs.shape[-1]))
+    for i, (a, b) in enumerate(_ordered_pairs(groups)):
+        total[..., a, :] += pairs[..., i, :]
+        total[..., b, :] -= pairs[..., i, :]
+    return total
 
 
 def _ordered_pairs(groups: int) -> list[tuple[int, int]]:

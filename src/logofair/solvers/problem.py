@@ -6,7 +6,7 @@ own mass, so every number here is of order 1 whatever the size of a client.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,13 +21,23 @@ from logofair.segments import Booleans
 _NOBODY = 1e-5
 
 
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """Weight of the rows and of the positives of each group over a whole federation, (groups,)."""
+
+    mass: Floats
+    positives: Floats
+
+
 @dataclass(frozen=True)
 class Problem:
     """Maximise expected accuracy over all rules whose gaps stay within their tolerances.
 
     ``local_tolerance`` is ``(clients, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
     Rates are of order 1; ``local_units`` and ``global_units`` say how many of these units one of the user's has (by
-    default 1), for violations and prices in the user's.
+    default 1), for violations and prices in the user's. Where the cells are only some clients of a federation,
+    ``whole`` has its totals: accuracies and global shares are then these clients' part of it, and add up over clients.
+    ``objective`` replaces the gain in accuracy where something else is to be maximised.
     """
 
     cells: Cells
@@ -37,6 +47,8 @@ class Problem:
     global_tolerance: Floats
     local_units: Floats | float = 1.0
     global_units: Floats | float = 1.0
+    whole: Whole | None = None
+    objective: tuple[Floats, Floats] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -46,13 +58,26 @@ class Problem:
     @cached_property
     def mass(self) -> Floats:
         """Share of each cell in all rows (p_ac in the paper), (clients, groups)."""
-        mass = self.cells.mass.reshape(self.shape)
-        return np.asarray(mass / mass.sum())
+        return np.asarray(self.cells.mass.reshape(self.shape) / self._total)
 
     @cached_property
     def positives(self) -> Floats:
         """Share of each cell's positives in all rows, (clients, groups)."""
-        return np.asarray(self.cells.positives.reshape(self.shape) / self.cells.mass.sum())
+        return np.asarray(self.cells.positives.reshape(self.shape) / self._total)
+
+    @cached_property
+    def group_mass(self) -> Floats:
+        """Share of each group in all rows (p_a in the paper), (groups,)."""
+        return np.asarray(self.mass.sum(axis=0) if self.whole is None else self.whole.mass / self._total)
+
+    @cached_property
+    def group_positives(self) -> Floats:
+        """Share of each group's positives in all rows, (groups,)."""
+        return np.asarray(self.positives.sum(axis=0) if self.whole is None else self.whole.positives / self._total)
+
+    @cached_property
+    def _total(self) -> float:
+        return float(self.cells.mass.sum() if self.whole is None else self.whole.mass.sum())
 
     @cached_property
     def client_mass(self) -> Floats:
@@ -73,7 +98,7 @@ class Problem:
     @cached_property
     def local_counts(self) -> Booleans:
         """Which cells take part in which local constraint, (clients, groups, local rates)."""
-        defined = self._defined(self.local_rates, self.mass, self.positives)
+        defined = _defined(self.local_rates, self.mass, self.positives)
         enough = defined.sum(axis=1, keepdims=True) > 1
         return np.asarray(defined & enough & np.isfinite(self.local_tolerance)[:, None, :])
 
@@ -81,7 +106,7 @@ class Problem:
     def global_(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's share of its group's global rates."""
         base = [
-            np.broadcast_to(rate.denominator(self.mass.sum(axis=0), self.positives.sum(axis=0)), self.shape)
+            np.broadcast_to(rate.denominator(self.group_mass, self.group_positives), self.shape)
             for rate in self.global_rates
         ]
         return self._coefficients(
@@ -91,8 +116,7 @@ class Problem:
     @cached_property
     def global_counts(self) -> Booleans:
         """Which groups take part in which global constraint, (groups, global rates)."""
-        defined = self._defined(self.global_rates, self.mass.sum(axis=0), self.positives.sum(axis=0))
-        return np.asarray(defined & (defined.sum(axis=0) > 1) & np.isfinite(self.global_tolerance))
+        return groups_compared(self.global_rates, self.group_mass, self.group_positives, self.global_tolerance)
 
     @cached_property
     def compares_selection(self) -> bool:
@@ -104,6 +128,8 @@ class Problem:
     @cached_property
     def gain(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in accuracy, as a share of the client's mass, (clients, groups)."""
+        if self.objective is not None:
+            return self.objective
         share = self.mass / np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
         return -share, 2.0 * share
 
@@ -117,6 +143,16 @@ class Problem:
         price_u, price_v = np.einsum("cak,ak->ca", gu, multipliers), np.einsum("cak,ak->ca", gv, multipliers)
         return u - price_u / weight, v - price_v / weight
 
+    def at_prices(self, multipliers: Floats) -> Problem:
+        """The clients' own problems at given prices of the global rates: no global constraint, the priced gain."""
+        return replace(
+            self,
+            global_rates=(),
+            global_tolerance=np.zeros(0),
+            global_units=np.zeros(0),
+            objective=self.priced_gain(multipliers),
+        )
+
     def locally_priced(self, gain_u: Floats, gain_v: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
         """A gain less the price of the cells' local rates."""
         lu, lv = self.local
@@ -125,6 +161,15 @@ class Problem:
     def accuracy(self, u: Floats, v: Floats) -> float:
         """Expected accuracy of a rule with these u and v."""
         return self.baseline + float(np.sum(self.mass * (2.0 * v - u)))
+
+    def client_gains(self, u: Floats, v: Floats) -> Floats:
+        """What each client's rule adds to the accuracy of rejecting everybody, (clients,)."""
+        return np.asarray(np.sum(self.mass * (2.0 * v - u), axis=1))
+
+    def client_shares(self, u: Floats, v: Floats) -> Floats:
+        """Each cell's share of its group's global rates, (clients, groups, global rates)."""
+        gu, gv = self.global_
+        return np.asarray(gu * u[..., None] + gv * v[..., None])
 
     def global_shares(self, u: Floats, v: Floats) -> Floats:
         """Each group's global rates, (groups, global rates)."""
@@ -146,10 +191,6 @@ class Problem:
         local, shared = self.local_excess(u, v) / self.local_units, shared / self.global_units
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(shared, initial=0.0)))
 
-    def _defined(self, rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
-        empty = np.zeros((*mass.shape, 0), dtype=bool)
-        return np.stack([rate.denominator(mass, positives) > _NOBODY * mass for rate in rates], -1) if rates else empty
-
     def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:
         """Coefficients of u and v in rates with the given denominators."""
         u, v = np.zeros((*self.shape, len(rates))), np.zeros((*self.shape, len(rates)))
@@ -157,6 +198,18 @@ class Problem:
             scale = np.divide(self.mass, base, out=np.zeros(self.shape), where=counts[..., k])
             u[..., k], v[..., k] = rate.constant * scale, rate.slope * scale
         return u, v
+
+
+def groups_compared(rates: tuple[Rate, ...], mass: Floats, positives: Floats, tolerance: Floats) -> Booleans:
+    """Which groups take part in which global constraint, (groups, rates), from the groups' mass and positives."""
+    defined = _defined(rates, mass, positives)
+    return np.asarray(defined & (defined.sum(axis=0) > 1) & np.isfinite(tolerance))
+
+
+def _defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Booleans:
+    """Where enough members count in a rate for it to mean something."""
+    empty = np.zeros((*mass.shape, 0), dtype=bool)
+    return np.stack([rate.denominator(mass, positives) > _NOBODY * mass for rate in rates], -1) if rates else empty
 
 
 def zero_sum(multipliers: Floats, counts: Booleans, axis: int) -> Floats:

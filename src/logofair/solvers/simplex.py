@@ -58,8 +58,10 @@ def maximise(tableau: Tableau, price: Pricer, *, pivots: int = 500) -> Tableau:
         left = np.flatnonzero(~work.done)
         if left.size == 0:
             break
-        # Copying the rest out costs as much as a pivot or so: only when it pays.
-        if left.size < 0.7 * work.done.size:
+        # Copying the rest out costs as much as a pivot or so: only when it pays. And before a refresh: programs at rest
+        # must not be touched, or a client's last digits would depend on who is solved beside it.
+        refreshing = (turn + 1) % _REFRESH == 0 and left.size < work.done.size
+        if refreshing or left.size < 0.7 * work.done.size:
             if work is not tableau:
                 tableau.put(active, work)
             active = active[left]

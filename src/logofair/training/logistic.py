@@ -88,7 +88,7 @@ class _Client:
 
 
 @dataclass(frozen=True)
-class _Schedule:
+class Schedule:
     """How a client trains within a round."""
 
     local_epochs: int
@@ -156,23 +156,23 @@ def fedavg(
     not_empty(len(table), "features")
     codes = Codes((0,), np.zeros(len(table), np.int32)) if clients is None else encode(clients, "clients")
     same_length(len(table), labels=outcomes, clients=codes)
-    schedule = _Schedule(
+    schedule = Schedule(
         whole_number(local_epochs, "local_epochs"),
         None if batch_size is None else whole_number(batch_size, "batch_size"),
-        _optimiser(optimiser, positive_number(learning_rate, "learning_rate", 1e6)),
+        optimiser_named(optimiser, positive_number(learning_rate, "learning_rate", 1e6)),
     )
     parts = _by_client(table, outcomes, codes)
     return _rounds(parts, _parameters(start, table.shape[1]), whole_number(rounds, "rounds"), schedule, generator(rng))
 
 
 def _rounds(
-    clients: list[_Client], parameters: Floats, rounds: int, schedule: _Schedule, rng: np.random.Generator
+    clients: list[_Client], parameters: Floats, rounds: int, schedule: Schedule, rng: np.random.Generator
 ) -> Iterator[Round]:
     """Alternate local training and averaging."""
     n = np.array([client.labels.size for client in clients])
     for number in range(1, rounds + 1):
         seed = int(rng.integers(2**63))
-        local = [_train(client, parameters, schedule, np.random.default_rng(seed)) for client in clients]
+        local = [train_locally(c.design, c.labels, parameters, schedule, np.random.default_rng(seed)) for c in clients]
         parameters = np.average(local, axis=0, weights=n)
         losses, accuracies = zip(*(_evaluate(client, parameters) for client in clients), strict=True)
         yield Round(
@@ -183,16 +183,18 @@ def _rounds(
         )
 
 
-def _train(client: _Client, parameters: Floats, schedule: _Schedule, rng: np.random.Generator) -> Floats:
-    """A client's parameters after its local steps."""
-    step, n = schedule.optimiser(), client.labels.size
+def train_locally(
+    design: Floats, labels: Floats, parameters: Floats, schedule: Schedule, rng: np.random.Generator
+) -> Floats:
+    """A client's parameters after its local steps; ``design`` is its features and a column of ones."""
+    step, n = schedule.optimiser(), labels.size
     size = n if schedule.batch_size is None else schedule.batch_size
     for _ in range(schedule.local_epochs):
         order = rng.permutation(n)
-        design, labels = client.design[order], client.labels[order]
+        shuffled, outcomes = design[order], labels[order]
         for first in range(0, n, size):
             batch = slice(first, first + size)
-            parameters = parameters - step(_gradient(parameters, design[batch], labels[batch]))
+            parameters = parameters - step(_gradient(parameters, shuffled[batch], outcomes[batch]))
     return parameters
 
 
@@ -232,7 +234,7 @@ def _parameters(start: LogisticModel | None, n_features: int) -> Floats:
     return np.append(start.weights, start.intercept)
 
 
-def _optimiser(name: str, learning_rate: float) -> Callable[[], Step]:
+def optimiser_named(name: str, learning_rate: float) -> Callable[[], Step]:
     """Look a rule of local steps up by name."""
     if name not in _OPTIMISERS:
         raise InputError(
