@@ -52,6 +52,7 @@ def bench(repeat: int, quick: bool, as_json: bool) -> None:
 
 def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
     """Run every measurement; plain values."""
+    from logofair.cli import federated_bench as together
     from logofair.cli import measurements as m
     from logofair.cli import peers as beside
 
@@ -87,8 +88,11 @@ def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
         "memory": lambda: {
             "numba" if code else "numpy": beside.peak_memory(big, "equalized_odds", code) for code in compiled
         },
+        "federated": lambda: together.federated_speed(repeat, shrink),
+        "rounds": together.rounds_and_bytes,
+        "secure": lambda: together.secure_overhead(repeat),
     }
-    rest = {name: work() for name, work in watch(list(others.items()), "Stages, decisions, memory", len(others))}
+    rest = {name: work() for name, work in watch(list(others.items()), "Stages, decisions, federation", len(others))}
     machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     return {"machine": machine, "sort_seconds": units, "fit": m.as_plain(timings), **rest}
 
@@ -121,6 +125,9 @@ def show(results: dict[str, Any], console: Console) -> None:
     for code, multiple in results["memory"].items():
         if multiple is not None:
             console.print(f"peak memory of a fit ({code}): {multiple:.1f} times the input arrays")
+    from logofair.cli.federated_bench import show_federation
+
+    show_federation(results, console)
 
 
 def _show_fairlearn(found: dict[str, Any] | None, console: Console) -> None:

@@ -21,6 +21,7 @@ _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 _COMMANDS = {
     "bench": ("logofair.cli.bench:bench", "Measure how fast fit and decide are on this machine."),
     "demo": ("logofair.cli.demo:demo", "Train, post-process and audit on the embedded Adult data."),
+    "federate": ("logofair.cli.federate:federate", "Make fair policies for sites that keep their rows."),
 }
 
 
@@ -124,7 +125,13 @@ def _sentence(error: click.ClickException) -> str:
 def _explained(error: Exception) -> tuple[str, int]:
     """Sentence and exit code of an error raised by a command."""
     # Looked up, not imported: these modules bring numpy, and were imported if they raised the error.
-    known = {("logofair.inputs", "InputError"): _BAD_INPUT, ("logofair.fitting", "SolverError"): _FAILED}
+    known = {
+        ("logofair.inputs", "InputError"): _BAD_INPUT,
+        ("logofair.federation.rows", "RefusedError"): _BAD_INPUT,
+        ("logofair.fitting", "SolverError"): _FAILED,
+        ("logofair.engines.conductor", "RunError"): _FAILED,
+        ("logofair.federation.server", "QuorumLostError"): _FAILED,
+    }
     for (module, name), code in known.items():
         if isinstance(error, getattr(sys.modules.get(module), name, ())):
             return f"logofair: {error}", code

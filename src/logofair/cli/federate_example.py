@@ -1,0 +1,97 @@
+"""``logofair federate example``: files of four sites to try a federation with, from the embedded Adult data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from logofair.cli.options import examples, such_that
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from logofair.datasets import Dataset
+    from logofair.inputs import Floats
+
+__all__ = ["SITES", "example"]
+
+SITES = ("north", "south", "east", "west")
+
+# Columns of the files, and what undoes the scaling of logofair.datasets: smallest value and range.
+_COLUMNS = {
+    "age": ("age", 17, 73),
+    "education-num": ("education_years", 1, 15),
+    "hours-per-week": ("hours_per_week", 1, 98),
+    "capital-gain": ("capital_gain", 0, 99_999),
+    "capital-loss": ("capital_loss", 0, 4_356),
+}
+_PARTS = {"train": 0.3, "sites": 0.5, "new": 0.2}
+_ALPHA = 5.0
+
+
+@click.command(epilog=examples("logofair federate example --out data"))
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("data"), show_default=True, help="Folder of the files."
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
+    help="The same seed writes the same files.",
+)
+@click.option("--force", is_flag=True, help="Replace files that are there already.")
+def example(out: Path, seed: int, force: bool) -> None:
+    """Write the files of four sites, from the Adult data.
+
+    north.csv, south.csv and east.csv are for a first run, west.csv for a site that
+    comes later, and new-north.csv has rows of north to decide on afterwards. The scores
+    are those of a logistic regression that was trained on other rows; a label of 1
+    means an income above 50,000 USD.
+    """
+    from logofair.datasets import load_adult
+    from logofair.inputs import InputError
+
+    files = [out / f"{name}.csv" for name in (*SITES, "new-north")]
+    for file in files:
+        if file.exists() and not force:
+            raise InputError(f"--out: {file} exists; choose another folder, or pass --force.")
+    texts = _texts(load_adult(), seed)
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        file.write_text(texts[file.stem], encoding="utf-8")
+        click.echo(f"{file}: {texts[file.stem].count(chr(10)) - 1:,} rows")
+
+
+def _texts(data: Dataset, seed: int) -> dict[str, str]:
+    """The files by name."""
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+
+    from logofair.datasets import dirichlet_clients, split
+
+    dealing, splitting = np.random.default_rng(seed).spawn(2)
+    site = dirichlet_clients(data.sensitive, n_clients=len(SITES), alpha=_ALPHA, rng=dealing)
+    parts = split(len(data), _PARTS, rng=splitting)
+    model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
+    scores: Floats = model.predict_proba(data.features)[:, 1]
+    rows = {name: parts["sites"][site[parts["sites"]] == number] for number, name in enumerate(SITES)}
+    rows["new-north"] = parts["new"][site[parts["new"]] == 0]
+    return {name: _text(data, scores, np.sort(chosen)) for name, chosen in rows.items()}
+
+
+def _text(data: Dataset, scores: Floats, rows: npt.NDArray[np.intp]) -> str:
+    """Some rows as CSV."""
+    columns = {"id": rows}
+    for name, (shown, smallest, width) in _COLUMNS.items():
+        scaled = data.features[rows, data.feature_names.index(name)]
+        columns[shown] = (smallest + width * scaled).round().astype(int)
+    lines = [",".join([*columns, "sex", "score", "label"])]
+    fields = (*columns.values(), data.sensitive[rows], scores[rows], data.labels[rows].astype(int))
+    for *numbers, sex, score, label in zip(*(field.tolist() for field in fields), strict=True):
+        lines.append(",".join([*map(str, numbers), str(sex), f"{score:.6f}", str(label)]))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,55 @@
+"""``logofair federate join``: the policy of a site that comes after the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from logofair.cli.federate_columns import column_options, columns_by_role, look_at
+from logofair.cli.options import examples
+
+__all__ = ["join"]
+
+
+@click.command(
+    epilog=examples(
+        "logofair federate join state/result.json --site west --data west.csv --group sex --score score --label label "
+        "--out west.json"
+    )
+)
+@click.argument("result", type=click.Path(path_type=Path))
+@click.option("--site", metavar="NAME", required=True, help="The name of the site.")
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Its file: CSV, Parquet or Arrow.")
+@column_options
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where its policy is written.")
+@click.option("--force", is_flag=True, help="Replace a file that is there already.")
+def join(result: Path, site: str, data: Path, out: Path, force: bool, **columns: Any) -> None:
+    """Make the policy of a site that comes later, or that missed the end.
+
+    RESULT is the server's result.json. The policy is made from it and the site's own
+    rows, on the site's own machine; it is fair inside the site, and the promise across
+    all sites was made without it. A site that took part gets the policy it had.
+    """
+    from logofair.cli.console import page
+    from logofair.cli.federate_page import show_policy
+    from logofair.engines.folder import read_result
+    from logofair.engines.site import SiteSettings, read_site
+    from logofair.federation import late_policy
+    from logofair.inputs import InputError
+
+    outcome = read_result(result)
+    if out.exists() and not force:
+        raise InputError(f"--out: {out} exists; choose another name, or pass --force.")
+    if outcome.plan.privacy is not None and site in outcome.sites:
+        raise InputError(
+            f"--site: {site!r} took part in run {outcome.plan.run} with a noised histogram kept in its own folder, "
+            "and another one would spend its privacy budget again; restore its policy from a backup."
+        )
+    named = columns_by_role(columns)
+    look_at(data, named, columns["positive"])
+    settings = SiteSettings(site, str(data), named, folder="", policy=str(out), positive=columns["positive"])
+    policy = late_policy(outcome, read_site(settings, outcome.plan), site)
+    policy.save(out)
+    show_policy(policy, out, page())

@@ -1,0 +1,1 @@
+"""The Flower app: everything lies in the installed package."""

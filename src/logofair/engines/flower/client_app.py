@@ -1,0 +1,105 @@
+"""The client app: takes our bytes out of a Flower message, lets the site answer, and puts the answer in.
+
+Flower would send the text of an exception to the server. Here every exception ends in the same empty refusal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from logofair.engines.flower.records import Envelope, opened, sealed
+
+__all__ = ["Handler", "app", "client_app", "handler_on_disk", "site_of"]
+
+Handler = Callable[[Context], Callable[[bytes], bytes]]
+
+
+def site_of(context: Context) -> tuple[str, str]:
+    """Return the name of the site a node stands for, and the path of its settings.
+
+    A deployed node says both itself (``--node-config "site='north' settings='north.toml'"``). A simulated node has
+    only a number: the run's ``sites`` names a JSON file with one ``{"site": ..., "settings": ...}`` per number.
+    What the server puts into a run is thus never looked at where the node speaks for itself.
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> node = {"site": "north", "settings": "north.toml"}
+    >>> site_of(Context(run_id=1, node_id=7, node_config=node, state=RecordDict(), run_config={}))
+    ('north', 'north.toml')
+    """
+    node = context.node_config
+    if "site" in node or "settings" in node or "partition-id" not in node:
+        return str(node.get("site", "")), str(node.get("settings", ""))
+    sites = json.loads(Path(str(context.run_config["sites"])).read_text(encoding="utf-8"))
+    own = sites[int(node["partition-id"])]
+    return str(own["site"]), str(own["settings"])
+
+
+def handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
+    """Return the handler of a site whose state lies on disk between two messages.
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> node = {"site": "north", "settings": "north.toml"}
+    >>> callable(handler_on_disk(Context(run_id=1, node_id=7, node_config=node, state=RecordDict(), run_config={})))
+    True
+    """
+    settings = site_of(context)[1]
+
+    def answer(message: bytes) -> bytes:
+        from logofair.engines.site import answer_on_disk  # slow to import, and not needed to say a name
+
+        return answer_on_disk(settings, message)
+
+    return answer
+
+
+def client_app(handler: Handler = handler_on_disk) -> ClientApp:
+    """Return a client app that answers each message with what ``handler(context)`` makes of it.
+
+    Examples
+    --------
+    >>> isinstance(client_app(lambda context: lambda message: message.upper()), ClientApp)
+    True
+    """
+    made = ClientApp()
+
+    @made.query("who")
+    def who(message: Message, context: Context) -> Message:
+        return Message(sealed(Envelope(_name(context))), reply_to=message)
+
+    @made.query("carry")
+    def carry(message: Message, context: Context) -> Message:
+        return Message(sealed(_answer(message, context, handler)), reply_to=message)
+
+    return made
+
+
+def _name(context: Context) -> str:
+    """Return the site's name, empty where the node has none."""
+    try:
+        return site_of(context)[0]
+    except Exception:
+        return ""
+
+
+def _answer(message: Message, context: Context, handler: Handler) -> Envelope:
+    """Return the site's answer; whatever goes wrong, an envelope without a body."""
+    name = _name(context)
+    try:
+        asked = opened(message.content)
+        if not name or asked is None or asked.body is None or asked.site != name:
+            return Envelope(name)  # a message for another site is not read
+        return Envelope(name, handler(context)(asked.body))
+    except Exception:  # its text may hold data
+        return Envelope(name)
+
+
+app = client_app()

@@ -1,0 +1,256 @@
+"""A deployment's processes: the server's, a site's, and a whole simulation on one machine.
+
+TLS and node authentication are the rule; without credentials these functions run only when ``insecure=True``
+asks for it by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+
+from logofair.engines.flower import require_flower
+from logofair.engines.flower.children import Child, Family, family, free_port, wait_for_port
+from logofair.engines.flower.commands import (
+    ServerCredentials,
+    SiteCredentials,
+    connection_file,
+    environment,
+    local_address,
+    register_command,
+    site_public_keys,
+    superlink_command,
+    supernode_command,
+)
+from logofair.engines.flower.keys import checked_site_name
+from logofair.engines.flower.runs import Outcome, json_object, run_and_watch
+from logofair.inputs import InputError
+
+__all__ = ["Outcome", "join", "serve", "simulate"]
+
+_START = 60.0  # seconds a process gets to open its port
+_CALL = 60.0  # seconds a flwr command gets
+_TURNED_AWAY = "Failed to activate SuperNode"
+_COMEBACK = 90.0  # Flower takes a killed node for alive for up to 60 seconds, and refuses its return until then
+
+
+def serve(
+    plan: Path,
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 9300,
+    credentials: ServerCredentials | None = None,
+    insecure: bool = False,
+) -> Generator[str, None, Outcome]:
+    """Start the server, let the sites in, run the plan once, and stop the server.
+
+    Parameters
+    ----------
+    plan, folder : path
+        The plan file, and the folder of the server's state; logs go to its subfolder ``flower``.
+    host, port
+        Where the server listens; sites must reach it there.
+    credentials : ServerCredentials, optional
+        Certificate, key and the sites' public keys. Required unless ``insecure``.
+    insecure : bool
+        No encryption, and anyone may connect as any site: for trials on one machine.
+
+    Yields
+    ------
+    str
+        Lines on progress, among them those the conductor appends to ``progress.txt`` in the folder.
+
+    Returns
+    -------
+    Outcome
+        As the generator's value.
+
+    Examples
+    --------
+    >>> next(serve(Path("plan.toml"), Path("state")))
+    Traceback (most recent call last):
+    logofair.inputs.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
+    """
+    _secure_or_asked(credentials, insecure)
+    require_flower()
+    keys = site_public_keys(credentials.sites) if credentials is not None else ()
+    run = {"plan": str(plan.resolve()), "folder": str(folder.resolve())}
+    home = folder / "flower"
+    with _flower(home) as processes:
+        superlink = _start_superlink(processes, host, port, credentials, database=home / "superlink.db")
+        yield f"The server listens at {host}:{port}{' WITHOUT ENCRYPTION' if insecure else ''}."
+        for key in keys:
+            yield _register(processes, key)
+        return (yield from run_and_watch(processes, superlink, folder, run, simulated_nodes=0))
+
+
+def join(
+    settings: Path,
+    *,
+    site: str,
+    server: str,
+    credentials: SiteCredentials | None = None,
+    insecure: bool = False,
+    until: Callable[[], bool],
+    home: Path,
+) -> Outcome:
+    """Connect a site to its server, and stay until ``until`` is true.
+
+    Parameters
+    ----------
+    settings : path
+        The site's settings file.
+    site, server : str
+        The site's name, as registered with the server, and the server's HOST:PORT.
+    credentials : SiteCredentials, optional
+        The authority's certificate and the site's private key. Required unless ``insecure``.
+    insecure : bool
+        No encryption and no proof of who the server is: for trials on one machine.
+    until : callable
+        Looked at twice a second; say, whether the site's policy has been written.
+    home : path
+        A folder for Flower's files and logs.
+
+    Returns
+    -------
+    Outcome
+        "completed" when ``until`` was true; "failed" when the server refused the node or the node ended by itself.
+
+    Examples
+    --------
+    >>> join(Path("north.toml"), site="north", server="127.0.0.1:9300", until=lambda: True, home=Path("north"))
+    Traceback (most recent call last):
+    logofair.inputs.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
+    """
+    _secure_or_asked(credentials, insecure)
+    require_flower()
+    node = {"site": checked_site_name(site), "settings": str(settings.resolve())}
+    with _flower(home) as processes:
+        command = supernode_command(server, free_port(), node, credentials=credentials)
+        start = time.monotonic()
+        child = processes.start("supernode", command)
+        while not until():
+            if child.process.poll() is not None:
+                if not _may_come_back(child, time.monotonic() - start):
+                    return Outcome("failed", _why(child))
+                time.sleep(3.0)
+                child = processes.start("supernode", command)
+            time.sleep(0.5)
+    return Outcome("completed", "The site has what it came for.")
+
+
+def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[str, None, Outcome]:
+    """Run the plan in Flower's simulation, one simulated node per site, and leave nothing running.
+
+    Parameters
+    ----------
+    plan, folder : path
+        The plan file, and the folder of the server's state.
+    sites : mapping
+        The settings file of each site, by the site's name.
+
+    Yields
+    ------
+    str
+        Lines on progress.
+
+    Returns
+    -------
+    Outcome
+        As the generator's value.
+
+    Examples
+    --------
+    >>> next(simulate(Path("plan.toml"), {}, Path("state")))
+    Traceback (most recent call last):
+    logofair.inputs.InputError: sites: none given; name at least one with its settings file.
+    """
+    if not sites:
+        raise InputError("sites: none given; name at least one with its settings file.")
+    require_flower("ray")
+    home = folder / "flower"
+    home.mkdir(parents=True, exist_ok=True)
+    listing = home / "sites.json"
+    rows = [{"site": checked_site_name(site), "settings": str(path.resolve())} for site, path in sites.items()]
+    listing.write_text(json.dumps(rows), encoding="utf-8")
+    run = {"plan": str(plan.resolve()), "folder": str(folder.resolve()), "sites": str(listing.resolve())}
+    # Ray's sockets need a short path
+    with (
+        tempfile.TemporaryDirectory(prefix="lf-", ignore_cleanup_errors=True) as short,
+        _flower(home, short) as processes,
+    ):
+        superlink = _start_superlink(processes, "127.0.0.1", free_port(), None, database=None, simulation=True)
+        yield f"Simulating {len(sites)} sites."
+        return (yield from run_and_watch(processes, superlink, folder, run, simulated_nodes=len(sites)))
+
+
+@contextlib.contextmanager
+def _flower(home: Path, ray_folder: str | None = None) -> Iterator[Family]:
+    """Hand out a family of processes in Flower's environment."""
+    home.mkdir(parents=True, exist_ok=True)
+    variables = environment(home, os.environ)
+    if ray_folder is not None:
+        variables["RAY_TMPDIR"] = ray_folder
+    with family(home, variables) as processes:
+        yield processes
+
+
+def _secure_or_asked(credentials: object, insecure: bool) -> None:
+    """Raise unless there are credentials, or their absence was asked for by name."""
+    if credentials is None and not insecure:
+        raise InputError("credentials: none given; make keys and certificates, or ask for insecure by name.")
+    if credentials is not None and insecure:
+        raise InputError("insecure: asked for beside credentials; choose one of the two.")
+
+
+def _start_superlink(
+    processes: Family,
+    host: str,
+    port: int,
+    credentials: ServerCredentials | None,
+    *,
+    database: Path | None,
+    simulation: bool = False,
+) -> Child:
+    """Start the server and wait until it listens; the flwr command is told where."""
+    address = local_address(host, port)
+    authority = None if credentials is None else credentials.authority
+    (processes.folder / "config.toml").write_text(connection_file(address, authority), encoding="utf-8")
+    command = superlink_command(host, port, credentials=credentials, database=database, simulation=simulation)
+    child = processes.start("superlink", command)
+    wait_for_port(address, child.check, _START)
+    return child
+
+
+def _register(processes: Family, key: Path) -> str:
+    """Let one site connect."""
+    checked_site_name(key.stem)
+    code, printed = processes.call("register", register_command(key, processes.variables), _CALL)
+    answer = json_object(printed)
+    if code == 0 and answer.get("success"):
+        return f"Site {key.stem} may connect."
+    if "already in use" in printed:  # a server started again on the same folder
+        return f"Site {key.stem} may connect, as before."
+    raise InputError(f"sites: the server does not take the key {key}; is it an elliptic-curve key in OpenSSH format?")
+
+
+def _may_come_back(child: Child, elapsed: float) -> bool:
+    """Return whether a node may have been turned away only because Flower takes its predecessor for alive."""
+    return elapsed < _COMEBACK and _TURNED_AWAY in child.last_lines()
+
+
+def _why(child: Child) -> str:
+    """Return why a node ended, for its site's people."""
+    lines = child.last_lines()
+    if _TURNED_AWAY in lines:
+        return (
+            "The server does not let this site in: its key is not registered there, or another node with the same key "
+            "is connected."
+        )
+    return f"The node ended with code {child.process.poll()}; its last lines: {' '.join(lines.split())}"

@@ -1,0 +1,178 @@
+"""The Transport over a Flower grid: names for nodes, and one message per site out and back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from flwr.app import Message
+
+from logofair.engines.flower.records import CARRY, WHO, Envelope, opened, sealed
+from logofair.engines.flower.roster import Seen, seen, sites_of
+from logofair.engines.transport import Absent
+
+if TYPE_CHECKING:
+    from flwr.serverapp import Grid
+
+__all__ = ["FlowerTransport"]
+
+# A site's clock may be off by this much and its reply still count: Flower computes how long a reply lives from
+# the site's clock, and refuses signatures that are older than this anyway.
+_CLOCK_ALLOWANCE = 300.0
+
+_REASONS = {
+    1: "its node could not load the client app; logofair must be installed there",
+    2: "its client app failed",
+    3: "its reply was lost",
+    4: "its reply expired",
+    5: "its node stopped reporting to the server",
+    6: "its node refused the message",
+    7: "its node does not trust this app",
+    8: "its client app crashed",
+}
+
+
+class FlowerTransport:
+    """Carries messages over the nodes connected to a Flower server.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+        The grid of the running server app.
+    patience : float
+        Seconds to wait for a newly connected node to say its name.
+    poll : float
+        Seconds between two looks for replies.
+
+    Attributes
+    ----------
+    nameless : tuple of int
+        Ids of the nodes online at the last look that have said no name: they take part in nothing.
+
+    Examples
+    --------
+    >>> class Empty:
+    ...     def get_nodes(self):
+    ...         return []
+    >>> transport = FlowerTransport(Empty())
+    >>> transport.present()
+    ()
+    >>> transport.exchange({"north": b"ask"}, timeout=1.0)
+    {'north': Absent(reason='it is not connected')}
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        *,
+        patience: float = 60.0,
+        poll: float = 0.2,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._grid = grid
+        self._patience = patience
+        self._poll = poll
+        self._clock = clock
+        self._sleep = sleep
+        self._claims: dict[int, str] = {}
+        self._asked: dict[int, str] = {}  # node id -> id of the query for its name that is still out
+        self.nameless: tuple[int, ...] = ()
+
+    def present(self) -> tuple[str, ...]:
+        """Return the names of the sites connected now; nodes never seen before are asked for theirs.
+
+        Raises
+        ------
+        InputError
+            Where two living nodes share a name.
+        """
+        return tuple(self._sites(self._clock() + self._patience))
+
+    def exchange(self, messages: Mapping[str, bytes], timeout: float) -> dict[str, bytes | Absent]:
+        """Send every named site its message, and return each reply or why there is none."""
+        deadline = self._clock() + timeout
+        sites = self._sites(deadline)
+        outcome: dict[str, bytes | Absent] = {
+            site: Absent("it is not connected") for site in messages if site not in sites
+        }
+        asked = {site: sites[site] for site in messages if site in sites}
+        pushed = self._push(
+            {node: Envelope(site, messages[site]) for site, node in asked.items()}, CARRY, deadline - self._clock()
+        )
+        names = {node: site for site, node in asked.items()}
+        replies = self._collect({identifier: node for node, identifier in pushed.items()}, deadline)
+        for node, site in names.items():
+            if node not in pushed:
+                outcome[site] = Absent("the server could not take the message for it")
+            elif node not in replies:
+                outcome[site] = Absent(f"no reply within {timeout:g} seconds")
+            else:
+                outcome[site] = _body(replies[node], site, node)
+        return outcome
+
+    def _sites(self, deadline: float) -> dict[str, int]:
+        """Return the node of every site, having asked new nodes for their names until the deadline."""
+        nodes = [seen(node) for node in self._grid.get_nodes()]
+        self._learn_names(nodes, deadline)
+        sites = sites_of(nodes, self._claims)
+        self.nameless = tuple(
+            node.node_id for node in nodes if node.registered is None and self._claims.get(node.node_id, "") == ""
+        )
+        return sites
+
+    def _learn_names(self, nodes: list[Seen], deadline: float) -> None:
+        """Ask nodes without a name who they are; one that stays silent now may still answer later."""
+        unknown = {node.node_id for node in nodes if node.registered is None} - self._claims.keys()
+        new = unknown - self._asked.keys()
+        remaining = max(deadline - self._clock(), 1.0)
+        self._asked = {node: self._asked[node] for node in unknown & self._asked.keys()}
+        self._asked |= self._push({node: Envelope("") for node in sorted(new)}, WHO, remaining + 3600.0)
+        # Only new nodes are worth a wait; those silent since an earlier look get one glance.
+        until = deadline if new else self._clock()
+        for node, reply in self._collect({query: node for node, query in self._asked.items()}, until).items():
+            self._asked.pop(node)
+            if not reply.has_error():  # after an error it is asked again at the next look
+                envelope = opened(reply.content)
+                self._claims[node] = envelope.site if envelope is not None else ""
+
+    def _push(self, envelopes: Mapping[int, Envelope], kind: str, lifetime: float) -> dict[int, str]:
+        """Hand one message per node to the server; return the message ids of those it took."""
+        ttl = max(lifetime, 1.0) + _CLOCK_ALLOWANCE
+        messages = [Message(sealed(envelope), node, kind, ttl=ttl) for node, envelope in envelopes.items()]
+        if not messages:
+            return {}
+        identifiers: Iterable[str | None] = self._grid.push_messages(messages)  # None for one it did not take
+        # Too large a payload gives an empty list
+        return {node: identifier for node, identifier in zip(envelopes, identifiers, strict=False) if identifier}
+
+    def _collect(self, pending: Mapping[str, int], deadline: float) -> dict[int, Message]:
+        """Poll for the replies to the messages pending until all are there or the deadline has passed."""
+        waiting = dict(pending)
+        replies: dict[int, Message] = {}
+        while waiting:
+            for reply in self._grid.pull_messages(list(waiting)):
+                # An error made by the server has node id 1 as its source: only the message it answers is telling.
+                node = waiting.pop(reply.metadata.reply_to_message_id, None)
+                if node is not None:
+                    replies[node] = reply
+            remaining = deadline - self._clock()
+            if not waiting or remaining <= 0:
+                break
+            self._sleep(min(self._poll, remaining))
+        return replies
+
+
+def _body(reply: Message, site: str, node: int) -> bytes | Absent:
+    """Return the bytes of a reply, or why it is none; no text from the site gets through."""
+    if reply.has_error():
+        return Absent(_REASONS.get(reply.error.code, f"Flower reports error code {reply.error.code}"))
+    envelope = opened(reply.content)
+    if envelope is None or reply.metadata.src_node_id != node:
+        return Absent("its reply is not one of this protocol")
+    if envelope.site != site:
+        return Absent("its node answers for another site; check the name in its settings")
+    if envelope.body is None:
+        return Absent("it could not answer; its own log says why")
+    return envelope.body

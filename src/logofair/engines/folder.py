@@ -1,0 +1,195 @@
+"""A server's folder: the plan, the state after every exchange, and the result."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from logofair.documents import or_damaged, read_document, write_document
+from logofair.engines.conductor import Desk, RunError, conduct
+from logofair.engines.locks import locked
+from logofair.engines.transport import Transport
+from logofair.federation.outcome import Outcome
+from logofair.federation.plan import Plan
+from logofair.federation.server import Server
+from logofair.federation.settlement import Finished
+from logofair.federation.wire import decode, encode
+from logofair.inputs import InputError
+
+__all__ = ["Terms", "conduct_from_disk", "read_plan", "read_result", "resume_without", "write_plan", "write_result"]
+
+_STATE = "state.json"
+_RESULT = "result.json"
+_POLL = 0.5
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a server runs a plan.
+
+    Parameters
+    ----------
+    sites : tuple of str
+        Names of the sites to wait for; none: as many as ``count`` says, whoever they are.
+    count : int
+        How many sites to wait for where they are not named.
+    wait : float
+        Seconds to wait for them; then the run begins with those that are there, if they are enough.
+    timeout : float
+        Seconds after which a site that does not answer is absent.
+    """
+
+    sites: tuple[str, ...] = ()
+    count: int = 2
+    wait: float = 600.0
+    timeout: float = 600.0
+
+
+def write_plan(path: str | Path, plan: Plan, terms: Terms) -> None:
+    """Store a plan with the terms of its server."""
+    body = {
+        "plan": base64.b64encode(encode(plan)).decode(),
+        "run": plan.run,
+        "promise": plan.promise(()).as_dict(),
+        "sites": list(terms.sites),
+        "count": terms.count,
+        "wait": terms.wait,
+        "timeout": terms.timeout,
+    }
+    write_document(path, "logofair plan", 1, body, what="plan")
+
+
+def read_plan(path: str | Path) -> tuple[Plan, Terms]:
+    """Read a stored plan and its terms."""
+    body = read_document(path, "logofair plan", 1, what="plan")
+
+    def parts() -> tuple[Plan, Terms]:
+        plan = decode(base64.b64decode(body["plan"]))
+        if not isinstance(plan, Plan):
+            raise TypeError("plan")
+        numbers = {name: float(body[name]) for name in ("wait", "timeout")}
+        return plan, Terms(tuple(body["sites"]), int(body["count"]), **numbers)
+
+    return or_damaged(parts, path, what="plan")
+
+
+def write_result(path: str | Path, outcome: Outcome) -> None:
+    """Store a result: for people, and for sites that join later."""
+    write_document(path, "logofair result", 1, outcome.as_json(), what="result")
+
+
+def read_result(path: str | Path) -> Outcome:
+    """Read a stored result."""
+    body = read_document(path, "logofair result", 1, what="result", remedy="get the file again from the server")
+    return or_damaged(lambda: Outcome.from_json(body), path, what="result")
+
+
+def conduct_from_disk(
+    plan_path: str | Path, folder: str | Path, transport: Transport, *, tell: Callable[[str], None] = lambda line: None
+) -> Outcome:
+    """Run a stored plan over a transport, or go on where an earlier process stopped.
+
+    The state is in the folder after every exchange; the result too, once there is one. ``tell`` is given a line for
+    people after every exchange.
+    """
+    home = Path(folder)
+    plan, terms = read_plan(plan_path)
+    with locked(home / "server.lock", wait=False):
+        if (home / _RESULT).exists():
+            outcome = read_result(home / _RESULT)
+            if outcome.plan.digest != plan.digest:
+                raise InputError(f"{home}: holds the result of run {outcome.plan.run}; use another folder.")
+            return outcome
+        desk = stored_desk(home, plan)
+        if desk is None:
+            present = _gathered(transport, terms, plan, tell)
+            desk = Desk(Server.start(plan, present, [site for site in terms.sites if site not in present]))
+        for after, progress in conduct(desk, transport, timeout=terms.timeout, save=lambda d: _save(home, d)):
+            desk = after
+            tell(str(progress))
+        outcome = desk.server.outcome
+        write_result(home / _RESULT, outcome)
+        return outcome
+
+
+def stored_desk(folder: Path, plan: Plan) -> Desk | None:
+    """The state of an unfinished run, if there is one."""
+    path = folder / _STATE
+    if not path.exists():
+        return None
+    desk = read_state(path)
+    if desk.server.plan.digest != plan.digest:
+        raise InputError(f"{folder}: holds the state of another plan (run {desk.server.plan.run}); use another folder.")
+    return desk
+
+
+def read_state(path: Path) -> Desk:
+    """Read the state of a run."""
+    remedy = "restore it from a backup, or start a new run"
+    body = read_document(path, "logofair state", 1, what="state", remedy=remedy)
+
+    def parts() -> Desk:
+        desk = decode(base64.b64decode(body["desk"]))
+        if not isinstance(desk, Desk):
+            raise TypeError("desk")
+        return desk
+
+    return or_damaged(parts, path, what="state", remedy=remedy)
+
+
+def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
+    """Take sites out of the roster of a stopped run; under secure sums every other site must have agreed by name."""
+    path = Path(folder) / _STATE
+    with locked(Path(folder) / "server.lock", wait=False):
+        desk = read_state(path)
+        unknown = [site for site in sites if site not in desk.server.sites]
+        if unknown:
+            raise InputError(f"without: {unknown[0]!r} is not in the roster; it has {', '.join(desk.server.sites)}.")
+        server, _ = desk.server.without(dict.fromkeys(sites, "taken out by the server's people"))
+        if isinstance(server.phase, Finished):
+            raise InputError("without: every policy is settled, and who is away can ask for the result later; resume.")
+        if server.roster == desk.server.roster:  # nothing was void, but masks belong to a roster
+            server = replace(server, roster=server.roster + 1, number=server.number + 1, opened=server.number + 1)
+        _save(Path(folder), Desk(server))
+
+
+def _save(folder: Path, desk: Desk) -> None:
+    server = desk.server
+    body = {
+        "desk": base64.b64encode(encode(desk)).decode(),
+        "run": server.plan.run,
+        "exchange": server.number,
+        "purpose": server.purpose,
+        "sites": list(server.sites),
+        "lost": [f"{each.site}: {each.reason}" for each in server.lost],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_document(folder / _STATE, "logofair state", 1, body, what="state")
+
+
+def _gathered(transport: Transport, terms: Terms, plan: Plan, tell: Callable[[str], None]) -> tuple[str, ...]:
+    """Wait for the sites; begin without those that do not come, if the others are enough."""
+    end, seen = time.monotonic() + terms.wait, None
+    while True:
+        present: Any = transport.present()
+        if terms.sites:
+            present = tuple(site for site in present if site in terms.sites)
+        wanted = len(terms.sites) or terms.count
+        if present != seen:
+            tell(f"{len(present)} of {wanted} sites are here{': ' + ', '.join(present) if present else ''}")
+            seen = present
+        if len(present) >= wanted:
+            return tuple(present)
+        if time.monotonic() > end:
+            break
+        time.sleep(_POLL)
+    if len(present) < plan.quorum:
+        raise RunError(
+            f"run {plan.run}: {len(present)} of at least {plan.quorum} sites came within {terms.wait:g} s; start the "
+            "missing sites and try again."
+        )
+    return tuple(present)

@@ -1,0 +1,199 @@
+"""One site of a run as a pure state machine: an ask in, the next state and a reply out.
+
+A client answers the questions of one roster in their order, and each once: the same question gets the stored reply
+again (a server that was resumed may repeat itself), another one under the same number is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from logofair.federation.crowd import Crowd
+from logofair.federation.expected import Part, fault
+from logofair.federation.memory import Memory
+from logofair.federation.messages import Ask, AskAnswers, AskSettled, AskSteps, Opening, Publish, Refusal, Reply
+from logofair.federation.noise import Release
+from logofair.federation.rows import Columns, RefusedError, SiteRows, site_rows
+from logofair.federation.sums import Sums
+from logofair.federation.wire import carried, encode
+from logofair.inputs import InputError
+
+__all__ = ["Client", "Identity", "Notes"]
+
+# What is asked under one number, in this order: a plain question, or the steps of a secure sum.
+_STEPS = ("", "keys", "shares", "masked", "unmask")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What secure sums need of a site: its private key, the public keys of its peers, and whom it can do without.
+
+    Parameters
+    ----------
+    private_key : str
+        The site's own key, in OpenSSH's format.
+    peers : mapping
+        Public keys of the other sites by name, from outside the protocol.
+    agreed_without : tuple of str
+        Sites without whom this one agrees, by name, to go on.
+    """
+
+    private_key: str
+    peers: Mapping[str, str]
+    agreed_without: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Identity(peers={sorted(self.peers)})"  # never the key
+
+
+@carried
+@dataclass(frozen=True, eq=False)
+class Notes:
+    """What a client must find again after its process ended: store it before the reply is sent. It may hold secrets."""
+
+    run: str = ""
+    roster: int = 0
+    opened: int = 0  # number of the ask that began the roster
+    number: int = 0
+    step: str = ""
+    question: bytes = b""  # digest of the last ask
+    reply: Reply | None = None
+    memory: Memory | None = None
+    masks: bytes = b""  # the state of secure sums, where they are used
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    """A site with its columns; ``handle`` never raises for what a server sends.
+
+    Examples
+    --------
+    >>> from logofair.federation import Server, make_plan
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
+    >>> client = Client("north", Columns(groups=["F", "M"], scores=[0.25, 0.5]))
+    >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).ask())
+    >>> reply.body.mass.tolist(), reply.refusal
+    ([1.0, 1.0], None)
+    >>> client.handle(Ask("another", 1, 7, None))[1].refusal
+    'UNKNOWN_RUN'
+    """
+
+    site: str
+    columns: Columns
+    notes: Notes = Notes()
+    identity: Identity | None = None
+    crowd: Crowd | None = None
+    releases: tuple[Release, ...] = ()  # made before, and kept by the site
+    complaint: str = ""  # for the site's own screen: why it refused, in full
+
+    def handle(self, ask: Ask) -> tuple[Client, Reply]:
+        """Answer an ask, or refuse with a word from a fixed list."""
+        try:
+            return self._handled(ask)
+        except RefusedError as error:
+            return self._refuse(ask, error.refusal, str(error))
+        except InputError as error:
+            return self._refuse(ask, Refusal.BAD_DATA, str(error))
+        except Exception:  # whatever a message holds, nothing of the error may leave the site
+            return self._refuse(ask, Refusal.INTERNAL, traceback.format_exc())
+
+    def _handled(self, ask: Ask) -> tuple[Client, Reply]:
+        """The next state and the reply; the same question gets the same reply."""
+        question = hashlib.sha256(encode(ask)).digest()
+        notes = self.notes
+        if (ask.run, ask.roster, ask.number, ask.step) == (notes.run, notes.roster, notes.number, notes.step):
+            if question == notes.question and notes.reply is not None:
+                return self, notes.reply
+            raise RefusedError(Refusal.OTHER_REQUEST)
+        after, body = self._opened(ask)._answer(ask)
+        reply = Reply(ask.run, ask.roster, ask.number, self.site, body)
+        place = replace(after.notes, run=ask.run, roster=ask.roster, number=ask.number, step=ask.step)
+        return replace(after, notes=replace(place, question=question, reply=reply), complaint=""), reply
+
+    @property
+    def finished(self) -> bool:
+        """Whether the result has arrived."""
+        return self.notes.memory is not None and self.notes.memory.result is not None
+
+    def state(self) -> Crowd:
+        """The client's rows with what it remembers of the run."""
+        memory = self.notes.memory
+        if memory is None:
+            raise RefusedError(Refusal.UNKNOWN_RUN)
+        return self.crowd or Crowd.remembering([self._rows(memory)], memory)
+
+    def _rows(self, memory: Memory) -> SiteRows:
+        return site_rows(self.columns, memory.plan)
+
+    def _refuse(self, ask: Ask, refusal: Refusal, sentence: str = "") -> tuple[Client, Reply]:
+        """A refusal changes nothing, so that the right question can still be answered."""
+        reply = Reply(ask.run, ask.roster, ask.number, self.site, None, refusal.name)
+        return replace(self, complaint=sentence or refusal.value), reply
+
+    def _opened(self, ask: Ask) -> Client:
+        """The client in the run and roster of an ask, if the ask is the next one there."""
+        notes = self.notes
+        if ask.step not in _STEPS:
+            raise RefusedError(Refusal.BAD_MESSAGE)
+        if isinstance(ask.opening, Opening):
+            return self._joined(ask, ask.opening)
+        if ask.run != notes.run:
+            raise RefusedError(Refusal.UNKNOWN_RUN)
+        further = ask.number == notes.number and _STEPS.index(ask.step) > _STEPS.index(notes.step)
+        if ask.roster != notes.roster or not (further or ask.number == notes.number + 1):
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        return self
+
+    def _joined(self, ask: Ask, opening: Opening) -> Client:
+        """The client at the beginning of a roster."""
+        notes, plan = self.notes, opening.plan
+        if plan.run != ask.run or self.site not in opening.sites:
+            raise RefusedError(Refusal.BAD_MESSAGE)
+        if notes.run != ask.run:
+            fresh = Memory(plan, (self.site,), roster=ask.roster, releases=self.releases)
+            return replace(
+                self, notes=Notes(run=ask.run, roster=ask.roster, opened=ask.number, memory=fresh), crowd=None
+            )
+        if notes.memory is None or plan.digest != notes.memory.plan.digest:
+            raise RefusedError(Refusal.OTHER_REQUEST)
+        if ask.roster <= notes.roster:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        memory = notes.memory.opened(ask.roster)
+        crowd = None if self.crowd is None else self.crowd.opened(ask.roster)
+        return replace(self, notes=replace(notes, memory=memory, roster=ask.roster, opened=ask.number), crowd=crowd)
+
+    def _answer(self, ask: Ask) -> tuple[Client, Any]:
+        plan = self.state().memory.plan
+        if ask.step:
+            from logofair.federation.masked import masked_step  # needs an extra
+
+            return masked_step(self, ask)
+        if plan.secure and not isinstance(ask.request, Publish):
+            raise RefusedError(Refusal.UNSAFE_SUM, "the plan says secure sums, and the server asked without them.")
+        return self.sums(ask)
+
+    def sums(self, ask: Ask) -> tuple[Client, Sums]:
+        """The client's own sums, checked as the server would check them."""
+        crowd, stacked = self.state().answer(ask.request)
+        own = stacked.member(0)
+        found = fault(own, ask.request, crowd.memory.plan, _part(crowd, ask), _whole(crowd))  # type: ignore[arg-type]
+        if found is not None:
+            raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {found}.")
+        return replace(self, crowd=crowd, notes=replace(self.notes, memory=crowd.memory)), own
+
+
+def _part(crowd: Crowd, ask: Ask) -> Part | None:
+    """The client's own rows, where the check of its reply needs them."""
+    if not isinstance(ask.request, AskAnswers | AskSettled | AskSteps):
+        return None
+    cells = crowd.problem.cells
+    return Part(cells.mass, cells.positives)
+
+
+def _whole(crowd: Crowd) -> Part | None:
+    memory = crowd.memory
+    return None if memory.mass is None or memory.positives is None else Part(memory.mass, memory.positives)

@@ -1,0 +1,214 @@
+"""What a reply must look like: its type and shapes follow from the request, its range from rows and rates.
+
+The server checks every reply it can see, and the totals it cannot see behind; a client checks its own reply before it
+is masked. A number no set of rows can give is refused, with one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from logofair.calibration.families import FAMILIES
+from logofair.federation import messages as ask
+from logofair.federation import sums as told
+from logofair.federation.plan import Plan
+from logofair.inputs import Floats
+from logofair.notions import Rate
+
+__all__ = ["Part", "fault", "global_rates", "reply_form"]
+
+# More rows than any federation has, and larger parameters than any sane model.
+_MOST_ROWS = 1e12
+_MOST_PARAMETER = 1e6
+_MOST_VALUE = 1e12
+# Coefficients of rates are at most 1e5, since a rate of fewer than 1 in 100,000 counts as undefined.
+_MOST_STEEPNESS = 1e14
+# Rounding of solvers and of fixed-point sums, far below any tolerance; and of sums over rows.
+_ROUNDING = 1e-6
+_SLACK = 1e-3
+# Features of a calibration are logarithms of scores kept within [1e-6, 1 - 1e-6].
+_LARGEST_FEATURE = 14.0
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The rows and expected positives per group behind a reply: one client's, or those of the whole roster."""
+
+    mass: Floats
+    positives: Floats
+    clients: int = 1
+
+    @classmethod
+    def of(cls, said: Any) -> Part:
+        """What an earlier reply (Moments, Counts or Totals) says of the rows behind the later ones."""
+        if isinstance(said, told.Counts):
+            return cls.of_counts(said.counts)
+        return cls(said.mass, said.positives if isinstance(said, told.Totals) else np.zeros_like(said.mass))
+
+    @classmethod
+    def of_counts(cls, counts: Floats) -> Part:
+        """The rows of a calibration; its last fit leaves none of them out."""
+        by_label = counts[:, -1, -1]
+        return cls(by_label.sum(axis=0), by_label[1])
+
+
+def global_rates(plan: Plan) -> tuple[Rate, ...]:
+    """The global rates that are constrained, in units of order 1."""
+    return tuple(r.rate.normalised()[0] for r in plan.shared if r.tolerance is not None)
+
+
+def reply_form(request: ask.Request, plan: Plan) -> tuple[type[told.Sums], list[tuple[int, ...]]]:
+    """The type of the reply to a request, and the shapes of its fields.
+
+    Examples
+    --------
+    >>> from logofair.federation.plan import make_plan
+    >>> kind, shapes = reply_form(ask.AskTotals(), make_plan(groups=["F", "M"]))
+    >>> kind.__name__, shapes
+    ('Totals', [(2,), (2,)])
+    """
+    groups, rates = len(plan.groups), len(global_rates(plan))
+    fits, features = plan.folds + 1, 0 if plan.training is None else len(plan.training.features)
+    family = FAMILIES.get(plan.calibration)
+    k = 0 if family is None else len(family.identity)
+    curvature = (1 + k + k * (k + 1) // 2, fits, 1 + groups)
+    counted = 2 if family is not None and family.smoothed else 1
+    t = len(request.prices) if isinstance(request, ask.AskAnswers) else 0
+    forms: dict[type, tuple[type[told.Sums], list[tuple[int, ...]]]] = {
+        ask.AskMoments: (told.Moments, [(1,), (features,), (features,)]),
+        ask.AskUpdate: (told.Update, [(1,), (features + 1,)]),
+        ask.AskCounts: (told.Counts, [(2, counted, fits, groups), curvature]),
+        ask.AskCurvature: (told.Curvature, [curvature]),
+        ask.AskTotals: (told.Totals, [(groups,), (groups,)]),
+        ask.AskAnswers: (told.Answers, [(t,), (t, groups, rates), (t,)]),
+        ask.AskSteepness: (told.Steepness, [(2,)]),
+        ask.AskSteps: (told.Steps, [(groups * (groups - 1), rates)]),
+        ask.AskSettled: (told.Settled, [(1,), (groups, rates), (1,)]),
+        ask.Publish: (told.Noted, []),
+    }
+    return forms[type(request)]
+
+
+def fault(reply: object, request: ask.Request, plan: Plan, part: Part | None, whole: Part | None) -> str | None:
+    """What is wrong with a reply, or None; ``part`` is what is known of the rows behind it, ``whole`` of the roster."""
+    kind, shapes = reply_form(request, plan)
+    if type(reply) is not kind:
+        return f"sent a {type(reply).__name__} where a {kind.__name__} was asked"
+    for field, shape in zip(fields(kind), shapes, strict=True):
+        value: Any = getattr(reply, field.name)
+        if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
+            got = getattr(value, "shape", type(value).__name__)
+            return f"sent {field.name} of shape {got} where {shape} was asked"
+        if not np.isfinite(value).all():
+            return f"sent {field.name} with a value that is no finite number"
+    return _out_of_range(reply, request, plan, part, whole)
+
+
+def _out_of_range(reply: Any, request: Any, plan: Plan, part: Part | None, whole: Part | None) -> str | None:
+    """What no rows could give."""
+    if isinstance(reply, told.Totals):
+        return _of_totals(reply, part if plan.calibration != "none" else None)
+    if isinstance(reply, told.Moments | told.Update):
+        return _of_training(reply, part)
+    if isinstance(reply, told.Counts | told.Curvature):
+        return _of_calibration(reply, request, part)
+    if isinstance(reply, told.Steepness):
+        wrong = reply.constant.min() < 0 or reply.constant.max() > _MOST_STEEPNESS
+        return "sent a steepness that no rows can have" if wrong else None
+    if part is None or whole is None:
+        return None
+    if isinstance(reply, told.Steps):
+        return _of_steps(reply, request, plan, part, whole)
+    if isinstance(reply, told.Answers | told.Settled):
+        return _of_answers(reply, request, global_rates(plan), part, whole)
+    return None
+
+
+def _of_totals(reply: told.Totals, part: Part | None) -> str | None:
+    slack = _ROUNDING * (1.0 + reply.mass)
+    if part is not None and np.any(np.abs(reply.mass - part.mass) > slack):
+        return "claims another number of rows than before"
+    if reply.mass.min() < 0 or reply.mass.max() > _MOST_ROWS or not reply.mass.sum() > 0:
+        return "sent a number of rows that cannot be"
+    if np.any(reply.positives < -slack) or np.any(reply.positives > reply.mass + slack):
+        return "sent more expected positives than rows, or fewer than none"
+    return None
+
+
+def _of_training(reply: told.Moments | told.Update, part: Part | None) -> str | None:
+    mass = float(reply.mass[0])
+    if not 0 < mass <= _MOST_ROWS:
+        return "sent a number of rows that cannot be"
+    if isinstance(reply, told.Update):
+        if part is not None and abs(mass - part.mass[0]) > _ROUNDING:
+            return "claims another number of rows than before"
+        return "sent absurdly large parameters" if np.abs(reply.parameters).max() > _MOST_PARAMETER * mass else None
+    large = np.abs(reply.first).max() > _MOST_VALUE * mass or np.abs(reply.second).max() > _MOST_VALUE**2 * mass
+    if large or np.any(mass * reply.second < reply.first**2 * (1 - _ROUNDING) - _ROUNDING):
+        return "sent sums of features that no rows can have"
+    return None
+
+
+def _of_calibration(reply: told.Counts | told.Curvature, request: Any, part: Part | None) -> str | None:
+    """Losses and derivatives within what so many rows allow."""
+    if isinstance(reply, told.Counts):
+        *sums, mass = np.moveaxis(reply.counts, 1, 0)
+        if mass.min() < 0 or mass.max() > _MOST_ROWS:
+            return "sent a number of rows that cannot be"
+        if any(np.any(np.abs(each) > _LARGEST_FEATURE * mass + _SLACK) for each in sums):
+            return "sent calibration sums that no rows can have"
+        part = Part.of_counts(reply.counts)
+    rows = _MOST_ROWS if part is None else (1 + _ROUNDING) * np.append(part.mass.sum(), part.mass)
+    loss = rows * (1.0 + _LARGEST_FEATURE * np.abs(request.at).sum(axis=0))  # of a row: ln(1 + exp(sum |at| * 14))
+    others = rows * _LARGEST_FEATURE**2
+    inside = np.all(reply.sums[0] <= loss + _SLACK) and np.all(np.abs(reply.sums[1:]) <= others + _SLACK)
+    return None if inside and reply.sums[0].min() >= 0 else "sent calibration sums that no rows can have"
+
+
+def _of_steps(reply: told.Steps, request: Any, plan: Plan, part: Part, whole: Part) -> str | None:
+    """Changes no longer than the steps taken times the steepest slope that the rows behind them allow."""
+    low, high = _share_limits(global_rates(plan), part, whole)
+    tolerance = max((r.tolerance * r.rate.normalised()[1] for r in plan.shared if r.tolerance is not None), default=0.0)
+    slope = tolerance + 2.0 * max(high.max(initial=0.0), -low.min(initial=0.0))
+    longest = 1 if plan.solver is None else plan.solver.local_steps * request.step * slope
+    wrong = np.abs(reply.change).max(initial=0.0) > longest * (1 + _ROUNDING) + _ROUNDING
+    return "sent a larger change of the multipliers than its rows allow" if wrong else None
+
+
+def _of_answers(reply: Any, request: Any, rates: Sequence[Rate], part: Part, whole: Part) -> str | None:
+    """Gains and shares within what the rows behind them allow; dual values equal to what they prove."""
+    total = whole.mass.sum()
+    if np.abs(reply.gain).max(initial=0.0) > part.mass.sum() / total + _ROUNDING:
+        return "claims more accuracy than its rows allow"
+    low, high = _share_limits(rates, part, whole)
+    if np.any(reply.shares < low) or np.any(reply.shares > high):
+        return "claims a larger share of a group's rate than its rows allow"
+    if isinstance(reply, told.Settled):
+        whole_numbers = 0 <= reply.broken[0] <= part.clients and abs(reply.broken[0] - round(reply.broken[0])) < 1e-3
+        return None if whole_numbers else "sent a mark that is neither 0 nor 1"
+    value = reply.gain - np.sum(request.prices * reply.shares, axis=(1, 2))
+    allowed = _ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))
+    if np.any(np.abs(reply.bound - value) > allowed):
+        return "sent a dual value that its own answer contradicts"
+    return None
+
+
+def _share_limits(rates: Sequence[Rate], part: Part, whole: Part) -> tuple[Floats, Floats]:
+    """Smallest and largest share of each group's rate that the part's rows can have, (groups, rates) each."""
+    m, p = part.mass, np.minimum(part.positives, part.mass)
+    # Corners of all that can be selected: nobody, the positives, everybody, the negatives.
+    corners = ((0 * m, 0 * m), (p, p), (m, p), (m - p, 0 * m))
+    low, high = np.zeros((m.size, len(rates))), np.zeros((m.size, len(rates)))
+    for k, rate in enumerate(rates):
+        base = rate.denominator(whole.mass, whole.positives)
+        counts = base > 0
+        value = np.stack([rate.numerator(u, v) for u, v in corners])
+        value = np.divide(value, base, out=np.zeros_like(value), where=counts)
+        # Under secure sums every client's part of a total is rounded, which shows where a group is next to empty.
+        slack = _ROUNDING * (1.0 + (part.clients - 1) / np.maximum(base, _ROUNDING))
+        low[:, k], high[:, k] = value.min(axis=0) - slack, value.max(axis=0) + slack
+    return low, high

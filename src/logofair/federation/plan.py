@@ -1,0 +1,286 @@
+"""The plan: what a consortium agrees on before any row is touched, and what every client is told."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from logofair.arguments import positive_number, whole_number
+from logofair.calibration import METHODS
+from logofair.federation.noise import Privacy
+from logofair.federation.wire import carried, encode
+from logofair.inputs import InputError, Label, nearest_name, seed_number
+from logofair.notions import NotionLike, Rate, Requirement, check_tolerance, requirements, sides
+from logofair.promise import Promise
+from logofair.solvers.algorithm1 import Algorithm1
+
+__all__ = ["Plan", "Training", "make_plan"]
+
+_MOST_FOLDS = 50
+for kind in (Requirement, Rate, Algorithm1, Privacy):
+    carried(kind)
+
+
+@carried
+@dataclass(frozen=True)
+class Training:
+    """Federated averaging of a logistic regression before the scores are made fair.
+
+    Parameters
+    ----------
+    features : tuple of str
+        Names of the numeric columns every site has.
+    rounds, local_epochs, learning_rate, batch_size
+        As in :func:`logofair.training.fedavg`.
+    share : float
+        Share of each site's rows used for training; the others are scored and make the policy.
+
+    Examples
+    --------
+    >>> Training(features=("age", "hours"), rounds=10).share
+    0.5
+    """
+
+    features: tuple[str, ...]
+    rounds: int = 20
+    local_epochs: int = 5
+    learning_rate: float = 0.01
+    batch_size: int = 128
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not self.features or len(set(self.features)) != len(self.features):
+            raise InputError(f"Training: features are {self.features!r}; name each numeric column once.")
+        for name in ("rounds", "local_epochs", "batch_size"):
+            whole_number(getattr(self, name), f"Training: {name}")
+        positive_number(self.learning_rate, "Training: learning_rate", 1e6)
+        if positive_number(self.share, "Training: share", 1.0) == 1.0:
+            raise InputError("Training: share is 1; leave rows for the policy, which must not have been trained on.")
+
+
+@carried
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run depends on apart from the rows; make one with :func:`make_plan`.
+
+    Attributes
+    ----------
+    run : str
+        Name of the run; two runs never share state.
+    groups : tuple
+        The groups compared, in the order of all tables.
+    local, shared : tuple of Requirement
+        Which gaps stay within which tolerance inside each client, and across all.
+    overrides : tuple of (site, tolerance)
+        Single sites whose local tolerance replaces that of ``local`` (None: free).
+    calibration, folds, seed
+        As in :func:`logofair.fit`.
+    solver : Algorithm1 or None
+        None: exact rounds to a certified gap.
+    gap : float
+        Where the exact rounds stop: no rule is more accurate by more than this.
+    trials, rounds : int
+        Multipliers per message (0: as many as pay), and the most rounds before the gap reached is accepted as it is.
+    quorum : int
+        With fewer clients than this the run fails.
+    secure : bool
+        Whether the server may see totals only.
+    privacy : Privacy or None
+        Differential privacy of every client's rows.
+    training : Training or None
+        Train a model first; otherwise every site brings scores.
+    """
+
+    run: str
+    groups: tuple[Label, ...]
+    local: tuple[Requirement, ...]
+    shared: tuple[Requirement, ...]
+    overrides: tuple[tuple[str, float | None], ...] = ()
+    calibration: str = "beta"
+    folds: int = 5
+    seed: int = 0
+    solver: Algorithm1 | None = None
+    gap: float = 1e-5
+    trials: int = 0
+    rounds: int = 60
+    quorum: int = 2
+    secure: bool = False
+    privacy: Privacy | None = None
+    training: Training | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what :func:`make_plan` would not make: a plan also arrives in messages."""
+        if not (isinstance(self.run, str) and type(self.secure) is bool and isinstance(self.privacy, Privacy | None)):
+            raise InputError("plan: its run, secure sums or privacy are malformed; get the plan again.")
+        if not isinstance(self.solver, Algorithm1 | None) or not isinstance(self.training, Training | None):
+            raise InputError("plan: its solver or training are malformed; get the plan again.")
+        for side in (self.local, self.shared):
+            if not isinstance(side, tuple) or not side or not all(isinstance(r, Requirement) for r in side):
+                raise InputError("plan: its requirements are malformed; get the plan again.")
+            for requirement in side:
+                check_tolerance(requirement.tolerance, "plan")
+        _run_name(self.run)
+        _group_names(self.groups)
+        _overrides(dict(self.overrides))
+        _calibration(self.calibration, self.privacy)
+        _between(self.folds, "folds", 2, _MOST_FOLDS)
+        _solver(self.solver, self.secure)
+        positive_number(self.gap, "gap", 1.0)
+        for value, where, least in ((self.seed, "seed", 0), (self.trials, "trials", 0), (self.rounds, "rounds", 1)):
+            whole_number(value, where, least=least)
+        _quorum(self.quorum, self.secure)
+
+    @property
+    def digest(self) -> bytes:
+        """Fingerprint of the whole plan."""
+        return hashlib.sha256(encode(self)).digest()
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether a site must have labels."""
+        return self.calibration != "none" or self.training is not None
+
+    def promise(self, sites: Sequence[str]) -> Promise:
+        """The promise made to some of the clients."""
+        single = dict(self.overrides)
+        usual = [np.inf if r.tolerance is None else r.tolerance for r in self.local]
+        rows = [_tolerances(single[site], len(usual)) if site in single else usual for site in sites]
+        named = tuple((site, single[site]) for site in sites if site in single)
+        return Promise(self.local, self.shared, np.array(rows, dtype=float).reshape(len(sites), len(usual)), named)
+
+
+def _tolerances(tolerance: float | None, rates: int) -> list[float]:
+    return [np.inf if tolerance is None else tolerance] * rates
+
+
+def make_plan(
+    *,
+    groups: Sequence[Label],
+    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
+    local_tolerance: float | None = 0.02,
+    global_tolerance: float | None = 0.02,
+    client_tolerances: Mapping[str, float | None] | None = None,
+    calibration: str = "beta",
+    folds: int = 5,
+    random_state: int | None = None,
+    solver: str | Algorithm1 = "exact",
+    gap: float = 1e-5,
+    trials: int = 0,
+    rounds: int = 60,
+    quorum: int | None = None,
+    secure: bool = False,
+    privacy: Privacy | None = None,
+    training: Training | None = None,
+    run: str | None = None,
+) -> Plan:
+    """Agree on a run; what is not described here is as in :func:`logofair.fit` and in :class:`Plan`.
+
+    Examples
+    --------
+    >>> plan = make_plan(groups=["F", "M"], notion="equal_opportunity", local_tolerance=None, run="spring")
+    >>> [(r.rate.name, r.tolerance) for r in plan.shared]
+    [('true positive rate', 0.02)]
+    """
+    local, shared = sides(notion)
+    if privacy is not None and training is not None:
+        raise InputError(
+            "training: cannot be combined with privacy, which covers one histogram of scores and no training; "
+            "bring scores of a model that was trained on other rows."
+        )
+    return Plan(
+        run=_run_name(run),
+        groups=_group_names(groups),
+        local=requirements(local, local_tolerance, "local"),
+        shared=requirements(shared, global_tolerance, "global"),
+        overrides=_overrides(client_tolerances),
+        calibration=_calibration(calibration, privacy),
+        folds=_between(folds, "folds", 2, _MOST_FOLDS),
+        seed=0 if random_state is None else seed_number(random_state),
+        solver=_solver(solver, secure),
+        gap=positive_number(gap, "gap", 1.0),
+        trials=whole_number(trials, "trials", least=0),
+        rounds=whole_number(rounds, "rounds"),
+        quorum=_quorum(quorum, secure),
+        secure=bool(secure),
+        privacy=privacy,
+        training=training,
+    )
+
+
+def _run_name(run: str | None) -> str:
+    """A file name that is safe everywhere, or a random one."""
+    if run is None:
+        return secrets.token_hex(8)
+    if not isinstance(run, str) or not 1 <= len(run) <= 64 or not all(c.isalnum() or c in "-_" for c in run):
+        raise InputError(f"run: got {run!r}; pass up to 64 letters, digits, '-' and '_'.")
+    return run
+
+
+def _group_names(groups: Sequence[Label]) -> tuple[Label, ...]:
+    listed = groups if isinstance(groups, list | tuple) else ()
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in listed)
+    if not all(map(_is_name, names)):
+        raise InputError(f"groups: got {groups!r}; name them by text, numbers, or tuples of these.")
+    if len(names) < 2 or len(set(names)) != len(names):
+        raise InputError(f"groups: got {groups!r}; list two groups or more, each once.")
+    return names
+
+
+def _is_name(name: object) -> bool:
+    """Whether a group's name can travel and be found again."""
+    if isinstance(name, tuple):
+        return all(map(_is_name, name))
+    return isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
+
+
+def _overrides(tolerances: Mapping[str, float | None] | None) -> tuple[tuple[str, float | None], ...]:
+    if tolerances is None:
+        return ()
+    if not isinstance(tolerances, Mapping) or not all(isinstance(site, str) for site in tolerances):
+        raise InputError(f"client_tolerances: got {tolerances!r}; pass a mapping from site name to tolerance.")
+    return tuple((s, check_tolerance(t, f"client_tolerances: site {s!r}")) for s, t in sorted(tolerances.items()))
+
+
+def _calibration(method: object, privacy: Privacy | None) -> str:
+    additive = tuple(name for name in METHODS if name != "isotonic")
+    if not isinstance(method, str) or method not in additive:
+        raise InputError(
+            f"calibration: got {method!r}{nearest_name(method, additive)}; in a federation use one of "
+            f"{', '.join(additive)} (isotonic curves are not sums of what clients know)."
+        )
+    if privacy is not None and method != "none":
+        raise InputError(
+            f"calibration: got {method!r} with differential privacy, which covers one histogram of scores and no "
+            "calibrator; use 'none', with scores calibrated on other rows."
+        )
+    return method
+
+
+def _solver(solver: object, secure: bool) -> Algorithm1 | None:
+    if isinstance(solver, str) and solver in ("exact", "algorithm1"):
+        solver = None if solver == "exact" else Algorithm1()
+    if solver is not None and not isinstance(solver, Algorithm1):
+        raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
+    if solver is not None and secure and solver.step is None:
+        raise InputError(
+            "solver: Algorithm 1 takes its step from the largest constant of any client, which is no sum; "
+            "with secure sums pass logofair.Algorithm1(step=...)."
+        )
+    return solver
+
+
+def _quorum(quorum: int | None, secure: bool) -> int:
+    least = 3 if secure else 1
+    return max(2, least) if quorum is None else _between(quorum, "quorum", least, 1_000_000)
+
+
+def _between(value: object, where: str, least: int, most: int) -> int:
+    number = whole_number(value, where, least=least)
+    if number > most:
+        raise InputError(f"{where}: got {value!r}; pass a whole number from {least} to {most}.")
+    return number

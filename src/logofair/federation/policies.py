@@ -1,0 +1,131 @@
+"""From a settled run to the policy of each site; and for sites that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from logofair.federation.crowd import Crowd
+from logofair.federation.memory import Memory
+from logofair.federation.messages import AskSettled, Model, Refusal
+from logofair.federation.noise import Release
+from logofair.federation.noise_bins import at_edges
+from logofair.federation.outcome import Outcome
+from logofair.federation.plan import Training
+from logofair.federation.rows import Columns, RefusedError, site_rows
+from logofair.labels import Codes
+from logofair.mixtures import Mixtures
+from logofair.policy import Policy
+from logofair.solution import Rows, small_cells
+
+__all__ = ["SitePolicies", "late_policy"]
+
+_LATE = (
+    "This site did not take part in the run: its rule keeps the local promise on its own rows, and the global promise "
+    "was made without it."
+)
+
+
+class SitePolicies(Mapping[str, Policy]):
+    """The stored policies of the clients of a crowd by site, each put together when it is asked for."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        self._crowd = crowd
+
+    def __getitem__(self, site: str) -> Policy:
+        if site not in self._crowd.memory.sites:
+            raise KeyError(site)
+        return _policy(self._crowd, self._crowd.memory.sites.index(site), self._crowd.memory.result or {})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._crowd.memory.sites)
+
+    def __len__(self) -> int:
+        return len(self._crowd.memory.sites)
+
+
+def late_policy(outcome: Outcome, columns: Columns, site: str, release: Release | None = None) -> Policy:
+    """A site's policy from the published result and its own rows alone.
+
+    For a site that was absent or joins later: it is fair inside the site, and told that the global promise was made
+    without it. A site of the roster gets back the policy it had. Under differential privacy a site that has released
+    its histogram passes it as ``release``; otherwise one is made, and spends.
+
+    Examples
+    --------
+    >>> from logofair.engines.inprocess import run
+    >>> from logofair.federation import make_plan
+    >>> rows = Columns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
+    >>> outcome = run(plan, {"north": rows, "south": rows}).outcome
+    >>> late_policy(outcome, rows, "east").about["note"][:36]
+    'This site did not take part in the r'
+    """
+    memory = Memory(
+        outcome.plan,
+        (site,),
+        model=outcome.model,
+        maps=outcome.maps,
+        releases=() if release is None else (release,),
+        mass=outcome.mass,
+        positives=outcome.positives,
+    )
+    crowd = Crowd.remembering([site_rows(columns, outcome.plan)], memory)
+    memory = replace(memory, releases=crowd.bench.releases(memory))
+    crowd, settled = replace(crowd, memory=memory).answer(AskSettled(outcome.prices, outcome.weights))
+    if settled.broken.any():  # type: ignore[attr-defined]
+        raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
+    note = {} if site in outcome.sites else {"note": _LATE}
+    return _policy(crowd, 0, outcome.summary() | note)
+
+
+def _policy(crowd: Crowd, number: int, result: Mapping[str, Any]) -> Policy:
+    plan, site, chances = crowd.memory.plan, crowd.memory.sites[number], crowd.chances[number]
+    about = dict(result) | {"site": site, "calibration": plan.calibration, "warnings": _warnings(crowd, number)}
+    if crowd.memory.model is not None and plan.training is not None:
+        about["model"] = _model(crowd.memory.model, plan.training)
+    return Policy(
+        groups=plan.groups,
+        clients=(site,),
+        mixtures=_rules(crowd, number),
+        calibrator=chances.calibrator,
+        pooled=None,
+        key=plan.seed,
+        has_clients=False,
+        about=about,
+    )
+
+
+def _model(model: Model, training: Training) -> dict[str, Any]:
+    """The trained model on the features as they come, for :class:`logofair.training.LogisticModel`."""
+    weights = model.parameters[:-1] / model.spread
+    intercept = float(model.parameters[-1] - weights @ model.mean)
+    return {"features": list(training.features), "weights": weights.tolist(), "intercept": intercept}
+
+
+def _rules(crowd: Crowd, number: int) -> Mixtures:
+    """The stored rules; on a histogram thresholds stand at the edges of bins, which hold whole bins of real rows."""
+    rules, privacy = crowd.rules_of(number), crowd.memory.plan.privacy
+    return rules if privacy is None else at_edges(rules, privacy.bins)
+
+
+def _warnings(crowd: Crowd, number: int) -> list[str]:
+    """What the site should know of its own small cells; this never leaves it."""
+    plan, sites = crowd.memory.plan, crowd.memory.sites
+    one = crowd if len(sites) == 1 else _alone(crowd, number)
+    chances, scored = one.chances[0], one.bench.scored(0, one.memory)
+    labels = None if plan.privacy is not None else scored.labels
+    codes = Codes((sites[number],), np.zeros(chances.groups.size, dtype=np.int32))
+    groups = Codes(plan.groups, chances.groups)
+    rows = Rows(chances.calibrated, labels, groups, codes, chances.weights, chances.calibrated, chances.eta)
+    return list(small_cells(one.problem, rows, merged=False))
+
+
+def _alone(crowd: Crowd, number: int) -> Crowd:
+    memory = crowd.memory
+    releases = memory.releases[number : number + 1]
+    own = replace(memory, sites=(memory.sites[number],), releases=releases, prices=None, u=None, v=None, own=None)
+    return Crowd.remembering([crowd.rows[number]], replace(own, rules=crowd.rules_of(number)))

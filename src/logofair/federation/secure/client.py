@@ -1,0 +1,285 @@
+"""One site of a secure sum: a frozen state, and for each stage a function to the next state and the message."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from logofair.federation.secure.dealing import Dealt, channel_key, deal, opened
+from logofair.federation.secure.masking import checked_steps, encoded, pair_mask, self_mask
+from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
+from logofair.federation.secure.primitives import (
+    KEY_SIZE,
+    SigningKey,
+    check_signature,
+    public_half,
+    public_key,
+    signature,
+)
+from logofair.federation.secure.refusals import Refusal, Refused
+from logofair.federation.secure.roster import Roster, bound
+from logofair.federation.secure.shamir import SHARE_SIZE, RandomBytes
+from logofair.inputs import Floats
+
+__all__ = ["Contribution", "SecureClient"]
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What a site remembers of the sum it contributed to last (``held`` is secret)."""
+
+    question: bytes
+    participants: tuple[str, ...]
+    held: dict[str, bytes] = field(repr=False)
+    message: Masked
+    unmasked: Unmasked | None = None
+
+
+@dataclass(frozen=True)
+class SecureClient:
+    """State of one site. **It holds secrets**: store it where only the site can read it, and never send it.
+
+    Save a new state *before* its message leaves: a site that answers twice from one state could answer two questions,
+    and the difference of two answers is what the masks hide. Where a state of the run exists, go on from it; for
+    another roster of the same run call :meth:`again`, never :meth:`start`.
+
+    Parameters
+    ----------
+    site, roster
+        Who and with whom.
+    peers
+        Long-term public keys of the other sites, from outside the protocol.
+    agreed_without
+        Sites without whom this site agrees to go on after a first total was formed.
+    channel, channels
+        Own private key of the run, and the keys shared with each peer (secret).
+    keys, heard
+        Own first message, and the names of the sites whose keys were taken.
+    dealt
+        Secrets for the next sum (secret).
+    number
+        Sums contributed to.
+    last
+        The last of them.
+    settled
+        Contributors of the first total; none of them may later be missing without agreement.
+
+    Examples
+    --------
+    Three sites, one sum, everything in memory:
+
+    >>> import numpy as np
+    >>> from logofair.federation.secure import SecureServer, new_signing_key, public_line
+    >>> signing = {site: new_signing_key() for site in ("a", "b", "c")}
+    >>> peers = {site: public_line(key) for site, key in signing.items()}
+    >>> started = {s: SecureClient.start("run-1", s, "abc", signing[s], peers) for s in "abc"}
+    >>> clients = {s: client for s, (client, _) in started.items()}
+    >>> server = SecureServer.start("run-1", "abc").collect_keys({s: keys for s, (_, keys) in started.items()})
+    >>> dealt = {s: clients[s].shares(server.keys) for s in "abc"}
+    >>> server = server.collect_shares({s: material for s, (_, material) in dealt.items()})
+    >>> steps = np.array([0.25, 0.25])
+    >>> server = server.ask(b"digest of the request", steps)
+    >>> sent = server.deliveries
+    >>> values = np.array([1.5, -1.0])
+    >>> masked = {s: dealt[s][0].masked(1, b"digest of the request", sent[s], values, steps) for s in "abc"}
+    >>> server = server.collect_masked({s: message for s, (_, message) in masked.items()})
+    >>> unmasked = {s: masked[s][0].unmask(1, server.contributors) for s in "abc"}
+    >>> server = server.collect_unmasked({s: message for s, (_, message) in unmasked.items()})
+    >>> server.total
+    array([ 4.5, -3. ])
+    """
+
+    site: str
+    roster: Roster
+    peers: dict[str, str] = field(repr=False)
+    agreed_without: tuple[str, ...]
+    channel: bytes = field(repr=False)
+    keys: Keys
+    heard: dict[str, bytes] | None = field(default=None, repr=False)
+    channels: dict[str, bytes] = field(default_factory=dict, repr=False)
+    dealt: Dealt | None = field(default=None, repr=False)
+    number: int = 0
+    last: Contribution | None = None
+    settled: tuple[str, ...] | None = None
+
+    @classmethod
+    def start(
+        cls,
+        run: str,
+        site: str,
+        roster: Iterable[str],
+        signing_key: SigningKey,
+        peers: Mapping[str, str],
+        agreed_without: Iterable[str] = (),
+        *,
+        number: int = 1,
+        settled: Iterable[str] = (),
+        random: RandomBytes = os.urandom,
+    ) -> tuple[SecureClient, Keys]:
+        """Join a run: make a key for it and sign it (first exchange).
+
+        Pass ``settled`` of an earlier run's state where this run is about the same data: two runs that differ by one
+        site tell that site's numbers as two rosters of one run do.
+        """
+        sites = Roster.of(run, roster, number)
+        if site not in sites.sites or not set(sites.sites) <= {site, *peers}:
+            raise Refused(Refusal.UNKNOWN_SITE)
+        channel = random(KEY_SIZE)
+        public = public_half(channel)
+        keys = Keys(site, public, signature(signing_key, _transcript(sites, site, public)))
+        known = {name: public_key(peers[name].encode(), f"key of {name}") for name in sites.sites if name != site}
+        agreed, before = (tuple(sorted(set(some))) for some in (agreed_without, settled))
+        state = cls(site, sites, known, agreed, channel, keys, settled=before or None)
+        state._check_agreed(sites.sites, before)
+        return state, keys
+
+    def again(
+        self, roster: Iterable[str], signing_key: SigningKey, *, random: RandomBytes = os.urandom
+    ) -> tuple[SecureClient, Keys]:
+        """Join the next roster of the same run with new keys; sites may leave by agreement, none may join."""
+        sites = set(roster)
+        if not sites <= set(self.roster.sites):
+            raise Refused(Refusal.UNKNOWN_SITE)
+        if self.site not in sites:
+            raise Refused(Refusal.LEFT_OUT)
+        self._check_agreed(sites, self.roster.sites)
+        took_part = self.last.participants if self.last is not None else ()
+        return SecureClient.start(
+            self.roster.run,
+            self.site,
+            sites,
+            signing_key,
+            self.peers,
+            self.agreed_without,
+            number=self.roster.number + 1,
+            settled=self.settled or took_part,
+            random=random,
+        )
+
+    def agree(self, without: Iterable[str]) -> SecureClient:
+        """Agree, by name, to go on without further sites (a person's decision)."""
+        return replace(self, agreed_without=tuple(sorted({*self.agreed_without, *without})))
+
+    def shares(self, keys: Mapping[str, Keys], *, random: RandomBytes = os.urandom) -> tuple[SecureClient, Material]:
+        """Check everybody's keys and deal the secrets of the first sum (second exchange)."""
+        if self.dealt is not None:
+            return self._shares_again(keys)
+        self.roster.check_enough(keys)
+        if self.site not in keys:
+            raise Refused(Refusal.LEFT_OUT)
+        for name, message in keys.items():
+            self._check_keys(name, message)
+        heard = {name: message.channel for name, message in keys.items()}
+        channels = {
+            name: channel_key(self.roster, self.channel, public, (self.site, name))
+            for name, public in heard.items()
+            if name != self.site
+        }
+        dealt = deal(self.roster, self.site, 1, channels, random)
+        return replace(self, heard=heard, channels=channels, dealt=dealt), dealt.material
+
+    def masked(
+        self,
+        number: int,
+        request: bytes,
+        incoming: Mapping[str, bytes],
+        values: Floats,
+        steps: Floats,
+        *,
+        random: RandomBytes = os.urandom,
+    ) -> tuple[SecureClient, Masked]:
+        """Contribute to sum ``number``, the answer to ``request``, and deal the secrets of the next sum."""
+        steps = checked_steps(steps)
+        participants = tuple(sorted({*incoming, self.site}))
+        question = self.roster.question(number, request, steps, participants)
+        if self.last is not None and number == self.number:
+            if question != self.last.question:
+                raise Refused(Refusal.ASKED_OTHERWISE)
+            return self, self.last.message
+        if self.dealt is None or number != self.number + 1:
+            raise Refused(Refusal.OUT_OF_ORDER)
+        self._check_participants(participants)
+        mask_keys, held = opened(self.roster, self.site, number, self.channels, incoming)
+        words = encoded(values, steps, len(self.roster.sites))
+        words = words + self_mask(self.dealt.seed, question, words.size)
+        words = words + pair_mask(self.dealt.mask_key, mask_keys, self.site, question, words.size)
+        channels = {name: key for name, key in self.channels.items() if name in held}
+        dealt = deal(self.roster, self.site, number + 1, channels, random)
+        message = Masked(self.site, number, words.astype("<u8").tobytes(), dealt.material)
+        last = Contribution(question, participants, {**held, self.site: self.dealt.own_pair}, message)
+        # Whoever is asked for a second sum without having unmasked the first learns here who was in it.
+        settled = self.settled if number == 1 else self.settled or participants
+        state = replace(self, number=number, channels=channels, dealt=dealt, last=last, settled=settled)
+        return state, message
+
+    def unmask(self, number: int, contributors: Iterable[str]) -> tuple[SecureClient, Unmasked]:
+        """Hand out the shares that reveal the total of these contributors, once."""
+        if self.last is None or number != self.number:
+            raise Refused(Refusal.OUT_OF_ORDER)
+        named = tuple(sorted(set(contributors)))
+        if self.last.unmasked is not None:
+            if named != tuple(sorted(self.last.unmasked.seeds)):
+                raise Refused(Refusal.ASKED_OTHERWISE)
+            return self, self.last.unmasked
+        self._check_contributors(named, self.last)
+        held = self.last.held
+        message = Unmasked(
+            self.site,
+            number,
+            seeds={name: held[name][SHARE_SIZE:] for name in named},
+            mask_keys={name: held[name][:SHARE_SIZE] for name in self.last.participants if name not in named},
+        )
+        # Nothing else of this sum will be asked of the shares: what is not kept cannot leak.
+        last = replace(self.last, held={}, unmasked=message)
+        return replace(self, last=last, settled=self.settled or named), message
+
+    def _shares_again(self, keys: Mapping[str, Keys]) -> tuple[SecureClient, Material]:
+        """The first answer once more, if the question is the same and no sum has begun."""
+        if self.dealt is None or self.number > 0:
+            raise Refused(Refusal.OUT_OF_ORDER)
+        if self.heard != {name: getattr(message, "channel", None) for name, message in keys.items()}:
+            raise Refused(Refusal.ASKED_OTHERWISE)
+        return self, self.dealt.material
+
+    def _check_keys(self, name: str, message: Keys) -> None:
+        """Refuse a key that its site has not signed for this roster, and an own key that was exchanged."""
+        if not isinstance(message, Keys) or not message.well_formed(name):
+            raise Refused(Refusal.BAD_KEY)
+        if name == self.site:
+            if message != self.keys:
+                raise Refused(Refusal.BAD_KEY)
+            return
+        check_signature(self.peers[name], _transcript(self.roster, name, message.channel), message.signature)
+
+    def _check_participants(self, participants: Collection[str]) -> None:
+        """Refuse a sum among others than those whom this site knows to be left."""
+        self.roster.check_enough(participants)
+        if not set(participants) <= {*self.channels, self.site}:
+            raise Refused(Refusal.UNKNOWN_SITE)
+        if (
+            self.last is not None
+            and self.last.unmasked is not None
+            and set(participants) != set(self.last.unmasked.seeds)
+        ):
+            raise Refused(Refusal.ROSTER_CHANGED)
+        self._check_agreed(participants, self.settled or ())
+
+    def _check_contributors(self, named: Collection[str], last: Contribution) -> None:
+        """Refuse to reveal a total without this site, of too few, or of others than before."""
+        self.roster.check_enough(named)
+        if not set(named) <= set(last.participants):
+            raise Refused(Refusal.UNKNOWN_SITE)
+        if self.site not in named:
+            raise Refused(Refusal.LEFT_OUT)
+        self._check_agreed(named, self.settled or ())
+
+    def _check_agreed(self, present: Collection[str], before: Collection[str]) -> None:
+        """Refuse if someone is missing without whom this site has not agreed to go on."""
+        if not set(before) <= {*present, *self.agreed_without}:
+            raise Refused(Refusal.ROSTER_CHANGED)
+
+
+def _transcript(roster: Roster, site: str, channel: bytes) -> bytes:
+    """What a site signs: the key, for this run, roster and name."""
+    return bound("keys", roster.digest, site, channel)

@@ -1,0 +1,216 @@
+"""The few primitives that secure sums need, all from the package ``cryptography``."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.federation.secure.refusals import Refusal, Refused
+from logofair.inputs import InputError
+
+try:
+    from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+except ImportError:
+    raise InputError(
+        "secure sums: the package cryptography is not installed; run: pip install 'logofair[secure]'."
+    ) from None
+
+__all__ = [
+    "KEY_SIZE",
+    "NONCE_SIZE",
+    "SEAL_SIZE",
+    "SigningKey",
+    "new_signing_key",
+    "public_key",
+    "public_line",
+    "signing_key",
+]
+
+SigningKey = ec.EllipticCurvePrivateKey
+Words = npt.NDArray[np.uint64]
+
+KEY_SIZE = 32
+NONCE_SIZE = 12
+SEAL_SIZE = NONCE_SIZE + 16  # what sealing adds: nonce and tag
+_SIGNATURE = ec.ECDSA(hashes.SHA384())
+
+
+def derived(secret: bytes, info: bytes) -> bytes:
+    """A key of 32 bytes for one purpose (HKDF-SHA256)."""
+    return HKDF(hashes.SHA256(), KEY_SIZE, salt=None, info=info).derive(secret)
+
+
+def public_half(private: bytes) -> bytes:
+    """The X25519 public key of a private one."""
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def agreed(private: bytes, public: bytes, info: bytes) -> bytes:
+    """The key that two holders of X25519 keys share for one purpose."""
+    try:
+        secret = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:  # a wrong length, or a point of low order, which would make the secret known to all
+        raise Refused(Refusal.BAD_KEY) from None
+    return derived(secret, info)
+
+
+def stream(key: bytes, length: int) -> Words:
+    """``length`` uniform integers modulo 2^64 (ChaCha20); a key serves once, so the nonce may be zero."""
+    cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return np.frombuffer(cipher.update(bytes(8 * length)), dtype="<u8").astype(np.uint64)
+
+
+def seal(key: bytes, nonce: bytes, plain: bytes, place: bytes) -> bytes:
+    """Encrypt and authenticate ``plain``; it opens at the same place only."""
+    return nonce + ChaCha20Poly1305(key).encrypt(nonce, plain, place)
+
+
+def unseal(key: bytes, sealed: bytes, place: bytes) -> bytes:
+    """Open what :func:`seal` made, or refuse."""
+    try:
+        return ChaCha20Poly1305(key).decrypt(sealed[:NONCE_SIZE], sealed[NONCE_SIZE:], place)
+    except (InvalidTag, ValueError):
+        raise Refused(Refusal.BAD_SEAL) from None
+
+
+def signature(key: SigningKey, words: bytes) -> bytes:
+    """Sign with the site's long-term key (ECDSA, P-384, SHA-384)."""
+    return key.sign(words, _SIGNATURE)
+
+
+def check_signature(line: str, words: bytes, signed: bytes) -> None:
+    """Refuse unless the holder of the public key in OpenSSH form signed the words."""
+    try:
+        _verifier(line.encode()).verify(signed, words, _SIGNATURE)
+    except InvalidSignature:
+        raise Refused(Refusal.BAD_SIGNATURE) from None
+
+
+def new_signing_key() -> SigningKey:
+    """Make a long-term key for a site, of the kind ``ssh-keygen -t ecdsa -b 384`` makes.
+
+    Returns
+    -------
+    SigningKey
+        For trials in memory; a real site reads its own from a file.
+
+    Examples
+    --------
+    >>> new_signing_key().curve.name
+    'secp384r1'
+    """
+    return ec.generate_private_key(ec.SECP384R1())
+
+
+def private_text(key: SigningKey) -> str:
+    """Return a private key as its file holds it (OpenSSH's format, without a passphrase).
+
+    Examples
+    --------
+    >>> private_text(new_signing_key()).splitlines()[0]
+    '-----BEGIN OPENSSH PRIVATE KEY-----'
+    """
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
+    return key.private_bytes(*form, serialization.NoEncryption()).decode()
+
+
+def signing_key(pem: bytes, where: str = "key") -> SigningKey:
+    """Read a site's private key as ``ssh-keygen -t ecdsa -b 384 -N ""`` writes it.
+
+    Parameters
+    ----------
+    pem
+        Contents of the file.
+    where
+        What to call it in an error, say its path.
+
+    Returns
+    -------
+    SigningKey
+        The key that signs this site's messages.
+
+    Examples
+    --------
+    >>> signing_key(b"", where="keys/north")
+    Traceback (most recent call last):
+    logofair.inputs.InputError: keys/north: is no private key ...; make one with: ssh-keygen -t ecdsa -b 384 -N "".
+    """
+    advice = 'make one with: ssh-keygen -t ecdsa -b 384 -N ""'
+    for read in (serialization.load_ssh_private_key, serialization.load_pem_private_key):
+        try:
+            key = read(pem, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            continue
+        if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name == "secp384r1":
+            return key
+        raise InputError(f"{where}: is a key of another kind than ECDSA P-384; {advice}.")
+    raise InputError(f"{where}: is no private key that can be read without a password; {advice}.")
+
+
+def public_key(line: bytes, where: str = "public key") -> str:
+    """Read a site's public key as ssh-keygen writes it (``NAME.pub``), without its comment.
+
+    Parameters
+    ----------
+    line
+        Contents of the file.
+    where
+        What to call it in an error, say its path.
+
+    Returns
+    -------
+    str
+        ``"ecdsa-sha2-nistp384 ..."``, the form in which clients take their peers' keys.
+
+    Examples
+    --------
+    >>> public_key(b"ssh-rsa AAAA", where="keys/north.pub")
+    Traceback (most recent call last):
+    logofair.inputs.InputError: keys/north.pub: is no public key of kind ECDSA P-384 ...; ask the site for ...
+    """
+    try:
+        key = _verifier(line)
+    except (ValueError, UnsupportedAlgorithm):
+        raise InputError(
+            f"{where}: is no public key of kind ECDSA P-384 in OpenSSH form; ask the site for the .pub file "
+            "that ssh-keygen -t ecdsa -b 384 wrote."
+        ) from None
+    return _openssh(key)
+
+
+def public_line(key: SigningKey) -> str:
+    """Return the public half of a site's key, as in its ``NAME.pub``.
+
+    Parameters
+    ----------
+    key
+        The site's private key.
+
+    Returns
+    -------
+    str
+        ``"ecdsa-sha2-nistp384 ..."``.
+
+    Examples
+    --------
+    >>> public_line(new_signing_key())[:19]
+    'ecdsa-sha2-nistp384'
+    """
+    return _openssh(key.public_key())
+
+
+def _openssh(key: ec.EllipticCurvePublicKey) -> str:
+    return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+
+
+def _verifier(line: bytes) -> ec.EllipticCurvePublicKey:
+    key = serialization.load_ssh_public_key(line)
+    if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
+        raise ValueError("kind")
+    return key

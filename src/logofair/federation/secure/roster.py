@@ -1,0 +1,94 @@
+"""The sites of a run, how many of them it takes, and bytes that bind a message to its place in the run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from logofair.federation.secure.refusals import Refusal, Refused
+from logofair.inputs import Floats
+
+__all__ = ["Roster"]
+
+_FEWEST = 3
+
+
+def bound(label: str, *parts: bytes | str | int) -> bytes:
+    """Label and parts as bytes that no other label or parts give: each is preceded by its length."""
+    pieces = [part if isinstance(part, bytes) else str(part).encode() for part in (label, *parts)]
+    return b"logofair secure sums 1" + b"".join(len(piece).to_bytes(8, "big") + piece for piece in pieces)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The sites of one run, in order; a later roster of the same run has a higher number.
+
+    Parameters
+    ----------
+    run
+        Name of the run, new for every run.
+    number
+        1 for the first roster of the run.
+    sites
+        Names of the sites, ascending.
+
+    Examples
+    --------
+    >>> roster = Roster.of("run-1", ["north", "south", "east", "west"])
+    >>> roster.sites, roster.threshold, roster.fewest
+    (('east', 'north', 'south', 'west'), 3, 3)
+    >>> Roster.of("run-1", ["north", "south"])
+    Traceback (most recent call last):
+    logofair.federation.secure.refusals.Refused: refused: too_few_sites
+    """
+
+    run: str
+    number: int
+    sites: tuple[str, ...]
+
+    @classmethod
+    def of(cls, run: str, sites: Iterable[str], number: int = 1) -> Roster:
+        """Order the sites; refuse fewer than three."""
+        roster = cls(run, number, tuple(sorted(set(sites))))
+        if len(roster.sites) < _FEWEST:
+            raise Refused(Refusal.TOO_FEW_SITES)
+        return roster
+
+    @property
+    def threshold(self) -> int:
+        """Shares that rebuild a secret: all but a third, so that a third may vanish.
+
+        More than half, so that no two sets of this size are disjoint: nobody's two secrets can both be rebuilt from
+        sites that each answer once.
+        """
+        return len(self.sites) - len(self.sites) // 3
+
+    @property
+    def fewest(self) -> int:
+        """Contributors without whom no total is formed."""
+        return max(_FEWEST, self.threshold)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Stands for run, number and sites in everything that is signed, sealed or masked."""
+        return hashlib.sha256(bound("roster", json.dumps([self.run, self.number, self.sites]))).digest()
+
+    def place(self, site: str) -> int:
+        """Where the site's shares are taken: 1, 2, ..."""
+        return self.sites.index(site) + 1
+
+    def check_enough(self, sites: Collection[str]) -> None:
+        """Refuse a set of sites that is not of this roster, or too small for a total."""
+        if not set(sites) <= set(self.sites):
+            raise Refused(Refusal.UNKNOWN_SITE)
+        if len(set(sites)) < self.fewest:
+            raise Refused(Refusal.TOO_FEW_SITES)
+
+    def question(self, number: int, request: bytes, steps: Floats, participants: Iterable[str]) -> bytes:
+        """Digest of all that clients must agree on for their masks to cancel."""
+        return hashlib.sha256(
+            bound("question", self.digest, number, request, steps.astype("<f8").tobytes(), *sorted(participants))
+        ).digest()

@@ -1,0 +1,211 @@
+"""The server of secure sums: collects what sites answer, says what to send next, and learns totals only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from logofair.federation.secure.masking import checked_steps, decoded
+from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
+from logofair.federation.secure.refusals import GarbledTotal, SumFailed
+from logofair.federation.secure.roster import Roster
+from logofair.federation.secure.unmasking import remaining_masks
+from logofair.inputs import Floats, InputError
+
+__all__ = ["SecureServer"]
+
+_Message = TypeVar("_Message")
+
+
+@dataclass(frozen=True)
+class SecureServer:
+    """State of the server.
+
+    First ``start``, ``collect_keys``, ``collect_shares``; then for every sum ``ask``, ``collect_masked``,
+    ``collect_unmasked``. Every ``collect`` takes the replies that came, by site; a reply of the wrong form counts as
+    none and its site is listed in ``unusable``. Where too few came it raises :class:`SumFailed` and the state stays:
+    ask the missing sites again (the same question gets the same answer) and collect all replies together.
+
+    Parameters
+    ----------
+    roster
+        The sites of the run.
+    stage
+        Which replies are awaited: ``"keys"``, ``"shares"``, ``"masked"``, ``"unmask"``, or ``"ready"`` for a question.
+    number
+        Number of the sum asked last.
+    keys
+        To be sent to every site that is in it, for its ``shares``.
+    materials
+        What the participants of the sum (of the next one, when ready) have dealt.
+    request, steps, masked, upcoming
+        The sum under way: its question, the masked total, and what its contributors have dealt for the next one.
+    contributors
+        Whose total it is: to be sent to each of them, for its ``unmask``.
+    totals
+        The last total, entry by entry.
+    unusable
+        Sites whose last reply had the wrong form.
+
+    Examples
+    --------
+    >>> server = SecureServer.start("run-1", ["north", "south", "east"])
+    >>> server.stage, server.roster.fewest
+    ('keys', 3)
+    >>> server.collect_keys({})
+    Traceback (most recent call last):
+    logofair.federation.secure.refusals.SumFailed: keys: 0 of 3 sites answered usably, 3 are needed; ask again ...
+
+    A whole sum stands in the example of :class:`~logofair.federation.secure.SecureClient`.
+    """
+
+    roster: Roster
+    stage: str = "keys"
+    number: int = 0
+    keys: dict[str, Keys] = field(default_factory=dict, repr=False)
+    materials: dict[str, Material] = field(default_factory=dict, repr=False)
+    request: bytes = b""
+    steps: tuple[float, ...] = field(default=(), repr=False)
+    masked: bytes = field(default=b"", repr=False)
+    upcoming: dict[str, Material] = field(default_factory=dict, repr=False)
+    contributors: tuple[str, ...] = ()
+    totals: tuple[float, ...] | None = field(default=None, repr=False)
+    unusable: tuple[str, ...] = ()
+
+    @classmethod
+    def start(cls, run: str, roster: Iterable[str], number: int = 1) -> SecureServer:
+        """Begin a run with its first roster, or a later roster of the run under the next number."""
+        return cls(Roster.of(run, roster, number))
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Sites of the sum under way, or of the next one: those whose material for it arrived."""
+        return tuple(sorted(self.materials))
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Sites of the roster that take part no more."""
+        left = {"keys": self.roster.sites, "shares": tuple(self.keys), "unmask": self.contributors}
+        return tuple(site for site in self.roster.sites if site not in left.get(self.stage, self.participants))
+
+    @property
+    def deliveries(self) -> dict[str, dict[str, bytes]]:
+        """To be sent to each participant with the request: by peer, what the peer dealt to it."""
+        self._expect("masked")
+        names = self.participants
+        return {to: {one: self.materials[one].delivered(to) for one in names if one != to} for to in names}
+
+    @property
+    def total(self) -> Floats:
+        """The last total, float64, right to half a step times the number of contributors."""
+        if self.totals is None:
+            raise InputError("total: no sum is complete yet; collect the shares of one first.")
+        return np.array(self.totals)
+
+    def collect_keys(self, replies: Mapping[str, Keys]) -> SecureServer:
+        """Take the sites' signed keys."""
+        self._expect("keys")
+        formed = {site: reply for site, reply in replies.items() if isinstance(reply, Keys) and reply.well_formed(site)}
+        keys = self._enough(formed, self.roster.sites)
+        return replace(self, stage="shares", keys=keys, unusable=_others(replies, keys))
+
+    def collect_shares(self, replies: Mapping[str, Material]) -> SecureServer:
+        """Take what the sites dealt for the first sum."""
+        self._expect("shares")
+        formed = {site: reply for site, reply in replies.items() if self._is_material(site, reply)}
+        materials = self._enough(formed, self.keys)
+        return replace(self, stage="ready", materials=materials, unusable=_others(replies, materials))
+
+    def ask(self, request: bytes, steps: Floats) -> SecureServer:
+        """Begin the next sum, of answers to the request with this digest."""
+        self._expect("ready")
+        precise = tuple(checked_steps(steps).tolist())
+        return replace(self, stage="masked", number=self.number + 1, request=request, steps=precise, totals=None)
+
+    def collect_masked(self, replies: Mapping[str, Masked]) -> SecureServer:
+        """Take the masked contributions; from here on the sum is that of ``contributors``."""
+        self._expect("masked")
+        good = self._enough({s: reply for s, reply in replies.items() if self._is_masked(s, reply)}, self.participants)
+        words = np.zeros(len(self.steps) + 1, dtype=np.uint64)
+        for reply in good.values():
+            words = words + np.frombuffer(reply.vector, dtype="<u8")
+        return replace(
+            self,
+            stage="unmask",
+            masked=words.astype("<u8").tobytes(),
+            upcoming={site: reply.material for site, reply in good.items()},
+            contributors=tuple(sorted(good)),
+            unusable=_others(replies, good),
+        )
+
+    def collect_unmasked(self, replies: Mapping[str, Unmasked], limits: Floats | None = None) -> SecureServer:
+        """Take the shares and form the total; ``limits`` bounds the size of each entry that is possible at all."""
+        self._expect("unmask")
+        formed = {site: reply for site, reply in replies.items() if self._is_unmasked(site, reply)}
+        shares = self._enough(formed, self.contributors, needed=self.roster.threshold)
+        steps = np.array(self.steps)
+        question = self.roster.question(self.number, self.request, steps, self.participants)
+        words = np.frombuffer(self.masked, dtype="<u8").astype(np.uint64)
+        words = words - remaining_masks(self.roster, question, words.size, self.materials, shares)
+        total, count = decoded(words, steps)
+        self._check(total, count, limits)
+        return replace(
+            self,
+            stage="ready",
+            materials=self.upcoming,
+            upcoming={},
+            masked=b"",
+            totals=tuple(total.tolist()),
+            unusable=_others(replies, shares),
+        )
+
+    def _is_material(self, site: str, reply: object) -> bool:
+        peers = [other for other in self.keys if other != site]
+        return isinstance(reply, Material) and reply.well_formed(site, 1, peers)
+
+    def _is_masked(self, site: str, reply: object) -> bool:
+        peers = [other for other in self.participants if other != site]
+        return isinstance(reply, Masked) and reply.well_formed(site, self.number, len(self.steps) + 1, peers)
+
+    def _is_unmasked(self, site: str, reply: object) -> bool:
+        gone = [other for other in self.participants if other not in self.contributors]
+        return isinstance(reply, Unmasked) and reply.well_formed(site, self.number, self.contributors, gone)
+
+    def _enough(
+        self, good: Mapping[str, _Message], asked: Iterable[str], needed: int | None = None
+    ) -> dict[str, _Message]:
+        """The replies of the sites asked, if there are enough."""
+        replies = {site: good[site] for site in sorted(asked) if site in good}
+        needed = self.roster.fewest if needed is None else needed
+        if len(replies) < needed:
+            raise SumFailed(
+                f"{self.stage}: {len(replies)} of {len(self.roster.sites)} sites answered usably, {needed} are needed; "
+                "ask again those that are missing, or start a run without them."
+            )
+        return replies
+
+    def _expect(self, stage: str) -> None:
+        if self.stage != stage:
+            raise InputError(f"secure sums: the server is at stage {self.stage!r}, not {stage!r}; keep to the order.")
+
+    def _check(self, total: Floats, count: int, limits: Floats | None) -> None:
+        """Raise unless the masks cancelled and every entry is possible."""
+        if count != len(self.contributors):
+            raise GarbledTotal(
+                f"sum {self.number}: the masks did not cancel; a site was asked something else or sent rubbish, and "
+                "masks hide which: start a new run."
+            )
+        bounds = np.array(self.steps) * 2.0**62 if limits is None else np.broadcast_to(limits, total.shape)
+        if not np.all(np.abs(total) <= bounds):
+            entry = int(np.flatnonzero(~(np.abs(total) <= bounds))[0])
+            raise GarbledTotal(
+                f"sum {self.number}: entry {entry} of the total is beyond its limit; a site sent an impossible value, "
+                "and masks hide which: have every site check its data, then start a new run."
+            )
+
+
+def _others(replies: Mapping[str, object], good: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(sorted(set(replies) - set(good)))

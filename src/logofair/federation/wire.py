@@ -1,0 +1,140 @@
+"""Values as bytes and back: a JSON head that names types and fields, then the raw numbers of its arrays.
+
+The same bytes travel through every engine, and lie in checkpoints. Only the types of :data:`KINDS` can be written or
+read, so that what can be said on the wire is what is declared there; nothing is ever executed. Floats keep every bit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.inputs import InputError
+
+__all__ = ["KINDS", "LARGEST", "carried", "decode", "encode"]
+
+# What a peer may make us hold in memory: far above any message of the protocol.
+LARGEST = 1 << 26
+_DTYPES = {"f": np.dtype("<f8"), "i": np.dtype("<i8"), "u": np.dtype("<u8"), "b": np.dtype("|b1")}
+
+# Types that may travel, by name; filled by :func:`carried`.
+KINDS: dict[str, type] = {}
+
+
+def carried(kind: type) -> type:
+    """Declare a dataclass as one that may travel.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @carried
+    ... @dataclass(frozen=True)
+    ... class Greeting:
+    ...     words: tuple[str, ...]
+    >>> decode(encode(Greeting(("good", "day"))))
+    Greeting(words=('good', 'day'))
+    >>> del KINDS["Greeting"]
+    """
+    KINDS[kind.__name__] = kind
+    return kind
+
+
+def encode(value: object) -> bytes:
+    """Return a value of a declared type as bytes."""
+    blobs: list[bytes] = []
+    head = json.dumps(_tree(value, blobs), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return b"".join([len(head).to_bytes(4, "big"), head, *blobs])
+
+
+def decode(data: bytes) -> Any:
+    """Rebuild what :func:`encode` wrote, or raise ``InputError`` where the bytes are anything else."""
+    if not isinstance(data, bytes) or not 4 <= len(data) <= LARGEST:
+        raise InputError("message: not bytes of a sensible length; it was damaged or is no message of logofair.")
+    end = 4 + int.from_bytes(data[:4], "big")
+    try:
+        tree = json.loads(data[4:end].decode(), parse_constant=_finite, parse_float=_finite)
+        blobs = _Blobs(data[end:])
+        value = _value(tree, blobs)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
+        raise InputError("message: its contents are damaged or of another version of logofair.") from None
+    if blobs.left:
+        raise InputError("message: has bytes left over; it was damaged.")
+    return value
+
+
+def _finite(text: str) -> float:
+    """A number of the head; JSON as Python reads it also knows NaN and infinity, which :func:`encode` never writes."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError("number")
+    return number
+
+
+class _Blobs:
+    """The raw part of a message, taken piece by piece."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    @property
+    def left(self) -> int:
+        return len(self.data) - self.at
+
+    def take(self, size: int) -> bytes:
+        if not 0 <= size <= self.left:
+            raise ValueError("size")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+
+def _tree(value: object, blobs: list[bytes]) -> Any:
+    """A JSON value; arrays and bytes go to ``blobs`` in the order met."""
+    if isinstance(value, np.ndarray):
+        code = value.dtype.kind
+        blobs.append(np.ascontiguousarray(value, dtype=_DTYPES[code]).tobytes())
+        return {"#": code, "shape": list(value.shape)}
+    if isinstance(value, bytes):
+        blobs.append(value)
+        return {"#": "bytes", "shape": [len(value)]}
+    if is_dataclass(value) and KINDS.get(type(value).__name__) is type(value):
+        return {"@": type(value).__name__, **{f.name: _tree(getattr(value, f.name), blobs) for f in fields(value)}}
+    if isinstance(value, list | tuple):
+        return [_tree(part, blobs) for part in value]
+    if isinstance(value, Mapping):
+        return {"{": [[str(key), _tree(part, blobs)] for key, part in value.items()]}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot travel")
+
+
+def _value(tree: Any, blobs: _Blobs) -> Any:
+    if isinstance(tree, list):
+        return tuple(_value(part, blobs) for part in tree)
+    if isinstance(tree, str):
+        tree.encode()  # half a surrogate pair can be read from JSON but never written again
+    if not isinstance(tree, dict):
+        return tree
+    if "#" in tree:
+        return _raw(tree["#"], tree["shape"], blobs)
+    if "{" in tree:
+        return {str(_value(key, blobs)): _value(part, blobs) for key, part in tree["{"]}
+    kind = KINDS[tree.pop("@")]
+    names = [f.name for f in fields(kind)]
+    if list(tree) != names:
+        raise ValueError("fields")
+    return kind(**{name: _value(tree[name], blobs) for name in names})
+
+
+def _raw(code: str, shape: list[int], blobs: _Blobs) -> bytes | npt.NDArray[Any]:
+    if any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError("shape")
+    if code == "bytes":
+        return blobs.take(shape[0])
+    dtype = _DTYPES[code]
+    # In Python's integers: a hostile shape must not overflow into a small one.
+    return np.frombuffer(blobs.take(math.prod(shape) * dtype.itemsize), dtype=dtype).reshape(shape)

@@ -1,0 +1,227 @@
+"""Sites of small federations, what their policies do measured row by row, and transports that fail on purpose."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from hypothesis import strategies as st
+
+import logofair
+from logofair.engines.conductor import Desk, conduct
+from logofair.engines.inprocess import LocalTransport
+from logofair.engines.transport import Absent
+from logofair.federation import Client, Columns, Server, make_plan
+from logofair.federation.client import Identity
+from logofair.federation.policies import SitePolicies
+from logofair.federation.wire import decode, encode
+from logofair.notions import Rate
+
+NOBODY = 1e-5
+BENEFIT = logofair.Notion("benefit", given=(Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
+COSTS = logofair.Notion("costs", given=(Rate("costs", 250.0, -100.0, base=(2.0, 3.0)),))
+NOTIONS = (
+    "demographic_parity",
+    "equal_opportunity",
+    "predictive_equality",
+    "equalized_odds",
+    BENEFIT,
+    COSTS,
+    {"demographic_parity": 0.1, "equal_opportunity": 0.05},
+    {"local": "equalized_odds", "global": "demographic_parity"},
+    {"local": BENEFIT, "global": {"predictive_equality": 0.02, "demographic_parity": None}},
+)
+
+
+def rows(n, *, seed=0, groups=2, shift=0.0, names=None, digits=None):
+    """One site's columns: scores that differ by group, labels drawn from them."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, groups, n)
+    score = np.clip(rng.beta(1.0 + 0.7 * group + shift, 2.0), 0.0, 1.0)
+    score = score if digits is None else np.round(score, digits)
+    label = (rng.random(n) < score).astype(int)
+    return Columns(groups=group if names is None else np.array(names)[group], scores=score, labels=label)
+
+
+def federation(sizes=(300, 200, 250), **how):
+    """Sites a, b, c, ... of given sizes."""
+    names = "abcdefghijklmnopqrstuvwxyz"
+    return {names[i]: rows(n, seed=100 + i, shift=0.3 * i, **how) for i, n in enumerate(sizes)}
+
+
+def plan_of(sites=(), **settings):
+    """A plan with tolerances that bind and no calibration unless told."""
+    usual = {
+        "groups": [0, 1],
+        "local_tolerance": 0.05,
+        "global_tolerance": 0.01,
+        "calibration": "none",
+        "run": "test",
+        "rounds": 200,
+    }
+    return make_plan(**{**usual, **settings})
+
+
+def central(sites, plan_settings, **more):
+    """``logofair.fit`` on the rows of all sites put together."""
+    together = {
+        name: np.concatenate([np.asarray(getattr(c, name)) for c in sites.values()])
+        for name in ("scores", "groups", "labels")
+    }
+    clients = np.repeat(list(sites), [len(c.scores) for c in sites.values()])
+    known = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "calibration", "solver")
+    usual = {"local_tolerance": 0.05, "global_tolerance": 0.01, "calibration": "none"}
+    settings = {**usual, **{k: v for k, v in plan_settings.items() if k in known}, **more}
+    return logofair.fit(
+        together["scores"], together["labels"], groups=together["groups"], clients=clients, pooled=False, **settings
+    )
+
+
+def measured(sites, policies, plan, chances=None):
+    """Accuracy, largest excess of a global and of a local gap, from the policies' chances on the sites' own rows.
+
+    ``chances`` are the chances of label 1 the rows count with, by site; by default the scores themselves.
+    """
+    table = []
+    for site, columns in sites.items():
+        accepted = policies[site].probabilities(columns.scores, groups=columns.groups)
+        eta = np.asarray(columns.scores if chances is None else chances[site], dtype=float)
+        weight = np.ones(eta.size) if columns.weights is None else np.asarray(columns.weights, dtype=float)
+        codes = [plan.groups.index(g) for g in np.asarray(columns.groups).tolist()]
+        table += list(zip([site] * eta.size, codes, eta, accepted, weight, strict=True))
+    total = math.fsum(row[4] for row in table)
+    accuracy = math.fsum(w * (e * h + (1 - e) * (1 - h)) for _, _, e, h, w in table) / total
+    across = [_excess(table, r, r.tolerance, plan) for r in plan.shared]
+    single = dict(plan.overrides)
+    inside = [
+        _excess([row for row in table if row[0] == site], r, single.get(site, r.tolerance), plan)
+        for site in sites
+        for r in plan.local
+    ]
+    return accuracy, max(across, default=0.0), max(inside, default=0.0)
+
+
+def _excess(table, requirement, tolerance, plan):
+    if tolerance is None:
+        return 0.0
+    rate = requirement.rate
+    base = (rate.constant, rate.slope) if rate.base is None else rate.base
+    rates = []
+    for group in range(len(plan.groups)):
+        own = [row for row in table if row[1] == group]
+        below = math.fsum(w * (base[0] + base[1] * e) for _, _, e, _, w in own)
+        if below > NOBODY * math.fsum(row[4] for row in own) * max(base[0], base[0] + base[1]):
+            rates.append(math.fsum(w * h * (rate.constant + rate.slope * e) for _, _, e, h, w in own) / below)
+    return max(0.0, max(rates) - min(rates) - tolerance) if len(rates) > 1 else 0.0
+
+
+@st.composite
+def problems(draw, notions=NOTIONS, labels=False):
+    """Sites and a plan's settings: one to six sites, sites of one row or lacking groups, all kinds of promises."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_groups, n_sites = draw(st.integers(2, 4)), draw(st.integers(1, 6))
+    sites = {}
+    for i in range(n_sites):
+        n = draw(st.sampled_from([1, 2, 9, 30, 60]))
+        known = draw(st.sets(st.integers(0, n_groups - 1), min_size=1)) if draw(st.booleans()) else range(n_groups)
+        group = rng.choice(sorted(known), n)
+        score = rng.beta(1.0 + group, 2.0, n)
+        score = np.round(score, 1) if draw(st.booleans()) else score
+        label = (rng.random(n) < score).astype(int)
+        sites[f"site-{i}"] = Columns(group, score, label)
+    sites["site-0"] = rows(40, seed=int(rng.integers(1000)), groups=n_groups)
+    tolerances = st.sampled_from([0.0, 0.005, 0.02, 0.1, None])
+    settings = {
+        "notion": draw(st.sampled_from(notions)),
+        "local_tolerance": draw(tolerances),
+        "global_tolerance": draw(tolerances),
+        "client_tolerances": {"site-0": draw(tolerances)} if draw(st.booleans()) else None,
+    }
+    return sites, n_groups, settings
+
+
+@cache
+def _key(site):
+    from cryptography.hazmat.primitives import serialization as form
+
+    from logofair.federation.secure import new_signing_key, public_line
+
+    key = new_signing_key()
+    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption()).decode()
+    return private, public_line(key)
+
+
+def identities(sites, agreed_without=()):
+    """Keys of some sites, each knowing the public keys of all."""
+    public = {site: _key(site)[1] for site in sites}
+    return {site: Identity(_key(site)[0], public, tuple(agreed_without)) for site in sites}
+
+
+def clients(sites, keys=None):
+    """Clients of some sites."""
+    return {site: Client(site, columns, identity=(keys or {}).get(site)) for site, columns in sites.items()}
+
+
+class Tampered(LocalTransport):
+    """Clients whose replies pass through ``act(site, ask, reply bytes)``, which may return other bytes or `Absent`.
+
+    ``after=False``: it is asked before the client hears the ask, and only what it returns as None is delivered.
+    """
+
+    def __init__(self, every, act=lambda site, ask, data: data, *, deaf=lambda site, ask: None):
+        super().__init__(every)
+        self.act, self.deaf = act, deaf
+        self.sent, self.heard = [], []
+
+    def deliver(self, site, message):
+        ask = decode(message)
+        self.heard.append((site, message))
+        gone = self.deaf(site, ask)
+        if gone is not None:
+            return gone
+        data = self.act(site, ask, super().deliver(site, message))
+        self.sent.append((site, data))
+        return data
+
+
+def gone_from(who, number, *, step=None):
+    """Sites that hear nothing from some exchange on."""
+
+    def deaf(site, ask):
+        late = ask.number > number or (ask.number == number and step in (None, ask.step))
+        return Absent("the plug was pulled") if site in who and late else None
+
+    return deaf
+
+
+def instead(who, number, change):
+    """Replace the body of one reply of a site by ``change(body)``; what is no bytes is encoded as its reply."""
+
+    def act(site, ask, data):
+        if site != who or ask.number != number:
+            return data
+        made = change(decode(data))
+        return made if isinstance(made, bytes | Absent) else encode(made)
+
+    return act
+
+
+def go(plan, transport, *, sites=None, **how):
+    """Conduct a run to the end: the outcome, and the steps."""
+    desk = Desk(Server.start(plan, sites or transport.present()))
+    steps = list(conduct(desk, transport, **how))
+    return steps[-1][0].server.outcome, [progress for _, progress in steps]
+
+
+def policies_of(transport, sites):
+    """The policies the sites hold."""
+    return {site: SitePolicies(transport.clients[site].state())[site] for site in sites}
+
+
+def same_policy(one, other):
+    """Whether two policies are the same to the bit."""
+    return all(
+        np.array_equal(getattr(one.mixtures, name), getattr(other.mixtures, name))
+        for name in ("weight", "threshold", "above", "single")
+    )

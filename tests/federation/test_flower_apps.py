@@ -1,0 +1,179 @@
+"""The two apps: what leaves a site when something goes wrong, and what the server leaves behind."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+import types
+from importlib import resources
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from flwr.supercore.task_identity import TaskIdentity
+
+from logofair.engines.flower.client_app import client_app, site_of
+from logofair.engines.flower.records import CARRY, WHO, Envelope, opened, sealed
+from logofair.engines.flower.server_app import conduct_run
+from logofair.engines.flower.supernode import answered
+from logofair.inputs import InputError
+
+NORTH = {"site": "north", "settings": "north.toml"}
+
+
+@pytest.fixture(autouse=True)
+def a_run(monkeypatch):
+    """Messages can be made only inside a run."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def a_context(node=None, run=None):
+    return Context(run_id=1, node_id=7, node_config=node or {}, state=RecordDict(), run_config=run or {})
+
+
+def asked(app, envelope, context, kind=CARRY):
+    return app(Message(sealed(envelope), 7, kind), context)
+
+
+def upper(context):
+    return bytes.upper
+
+
+def leaking(context):
+    def answer(message):
+        raise ValueError("patient 4711 has HIV")
+
+    return answer
+
+
+def test_a_message_for_the_site_is_answered_by_its_handler():
+    reply = asked(client_app(upper), Envelope("north", b"sums"), a_context(NORTH))
+    assert opened(reply.content) == Envelope("north", b"SUMS")
+
+
+def test_an_exception_becomes_a_refusal_that_says_nothing():
+    reply = asked(client_app(leaking), Envelope("north", b"sums"), a_context(NORTH))
+    assert not reply.has_error()
+    assert opened(reply.content) == Envelope("north", None)
+    assert b"4711" not in reply.content.config_records["logofair"].deflate()
+
+
+def test_a_message_for_another_site_is_not_read():
+    def read(context):
+        pytest.fail("the handler was called")
+
+    reply = asked(client_app(read), Envelope("south", b"sums"), a_context(NORTH))
+    assert opened(reply.content) == Envelope("north", None)
+
+
+def test_a_node_without_a_name_answers_nothing():
+    reply = asked(client_app(upper), Envelope("", b"sums"), a_context({"settings": "north.toml"}))
+    assert opened(reply.content) == Envelope("", None)
+
+
+def test_a_node_says_its_name():
+    assert opened(asked(client_app(upper), Envelope(""), a_context(NORTH), WHO).content) == Envelope("north")
+
+
+def test_a_simulated_node_takes_its_site_from_the_list_by_its_number(tmp_path):
+    listing = tmp_path / "sites.json"
+    listing.write_text(json.dumps([{"site": "a", "settings": "a.toml"}, {"site": "b", "settings": "b.toml"}]))
+    assert site_of(a_context({"partition-id": 1, "num-partitions": 2}, {"sites": str(listing)})) == ("b", "b.toml")
+
+
+@pytest.mark.parametrize("node", [NORTH, {**NORTH, "partition-id": 0}, {}])
+def test_what_the_server_puts_into_a_run_never_chooses_a_deployed_sites_settings(node, tmp_path):
+    listing = tmp_path / "sites.json"
+    listing.write_text(json.dumps([{"site": "evil", "settings": "evil.toml"}]))
+    found = site_of(a_context(node, {"sites": str(listing)}))
+    assert found == (node.get("site", ""), node.get("settings", ""))
+
+
+def test_a_message_of_an_unknown_kind_gets_an_error_without_text():
+    reply = answered(client_app(upper), Message(sealed(Envelope("north", b"a")), 7, "train"), a_context(NORTH))
+    assert (reply.error.code, reply.error.reason) == (2, "")
+
+
+@pytest.fixture
+def conductor(monkeypatch):
+    """Stands in for the conductor; returns the function that sets what it does."""
+    module = types.ModuleType("logofair.engines.folder")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return lambda function: setattr(module, "conduct_from_disk", function)
+
+
+class Nobody:
+    def get_nodes(self):
+        return []
+
+
+def a_server_run(folder):
+    return a_context(run={"plan": "plan.json", "folder": str(folder)})
+
+
+def status(folder):
+    return json.loads((folder / "status.json").read_text())
+
+
+def test_the_conductor_gets_plan_folder_and_transport_and_the_status_says_completed(tmp_path, conductor):
+    calls = []
+
+    def conduct(plan, folder, transport, *, tell):
+        calls.append((plan, folder, transport.present(), status(tmp_path)))
+        tell("first\nline")
+        tell("second line")
+
+    conductor(conduct)
+    conduct_run(Nobody(), a_server_run(tmp_path))
+    [(plan, folder, present, during)] = calls
+    assert (plan, folder, present, during["status"]) == ("plan.json", str(tmp_path), (), "running")
+    assert status(tmp_path)["status"] == "completed"
+    assert (tmp_path / "progress.txt").read_text() == "first line\nsecond line\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "word", "sentence"),
+    [
+        (InputError("quorum: 1 of 3 sites left."), "failed", "quorum: 1 of 3 sites left."),
+        (KeyError("x"), "failed", "KeyError: 'x'"),
+        (KeyboardInterrupt(), "stopped", "The run was stopped; its state is stored."),
+    ],
+)
+def test_a_failure_is_written_down_and_raised_so_that_flower_marks_the_run_as_failed(
+    tmp_path, conductor, error, word, sentence
+):
+    def fail(plan, folder, transport, *, tell):
+        raise error
+
+    conductor(fail)
+    with pytest.raises(type(error)):
+        conduct_run(Nobody(), a_server_run(tmp_path))
+    assert status(tmp_path) == {"status": word, "sentence": sentence, "run": "1"}
+
+
+def test_the_app_folder_follows_flowers_conventions_and_names_the_installed_apps(monkeypatch):
+    folder = resources.files("logofair.engines.flower") / "app"
+    settings = tomllib.loads((folder / "pyproject.toml").read_text())
+    flower = settings["tool"]["flwr"]["app"]
+    assert (folder / settings["project"]["license"]["file"]).is_file()
+    assert {"publisher", "fab-format-version", "flwr-version-target", "components", "config"} <= flower.keys()
+    assert {"plan", "folder", "sites"} == flower["config"].keys()
+    monkeypatch.syspath_prepend(str(folder))
+    kinds = {"serverapp": ServerApp, "clientapp": ClientApp}
+    for component, kind in kinds.items():
+        module, _, name = flower["components"][component].partition(":")
+        assert isinstance(getattr(__import__(module, fromlist=[name]), name), kind)
+
+
+@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # inside Flower
+def test_flower_builds_a_bundle_from_the_app_folder():
+    from flwr.cli.build import build_fab_from_disk
+
+    with resources.as_file(resources.files("logofair.engines.flower") / "app") as folder:
+        assert len(build_fab_from_disk(folder)) > 1000

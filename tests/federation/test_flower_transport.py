@@ -1,0 +1,283 @@
+"""The transport over a grid that is a few lists: no process, no network, a clock that is a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logofair.engines.transport import Absent
+from logofair.inputs import InputError
+
+pytest.importorskip("flwr")
+
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.supercore.task_identity import TaskIdentity
+
+from logofair.engines.flower.records import CARRY, WHO, Envelope, opened, sealed
+from logofair.engines.flower.roster import Seen, sites_of
+from logofair.engines.flower.transport import FlowerTransport
+
+Reply = Callable[[Message], Message | None]
+
+
+@pytest.fixture(autouse=True)
+def a_run(monkeypatch):
+    """Messages can be made only inside a run."""
+    monkeypatch.setattr(TaskIdentity, "_run_id", 1)
+    monkeypatch.setattr(TaskIdentity, "_node_id", 1)
+    monkeypatch.setattr(TaskIdentity, "_task_id", 1)
+
+
+@dataclass
+class FakeGrid:
+    """Nodes with a reply function each; a reply is out ``delay`` seconds after its message came in."""
+
+    nodes: dict[int, NodeInfo] = field(default_factory=dict)
+    replies: dict[int, Reply] = field(default_factory=dict)
+    delay: dict[int, float] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+    now: float = 0.0
+    sent: list[Message] = field(default_factory=list)
+    out: dict[str, tuple[float, Message]] = field(default_factory=dict)
+
+    def add(self, node: int, reply: Reply, *, name: str = "", delay: float = 0.0) -> None:
+        self.nodes[node] = NodeInfo(node_id=node, name=name)
+        self.replies[node] = reply
+        self.delay[node] = delay
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        return list(self.nodes.values())
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str | None]:
+        return [self._take(message) for message in messages]
+
+    def _take(self, message: Message) -> str | None:
+        node = message.metadata.dst_node_id
+        if node in self.refused:
+            return None
+        message.metadata.__dict__["_message_id"] = identifier = f"message-{len(self.sent)}"
+        self.sent.append(message)
+        reply = self.replies[node](message)
+        if reply is not None:
+            self.out[identifier] = (self.now + self.delay[node], reply)
+        return identifier
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        ready = [one for one in message_ids if one in self.out and self.out[one][0] <= self.now]
+        return [self.out.pop(one)[1] for one in ready]
+
+    def kinds(self) -> list[str]:
+        return [message.metadata.message_type for message in self.sent]
+
+
+def echo(name: str) -> Reply:
+    def reply(message: Message) -> Message:
+        if message.metadata.message_type == WHO:
+            return Message(sealed(Envelope(name)), reply_to=message)
+        asked = opened(message.content)
+        assert asked is not None
+        assert asked.body is not None
+        return Message(sealed(Envelope(name, asked.body + b" from " + name.encode())), reply_to=message)
+
+    return reply
+
+
+def from_the_server(code: int, reason: str = "") -> Reply:
+    """An error made by the server itself: its source is node 1."""
+
+    def reply(message: Message) -> Message:
+        made = Message(Error(code, reason), reply_to=message)
+        made.metadata.__dict__["_src_node_id"] = 1
+        return made
+
+    return reply
+
+
+def transport(grid: FakeGrid) -> FlowerTransport:
+    return FlowerTransport(grid, patience=10.0, clock=lambda: grid.now, sleep=grid.sleep)
+
+
+def test_every_site_gets_its_own_message_and_its_reply_comes_back_under_its_name():
+    grid = FakeGrid()
+    grid.add(7, echo("north"), delay=0.5)
+    grid.add(8, echo("south"), delay=0.1)
+    carrier = transport(grid)
+    assert carrier.present() == ("north", "south")
+    assert carrier.exchange({"north": b"a", "south": b"b"}, 5.0) == {"north": b"a from north", "south": b"b from south"}
+
+
+@settings(deadline=None, max_examples=30)
+@given(bodies=st.dictionaries(st.text("abc", min_size=1, max_size=3), st.binary(max_size=50), min_size=1))
+def test_bytes_pass_unchanged(bodies):
+    TaskIdentity._run_id = TaskIdentity._node_id = TaskIdentity._task_id = 1
+    grid = FakeGrid()
+    for node, site in enumerate(bodies, start=2):
+        grid.add(node, lambda message: Message(message.content, reply_to=message), name=site)
+    assert transport(grid).exchange(bodies, 5.0) == bodies
+
+
+def test_a_node_is_asked_for_its_name_once():
+    grid = FakeGrid()
+    grid.add(7, echo("north"))
+    carrier = transport(grid)
+    carrier.present()
+    carrier.present()
+    carrier.exchange({"north": b"a"}, 5.0)
+    assert grid.kinds() == [WHO, CARRY]
+
+
+def test_a_name_registered_with_a_key_is_believed_over_what_the_node_says():
+    grid = FakeGrid()
+    grid.add(7, echo("south"), name="north")
+    carrier = transport(grid)
+    assert carrier.present() == ("north",)
+    assert grid.sent == []
+    assert carrier.exchange({"north": b"a"}, 5.0) == {
+        "north": Absent("its node answers for another site; check the name in its settings")
+    }
+
+
+def test_a_site_that_is_not_connected_is_absent_and_nobody_gets_its_message():
+    grid = FakeGrid()
+    grid.add(7, echo("north"))
+    replies = transport(grid).exchange({"north": b"a", "west": b"b"}, 5.0)
+    assert replies == {"north": b"a from north", "west": Absent("it is not connected")}
+
+
+def test_a_straggler_is_absent_at_the_timeout_and_its_late_reply_is_never_taken_for_the_next_one():
+    grid = FakeGrid()
+    grid.add(7, echo("north"), name="north", delay=8.0)
+    carrier = transport(grid)
+    assert carrier.exchange({"north": b"first"}, 5.0) == {"north": Absent("no reply within 5 seconds")}
+    assert grid.now == pytest.approx(5.0)
+    grid.now = 9.0
+    grid.delay[7] = 0.0
+    assert carrier.exchange({"north": b"second"}, 5.0) == {"north": b"second from north"}
+
+
+def test_those_in_time_are_kept_when_others_are_late():
+    grid = FakeGrid()
+    grid.add(7, echo("north"), name="north")
+    grid.add(8, echo("south"), name="south", delay=60.0)
+    replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 5.0)
+    assert replies == {"north": b"a from north", "south": Absent("no reply within 5 seconds")}
+
+
+def test_a_dead_node_is_absent_though_the_error_comes_from_the_server():
+    grid = FakeGrid()
+    grid.add(7, from_the_server(5), name="north")
+    grid.add(8, echo("south"), name="south")
+    replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 60.0)
+    assert replies == {"north": Absent("its node stopped reporting to the server"), "south": b"b from south"}
+    assert grid.now < 1.0
+
+
+@pytest.mark.parametrize("code", range(12))
+def test_no_text_of_a_sites_error_gets_through(code):
+    grid = FakeGrid()
+    grid.add(7, from_the_server(code, "patient 4711"), name="north")
+    absent = transport(grid).exchange({"north": b"a"}, 5.0)["north"]
+    assert isinstance(absent, Absent)
+    assert "4711" not in absent.reason
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        RecordDict(),
+        RecordDict({"logofair": ConfigRecord({"site": "north", "body": "text"})}),
+        RecordDict({"logofair": ConfigRecord({"body": b"a"})}),
+        RecordDict({"other": ConfigRecord({"site": "north", "body": b"a"})}),
+    ],
+)
+def test_a_reply_that_is_none_of_ours_makes_the_site_absent(content):
+    grid = FakeGrid()
+    grid.add(7, lambda message: Message(content, reply_to=message), name="north")
+    assert transport(grid).exchange({"north": b"a"}, 5.0) == {"north": Absent("its reply is not one of this protocol")}
+
+
+def test_a_refusal_makes_the_site_absent():
+    grid = FakeGrid()
+    grid.add(7, lambda message: Message(sealed(Envelope("north")), reply_to=message), name="north")
+    replies = transport(grid).exchange({"north": b"a"}, 5.0)
+    assert replies == {"north": Absent("it could not answer; its own log says why")}
+
+
+def test_a_message_the_server_does_not_take_makes_the_site_absent_at_once():
+    grid = FakeGrid(refused={7})
+    grid.add(7, echo("north"), name="north")
+    grid.add(8, echo("south"), name="south")
+    replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 5.0)
+    assert replies == {"north": Absent("the server could not take the message for it"), "south": b"b from south"}
+
+
+def test_a_node_without_a_name_takes_part_in_nothing_and_is_reported():
+    grid = FakeGrid()
+    grid.add(7, echo(""))
+    grid.add(8, echo("south"))
+    carrier = transport(grid)
+    assert carrier.present() == ("south",)
+    assert carrier.nameless == (7,)
+
+
+def test_a_node_slow_to_say_its_name_is_found_at_a_later_look_without_being_asked_again():
+    grid = FakeGrid()
+    grid.add(7, echo("north"), delay=15.0)
+    carrier = transport(grid)
+    assert carrier.present() == ()
+    assert grid.now == pytest.approx(10.0)
+    assert carrier.present() == ()
+    assert grid.now == pytest.approx(10.0)
+    grid.now = 16.0
+    assert carrier.present() == ("north",)
+    assert grid.kinds() == [WHO]
+
+
+def test_a_node_whose_first_answer_was_an_error_is_asked_again():
+    grid = FakeGrid()
+    grid.add(7, from_the_server(8))
+    carrier = transport(grid)
+    assert carrier.present() == ()
+    grid.replies[7] = echo("north")
+    assert carrier.present() == ("north",)
+
+
+def test_a_site_back_under_another_node_id_is_found_again():
+    grid = FakeGrid()
+    grid.add(7, echo("north"))
+    carrier = transport(grid)
+    assert carrier.present() == ("north",)
+    del grid.nodes[7]
+    assert carrier.present() == ()
+    grid.add(9, echo("north"))
+    assert carrier.exchange({"north": b"a"}, 5.0) == {"north": b"a from north"}
+    assert grid.sent[-1].metadata.dst_node_id == 9
+
+
+def test_two_nodes_of_one_name_are_an_error():
+    grid = FakeGrid()
+    grid.add(7, echo("north"))
+    grid.add(8, echo("north"))
+    with pytest.raises(InputError, match="2 connected nodes are called 'north'"):
+        transport(grid).present()
+
+
+def test_a_killed_node_still_counted_as_online_is_not_taken_for_a_second_site():
+    old, new = Seen(7, started=0.0, alive=40.0), Seen(9, started=50.0, alive=70.0)
+    assert sites_of([old, new], {7: "north", 9: "north"}) == {}
+    assert sites_of([new], {7: "north", 9: "north"}) == {"north": 9}
+
+
+def test_an_older_node_that_lives_on_beside_a_newer_one_of_its_name_is_an_error():
+    old, new = Seen(7, started=0.0, alive=60.0), Seen(9, started=50.0, alive=50.0)
+    with pytest.raises(InputError, match="called 'north'"):
+        sites_of([old, new], {7: "north", 9: "north"})

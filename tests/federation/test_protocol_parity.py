@@ -1,0 +1,191 @@
+"""However sites stand or travel the numbers are the same: crowds, single clients, bytes, masks, Algorithm 1, late sites."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sites import BENEFIT, central, federation, identities, measured, plan_of, problems, rows, same_policy
+
+import logofair
+from logofair.engines.inprocess import run, run_apart
+from logofair.federation import Columns, Crowd, Server, late_policy
+from logofair.federation.sums import Noted
+from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
+
+pytestmark = pytest.mark.federation
+
+SETTINGS = [
+    {},
+    {"notion": "equalized_odds"},
+    {"notion": "equalized_odds", "calibration": "beta"},
+    {"calibration": "platt", "notion": BENEFIT},
+    {"solver": Algorithm1(rounds=5, local_steps=4)},
+    {"local_tolerance": None},
+    {"global_tolerance": None},
+]
+
+
+@settings(deadline=None, max_examples=25)
+@given(problems(), st.sampled_from(["none", "beta", "platt", "temperature"]), st.booleans())
+def test_a_client_in_a_crowd_says_to_the_bit_what_it_says_alone(problem, calibration, paper):
+    sites, n_groups, asked = problem
+    solver = Algorithm1(rounds=3, local_steps=2) if paper else "exact"
+    plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration=calibration, solver=solver, **asked)
+    crowd, server = Crowd.of(sites, plan), Server.start(plan, list(sites))
+    alone = {site: Crowd.of({site: columns}, plan) for site, columns in sites.items()}
+    while not server.done:
+        crowd, together = crowd.answer(server.request)
+        for i, site in enumerate(sorted(sites)):
+            alone[site], sums = alone[site].answer(server.request)
+            for field in fields(sums):
+                assert np.array_equal(getattr(sums.member(0), field.name), getattr(together.member(i), field.name))
+        total = together.total() if type(together).__name__ != "Steepness" else largest(together)
+        server = server.take(total)
+
+
+def largest(steepness):
+    return type(steepness)(constant=steepness.constant.max(axis=0))
+
+
+@pytest.mark.parametrize("asked", SETTINGS, ids=str)
+def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives(asked):
+    sites, plan = federation(), plan_of(**asked)
+    one, other = run(plan, sites), run_apart(plan, sites)
+    assert one.outcome.accuracy == other.outcome.accuracy
+    assert one.outcome.bound == other.outcome.bound
+    assert one.outcome.exchanges == other.outcome.exchanges
+    assert np.array_equal(one.outcome.duals, other.outcome.duals)
+    assert all(same_policy(one.policies[site], other.policies[site]) for site in sites)
+
+
+@pytest.mark.parametrize("asked", SETTINGS, ids=str)
+def test_the_order_in_which_sites_are_named_does_not_matter(asked):
+    sites, plan = federation(), plan_of(**asked)
+    turned = dict(reversed(list(sites.items())))
+    for engine in (run, run_apart):
+        one, other = engine(plan, sites), engine(plan, turned)
+        assert one.outcome.accuracy == other.outcome.accuracy
+        assert all(same_policy(one.policies[site], other.policies[site]) for site in sites)
+
+
+@pytest.mark.parametrize("asked", [s for s in SETTINGS if "calibration" not in s], ids=str)
+def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_matter(asked):
+    """With calibration a site's folds depend on its name, so that no two sites deal alike."""
+    sites, plan = federation(), plan_of(**asked)
+    rng, renamed = np.random.default_rng(1), {}
+    for name, columns in zip(("zeta", "beta", "alpha"), sites.values(), strict=True):
+        order = rng.permutation(len(columns.scores))
+        renamed[name] = Columns(columns.groups[order], columns.scores[order])
+    one, other = run(plan, sites), run(plan, renamed)
+    assert one.outcome.accuracy == pytest.approx(other.outcome.accuracy, abs=1e-12)
+    for old, new in zip(sites, renamed, strict=True):
+        score = np.linspace(0, 1, 50)
+        for group in (0, 1):
+            ours = one.policies[old].probabilities(score, groups=[group] * 50)
+            assert ours == pytest.approx(other.policies[new].probabilities(score, groups=[group] * 50), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"notion": "equalized_odds", "calibration": "beta"},
+        {"notion": "equalized_odds", "groups": [0, 1, 2]},
+        {"solver": Algorithm1(rounds=4, local_steps=3, step=0.01)},
+    ],
+    ids=str,
+)
+def test_secure_sums_give_the_same_result_within_their_stated_precision(asked):
+    sites = federation((200, 150, 120, 90), groups=len(asked.get("groups", (0, 1))))
+    plan = plan_of(secure=True, **asked)
+    plain, masked = run(plan, sites).outcome, run_apart(plan, sites, identities(sites)).outcome
+    assert masked.mass == pytest.approx(plain.mass, abs=4 * 2.0**-21)
+    assert masked.positives == pytest.approx(plain.positives, abs=1e-3 if "calibration" in asked else 4 * 2.0**-21)
+    assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-5)
+    assert masked.keeps_promise == plain.keeps_promise
+    assert masked.certificate.gap <= max(plan.gap, plain.certificate.gap + 1e-6)
+    every = masked.exchanges
+    sums = sum(n for name, n in every.items() if name not in ("keys", "masked sums", "publication"))
+    assert every["keys"] == 2
+    assert every["masked sums"] == sums
+
+
+def test_a_group_with_next_to_no_positives_survives_the_rounding_of_secure_sums():
+    """Every site's expected positives are rounded; the total may then be a little less than what the sites have."""
+    positive = 2.0**-21 * 0.999  # of each site: rounded to nothing, or nearly so beside the others
+    sites = {}
+    for i, name in enumerate("abcdefgh"):
+        score = np.concatenate([rows(20, seed=i).scores, np.full(20, 0.01 + positive)])
+        sites[name] = Columns([0] * 20 + [1] * 20, score)
+    plan = plan_of(secure=True, notion="equal_opportunity", local_tolerance=None)
+    assert run_apart(plan, sites, identities(sites)).outcome.keeps_promise
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("groups", [2, 3])
+def test_algorithm_1_over_messages_is_algorithm_1_in_one_process(notion, groups):
+    sites = federation((120, 80, 100), groups=groups)
+    settings_ = Algorithm1(rounds=6, local_steps=3)
+    asked = {"notion": notion, "solver": settings_}
+    outcome = run_apart(plan_of(groups=list(range(groups)), **asked), sites).outcome
+    problem = central(sites, asked).problem
+    *_, last = rounds(problem, settings_)
+    ending = finish(problem, last)
+    assert outcome.duals == pytest.approx(last.global_multipliers, abs=1e-12)
+    assert outcome.rounds == last.number
+    assert outcome.accuracy == pytest.approx(problem.accuracy(ending.u, ending.v), abs=1e-10)
+    assert outcome.violation == pytest.approx(problem.violation(ending.u, ending.v), abs=1e-10)
+    assert outcome.exchanges["steps"] == 7
+
+
+def test_algorithm_1_approaches_the_exact_optimum_over_messages_too():
+    sites = federation()
+    best = run(plan_of(), sites).outcome
+    bounds = [
+        run(plan_of(solver=Algorithm1(rounds=n, local_steps=1, sharpness=3000, step=0.5)), sites).outcome.bound
+        for n in (1, 30, 300)
+    ]
+    assert all(bound >= best.accuracy - 1e-9 for bound in bounds)
+    assert bounds[2] - best.accuracy < 0.25 * (bounds[0] - best.accuracy)
+
+
+@pytest.mark.parametrize("asked", [*SETTINGS, {"client_tolerances": {"b": 0.001}}], ids=str)
+def test_a_member_that_asks_later_gets_back_its_own_policy_to_the_bit(asked):
+    sites, plan = federation(), plan_of(**asked)
+    done = run_apart(plan, sites)
+    for site, columns in sites.items():
+        again = late_policy(done.outcome, columns, site)
+        assert same_policy(again, done.policies[site])
+        assert "note" not in again.about
+
+
+@settings(deadline=None, max_examples=20)
+@given(problems(), st.integers(0, 1000))
+def test_a_site_that_joins_later_is_locally_fair_and_told_that_the_global_promise_was_made_without_it(problem, seed):
+    sites, n_groups, asked = problem
+    plan = plan_of(groups=list(range(n_groups)), quorum=1, **asked)
+    outcome = run(plan, sites).outcome
+    late = {"late": rows(25, seed=seed, groups=n_groups, digits=2)}
+    policy = late_policy(outcome, late["late"], "late")
+    _, _, inside = measured(late, {"late": policy}, plan)
+    assert inside <= 2e-9 * max(1.0, *(1 / r.rate.normalised()[1] for r in plan.local))
+    assert "without it" in policy.about["note"]
+    assert "late" not in policy.about["sites"]
+
+
+def test_a_late_site_with_calibration_needs_the_published_result_and_its_own_rows_alone():
+    plan = plan_of(calibration="beta", notion="equalized_odds")
+    outcome = run(plan, federation()).outcome
+    assert type(outcome).from_json(outcome.as_json()).accuracy == outcome.accuracy
+    policy = late_policy(type(outcome).from_json(outcome.as_json()), rows(80, seed=9), "late")
+    assert policy.calibrator.method == "beta"
+    with pytest.raises(logofair.InputError, match="scores"):
+        late_policy(outcome, Columns([0, 1], [0.5, 2.0], [0, 1]), "late")
+
+
+def test_the_last_message_tells_nothing_of_a_site():
+    assert Noted.statement() == []
