@@ -202,6 +202,7 @@ def pool_starts(values: Floats, weights: Floats, runs: npt.NDArray[Any], *, risi
 def run_sums(data: npt.NDArray[Any], starts: Indices) -> Floats:
     """Sum of each run (0 for an empty one)."""
     padded = np.append(data, 0.0)
-    sums = np.add.reduceat(padded, np.minimum(starts[:-1], data.size))
+    # Ended where it ends: with the padding in its sum, the last run would round otherwise than the same run elsewhere.
+    sums = np.add.reduceat(padded, np.append(np.minimum(starts[:-1], data.size), data.size))[:-1]
     sums[np.diff(starts) == 0] = 0.0
     return sums

@@ -50,7 +50,7 @@ def federation(sizes=(300, 200, 250), **how):
     return {names[i]: rows(n, seed=100 + i, shift=0.3 * i, **how) for i, n in enumerate(sizes)}
 
 
-def plan_of(sites=(), **settings):
+def plan_of(**settings):
     """A plan with tolerances that bind and no calibration unless told."""
     usual = {
         "groups": [0, 1],
@@ -58,6 +58,7 @@ def plan_of(sites=(), **settings):
         "global_tolerance": 0.01,
         "calibration": "none",
         "run": "test",
+        "trials": 2,
         "rounds": 200,
     }
     return make_plan(**{**usual, **settings})
@@ -117,7 +118,7 @@ def _excess(table, requirement, tolerance, plan):
 
 
 @st.composite
-def problems(draw, notions=NOTIONS, labels=False):
+def problems(draw):
     """Sites and a plan's settings: one to six sites, sites of one row or lacking groups, all kinds of promises."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_groups, n_sites = draw(st.integers(2, 4)), draw(st.integers(1, 6))
@@ -133,7 +134,7 @@ def problems(draw, notions=NOTIONS, labels=False):
     sites["site-0"] = rows(40, seed=int(rng.integers(1000)), groups=n_groups)
     tolerances = st.sampled_from([0.0, 0.005, 0.02, 0.1, None])
     settings = {
-        "notion": draw(st.sampled_from(notions)),
+        "notion": draw(st.sampled_from(NOTIONS)),
         "local_tolerance": draw(tolerances),
         "global_tolerance": draw(tolerances),
         "client_tolerances": {"site-0": draw(tolerances)} if draw(st.booleans()) else None,
@@ -142,7 +143,7 @@ def problems(draw, notions=NOTIONS, labels=False):
 
 
 @cache
-def _key(site):
+def _keys(site):
     from cryptography.hazmat.primitives import serialization as form
 
     from logofair.federation.secure import new_signing_key, public_line
@@ -152,10 +153,18 @@ def _key(site):
     return private, public_line(key)
 
 
+def private_key(site):
+    return _keys(site)[0]
+
+
+def public_key(site):
+    return _keys(site)[1]
+
+
 def identities(sites, agreed_without=()):
     """Keys of some sites, each knowing the public keys of all."""
-    public = {site: _key(site)[1] for site in sites}
-    return {site: Identity(_key(site)[0], public, tuple(agreed_without)) for site in sites}
+    public = {site: public_key(site) for site in sites}
+    return {site: Identity(private_key(site), public, tuple(agreed_without)) for site in sites}
 
 
 def clients(sites, keys=None):
@@ -164,9 +173,9 @@ def clients(sites, keys=None):
 
 
 class Tampered(LocalTransport):
-    """Clients whose replies pass through ``act(site, ask, reply bytes)``, which may return other bytes or `Absent`.
+    """Clients whose replies pass through ``act(site, ask, bytes)``, which may return other bytes or an `Absent`.
 
-    ``after=False``: it is asked before the client hears the ask, and only what it returns as None is delivered.
+    ``deaf(site, ask)`` is asked first: an `Absent` means that the client never hears the ask.
     """
 
     def __init__(self, every, act=lambda site, ask, data: data, *, deaf=lambda site, ask: None):

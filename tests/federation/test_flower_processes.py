@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 import time
 import tomllib
@@ -206,6 +207,32 @@ def test_nothing_is_left_however_the_block_is_left(tmp_path, leave):
 def test_the_command_lines_survive_a_shell():
     command = supernode_command("127.0.0.1:9300", 9400, NODE, credentials=None)
     assert shlex.split(shlex.join(command)) == command
+
+
+FOLLOWER = """
+import os, time
+from logofair.engines.flower.children import end_with_parent
+end_with_parent()
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+KILLED = """
+import os, sys, pathlib
+from logofair.engines.flower.children import family
+with family(pathlib.Path(sys.argv[1]), os.environ) as children:
+    child = children.start("follower", [sys.executable, "-c", sys.argv[2]])
+    while not child.last_lines().strip():
+        pass
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_parent_killed_outright_takes_its_children_along(tmp_path):
+    subprocess.run([*script(KILLED), str(tmp_path), FOLLOWER], timeout=60, check=False)
+    pid = int((tmp_path / "follower.log").read_text())
+    assert until(lambda: not alive(pid))
 
 
 class FakeFamily:

@@ -26,7 +26,7 @@ def checked(sites, plan, chances=None):
     return done
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(problems())
 def test_the_federated_optimum_is_the_central_one_for_any_promise_and_any_sites(problem):
     sites, n_groups, asked = problem
@@ -126,7 +126,7 @@ def test_with_calibration_the_certificate_is_what_the_policies_do_on_the_rows_th
     checked(sites, plan, chances=eta_of(sites, plan))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(problems())
 def test_with_calibration_every_promise_holds_for_any_sites(problem):
     sites, n_groups, asked = problem

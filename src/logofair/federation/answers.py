@@ -119,11 +119,10 @@ def _cells_of(cells: Cells, clients: Indices) -> Cells:
     )
 
 
-def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats) -> Mixtures:
+def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, selection_only: bool) -> Mixtures:
     """The stored rules of answers (answers, clients, groups) mixed with weights (answers,)."""
     # Term by term: a matrix product sums in an order that depends on how many clients stand side by side.
     mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
-    selection_only = all(rate.slope == 0 for rate in (*problem.local_rates, *problem.global_rates))
     return reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
 
 

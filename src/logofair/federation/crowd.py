@@ -186,7 +186,11 @@ class Crowd:
         told = replace(self, ready=self._prepared())
         problem = told.problem
         u, v = (np.stack(each) for each in zip(*map(told._stored, request.prices), strict=True))
-        rules = filled(problem.cells, mixed_rules(problem, u, v, request.weights), None)
+        rules = filled(
+            problem.cells,
+            mixed_rules(problem, u, v, request.weights, selection_only=told.memory.plan.selection_only),
+            None,
+        )
         gain, shares, excess = measure(problem, rules)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
         sums = Settled(gain=gain[:, None], shares=shares, broken=(excess > rounding).astype(float)[:, None])

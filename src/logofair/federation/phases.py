@@ -38,12 +38,12 @@ def first_phase(plan: Plan) -> Phase:
     return Measuring() if plan.training is not None else after_training(plan, None)
 
 
-def after_training(plan: Plan, model: Model | None) -> Phase:
-    """Calibration where the plan has one, else the totals."""
+def after_training(plan: Plan, model: Model | None, prices: Floats | None = None) -> Phase:
+    """Calibration where the plan has one, else the totals; ``prices`` are worth asking once these are known."""
     if plan.calibration == "none":
-        return Totalling(None, model)
+        return Totalling(None, model, prices)
     levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **_precision(plan))
-    return Calibrating(levels, model)
+    return Calibrating(levels, model, prices)
 
 
 def _precision(plan: Plan) -> dict[str, float]:
@@ -107,6 +107,7 @@ class Calibrating:
 
     levels: Levels
     model: Model | None
+    prices: Floats | None = None  # worth asking later, from a roster before this one
     name = "calibration"
 
     @property
@@ -121,15 +122,13 @@ class Calibrating:
         """One Newton step."""
         levels = self.levels.count(total.counts) if isinstance(total, told.Counts) else self.levels
         levels = levels.take(total.sums)
-        return (
-            Totalling(levels.published, self.model, model_known=True)
-            if levels.done
-            else Calibrating(levels, self.model)
-        )
+        if levels.done:
+            return Totalling(levels.published, self.model, self.prices, model_known=True)
+        return replace(self, levels=levels)
 
     def without(self, plan: Plan) -> Phase | None:
         """The loss of other rows: begin again, unless this is the beginning."""
-        return None if self.levels.counts is None else after_training(plan, self.model)
+        return None if self.levels.counts is None else after_training(plan, self.model, self.prices)
 
 
 @carried
@@ -158,5 +157,9 @@ class Totalling:
         return Stepping.start(standing, plan, float(plan.solver.step), clients)
 
     def without(self, plan: Plan) -> Phase | None:
-        """Totals of those who remain."""
-        return None
+        """Totals of those who remain; where calibrators hold the lost rows too, these are fitted again first."""
+        return None if self.maps is None else self.again(plan, self.prices)
+
+    def again(self, plan: Plan, prices: Floats | None) -> Phase:
+        """Where a new roster begins."""
+        return after_training(plan, self.model, prices)

@@ -145,6 +145,13 @@ class Plan:
         """Whether a site must have labels."""
         return self.calibration != "none" or self.training is not None
 
+    @property
+    def selection_only(self) -> bool:
+        """Whether nothing but plain selection rates is constrained, at any site or across all."""
+        single = any(tolerance is not None for _, tolerance in self.overrides)
+        local = [r.rate for r in self.local if single or r.tolerance is not None]
+        return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.shared if r.tolerance is not None)))
+
     def promise(self, sites: Sequence[str]) -> Promise:
         """The promise made to some of the clients."""
         single = dict(self.overrides)

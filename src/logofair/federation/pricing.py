@@ -61,11 +61,11 @@ class Pricing:
     def without(self, plan: Plan) -> Phase | None:
         """The columns are void; the most telling prices are asked of the new roster at once."""
         if not self.asked.gains.size:
-            return self.standing.again(self.prices)
+            return self.standing.again(plan, self.prices)
         found = incumbent(self.asked, self.standing.tolerance(plan))
         telling = np.concatenate([self.asked.prices[found.weights[1:] > 0], found.centre[None], self.prices])
         _, first = np.unique(telling, axis=0, return_index=True)
-        return self.standing.again(telling[np.sort(first)][: max(1, len(self.prices))])
+        return self.standing.again(plan, telling[np.sort(first)][: max(1, len(self.prices))])
 
 
 def _next_prices(plan: Plan, standing: Standing, asked: Asked) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,9 +64,9 @@ class Standing:
         counts = groups_compared(rates, self.mass / n, self.positives / n, bounds)
         return np.where(counts, bounds, np.inf)
 
-    def again(self, prices: Floats | None) -> Phase:
+    def again(self, plan: Plan, prices: Floats | None) -> Phase:
         """The phase to go back to when clients are lost; ``prices`` are worth asking the new roster."""
-        return replace(self.before, prices=prices)  # type: ignore[no-any-return]
+        return self.before.again(plan, prices)  # type: ignore[no-any-return]
 
 
 def global_bounds(plan: Plan) -> tuple[Floats, Floats]:
@@ -120,7 +120,7 @@ class Settling:
 
     def without(self, plan: Plan) -> Phase | None:
         """Who is lost now was counted in every column: ask the new roster the prices that mattered."""
-        return self.standing.again(np.unique(np.concatenate([self.prices, self.duals[None]]), axis=0))
+        return self.standing.again(plan, np.unique(np.concatenate([self.prices, self.duals[None]]), axis=0))
 
 
 @carried

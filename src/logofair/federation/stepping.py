@@ -44,7 +44,7 @@ class Steepening:
 
     def without(self, plan: Plan) -> Phase | None:
         """Back to the totals."""
-        return self.standing.again(None)
+        return self.standing.again(plan, None)
 
 
 @carried
@@ -82,7 +82,7 @@ class Stepping:
 
     def without(self, plan: Plan) -> Phase | None:
         """Back to the totals: the steps so far were those of other rows."""
-        return self.standing.again(None)
+        return self.standing.again(plan, None)
 
 
 @carried
@@ -108,4 +108,4 @@ class Bounding:
 
     def without(self, plan: Plan) -> Phase | None:
         """Back to the totals."""
-        return self.standing.again(None)
+        return self.standing.again(plan, None)

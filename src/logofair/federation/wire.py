@@ -60,6 +60,8 @@ def decode(data: bytes) -> Any:
     try:
         tree = json.loads(data[4:end].decode(), parse_constant=_finite, parse_float=_finite)
         blobs = _Blobs(data[end:])
+        if end > len(data):
+            raise ValueError("length")
         value = _value(tree, blobs)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
         raise InputError("message: its contents are damaged or of another version of logofair.") from None

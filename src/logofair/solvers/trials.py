@@ -156,13 +156,15 @@ def _by_few(asked: Asked, tolerance: Floats) -> tuple[float, Floats, Floats]:
     solved = linprog(  # type: ignore[call-overload]  # the stubs want the options typed
         -asked.gains, np.array(rows), [*limits, 1.0], method="highs", options=_OPTIONS
     )
-    weights = np.eye(1, asked.gains.size + 1)[0]
+    rejecting = np.eye(1, asked.gains.size + 1)[0]
     few = np.flatnonzero(solved.x > 1e-9) if solved.status == 0 else np.zeros(0, dtype=np.int64)
     mixed = _mixer(asked, tolerance, few).solve()
-    if mixed is None:  # rejecting everybody is always possible
-        return 0.0, weights, np.zeros(tolerance.shape)
-    weights[np.append(0, few + 1)] = mixed[1]
-    return mixed[0], weights, mixed[2]
+    if mixed is not None:
+        weights = np.zeros(asked.gains.size + 1)
+        weights[np.append(0, few + 1)] = mixed[1]
+        if _excess(weights, asked, tolerance) <= _ROUNDING:
+            return mixed[0], weights, mixed[2]
+    return 0.0, rejecting, np.zeros(tolerance.shape)
 
 
 def trial_prices(asked: Asked, tolerance: Floats, size: int, marks: Landmarks | None = None) -> Floats:
@@ -227,25 +229,20 @@ def _kinks(counts: Booleans, marks: Landmarks) -> list[Floats]:
     members = np.flatnonzero(counts.all(axis=1) & np.isfinite(marks.idle).all(axis=1))
     if members.size < max(2, int(counts.any(axis=1).sum())):
         return []
-    every, pairs = [], []
-    for payer in members.tolist():
-        idle = members[members != payer]
-        every.append(_paid(marks.idle, idle, payer))
-        pairs += [_paid(marks.idle, np.array([one]), payer) for one in idle]
-    if members.size > 2:
-        return [np.array(every), np.array(pairs)]
-    nearby = []
-    for step in _directions(counts.shape[1]):
-        around = marks.idle * (1.0 + _NEAR * step * np.sign(marks.idle))
-        nearby += [_paid(around, members[members != payer], payer) for payer in members.tolist()]
-    return [np.array(every), np.array(nearby)]
+    payers = members.tolist()
+    found = [np.array([_paid(marks.idle, members, payer) for payer in payers])]
+    if len(payers) == 2:
+        for step in _directions(counts.shape[1]):
+            around = marks.idle * (1.0 + _NEAR * step * np.sign(marks.idle))
+            found.append(np.array([_paid(around, members, payer) for payer in payers]))
+    return found
 
 
-def _paid(idle: Floats, groups: Indices, payer: int) -> Floats:
-    """Some groups at their idle prices, and one that pays for them."""
+def _paid(idle: Floats, members: Indices, payer: int) -> Floats:
+    """All groups but one at their idle prices, and that one paying for them."""
     prices = np.zeros(idle.shape)
-    prices[groups] = idle[groups]
-    prices[payer] -= idle[groups].sum(axis=0)
+    prices[members] = idle[members]
+    prices[payer] -= prices.sum(axis=0)
     return prices
 
 
@@ -271,11 +268,15 @@ def _around(asked: Asked, tolerance: Floats, size: int, marks: Landmarks) -> Flo
     known = incumbent(asked, tolerance)
     gap = max(known.gap, 1e-9)
     to = np.linalg.pinv(axes)
-    best, duals = to @ known.centre.ravel(), to @ known.duals.ravel()
+    reach = 1.0 + 2.0 * np.abs(known.centre)  # with few answers and a tiny tolerance the duals run to millions
+    duals = to @ np.clip(known.duals, known.centre - reach, known.centre + reach).ravel()
+    best = to @ known.centre.ravel()
     centre, curvature = _fitted(asked, tolerance, axes, best, known.bound, gap)
     loss, main = np.linalg.eigh(curvature)
     steps = np.concatenate([main / np.sqrt(loss), -main / np.sqrt(loss)], axis=1).T
     found = [np.array([centre, duals, 0.5 * (centre + best), 0.5 * (duals + best)])]
+    if size == 1 and asked.gains.size % 2 == 0:  # the duals get their turn too
+        found[0] = found[0][[1, 0, 2, 3]]
     found += [centre + radius * steps for radius in _radii(size - 4, len(steps), np.sqrt(gap))]
     return np.asarray((np.concatenate(found) @ axes.T).reshape(-1, *tolerance.shape))
 

@@ -1,7 +1,8 @@
 """Child processes that never outlive their parent's interest in them.
 
 Flower's processes start others, some of them in sessions of their own. Each family carries a mark in its
-environment, by which what is left of it is found and ended.
+environment, by which what is left of it is found and ended. A parent that is killed outright can do nothing of
+the kind; our own programs watch for that themselves (:func:`end_with_parent`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,9 +22,10 @@ from pathlib import Path
 
 from logofair.inputs import InputError
 
-__all__ = ["Child", "Family", "family", "free_port", "wait_for_port"]
+__all__ = ["Child", "Family", "end_with_parent", "family", "free_port", "wait_for_port"]
 
 _MARK = "LOGOFAIR_FAMILY"
+_PARENT = "LOGOFAIR_PARENT"
 _TAIL = 12
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -69,7 +72,7 @@ class Family:
     def __init__(self, folder: Path, variables: Mapping[str, str], mark: str) -> None:
         self.folder = folder
         self.mark = mark
-        self.variables = {**variables, _MARK: mark}
+        self.variables = {**variables, _MARK: mark, _PARENT: str(os.getpid())}
         self.children: list[Child] = []
 
     def start(self, name: str, command: Sequence[str]) -> Child:
@@ -143,6 +146,18 @@ def family(folder: Path, variables: Mapping[str, str]) -> Iterator[Family]:
             signal.signal(signal.SIGTERM, previous)
 
 
+def end_with_parent() -> None:
+    """End this process when the one that started it through a family is gone, even if that was killed outright.
+
+    Examples
+    --------
+    >>> end_with_parent()  # no family started this process: nothing happens
+    """
+    parent = os.environ.get(_PARENT)
+    if parent is not None:
+        threading.Thread(target=_follow, args=(int(parent),), daemon=True).start()
+
+
 def free_port() -> int:
     """Return a port on loopback that nobody uses at the moment.
 
@@ -189,6 +204,15 @@ def _raise_on_terminate() -> signal.Handlers | Callable[..., object] | int | Non
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
+
+
+def _follow(parent: int) -> None:
+    """Wait for the parent's end; then ask this process to end, and make it."""
+    while os.getppid() == parent:  # not whether its number exists: a dead parent may never be buried
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10.0)
+    os._exit(1)
 
 
 def _signal_group(pid: int, number: int) -> None:

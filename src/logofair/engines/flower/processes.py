@@ -28,7 +28,7 @@ from logofair.engines.flower.commands import (
     supernode_command,
 )
 from logofair.engines.flower.keys import checked_site_name
-from logofair.engines.flower.runs import Outcome, json_object, run_and_watch
+from logofair.engines.flower.runs import Outcome, json_object, run_and_watch, stop_earlier_runs
 from logofair.inputs import InputError
 
 __all__ = ["Outcome", "join", "serve", "simulate"]
@@ -82,9 +82,12 @@ def serve(
     keys = site_public_keys(credentials.sites) if credentials is not None else ()
     run = {"plan": str(plan.resolve()), "folder": str(folder.resolve())}
     home = folder / "flower"
+    started_before = (home / "superlink.db").exists()
     with _flower(home) as processes:
         superlink = _start_superlink(processes, host, port, credentials, database=home / "superlink.db")
         yield f"The server listens at {host}:{port}{' WITHOUT ENCRYPTION' if insecure else ''}."
+        if started_before:
+            stop_earlier_runs(processes)
         for key in keys:
             yield _register(processes, key)
         return (yield from run_and_watch(processes, superlink, folder, run, simulated_nodes=0))

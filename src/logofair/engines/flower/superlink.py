@@ -13,6 +13,8 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
+from logofair.engines.flower.children import end_with_parent
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -72,6 +74,7 @@ def main() -> None:
     from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
+    end_with_parent()
     inherited = extensions.get_middleware
     # Flower's own hook for middleware, outermost first; it offers no option to fill it.
     extensions.get_middleware = lambda: (Middleware(OperatorsOnThisMachine), *inherited())

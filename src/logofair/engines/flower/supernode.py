@@ -29,6 +29,7 @@ from flwr.supernode import start_client_internal
 from flwr.supernode.cli import flower_supernode
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
+from logofair.engines.flower.children import end_with_parent
 from logofair.engines.flower.client_app import app
 
 __all__ = ["answer_tasks", "answered", "option"]
@@ -129,6 +130,7 @@ def _work(address: str) -> None:
 
 def main() -> None:
     """Start the node; Flower's own handlers need the main thread."""
+    end_with_parent()
     sys.argv += ["--isolation", "process"]
     vars(start_client_internal)["time"] = SimpleNamespace(sleep=lambda seconds: time.sleep(seconds / _HASTE))
     address = f"{option(sys.argv, '--host')}:{option(sys.argv, '--port')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from flwr.app import Message
 
@@ -21,16 +21,22 @@ __all__ = ["FlowerTransport"]
 # the site's clock, and refuses signatures that are older than this anyway.
 _CLOCK_ALLOWANCE = 300.0
 
+_LOOK = 2.0  # seconds between two looks, during an exchange, for sites that came or came back
+_AWAY = 5  # Flower's code for a node that has left, or has given no sign of life for a minute
+
 _REASONS = {
     1: "its node could not load the client app; logofair must be installed there",
     2: "its client app failed",
     3: "its reply was lost",
     4: "its reply expired",
-    5: "its node stopped reporting to the server",
+    _AWAY: "its node stopped reporting to the server",
     6: "its node refused the message",
     7: "its node does not trust this app",
     8: "its client app crashed",
 }
+
+Key = TypeVar("Key")
+Place = tuple[int, float | None]  # a node's id, and when it was started
 
 
 class FlowerTransport:
@@ -91,36 +97,33 @@ class FlowerTransport:
         return tuple(self._sites(self._clock() + self._patience))
 
     def exchange(self, messages: Mapping[str, bytes], timeout: float) -> dict[str, bytes | Absent]:
-        """Send every named site its message, and return each reply or why there is none."""
-        deadline = self._clock() + timeout
-        sites = self._sites(deadline)
-        outcome: dict[str, bytes | Absent] = {
-            site: Absent("it is not connected") for site in messages if site not in sites
-        }
-        asked = {site: sites[site] for site in messages if site in sites}
-        pushed = self._push(
-            {node: Envelope(site, messages[site]) for site, node in asked.items()}, CARRY, deadline - self._clock()
-        )
-        names = {node: site for site, node in asked.items()}
-        replies = self._collect({identifier: node for node, identifier in pushed.items()}, deadline)
-        for node, site in names.items():
-            if node not in pushed:
-                outcome[site] = Absent("the server could not take the message for it")
-            elif node not in replies:
-                outcome[site] = Absent(f"no reply within {timeout:g} seconds")
-            else:
-                outcome[site] = _body(replies[node], site, node)
-        return outcome
+        """Send every named site its message, and return each reply or why there is none.
 
-    def _sites(self, deadline: float) -> dict[str, int]:
-        """Return the node of every site, having asked new nodes for their names until the deadline."""
+        A site that is away gets its message when it is back, and one whose node has been started anew gets it again:
+        what the former node has taken is lost with it, and a site gives the same reply to the same question.
+        """
+        deadline = self._clock() + timeout
+        mail = _Mail(messages, timeout)
+        while mail.awaited and self._clock() < deadline:
+            look = min(deadline, self._clock() + _LOOK)
+            due = mail.due(self._sites(look))
+            envelopes = {place[0]: Envelope(site, messages[site]) for site, place in due.items()}
+            mail.sent(due, self._push(envelopes, CARRY, deadline - self._clock()))
+            mail.came(self._collect({identifier: site for site, identifier in mail.out.items()}, look))
+            if mail.awaited and self._clock() < look:  # nothing is out: those awaited are away
+                self._sleep(look - self._clock())
+        return mail.outcome
+
+    def _sites(self, deadline: float) -> dict[str, Place]:
+        """Return the node of every site and its start, having asked new nodes for their names until the deadline."""
         nodes = [seen(node) for node in self._grid.get_nodes()]
         self._learn_names(nodes, deadline)
         sites = sites_of(nodes, self._claims)
         self.nameless = tuple(
             node.node_id for node in nodes if node.registered is None and self._claims.get(node.node_id, "") == ""
         )
-        return sites
+        started = {node.node_id: node.started for node in nodes}
+        return {site: (node, started[node]) for site, node in sites.items()}
 
     def _learn_names(self, nodes: list[Seen], deadline: float) -> None:
         """Ask nodes without a name who they are; one that stays silent now may still answer later."""
@@ -147,21 +150,56 @@ class FlowerTransport:
         # Too large a payload gives an empty list
         return {node: identifier for node, identifier in zip(envelopes, identifiers, strict=False) if identifier}
 
-    def _collect(self, pending: Mapping[str, int], deadline: float) -> dict[int, Message]:
+    def _collect(self, pending: Mapping[str, Key], deadline: float) -> dict[Key, Message]:
         """Poll for the replies to the messages pending until all are there or the deadline has passed."""
         waiting = dict(pending)
-        replies: dict[int, Message] = {}
+        replies: dict[Key, Message] = {}
         while waiting:
             for reply in self._grid.pull_messages(list(waiting)):
                 # An error made by the server has node id 1 as its source: only the message it answers is telling.
-                node = waiting.pop(reply.metadata.reply_to_message_id, None)
-                if node is not None:
-                    replies[node] = reply
+                asked = waiting.pop(reply.metadata.reply_to_message_id, None)
+                if asked is not None:
+                    replies[asked] = reply
             remaining = deadline - self._clock()
             if not waiting or remaining <= 0:
                 break
             self._sleep(min(self._poll, remaining))
         return replies
+
+
+class _Mail:
+    """The messages of one exchange: who is awaited, which node has whose message, and what came back."""
+
+    def __init__(self, messages: Mapping[str, bytes], timeout: float) -> None:
+        self.timeout = timeout
+        self.awaited = set(messages)
+        self.outcome: dict[str, bytes | Absent] = dict.fromkeys(messages, Absent("it is not connected"))
+        self.holders: dict[str, Place] = {}
+        self.out: dict[str, str] = {}  # site -> id of its message
+
+    def due(self, sites: Mapping[str, Place]) -> dict[str, Place]:
+        """Return the sites to send to: awaited, connected, and their message not with the very node they have now."""
+        return {site: at for site, at in sites.items() if site in self.awaited and self.holders.get(site) != at}
+
+    def sent(self, due: Mapping[str, Place], pushed: Mapping[int, str]) -> None:
+        """Take down which messages the server took, by node."""
+        for site, place in due.items():
+            if place[0] in pushed:
+                self.out[site], self.holders[site] = pushed[place[0]], place
+                self.outcome[site] = Absent(f"no reply within {self.timeout:g} seconds")
+            else:
+                self.outcome[site] = Absent("the server could not take the message for it")
+                self.awaited.discard(site)
+
+    def came(self, replies: Mapping[str, Message]) -> None:
+        """Take down replies; who has merely left may come back."""
+        for site, reply in replies.items():
+            self.out.pop(site)
+            self.outcome[site] = _body(reply, site, self.holders[site][0])
+            if reply.has_error() and reply.error.code == _AWAY:
+                self.holders.pop(site)
+            else:
+                self.awaited.discard(site)
 
 
 def _body(reply: Message, site: str, node: int) -> bytes | Absent:

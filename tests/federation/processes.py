@@ -1,0 +1,311 @@
+"""Deployments on loopback: servers and sites as processes of the command line, none of which outlives its test.
+
+Every process started here carries a mark in its environment, which its descendants inherit, whatever sessions they
+are in. By it a whole family is found: to be killed at once, as when a plug is pulled, to be frozen, and at the end to
+see that nobody is left.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from logofair.documents import read_document
+from logofair.engines.flower.children import free_port
+from logofair.engines.flower.keys import make_authority, make_site_key
+from logofair.engines.folder import read_plan, read_result, read_state
+from logofair.engines.inprocess import run
+from logofair.federation import Columns
+from logofair.policy import Policy
+
+MARK = "LOGOFAIR_TEST"
+GROUPS = ("F", "M")
+LABELLED = ("--score", "score", "--label", "label")
+SITES = ("east", "north", "south")
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+
+_FORMATS = {
+    "plan.json": ("logofair plan", "plan"),
+    "state.json": ("logofair state", "state"),
+    "result.json": ("logofair result", "result"),
+    ".site.json": ("logofair site", "site settings"),
+    ".notes.json": ("logofair notes", "site notes"),
+    ".done.json": ("logofair done", "end of a run"),
+}
+
+
+class Command:
+    """A running ``logofair federate ...`` with all its descendants."""
+
+    def __init__(self, name, arguments, folder, mark):
+        self.name, self.mark = name, f"{MARK}={mark}/{name}/{secrets.token_hex(4)}"
+        self.output = folder / f"{name}.out"
+        key, _, value = self.mark.partition("=")
+        one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
+        with self.output.open("ab") as file:
+            self.start = file.tell()
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "logofair", "federate", *map(str, arguments)],
+                env={**os.environ, **one_thread, key: value},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def text(self):
+        """What it has printed so far."""
+        return self.output.read_bytes()[self.start :].decode(errors="replace")
+
+    def until(self, words, timeout):
+        """Wait until it has printed some words."""
+        waited_for(lambda: words in self.text() or self.process.poll() is not None, timeout, lambda: self._about(words))
+        assert words in self.text(), self._about(words)
+
+    def wait(self, timeout):
+        """Wait for its end, and return its exit code; no descendant may be left then."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout)
+        assert self.process.poll() is not None, self._about("its end")
+        self.all_gone()
+        return self.process.returncode
+
+    def pull_the_plug(self):
+        """Kill it and all its descendants at once, with no chance to say anything."""
+        signalled(self.mark, signal.SIGSTOP)  # so that none of them sees another's end
+        signalled(self.mark, signal.SIGKILL)
+        self.process.wait(10.0)
+
+    def kill(self):
+        """Kill the command alone; its descendants must see to their own end."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10.0)
+
+    def freeze(self):
+        """Stop it and all its descendants where they are."""
+        signalled(self.mark, signal.SIGSTOP)
+
+    def thaw(self):
+        """Let it go on."""
+        signalled(self.mark, signal.SIGCONT)
+
+    def all_gone(self):
+        """Wait until no descendant is left."""
+        waited_for(lambda: not marked(self.mark), 20.0, lambda: f"{self.name} left processes: {marked(self.mark)}")
+
+    def interrupt(self):
+        """Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    def _about(self, words):
+        return f"{self.name}: waited for {words!r}; code {self.process.poll()}; it printed:\n{self.text()[-3000:]}"
+
+
+class Deployment:
+    """Keys, the files of some sites and a server's folder, and the commands that work with them."""
+
+    def __init__(self, folder, sites, port=None, keys=None):
+        self.folder, self.sites = folder, dict(sites)
+        self.mark, self.port = secrets.token_hex(8), port or free_port()
+        self.keys = keys or folder / "keys"
+        self.state = folder / "state"
+        self.commands = []
+        folder.mkdir(parents=True, exist_ok=True)
+        if keys is None:
+            make_keys(self.keys, self.sites)
+        for site, table in self.sites.items():
+            polars.DataFrame(table).write_csv(self.data(site))
+
+    def data(self, site):
+        return self.folder / f"{site}.csv"
+
+    def notes(self, site):
+        return self.folder / f"{site}-notes"
+
+    def policy(self, site):
+        return self.folder / f"{site}-policy.json"
+
+    def command(self, name, *arguments):
+        """Start any federate command."""
+        self.commands.append(Command(name, arguments, self.folder, self.mark))
+        return self.commands[-1]
+
+    def server(self, *options, access=None, name="server"):
+        """Start the server; ``access`` in place of its keys."""
+        access = ("--keys", self.keys) if access is None else access
+        return self.command(name, "server", "--folder", self.state, "--port", self.port, *access, *options)
+
+    def client(self, site, *options, access=None, columns=("--score", "score"), name=None):
+        """Start a site's client; ``access`` in place of its keys. A later option replaces an earlier one."""
+        access = ("--keys", self.keys) if access is None else access
+        where = ("--server", f"127.0.0.1:{self.port}", "--folder", self.notes(site), "--out", self.policy(site))
+        what = ("--site", site, "--data", self.data(site), "--group", "sex", *columns)
+        return self.command(name or site, "client", *what, *where, *access, *options)
+
+    def clients(self, *options, **settings):
+        """Start the clients of all sites."""
+        return {site: self.client(site, *options, **settings) for site in self.sites}
+
+    def result(self):
+        return read_result(self.state / "result.json")
+
+    def state_now(self):
+        """The server's state on disk."""
+        return read_state(self.state / "state.json").server
+
+    def policies(self, sites=None):
+        return {site: Policy.load(self.policy(site)) for site in sites or self.sites}
+
+    def pull_the_plug(self):
+        """Kill all processes of all commands at once."""
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            signalled(f"{MARK}={self.mark}/", number, whole=False)
+        for command in self.commands:
+            command.process.wait(10.0)
+
+    def last_words(self):
+        """The end of what every command has printed."""
+        return "\n".join(f"{command.name}: {command.text()[-1000:]}" for command in self.commands)
+
+    def check_files(self):
+        """Every document is whole, and no temporary file is left beside it."""
+        for file in self.folder.rglob("*"):
+            if file.parent.name != "flower" and file.is_file():
+                assert not file.name.endswith((".new", ".part")), file
+                for end, (form, what) in _FORMATS.items():
+                    if file.name.endswith(end):
+                        read_document(file, form, 1, what=what)
+
+    def end(self):
+        """Kill whatever still runs; return what it was."""
+        left = marked(f"{MARK}={self.mark}/", whole=False)
+        for _ in range(5):
+            if not signalled(f"{MARK}={self.mark}/", signal.SIGKILL, whole=False):
+                break
+            time.sleep(0.1)
+        for command in self.commands:
+            with suppress(subprocess.TimeoutExpired):
+                command.process.wait(5.0)
+        return left
+
+
+@contextmanager
+def deployment(folder, sites, **settings):
+    """Hand out a deployment; when the block ends well, nothing may be left running and no file half-written."""
+    made = Deployment(folder, sites, **settings)
+    try:
+        yield made
+        waited_for(
+            lambda: not marked(f"{MARK}={made.mark}/", whole=False),
+            10.0,
+            lambda: f"left running: {[command_line(pid) for pid in marked(f'{MARK}={made.mark}/', whole=False)]}",
+        )
+        made.check_files()
+    finally:
+        made.end()
+
+
+def make_keys(folder, sites):
+    """Certificates of a server, and a key for each site."""
+    make_authority(folder)
+    for site in sites:
+        make_site_key(folder / "sites", site)
+
+
+def tables(names=SITES, rows=200, seed=0, features=False):
+    """Columns of small sites that differ from each other; each score is the chance of its label."""
+    rng, made = np.random.default_rng(seed), {}
+    for place, site in enumerate(names):
+        group = rng.integers(0, 2, rows + 30 * place)
+        score = np.round(rng.beta(1.0 + 0.8 * group + 0.2 * place, 2.0), 6)
+        label = (rng.random(group.size) < score).astype(int)
+        made[site] = {"sex": [GROUPS[g] for g in group], "score": score, "label": label}
+        if features:
+            made[site] |= {"x1": score + rng.normal(0, 0.3, group.size), "x2": group + rng.normal(0, 1.0, group.size)}
+    return made
+
+
+def waited_for(condition, timeout, about=lambda: "it did not happen"):
+    """Wait for a condition, and fail with what ``about`` says where it does not come true in time."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, about()
+        time.sleep(0.05)
+
+
+def marked(mark, *, whole=True):
+    """Living processes with a mark in their environment, or with one that begins so."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            variables = (entry / "environ").read_bytes().decode(errors="replace").split("\0")
+            if mark in variables or (not whole and any(each.startswith(mark) for each in variables)):
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+def signalled(mark, number, *, whole=True):
+    """Send a signal to every process with a mark, and return them."""
+    pids = marked(mark, whole=whole)
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    return pids
+
+
+def command_line(pid):
+    """What a process was started as."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+    except OSError:
+        return "(ended)"
+
+
+def columns(table, *, features=()):
+    """A site's table as the columns of a client."""
+    matrix = np.column_stack([table[name] for name in features]) if features else None
+    return Columns(table["sex"], table["score"], table["label"], features=matrix)
+
+
+def expected_of(made, sites=None, *, features=()):
+    """The plan in one process, with all sites or some."""
+    plan, _ = read_plan(made.state / "plan.json")
+    return run(plan, {site: columns(made.sites[site], features=features) for site in sites or made.sites})
+
+
+def check_result(made, sites=SITES, *, exactly=True, features=()):
+    """The numbers and policies of the sites are those of a run of them alone in one process; return both results."""
+    outcome, expected = made.result(), expected_of(made, sites, features=features)
+    assert outcome.holds
+    assert outcome.sites == tuple(sites)
+    for name in ("accuracy", "bound", "gaps", "duals", "prices", "weights", "mass", "positives"):
+        np.testing.assert_allclose(
+            getattr(outcome, name), getattr(expected.outcome, name), rtol=0, atol=0 if exactly else 1e-6, err_msg=name
+        )
+    policies = made.policies(sites)
+    for site in sites:
+        rows = columns(made.sites[site])
+        found, right = (
+            each[site].probabilities(rows.scores, groups=rows.groups) for each in (policies, expected.policies)
+        )
+        np.testing.assert_allclose(found, right, rtol=0, atol=0 if exactly else 1e-6)
+    return outcome, expected.outcome
+
+
+def run_command(*arguments, timeout=60.0):
+    """Run a federate command to its end: exit code, standard output and standard error."""
+    command = [sys.executable, "-m", "logofair", "federate", *map(str, arguments)]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False, text=True
+    )
+    return done.returncode, done.stdout, done.stderr

@@ -1,0 +1,340 @@
+"""Replies that no rows can give, bytes that are no replies, clients that fail inside: excluded, said, and silent."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from sites import Tampered, central, clients, federation, go, instead, plan_of, rows
+
+import logofair.federation.client
+from logofair.engines.conductor import RunError
+from logofair.engines.inprocess import LocalTransport, run
+from logofair.federation import Client, Columns, QuorumLostError, Server, Training
+from logofair.federation.messages import AskSettled, Refusal, Reply
+from logofair.federation.rows import RefusedError
+from logofair.federation.sums import Totals
+from logofair.federation.wire import decode, encode
+from logofair.inputs import InputError
+from logofair.solvers.algorithm1 import Algorithm1
+
+pytestmark = pytest.mark.federation
+
+MARK = "MARKER-of-row-17"
+
+
+def small():
+    return federation((40, 30, 35))
+
+
+def when(plan, sites, known={}):  # noqa: B006  # remembered on purpose
+    """The number of the first exchange that asks for each type of reply."""
+    if plan not in known:
+        probe, known[plan] = Tampered(clients(sites)), {}
+        go(plan, probe)
+        for reply in (decode(data) for site, data in probe.sent if site == "b"):
+            known[plan].setdefault(type(reply.body).__name__, reply.number)
+    return known[plan]
+
+
+def excluded(plan, change, number=None, sites=None, kind=None):
+    """Run with replies of site b changed; return what was said of it after checking the result of the others."""
+    sites = sites or small()
+    number = number or when(plan, sites)[kind]
+    outcome, _ = go(plan, Tampered(clients(sites), instead("b", number, change)))
+    assert outcome.sites == ("a", "c"), outcome.lost
+    (lost,) = outcome.lost
+    assert (lost.site, lost.number) == ("b", number)
+    left = {s: c for s, c in sites.items() if s != "b"}
+    fresh = run(plan, left).outcome
+    if (plan.calibration == "none" and plan.training is None) or lost.purpose == "calibration":
+        assert outcome.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.gap)
+    assert outcome.keeps_promise == fresh.keeps_promise
+    return lost.reason
+
+
+def with_body(**change):
+    def act(reply):
+        made = {name: f(getattr(reply.body, name)) for name, f in change.items()}
+        return replace(reply, body=replace(reply.body, **made))
+
+    return act
+
+
+def entry(value, place=0):
+    def act(array):
+        array = np.array(array)
+        array.flat[place] = value
+        return array
+
+    return act
+
+
+EXACT = {"notion": "equal_opportunity", "gap": 1e-4}
+CALIBRATED = {"notion": "equal_opportunity", "calibration": "platt", "gap": 1e-3}
+PAPER = {"solver": Algorithm1(rounds=2, local_steps=2)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "field", "value"),
+    [
+        (EXACT, "Totals", "mass", np.nan),
+        (EXACT, "Totals", "positives", np.inf),
+        (EXACT, "Answers", "gain", np.nan),
+        (EXACT, "Answers", "gain", -np.inf),
+        (EXACT, "Answers", "shares", np.nan),
+        (EXACT, "Answers", "bound", np.inf),
+        (EXACT, "Settled", "gain", np.nan),
+        (EXACT, "Settled", "shares", -np.inf),
+        (EXACT, "Settled", "broken", np.nan),
+        (CALIBRATED, "Counts", "counts", np.inf),
+        (CALIBRATED, "Counts", "sums", np.nan),
+        (CALIBRATED, "Curvature", "sums", np.inf),
+        (PAPER, "Steepness", "constant", np.nan),
+        (PAPER, "Steps", "change", -np.inf),
+    ],
+)
+def test_a_value_that_is_no_finite_number_excludes_its_site(asked, kind, field, value):
+    reason = excluded(plan_of(**asked), with_body(**{field: entry(value)}), kind=kind)
+    assert reason == f"sent {field} with a value that is no finite number"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "change", "said"),
+    [
+        (EXACT, "Totals", {"mass": entry(-1.0)}, "rows that cannot be"),
+        (EXACT, "Totals", {"mass": entry(1e15)}, "rows that cannot be"),
+        (EXACT, "Totals", {"mass": lambda a: 0 * a, "positives": lambda a: 0 * a}, "rows that cannot be"),
+        (EXACT, "Totals", {"positives": lambda a: a + 1000.0}, "more expected positives than rows"),
+        (EXACT, "Totals", {"positives": entry(-5.0)}, "fewer than none"),
+        (EXACT, "Answers", {"gain": entry(0.9)}, "more accuracy than its rows allow"),
+        (EXACT, "Answers", {"gain": entry(-0.9)}, "more accuracy than its rows allow"),
+        (EXACT, "Answers", {"gain": entry(1e300)}, "more accuracy than its rows allow"),
+        (EXACT, "Answers", {"shares": entry(0.9)}, "larger share of a group's rate than its rows allow"),
+        (EXACT, "Answers", {"shares": entry(-0.01)}, "larger share of a group's rate than its rows allow"),
+        (EXACT, "Answers", {"bound": lambda a: a - 0.01}, "dual value that its own answer contradicts"),
+        (EXACT, "Answers", {"bound": lambda a: a + 0.01}, "dual value that its own answer contradicts"),
+        (EXACT, "Settled", {"gain": entry(0.9)}, "more accuracy than its rows allow"),
+        (EXACT, "Settled", {"shares": entry(0.9)}, "larger share"),
+        (EXACT, "Settled", {"broken": entry(2.0)}, "neither 0 nor 1"),
+        (EXACT, "Settled", {"broken": entry(0.5)}, "neither 0 nor 1"),
+        (CALIBRATED, "Counts", {"counts": entry(-3.0, -1)}, "rows that cannot be"),
+        (CALIBRATED, "Counts", {"counts": entry(1e14, -1)}, "rows that cannot be"),
+        (CALIBRATED, "Counts", {"counts": entry(1e9)}, "calibration sums that no rows can have"),
+        (CALIBRATED, "Counts", {"sums": entry(1e9)}, "calibration sums that no rows can have"),
+        (CALIBRATED, "Counts", {"sums": entry(-1.0)}, "calibration sums that no rows can have"),
+        (CALIBRATED, "Curvature", {"sums": lambda a: a + 1e6}, "calibration sums that no rows can have"),
+        (CALIBRATED, "Curvature", {"sums": lambda a: -a}, "calibration sums that no rows can have"),
+        (CALIBRATED, "Totals", {"mass": lambda a: 3 * a}, "another number of rows than before"),
+        (PAPER, "Steepness", {"constant": entry(-1.0)}, "steepness that no rows can have"),
+        (PAPER, "Steepness", {"constant": entry(1e300)}, "steepness that no rows can have"),
+        (PAPER, "Steps", {"change": entry(1e5)}, "larger change of the multipliers"),
+    ],
+)
+def test_numbers_that_no_rows_can_give_exclude_their_site(asked, kind, change, said):
+    assert said in excluded(plan_of(**asked), with_body(**change), kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda r: replace(r, body=replace(r.body, mass=r.body.mass[:1])), "of shape (1,) where (2,) was asked"),
+        (lambda r: replace(r, body=replace(r.body, mass=r.body.mass[None])), "of shape (1, 2)"),
+        (lambda r: replace(r, body=replace(r.body, mass=r.body.mass.astype(np.int64))), "mass of shape"),
+        (lambda r: replace(r, body=replace(r.body, mass=3.5)), "of shape float"),
+        (lambda r: replace(r, body=replace(r.body, mass=None)), "of shape NoneType"),
+        (lambda r: replace(r, body=None), "sent a NoneType where a Totals was asked"),
+        (lambda r: replace(r, body="rows"), "sent a str"),
+        (lambda r: replace(r, body=decode(encode(AskSettled(np.zeros(1), np.zeros(1))))), "sent a AskSettled"),
+        (lambda r: replace(r, site="a"), "in another's name"),
+        (lambda r: replace(r, run="other"), "another question"),
+        (lambda r: replace(r, roster=2), "another question"),
+        (lambda r: replace(r, number=9), "another question"),
+        (lambda r: replace(r, refusal="BAD_DATA"), Refusal.BAD_DATA.value),
+        (lambda r: replace(r, refusal=MARK), "a reason this version does not know"),
+        (lambda r: replace(r, refusal=3), "a reason this version does not know"),
+        (lambda r: Totals(np.ones(2), np.ones(2)), "of another kind"),
+        (lambda r: b"", "no message"),
+        (lambda r: b"\x00\x00\x00\x02{}", "no message"),
+        (lambda r: encode(r)[:-5], "no message"),
+        (lambda r: encode(r) + b"more", "no message"),
+        (lambda r: np.random.default_rng(0).bytes(400), "no message"),
+        (lambda r: MARK.encode(), "no message"),
+    ],
+)
+def test_replies_of_another_form_place_or_name_exclude_their_site_and_are_never_repeated(change, said):
+    reason = excluded(plan_of(**EXACT), change, number=1)
+    assert said in reason
+    assert MARK not in reason
+
+
+@pytest.mark.parametrize("refusal", list(Refusal))
+def test_every_refusal_is_reported_in_words(refusal):
+    def refused(reply):
+        return replace(reply, body=None, refusal=refusal.name)
+
+    assert excluded(plan_of(**EXACT), refused, number=2) == refusal.value
+
+
+def test_training_checks_its_replies_too():
+    rng, sites = np.random.default_rng(0), small()
+    for site, columns in sites.items():
+        sites[site] = replace(columns, scores=None, features=rng.normal(size=(len(columns.scores), 2)))
+    plan = plan_of(training=Training(features=("x", "y"), rounds=2, local_epochs=1))
+    for kind, change, said in (
+        ("Moments", {"mass": entry(0.0)}, "rows that cannot be"),
+        ("Moments", {"second": entry(1e308)}, "sums of features that no rows can have"),
+        ("Moments", {"first": entry(1e308)}, "sums of features that no rows can have"),
+        ("Moments", {"second": entry(-1.0)}, "sums of features that no rows can have"),
+        ("Moments", {"first": entry(np.nan)}, "no finite number"),
+        ("Update", {"parameters": entry(1e20)}, "absurdly large parameters"),
+        ("Update", {"mass": entry(1e11)}, "another number of rows than before"),
+        ("Update", {"parameters": lambda a: a[:-1]}, "of shape (2,) where (3,)"),
+    ):
+        assert said in excluded(plan, with_body(**change), sites=sites, kind=kind)
+
+
+def test_a_lie_in_the_settlement_that_breaks_the_promise_stops_the_run():
+    """Within what its rows allow, but not what was agreed: nothing is published."""
+    sites, plan = small(), plan_of(**EXACT)
+    number = when(plan, sites)["Settled"]
+
+    def lie(shares):
+        moved = np.array(shares)
+        moved[0] = 0.0
+        return moved
+
+    with pytest.raises(RunError, match=r"exceed a tolerance by .* so nothing is published"):
+        go(plan, Tampered(clients(sites), instead("b", number, with_body(shares=lie))))
+    with pytest.raises(RunError, match="1 sites locally"):
+        go(plan, Tampered(clients(sites), instead("b", number, with_body(broken=entry(1.0)))))
+
+
+class Failing(Client):
+    """A client whose computation fails with data in the error's text."""
+
+    def sums(self, ask):
+        if ask.number == 2:
+            raise ZeroDivisionError(f"cannot divide {MARK}")
+        return super().sums(ask)
+
+
+def test_an_exception_inside_a_client_is_a_word_outside():
+    sites, plan = small(), plan_of(**EXACT)
+    every = clients(sites)
+    every["b"] = Failing("b", sites["b"])
+    transport = Tampered(every)
+    outcome, _ = go(plan, transport)
+    assert outcome.lost[0].reason == Refusal.INTERNAL.value
+    assert outcome.sites == ("a", "c")
+    assert MARK in transport.clients["b"].complaint
+    assert not any(MARK.encode() in data for _, data in transport.sent + transport.heard)
+
+
+@pytest.mark.parametrize(
+    ("columns", "refusal"),
+    [
+        (Columns([0, MARK, 1], [0.1, 0.2, 0.3]), Refusal.UNKNOWN_GROUP),
+        (Columns([0, 1], [0.1, MARK]), Refusal.BAD_DATA),
+        (Columns([0, 1], [0.1, 17.17]), Refusal.BAD_DATA),
+        (Columns([0, 1], [0.1, np.nan]), Refusal.BAD_DATA),
+        (Columns([0, 1], [0.1]), Refusal.BAD_DATA),
+        (Columns([], []), Refusal.BAD_DATA),
+        (Columns(None, None), Refusal.BAD_DATA),
+        (Columns([0, None], [0.1, 0.2]), Refusal.BAD_DATA),
+        (Columns([0, 1], [0.1, 0.2], weights=[0.0, 0.0]), Refusal.BAD_DATA),
+        (Columns([0, 1], [0.1, 0.2], weights=[1.0, -1.0]), Refusal.BAD_DATA),
+    ],
+)
+def test_a_site_with_unusable_rows_says_only_that(columns, refusal):
+    sites = small() | {"d": columns}
+    transport = Tampered(clients(sites))
+    outcome, _ = go(plan_of(**EXACT), transport)
+    assert outcome.lost[0].site == "d"
+    assert outcome.lost[0].reason == refusal.value
+    replies = [data for site, data in transport.sent if site == "d"]
+    assert not any(MARK.encode() in data or b"17.17" in data for data in replies)
+    assert decode(replies[0]).body is None
+    with pytest.raises((InputError, RefusedError), match="site 'd'"):
+        run(plan_of(**EXACT), sites)
+
+
+def test_a_site_without_the_labels_a_plan_needs_is_excluded_by_name():
+    sites = small() | {"d": Columns([0, 1], [0.2, 0.7])}
+    outcome, _ = go(plan_of(**CALIBRATED), LocalTransport(clients(sites)))
+    assert outcome.lost[0].reason == Refusal.NO_LABELS.value
+
+
+def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
+    """Every client checks its reply as the server would, before it leaves."""
+    sites, plan = small(), plan_of(**EXACT)
+    honest = logofair.federation.client.fault
+
+    def suspicious(own, request, *rest):
+        return f"claims {MARK}" if type(own).__name__ == "Answers" else honest(own, request, *rest)
+
+    client = clients(sites)["a"]
+    server = Server.start(plan, list(sites))
+    client, _ = client.handle(server.ask())
+    server = server.take(Totals(np.array([50.0, 55.0]), np.array([20.0, 25.0])))
+    monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
+    after, reply = client.handle(server.ask())
+    assert reply.refusal == "IMPLAUSIBLE"
+    assert reply.body is None
+    assert MARK.encode() not in encode(reply)
+    assert MARK in after.complaint
+    assert after.notes is client.notes
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda r: replace(r, prices=np.full_like(r.prices, np.nan)),
+        lambda r: replace(r, prices=r.prices[:, :1]),
+        lambda r: replace(r, prices=r.prices[..., :0]),
+        lambda r: replace(r, prices=None),
+        lambda r: replace(r, mass=r.mass[:1]),
+        lambda r: replace(r, mass=0 * r.mass),
+        lambda r: replace(r, mass="many"),
+        lambda r: replace(r, positives=np.full_like(r.positives, np.inf)),
+        lambda r: AskSettled(r.prices[:0], np.zeros(0)),
+        lambda r: AskSettled(r.prices, np.zeros(7)),
+        lambda r: AskSettled(None, None),
+    ],
+)
+def test_whatever_a_server_asks_a_client_answers_or_refuses_but_never_fails(damage):
+    sites, plan = small(), plan_of(**EXACT)
+    transport = Tampered(clients(sites))
+    go(plan, transport)
+    asks = [decode(message) for site, message in transport.heard if site == "a"]
+    client, _ = clients(sites)["a"].handle(asks[0])
+    with np.errstate(all="ignore"):
+        after, reply = client.handle(replace(asks[1], request=damage(asks[1].request)))
+    assert isinstance(reply, Reply)
+    if reply.refusal is None:
+        assert all(np.isfinite(getattr(reply.body, f.name)).all() for f in fields(reply.body))
+    else:
+        assert after.notes is client.notes
+        assert after.handle(asks[1])[1].refusal is None
+
+
+def test_a_site_with_an_empty_cell_takes_part_and_is_told():
+    sites = small() | {"d": Columns([1] * 20, rows(20, seed=4).scores), "e": Columns([0], [0.9])}
+    for asked in (EXACT, {}, PAPER):
+        plan = plan_of(**asked)
+        done = run(plan, sites)
+        assert "d" in done.outcome.sites
+        assert any("group 0" in line for line in done.policies["d"].about["warnings"])
+        assert done.policies["d"].decide([0.7, 0.2], groups=[0, 0]).tolist() == [1, 0]
+        if plan.solver is None:
+            best = central({s: replace(c, labels=np.zeros(len(c.scores))) for s, c in sites.items()}, asked)
+            assert done.outcome.accuracy == pytest.approx(best.certificate.primal, abs=2 * plan.gap)
+            assert done.outcome.holds
+
+
+def test_a_run_in_one_process_says_which_site_cannot_be_used():
+    with pytest.raises(InputError, match="site 'd': scores: row 1 is 2"):
+        run(plan_of(), small() | {"d": Columns([0, 1], [0.5, 2.0])})
+    with pytest.raises(QuorumLostError):
+        run(plan_of(), {"a": rows(10)})

@@ -1,0 +1,197 @@
+"""States go through bytes after every message, and the result is the same to the bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy
+
+from logofair.engines.conductor import conduct
+from logofair.engines.inprocess import LocalTransport
+from logofair.engines.transport import Absent
+from logofair.federation import Client, Training
+from logofair.federation.wire import decode, encode
+from logofair.solvers.algorithm1 import Algorithm1
+
+pytestmark = pytest.mark.federation
+
+SETTINGS = [
+    {"notion": "equalized_odds"},
+    {"notion": "equalized_odds", "calibration": "platt"},
+    {"solver": Algorithm1(rounds=3, local_steps=2)},
+    {"notion": "equalized_odds", "calibration": "beta", "secure": True, "gap": 1e-3},
+]
+
+
+def small():
+    return federation((40, 30, 35))
+
+
+def same_outcome(one, other):
+    assert encode(replace(one, exchanges={})) == encode(replace(other, exchanges={}))
+    assert dict(one.exchanges) == dict(other.exchanges)
+
+
+class Forgetful(LocalTransport):
+    """Clients that are built anew from their encoded notes for every message, as in a process per message."""
+
+    def deliver(self, site, message):
+        known = self.clients[site]
+        self.clients[site] = Client(site, known.columns, decode(encode(known.notes)), known.identity)
+        return super().deliver(site, message)
+
+
+@pytest.mark.parametrize("asked", SETTINGS, ids=str)
+def test_a_server_whose_state_went_through_bytes_after_every_exchange_ends_the_same(asked):
+    sites, plan = small(), plan_of(**asked)
+    keys = identities(sites) if plan.secure else None
+    undisturbed = LocalTransport(clients(sites, keys))
+    expected, steps = go(plan, undisturbed)
+    stored = [LocalTransport(clients(sites, keys))]
+    saved = []
+    desk = go(plan, stored[0], save=lambda desk: saved.append(encode(desk)))[0]
+    if not plan.secure:
+        same_outcome(desk, expected)
+    assert len(saved) == len(steps) + 1
+    # Where the plug is pulled is arbitrary: every stored state is taken up, with the clients as they are at the end of
+    # that exchange.
+    state, transport = saved[0], LocalTransport(clients(sites, keys))
+    for _ in steps:
+        desk, _ = next(conduct(decode(state), transport))
+        state = encode(desk)
+        assert encode(decode(state)) == state
+    ended = desk.server.outcome
+    assert desk.server.done
+    if plan.secure:
+        assert ended.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
+        assert ended.exchanges == expected.exchanges
+    else:
+        same_outcome(ended, expected)
+        for site in sites:
+            assert same_policy(policies_of(transport, sites)[site], policies_of(undisturbed, sites)[site])
+
+
+@pytest.mark.parametrize("asked", SETTINGS, ids=str)
+def test_a_server_killed_before_it_could_store_an_exchange_asks_again_and_ends_the_same(asked):
+    """At each exchange in turn: all replies arrive, the state is lost, and the stored one before it goes on."""
+    sites, plan = small(), plan_of(**asked)
+    keys = identities(sites) if plan.secure else None
+    expected, steps = go(plan, LocalTransport(clients(sites, keys)))
+    desks, transport = [], LocalTransport(clients(sites, keys))
+    go(plan, transport, save=desks.append)
+    state, transport = encode(desks[0]), LocalTransport(clients(sites, keys))
+    for _ in range(len(steps)):
+        next(conduct(decode(state), transport))  # killed here: nothing stored
+        desk, _ = next(conduct(decode(state), transport))
+        state = encode(desk)
+    assert desk.server.done
+    assert desk.server.outcome.accuracy == pytest.approx(expected.accuracy, abs=1e-9 if plan.secure else 0.0)
+    assert dict(desk.server.outcome.exchanges) == dict(expected.exchanges)
+
+
+@pytest.mark.parametrize("asked", [*SETTINGS, {"calibration": "temperature", "trials": 0}], ids=str)
+def test_clients_that_find_again_nothing_but_their_notes_answer_the_same(asked):
+    sites, plan = small(), plan_of(**asked)
+    keys = identities(sites) if plan.secure else None
+    one, other = LocalTransport(clients(sites, keys)), Forgetful(clients(sites, keys))
+    (expected, _), (found, _) = go(plan, one), go(plan, other)
+    if plan.secure:
+        assert found.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
+        return
+    same_outcome(found, expected)
+    for site in sites:
+        assert same_policy(policies_of(one, sites)[site], policies_of(other, sites)[site])
+
+
+def test_training_and_calibration_resume_too():
+    rng, sites = np.random.default_rng(0), small()
+    for site, columns in sites.items():
+        sites[site] = replace(columns, scores=None, features=rng.normal(size=(len(columns.scores), 2)))
+    training = Training(features=("x", "y"), rounds=3, local_epochs=1)
+    plan = plan_of(calibration="temperature", training=training)
+    one, other = LocalTransport(clients(sites)), Forgetful(clients(sites))
+    expected, _ = go(plan, one)
+    state = []
+    found, _ = go(plan, other, save=lambda desk: state.append(encode(decode(encode(desk)))))
+    same_outcome(found, expected)
+    assert all(decode(each).server.plan == plan for each in state)
+
+
+def test_the_same_question_gets_the_same_reply_and_another_one_under_its_number_is_refused():
+    sites, plan = small(), plan_of(notion="equalized_odds")
+    transport = Tampered(clients(sites))
+    go(plan, transport)
+    told = {}
+    for site, message in transport.heard:
+        told.setdefault((site, decode(message).number), message)
+    client = clients(sites)["a"]
+    number = 1
+    while ("a", number) in told:
+        ask = decode(told["a", number])
+        client, first = client.handle(ask)
+        same, again = client.handle(ask)
+        assert encode(again) == encode(first)
+        assert same.notes is client.notes
+        _, refused = client.handle(replace(ask, request=type(ask)("test", 1, 1, None)))
+        assert refused.refusal == "OTHER_REQUEST"
+        assert refused.body is None
+        number += 1
+    assert number > 4
+
+
+def test_questions_out_of_turn_of_another_roster_or_run_are_refused_and_change_nothing():
+    sites, plan = small(), plan_of(notion="equalized_odds")
+    transport = Tampered(clients(sites))
+    go(plan, transport)
+    asks = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
+    client = clients(sites)["a"]
+    client, _ = client.handle(asks[1])
+    client, _ = client.handle(asks[2])
+    for ask, refusal in (
+        (asks[4], "OUT_OF_TURN"),
+        (replace(asks[1], opening=None), "OUT_OF_TURN"),
+        (asks[1], "OUT_OF_TURN"),
+        (replace(asks[3], roster=2), "OUT_OF_TURN"),
+        (replace(asks[3], run="other"), "UNKNOWN_RUN"),
+        (replace(asks[3], step="nonsense"), "BAD_MESSAGE"),
+        (replace(asks[3], step="masked", sealed={}), "NO_KEYS"),
+        (replace(asks[3], request=None), "BAD_MESSAGE"),
+        (replace(asks[3], request=replace(asks[3].request, mass=asks[3].request.mass + 1.0)), "OTHER_REQUEST"),
+    ):
+        after, reply = client.handle(ask)
+        assert reply.refusal == refusal
+        assert after.notes is client.notes
+    assert client.handle(asks[3])[1].refusal is None
+
+
+def test_the_totals_of_a_roster_never_change_even_for_a_client_that_was_started_again():
+    sites, plan = small(), plan_of(notion="equalized_odds")
+    transport = Tampered(clients(sites))
+    go(plan, transport)
+    asks = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
+    client = clients(sites)["a"]
+    for number in (1, 2):
+        client, _ = client.handle(asks[number])
+    fresh = Client("a", client.columns, decode(encode(client.notes)))
+    other = replace(asks[3], request=replace(asks[3].request, mass=asks[3].request.mass * 2))
+    assert fresh.handle(other)[1].refusal == "OTHER_REQUEST"
+    assert fresh.handle(asks[3])[1].refusal is None
+
+
+def test_a_transport_that_returns_nothing_for_a_site_counts_as_its_absence():
+    class Silent(LocalTransport):
+        def exchange(self, messages, timeout):
+            replies = dict(super().exchange(messages, timeout))
+            replies.pop("b", None)
+            return replies | {"stranger": Absent("?")}
+
+    sites = small()
+    outcome, _ = go(plan_of(), Silent(clients(sites)))
+    assert outcome.sites == ("a", "c")
+    assert outcome.lost[0].reason == "no reply"
+    secure = Silent(clients(federation((30, 30, 30, 30)), identities("abcd")))
+    outcome, _ = go(plan_of(secure=True), secure)
+    assert outcome.sites == ("a", "c", "d")
+    assert outcome.lost[0].reason == "no reply"

@@ -1,0 +1,345 @@
+"""Bytes and sums: what is said comes back as it was, rubbish is refused, and nothing grows with the rows of a site."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sites import Tampered, clients, federation, go, plan_of, rows
+
+import logofair.federation.masked  # noqa: F401  # so that all types are declared
+from logofair.federation import Columns, Server, Training, make_plan
+from logofair.federation import sums as told
+from logofair.federation.expected import reply_form
+from logofair.federation.messages import Ask, Reply
+from logofair.federation.wire import KINDS, decode, encode
+from logofair.inputs import InputError
+from logofair.solvers.algorithm1 import Algorithm1
+
+pytestmark = pytest.mark.federation
+
+REPLIES = [
+    told.Moments,
+    told.Update,
+    told.Counts,
+    told.Curvature,
+    told.Totals,
+    told.Answers,
+    told.Steepness,
+    told.Steps,
+    told.Settled,
+    told.Noted,
+]
+
+arrays = st.tuples(st.lists(st.integers(0, 3), max_size=3), st.integers(0, 2**32 - 1), st.sampled_from("fiub")).map(
+    lambda a: (
+        np.random.default_rng(a[1]).integers(0, 2**62, a[0]).astype({"f": "f8", "i": "i8", "u": "u8", "b": "?"}[a[2]])
+    )
+)
+plain = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(),
+    st.binary(max_size=9),
+)
+values = st.recursive(
+    plain | arrays,
+    lambda inner: st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def same(one, other):
+    """Equality to the bit, arrays and types included."""
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, float):
+        return type(other) is float and math.copysign(1.0, one) == math.copysign(1.0, other) and one == other
+    if isinstance(one, tuple):
+        return isinstance(other, tuple) and len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[k], other[k]) for k in one)
+    if is_dataclass(one):
+        return type(one) is type(other) and all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    return type(one) is type(other) and one == other
+
+
+@settings(deadline=None, max_examples=150)
+@given(values)
+def test_values_come_back_to_the_bit(value):
+    assert same(decode(encode(value)), value)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(sorted(KINDS)), st.data())
+def test_every_declared_type_comes_back_with_its_fields(name, data):
+    kind = KINDS[name]
+    made = {f.name: data.draw(values) for f in fields(kind)}
+    try:
+        one = kind(**made)
+    except (InputError, TypeError, ValueError):
+        return  # types that check themselves refuse arbitrary fields, and decode says so below
+    assert same(decode(encode(one)), one)
+
+
+def some_messages():
+    """Real messages of all sorts."""
+    heard = []
+    for asked in ({"calibration": "platt"}, {"solver": Algorithm1(rounds=1)}, {"notion": "equalized_odds"}):
+        transport = Tampered(clients(federation((20, 15))))
+        go(plan_of(**asked), transport)
+        heard += [m for _, m in transport.heard] + [m for _, m in transport.sent]
+    return heard
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(some_messages()), st.data())
+def test_damaged_messages_raise_nothing_but_input_errors(message, data):
+    cut = data.draw(st.integers(0, len(message)))
+    broken = bytearray(message[:cut] if data.draw(st.booleans()) else message)
+    for _ in range(data.draw(st.integers(0, 4))):
+        if broken:
+            broken[data.draw(st.integers(0, len(broken) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(InputError):
+        encode(decode(bytes(broken)))  # whatever can be read can be written again
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.binary(max_size=60))
+def test_random_bytes_raise_nothing_but_input_errors(data):
+    for message in (data, len(data).to_bytes(4, "big") + data):
+        with contextlib.suppress(InputError):
+            encode(decode(message))
+
+
+def headed(head, blobs=b""):
+    text = head if isinstance(head, bytes) else json.dumps(head).encode()
+    return len(text).to_bytes(4, "big") + text + blobs
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        headed({"#": "f", "shape": [2**40, 2**40]}),
+        headed({"#": "f", "shape": [2**61]}, b"12345678"),
+        headed({"#": "f", "shape": [-1, -8]}, b"12345678"),
+        headed({"#": "f", "shape": [1.0]}, b"12345678"),
+        headed({"#": "f", "shape": [True]}, b"12345678"),
+        headed({"#": "f", "shape": "x"}, b"12345678"),
+        headed({"#": "f", "shape": [1] * 100}, b"12345678"),
+        headed({"#": "O", "shape": [1]}, b"12345678"),
+        headed({"#": "bytes", "shape": []}),
+        headed({"#": "bytes", "shape": [10**12]}),
+        headed({"#": ["f"], "shape": [1]}),
+        headed({"@": "Popen"}),
+        headed({"@": ["Ask"]}),
+        headed({"@": "Totals", "mass": 1}),
+        headed({"@": "Totals", "positives": 1, "mass": 1}),
+        headed({"{": [["a"]]}),
+        headed({"{": 7}),
+        headed(b'{"@":"AskSteps"' + b"[" * 50_000),
+        headed(b"[" * 200_000),
+        headed(b"NaN"),
+        headed(b"[1e999]"),
+        headed(b"[-Infinity]"),
+        headed(b'["\\ud800"]'),
+        headed(b'{"{":[["\\udfff",1]]}'),
+        headed(b"1" * 5000),
+        headed(b'"\xff"'),
+        headed([1], b"left over"),
+        b"\xff\xff\xff\xff[]",
+        b"",
+        b"abc",
+        "text",
+        None,
+    ],
+)
+def test_hostile_heads_are_refused(message):
+    with pytest.raises(InputError, match="message"):
+        decode(message)
+
+
+@pytest.mark.parametrize("place", [{"run": 5}, {"roster": "1"}, {"roster": True}, {"number": 1.0}, {"step": None}])
+def test_an_ask_without_a_proper_place_cannot_be_read(place):
+    ask = {
+        "@": "Ask",
+        "run": "r",
+        "roster": 1,
+        "number": 1,
+        "request": None,
+        "opening": None,
+        "step": "",
+        "sealed": None,
+    }
+    assert isinstance(decode(headed(ask)), Ask)
+    with pytest.raises(InputError):
+        decode(headed(ask | place))
+
+
+def changed_plan(**fields_):
+    """A plan's bytes with other fields, as a hostile server might make them."""
+    data = encode(plan_of())
+    size = int.from_bytes(data[:4], "big")
+    return headed(json.loads(data[4 : 4 + size]) | fields_, data[4 + size :])
+
+
+@pytest.mark.parametrize(
+    "fields_",
+    [
+        {"folds": 10**9},
+        {"folds": 1},
+        {"groups": [0]},
+        {"groups": [0, 0]},
+        {"groups": [0, {"#": "f", "shape": [0]}]},
+        {"groups": "FM"},
+        {"run": "../../etc"},
+        {"run": ""},
+        {"calibration": "isotonic"},
+        {"calibration": ["beta"]},
+        {"secure": 1},
+        {"local": []},
+        {"shared": [1]},
+        {"overrides": [["a", -1]]},
+        {"overrides": [7]},
+        {"solver": 3},
+        {"training": "x"},
+        {"privacy": {}},
+        {"gap": 0},
+        {"rounds": 0},
+        {"trials": -1},
+        {"quorum": 0},
+        {"seed": -1},
+    ],
+    ids=str,
+)
+def test_a_plan_that_could_not_have_been_made_cannot_arrive_either(fields_):
+    decode(changed_plan())
+    with pytest.raises(InputError):
+        decode(changed_plan(**fields_))
+
+
+def test_groups_that_cannot_travel_are_refused_when_the_plan_is_made():
+    for groups in ([0, None], [0, float("nan")], [0, object()], [[1], [2]], [0, 3j], "FM", {0, 1}, [1, True]):
+        with pytest.raises(InputError, match="groups"):
+            make_plan(groups=groups)
+
+
+@pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.__name__)
+def test_the_statement_covers_every_field_of_a_reply(kind):
+    assert [name for name, _ in kind.statement()] == [f.name for f in fields(kind)]
+    assert all(len(meaning) > 10 for _, meaning in kind.statement())
+    assert set(told.Sums.__subclasses__()) == set(REPLIES)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(REPLIES), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_sums_add_up_in_any_order_and_travel_as_one_vector(kind, n, seed):
+    rng = np.random.default_rng(seed)
+    shapes = [tuple(rng.integers(0, 3, int(rng.integers(1, 4))).tolist()) for _ in fields(kind)]
+
+    def one():
+        wild = (rng.normal(size=shape) * 10.0 ** rng.integers(-9, 9, shape) for shape in shapes)
+        return kind(**{f.name: value for f, value in zip(fields(kind), wild, strict=True)})
+
+    parts = [one() for _ in range(n)]
+    total = kind.add(parts)
+    for order in (parts[::-1], [parts[i] for i in rng.permutation(n)]):
+        assert same(kind.add(order), total)
+    back = kind.of_vector(total.vector(), shapes)
+    assert same(back, total)
+    assert total.steps().shape == total.vector().shape == kind.steps_of(shapes).shape
+    assert np.all(total.steps() > 0)
+    for f in fields(kind):
+        exact = [math.fsum(np.ravel(getattr(p, f.name))[i] for p in parts) for i in range(getattr(total, f.name).size)]
+        assert np.ravel(getattr(total, f.name)).tolist() == exact
+    side_by_side = kind(**{f.name: np.stack([getattr(p, f.name) for p in parts]) for f in fields(kind)})
+    assert same(side_by_side.total(), total)
+    assert same(side_by_side.member(n - 1), parts[-1])
+
+
+def replies_of(n, plan):
+    """All replies of a site with n rows in a run, decoded."""
+    sites = {"a": rows(n, seed=1), "b": rows(40, seed=2)}
+    if plan.training is not None:
+        rng = np.random.default_rng(0)
+        sites = {
+            s: Columns(c.groups, None, c.labels, None, rng.normal(size=(len(c.labels), 2))) for s, c in sites.items()
+        }
+    transport = Tampered(clients(sites))
+    go(plan, transport)
+    return [(site, data) for site, data in transport.sent if site == "a"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"calibration": "platt", "notion": "equalized_odds"},
+        {"solver": Algorithm1(rounds=2, local_steps=1)},
+        {"training": Training(features=("x", "y"), rounds=2, local_epochs=1)},
+    ],
+    ids=str,
+)
+def test_no_reply_grows_with_the_rows_of_the_site_or_holds_anything_but_its_declared_sums(asked):
+    plan, largest = plan_of(**asked), {}
+    for n in (30, 1500):
+        for _, data in replies_of(n, plan):
+            reply = decode(data)
+            assert isinstance(reply, Reply)
+            assert type(reply.body) in REPLIES
+            for f in fields(reply.body):
+                largest.setdefault((type(reply.body).__name__, f.name, n), set()).add(
+                    getattr(reply.body, f.name).shape[1:]
+                )
+            assert len(data) < 4096
+    kinds = {key[:2] for key in largest}
+    assert all(largest[*kind, 30] == largest[*kind, 1500] for kind in kinds)
+
+
+def test_the_form_of_every_reply_follows_from_the_request_and_the_plan_alone():
+    for asked in ({"calibration": "beta"}, {"solver": Algorithm1(rounds=1)}, {"notion": "equalized_odds"}):
+        plan = plan_of(**asked)
+        transport = Tampered(clients(federation((25, 15))))
+        go(plan, transport)
+        requests = {decode(m).number: decode(m).request for _, m in transport.heard}
+        for _, data in transport.sent:
+            reply = decode(data)
+            kind, shapes = reply_form(requests[reply.number], plan)
+            assert type(reply.body) is kind
+            assert [getattr(reply.body, f.name).shape for f in fields(kind)] == shapes
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(("groups", "calibration"), [(2, "none"), (2, "beta"), (5, "beta")])
+def test_messages_stay_within_four_kilobytes_with_forty_sites(notion, groups, calibration):
+    """The usual batch of prices; the first messages also carry the plan and the names of all sites."""
+    sites = {f"hospital-{i:02d}": rows(12, seed=i, groups=groups) for i in range(40)}
+    plan = plan_of(groups=list(range(groups)), notion=notion, calibration=calibration, trials=0, rounds=1)
+    server = Server.start(plan, sites)
+    assert len(encode(server.ask())) <= 4096
+    two = Tampered(clients(dict(list(sites.items())[:2])))
+    _, steps = go(plan, two)
+    names = len(encode(list(sites))) + 200  # what thirty-eight more names add to opening and result
+    for step in steps:
+        assert step.bytes_back <= 4096
+        if step.purpose == "publication" or step.number == 1:
+            assert step.bytes_out + names <= 4096
+        else:
+            assert step.bytes_out <= 4096
+
+
+def test_the_result_published_to_forty_sites_fits_into_four_kilobytes():
+    sites = {f"hospital-{i:02d}": rows(6, seed=i) for i in range(40)}
+    transport = Tampered(clients(sites))
+    outcome, steps = go(plan_of(notion="equalized_odds", trials=1, rounds=1), transport)
+    assert len(outcome.sites) == 40
+    assert max(step.bytes_out for step in steps) <= 4096
+    assert max(step.bytes_back for step in steps) <= 4096
