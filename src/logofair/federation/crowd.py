@@ -15,7 +15,7 @@ import numpy as np
 
 from logofair.cells import Cells, build_cells
 from logofair.federation import messages as ask
-from logofair.federation.answers import Answer, Unsolved, best_answer, measure, mixed_rules
+from logofair.federation.answers import Answer, best_answer, measure, mixed_rules
 from logofair.federation.chances import Chances, Workbench, prepare
 from logofair.federation.memory import Memory
 from logofair.federation.messages import Refusal
@@ -161,10 +161,7 @@ class Crowd:
         return replace(told, memory=memory), Answers(gain=gain, shares=shares, bound=bound)
 
     def _best(self, prices: Floats) -> Answer:
-        try:
-            return best_answer(self.problem, prices)
-        except Unsolved:
-            raise RefusedError(Refusal.NO_SOLUTION) from None
+        return best_answer(self.problem, prices)
 
     def _steepness(self, request: ask.AskSteepness) -> tuple[Crowd, Sums]:
         told = self._told(request.mass, request.positives)

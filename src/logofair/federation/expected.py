@@ -180,7 +180,7 @@ def _of_steps(reply: told.Steps, request: Any, plan: Plan, part: Part, whole: Pa
 
 
 def _of_answers(reply: Any, request: Any, rates: Sequence[Rate], part: Part, whole: Part) -> str | None:
-    """Gains and shares within what the rows behind them allow; dual values equal to what they prove."""
+    """Gains and shares within what the rows behind them allow; dual values not below what their answers are worth."""
     total = whole.mass.sum()
     if np.abs(reply.gain).max(initial=0.0) > part.mass.sum() / total + _ROUNDING:
         return "claims more accuracy than its rows allow"
@@ -192,7 +192,9 @@ def _of_answers(reply: Any, request: Any, rates: Sequence[Rate], part: Part, who
         return None if whole_numbers else "sent a mark that is neither 0 nor 1"
     value = reply.gain - np.sum(request.prices * reply.shares, axis=(1, 2))
     allowed = _ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))
-    if np.any(np.abs(reply.bound - value) > allowed):
+    # A site whose solver fails rejects everybody, and its valid bound lies above that: too high costs a round only.
+    largest = np.sum(np.abs(request.prices) * np.maximum(high, -low), axis=(1, 2)) + part.mass.sum() / total
+    if np.any(reply.bound < value - allowed) or np.any(reply.bound > largest + allowed):
         return "sent a dual value that its own answer contradicts"
     return None
 

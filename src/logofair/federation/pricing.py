@@ -19,7 +19,8 @@ from logofair.federation.plan import Plan
 from logofair.federation.settlement import Phase, Settling, Standing
 from logofair.federation.wire import carried
 from logofair.inputs import Floats
-from logofair.solvers.trials import Asked, incumbent, landmarks, trial_prices, trial_size
+from logofair.solvers.incumbent import Asked, incumbent
+from logofair.solvers.trials import landmarks, trial_prices, trial_size
 
 __all__ = ["Pricing"]
 

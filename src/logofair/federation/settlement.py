@@ -14,8 +14,8 @@ from logofair.federation.messages import Request
 from logofair.federation.plan import Plan
 from logofair.federation.wire import carried
 from logofair.inputs import Floats
+from logofair.solvers.incumbent import Asked
 from logofair.solvers.problem import groups_compared, spread
-from logofair.solvers.trials import Asked
 
 __all__ = ["Finished", "Phase", "Settling", "Standing", "global_bounds", "penalty_of"]
 
