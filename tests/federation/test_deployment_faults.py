@@ -18,9 +18,7 @@ from processes import (
     SITES,
     check_result,
     deployment,
-    expected_of,
     make_keys,
-    run_command,
     tables,
     waited_for,
 )
@@ -37,7 +35,12 @@ TO_THE_END = 240.0  # seconds; nothing here takes half as long on two idle cores
 def mid_run(made, exchange=3):
     """Wait until an exchange is under way, with more to come."""
     file = made.state / "state.json"
-    waited_for(lambda: file.exists() and made.state_now().number >= exchange, TO_THE_END, made.last_words)
+
+    def there():
+        return file.exists() and made.state_now().number >= exchange
+
+    waited_for(lambda: there() or made.ended(), TO_THE_END, made.last_words)
+    assert there(), made.last_words()
     assert made.state_now().purpose != "publication"
 
 
@@ -153,7 +156,8 @@ def test_with_secure_sums_a_run_stops_without_a_site_and_goes_on_when_it_is_back
         server, clients = made.server(*SECURE, *SHORT), made.clients()
         mid_run(made)
         clients["south"].pull_the_plug()
-        ended_badly(server, "with secure sums nobody can be left out now")
+        ended_badly(server, "the same command goes on from there")
+        assert "south (" in server.text() or "south:" in server.text()
         made.check_files()
         again = made.client("south")
         ended_well(made.server(*PATIENT), clients["east"], clients["north"], again)
@@ -181,10 +185,11 @@ def test_strangers_are_refused_and_the_run_goes_on_with_the_others(tmp_path):
         elsewhere = ("--folder", tmp_path / "elsewhere", "--out", tmp_path / "elsewhere.json")
         other = ("--authority", tmp_path / "others" / "ca.crt", "--key", made.keys / "sites" / "south")
         misled = made.client("south", *elsewhere, access=other, name="misled")
-        open_ = made.client("south", *elsewhere[:1], tmp_path / "plain", access=("--insecure",), name="open")
+        bare = made.client("south", "--folder", tmp_path / "bare", access=("--insecure",), name="bare")
+        ended_badly(misled, "certificate verify failed")
         ended_badly(unknown, "The server does not let this site in")
-        ended_badly(misled, "The node ended with code")
-        ended_badly(open_, "The node ended with code")
+        assert "3 of 3" not in server.text()
+        leaves(bare)  # it goes on trying, like one that comes before its server
         clients["south"] = made.client("south")
         ended_well(server, *clients.values())
         check_result(made)
@@ -195,6 +200,7 @@ def test_two_runs_at_once_on_the_same_files_do_not_disturb_each_other(tmp_path):
         plans = ((one, PLATT, LABELLED), (two, (*PLAN, "--calibration", "none"), ("--score", "score")))
         servers = [made.server(*plan, *PATIENT) for made, plan, _ in plans]
         clients = [made.clients(columns=columns) for made, _, columns in plans]
+        servers[0].until("The server listens", 120.0)
         again = one.server(*PLATT, name="second")
         assert again.wait(60.0) == 2
         assert "another process works in this folder" in again.text()
@@ -209,17 +215,7 @@ def test_a_port_that_is_taken_is_said_so(tmp_path):
         first = one.server(*PLATT, *PATIENT)
         first.until("The server listens", 60.0)
         second = two.server(*PLATT, *PATIENT)
-        assert second.wait(60.0) != 0
-        assert "Traceback" not in second.text()
-        print(second.text())
+        assert second.wait(60.0) == 2
+        assert f"127.0.0.1:{one.port} is taken" in second.text()
+        assert not (two.state / "state.json").exists()
         leaves(first)
-
-
-def test_without_keys_a_run_takes_place_only_when_it_is_asked_for_by_name(tmp_path):
-    with deployment(tmp_path, tables()) as made:
-        server = made.server(*PLAN, "--calibration", "none", *PATIENT, access=("--insecure",))
-        clients = made.clients(access=("--insecure",))
-        ended_well(server, *clients.values())
-        assert "WITHOUT ENCRYPTION" in server.text()
-        assert all("WITHOUT ENCRYPTION" in client.text() for client in clients.values())
-        check_result(made)

@@ -157,7 +157,7 @@ def test_a_straggler_is_absent_at_the_timeout_and_its_late_reply_is_never_taken_
     grid = FakeGrid()
     grid.add(7, echo("north"), name="north", delay=8.0)
     carrier = transport(grid)
-    assert carrier.exchange({"north": b"first"}, 5.0) == {"north": Absent("no reply within 5 seconds")}
+    assert carrier.exchange({"north": b"first"}, 5.0) == {"north": Absent("no reply within 5 seconds", late=True)}
     assert grid.now == pytest.approx(5.0)
     grid.now = 9.0
     grid.delay[7] = 0.0
@@ -169,7 +169,7 @@ def test_those_in_time_are_kept_when_others_are_late():
     grid.add(7, echo("north"), name="north")
     grid.add(8, echo("south"), name="south", delay=60.0)
     replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 5.0)
-    assert replies == {"north": b"a from north", "south": Absent("no reply within 5 seconds")}
+    assert replies == {"north": b"a from north", "south": Absent("no reply within 5 seconds", late=True)}
 
 
 def test_a_dead_node_is_absent_though_the_error_comes_from_the_server():

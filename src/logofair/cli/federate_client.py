@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.federate_columns import column_options, columns_by_role, look_at
-from logofair.cli.options import examples
+from logofair.cli.options import examples, such_that
 
 if TYPE_CHECKING:
     from logofair.policy import Policy
 
 __all__ = ["Credentials", "Lookout", "client", "finished_policy"]
 
-_LINGER = 5.0  # seconds
+_LINGER, _IDLE = 5.0, 180.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Credentials:
 
     Examples
     --------
-    >>> Credentials.named("north", None, None, Path("north.key"), None, insecure=True)
-    Credentials(authority=None, key=PosixPath('north.key'), peers=None)
+    >>> Credentials.named("north", None, None, None, None, insecure=True)
+    Credentials(authority=None, key=None, peers=None)
     """
 
     authority: Path | None
@@ -79,6 +79,7 @@ class Lookout:
         self.folder = folder
         self.linger = linger
         self.ended: float | None = None
+        self.heard = (self._latest(), time.monotonic())
         self.complaints = folder / "complaints.txt"
         self.told = self.complaints.stat().st_size if self.complaints.exists() else 0
         self.before = self._ends()
@@ -92,9 +93,26 @@ class Lookout:
             self.told += len(new)
             for line in new.decode(errors="replace").splitlines():
                 click.echo(f"Complaint: {line}", err=True)
+        self._say_if_idle()
         if self.ended is None and self._ends() != self.before:
             self.ended = time.monotonic()
         return self.ended is not None and time.monotonic() >= self.ended + self.linger
+
+    def _say_if_idle(self) -> None:
+        """Say once that nothing is asked any more: a site that was left behind is not told so by the server."""
+        latest, since = self.heard
+        if self._latest() != latest:
+            self.heard = (self._latest(), time.monotonic())
+        elif time.monotonic() >= since + _IDLE:
+            click.echo(
+                f"The server has asked nothing for {_IDLE / 60:g} minutes. If its people say that the run goes on "
+                "without this site, stop here (Ctrl-C) and make its policy with logofair federate join.",
+                err=True,
+            )
+            self.heard = (latest, float("inf"))
+
+    def _latest(self) -> int:
+        return max((file.stat().st_mtime_ns for file in self.folder.glob("*.notes.json")), default=0)
 
     def _ends(self) -> dict[str, int]:
         return {file.name: file.stat().st_mtime_ns for file in self.folder.glob("*.done.json")}
@@ -125,6 +143,13 @@ class Lookout:
     help="With secure sums: agree to go on without a site, once its people said that it is gone.",
 )
 @click.option("--again", is_flag=True, help="With secure sums: agree to a further run on the same rows.")
+@click.option("--only-secure", is_flag=True, help="Refuse plans without secure sums: the plan is the server's word.")
+@click.option(
+    "--most-epsilon",
+    type=float,
+    callback=such_that(lambda epsilon: epsilon > 0, "pass a number above 0, such as 1"),
+    help="Refuse plans without differential privacy, and those that spend more than this.",
+)
 def client(
     site: str,
     data: Path,
@@ -139,6 +164,8 @@ def client(
     force: bool,
     agree_without: tuple[str, ...],
     again: bool,
+    only_secure: bool,
+    most_epsilon: float | None,
     **columns: Any,
 ) -> None:
     """Take part as one site, with its own file and key.
@@ -170,6 +197,8 @@ def client(
         peers=None if credentials.peers is None else str(credentials.peers.resolve()),
         agreed_without=agree_without,
         again=again,
+        only_secure=only_secure,
+        most_epsilon=most_epsilon,
     )
     _take_part(settings, server, credentials, insecure)
     return _show(out)

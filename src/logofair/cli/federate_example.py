@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SITES", "example"]
 
 SITES = ("north", "south", "east", "west")
+_TOGETHER, _NEW = "together", "new-north"
 
 # Columns of the files, and what undoes the scaling of logofair.datasets: smallest value and range.
 _COLUMNS = {
@@ -48,15 +49,15 @@ _ALPHA = 5.0
 def example(out: Path, seed: int, force: bool) -> None:
     """Write the files of four sites, from the Adult data.
 
-    north.csv, south.csv and east.csv are for a first run, west.csv for a site that
-    comes later, and new-north.csv has rows of north to decide on afterwards. The scores
-    are those of a logistic regression that was trained on other rows; a label of 1
-    means an income above 50,000 USD.
+    north.csv, south.csv and east.csv are for a first run (together.csv holds all three,
+    for a rehearsal), west.csv for a site that comes later, and new-north.csv has rows
+    of north to decide on afterwards. The scores are those of a logistic regression that
+    was trained on other rows; a label of 1 means an income above 50,000 USD.
     """
     from logofair.datasets import load_adult
     from logofair.inputs import InputError
 
-    files = [out / f"{name}.csv" for name in (*SITES, "new-north")]
+    files = [out / f"{name}.csv" for name in (*SITES, _TOGETHER, _NEW)]
     for file in files:
         if file.exists() and not force:
             raise InputError(f"--out: {file} exists; choose another folder, or pass --force.")
@@ -80,12 +81,15 @@ def _texts(data: Dataset, seed: int) -> dict[str, str]:
     model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
     scores: Floats = model.predict_proba(data.features)[:, 1]
     rows = {name: parts["sites"][site[parts["sites"]] == number] for number, name in enumerate(SITES)}
-    rows["new-north"] = parts["new"][site[parts["new"]] == 0]
-    return {name: _text(data, scores, np.sort(chosen)) for name, chosen in rows.items()}
+    rows[_NEW] = parts["new"][site[parts["new"]] == 0]
+    lines = {name: _lines(data, scores, np.sort(chosen)) for name, chosen in rows.items()}
+    lines[_TOGETHER] = [f"site,{lines[SITES[0]][0]}"]
+    lines[_TOGETHER] += [f"{name},{line}" for name in SITES[:3] for line in lines[name][1:]]
+    return {name: "\n".join(each) + "\n" for name, each in lines.items()}
 
 
-def _text(data: Dataset, scores: Floats, rows: npt.NDArray[np.intp]) -> str:
-    """Some rows as CSV."""
+def _lines(data: Dataset, scores: Floats, rows: npt.NDArray[np.intp]) -> list[str]:
+    """Some rows as lines of CSV, after their header."""
     columns = {"id": rows}
     for name, (shown, smallest, width) in _COLUMNS.items():
         scaled = data.features[rows, data.feature_names.index(name)]
@@ -94,4 +98,4 @@ def _text(data: Dataset, scores: Floats, rows: npt.NDArray[np.intp]) -> str:
     fields = (*columns.values(), data.sensitive[rows], scores[rows], data.labels[rows].astype(int))
     for *numbers, sex, score, label in zip(*(field.tolist() for field in fields), strict=True):
         lines.append(",".join([*map(str, numbers), str(sex), f"{score:.6f}", str(label)]))
-    return "\n".join(lines) + "\n"
+    return lines

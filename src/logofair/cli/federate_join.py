@@ -23,9 +23,10 @@ __all__ = ["join"]
 @click.option("--site", metavar="NAME", required=True, help="The name of the site.")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Its file: CSV, Parquet or Arrow.")
 @column_options
+@click.option("--folder", type=click.Path(path_type=Path), help="The site's private notes; needed under --epsilon.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where its policy is written.")
 @click.option("--force", is_flag=True, help="Replace a file that is there already.")
-def join(result: Path, site: str, data: Path, out: Path, force: bool, **columns: Any) -> None:
+def join(result: Path, site: str, data: Path, folder: Path | None, out: Path, force: bool, **columns: Any) -> None:
     """Make the policy of a site that comes later, or that missed the end.
 
     RESULT is the server's result.json. The policy is made from it and the site's own
@@ -35,21 +36,23 @@ def join(result: Path, site: str, data: Path, out: Path, force: bool, **columns:
     from logofair.cli.console import page
     from logofair.cli.federate_page import show_policy
     from logofair.engines.folder import read_result
-    from logofair.engines.site import SiteSettings, read_site
+    from logofair.engines.site import SiteSettings, kept_release, read_site
     from logofair.federation import late_policy
     from logofair.inputs import InputError
 
     outcome = read_result(result)
     if out.exists() and not force:
         raise InputError(f"--out: {out} exists; choose another name, or pass --force.")
-    if outcome.plan.privacy is not None and site in outcome.sites:
+    if outcome.plan.privacy is not None and folder is None:
         raise InputError(
-            f"--site: {site!r} took part in run {outcome.plan.run} with a noised histogram kept in its own folder, "
-            "and another one would spend its privacy budget again; restore its policy from a backup."
+            "--folder: missing, but the run is differentially private: name the folder of the site's private notes, "
+            "where its one noised histogram is kept (or will be)."
         )
     named = columns_by_role(columns)
     look_at(data, named, columns["positive"])
     settings = SiteSettings(site, str(data), named, folder="", policy=str(out), positive=columns["positive"])
-    policy = late_policy(outcome, read_site(settings, outcome.plan), site)
+    rows = read_site(settings, outcome.plan)
+    release = None if folder is None or outcome.plan.privacy is None else kept_release(folder, rows, outcome.plan)
+    policy = late_policy(outcome, rows, site, release)
     policy.save(out)
     show_policy(policy, out, page())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,9 +17,11 @@ from logofair.cli.options import examples, such_that
 if TYPE_CHECKING:
     from logofair.engines.flower.commands import ServerCredentials
     from logofair.engines.folder import Terms
-    from logofair.federation import Outcome, Plan
+    from logofair.federation import Plan
 
 __all__ = ["Ended", "report", "server", "watched"]
+
+_EARLIER = 10.0  # seconds for the processes of a killed server to end
 
 _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 600")
 
@@ -138,15 +141,8 @@ def report(folder: Path, as_json: bool) -> None:
         click.echo(f"\n{folder / RESULT}: for sites that join later.")
     if not outcome.keeps_promise and outcome.plan.solver is None:
         raise RunError(f"run {outcome.plan.run}: a tolerance is exceeded by {outcome.violation:.1e}; do not use it.")
-    _warn(outcome)
-
-
-def _warn(outcome: Outcome) -> None:
-    if not outcome.keeps_promise:
-        click.echo(
-            f"Warning: algorithm1 exceeds a tolerance by up to {outcome.violation:.5f}; --solver exact would not.",
-            err=True,
-        )
+    if not outcome.keeps_promise and as_json:
+        click.echo(f"Warning: algorithm1 exceeds a tolerance by up to {outcome.violation:.5f}.", err=True)
 
 
 def _serve(folder: Path, plan: Plan, terms: Terms, without: Sequence[str], **settings: Any) -> None:
@@ -160,6 +156,7 @@ def _serve(folder: Path, plan: Plan, terms: Terms, without: Sequence[str], **set
     from logofair.engines.flower.processes import serve
 
     with locked(folder / "command.lock", wait=False):
+        _wait_for_earlier(folder)
         write_plan(folder / PLAN, plan, terms)
         if without:
             gone = {each.site for each in read_state(folder / STATE).server.lost}
@@ -171,6 +168,20 @@ def _serve(folder: Path, plan: Plan, terms: Terms, without: Sequence[str], **set
         ended = watched(serve(folder / PLAN, folder, **settings))
     if ended.status != "completed" or not (folder / RESULT).exists():
         raise RunError(f"{ended.sentence} The state is in {folder}: the same command goes on from there.")
+
+
+def _wait_for_earlier(folder: Path) -> None:
+    """Let the processes of a server that was killed a moment ago come to their own end."""
+    from logofair.engines.locks import locked
+    from logofair.inputs import InputError
+
+    deadline = time.monotonic() + _EARLIER
+    while time.monotonic() < deadline:
+        try:
+            with locked(folder / "server.lock", wait=False):
+                return
+        except InputError:
+            time.sleep(0.2)
 
 
 def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:

@@ -114,6 +114,10 @@ def _plan_and_parts(
     for role, needed in (("label", plan.needs_labels), ("score", plan.training is None)):
         if needed and role not in columns:
             raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")
+    known = {str(group) for group in plan.groups}
+    strange = next((value for value in table["group"].tolist() if str(value) not in known), None)
+    if strange is not None:
+        raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
     named = {columns[role]: values for role, values in table.items() if role != "client"}
     if plan.training is not None:
         features = feature_matrix(data, plan.training.features)

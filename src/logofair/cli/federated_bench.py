@@ -182,5 +182,6 @@ def show_federation(results: dict[str, Any], console: Console) -> None:
     console.print(f"secure sums, per client and sum of 100 numbers: {shown}")
     console.print(
         f"a whole run on Adult with secure sums: {masks['run_multiple']:.1f} times the same run without, "
-        f"{sum(masks['messages']['exchanges'].values())} exchanges, largest message {masks['messages']['largest']} bytes"
+        f"{sum(masks['messages']['exchanges'].values())} exchanges, largest message "
+        f"{masks['messages']['largest']} bytes"
     )

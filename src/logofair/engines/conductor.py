@@ -19,11 +19,15 @@ from logofair.federation.messages import Ask, Refusal, Reply
 from logofair.federation.outcome import Outcome
 from logofair.federation.server import Server
 from logofair.federation.settlement import Finished
-from logofair.federation.sums import Counts, Moments, Steepness, Sums, Totals
+from logofair.federation.sums import Counts, Moments, Noted, Steepness, Sums, Totals
 from logofair.federation.wire import carried, decode, encode
 from logofair.inputs import InputError
 
 __all__ = ["Desk", "Progress", "RunError", "conduct", "outcome_of"]
+
+
+# Rounding of sums and of stored rules, by which a policy may seem to exceed its bound.
+_ROUNDING = 1e-7
 
 
 class RunError(RuntimeError):
@@ -109,6 +113,11 @@ def check_settled(server: Server) -> None:
     if not isinstance(server.phase, Finished) or server.plan.solver is not None:
         return
     outcome = server.outcome
+    if outcome.certificate.gap < -_ROUNDING:
+        raise RunError(
+            f"run {server.plan.run}: the policies beat their own bound (gap {outcome.certificate.gap:.1e}), "
+            "so the bound is wrong and nothing is published; please report the case."
+        )
     if not outcome.keeps_promise:
         raise RunError(
             f"run {server.plan.run}: the stored policies exceed a tolerance by {outcome.violation:.1e} "
@@ -121,18 +130,31 @@ def _exchange(desk: Desk, transport: Transport, timeout: float) -> tuple[Desk, P
     server = desk.server
     ask = server.ask()
     message = encode(ask)
-    replies = transport.exchange(dict.fromkeys(server.sites, message), timeout)
+    replies = _replies(transport, dict.fromkeys(server.sites, message), timeout)
     good, bad = _sorted_out(desk, ask, replies)
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
     progress = Progress(server.number, server.purpose, len(good), tuple(sorted(bad)), len(message), back)
     after, usable = server.without(bad) if bad else (server, True)
     if not usable:
         return replace(desk, server=after, parts=()), progress
+    if isinstance(server.phase, Finished):  # who did not hear of the result can ask later
+        return replace(desk, server=after.take(Noted())), progress
     if not good:
         raise RunError(f"run {server.plan.run}: no site answered; bring the sites back and resume.")
     counted = tuple((site, sums) for site, sums in sorted(good.items()) if isinstance(sums, Moments | Counts | Totals))
     parts = counted or desk.parts
     return replace(desk, server=after.take(combined(list(good.values()))), parts=parts), progress
+
+
+def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | Absent]:
+    """Every site's reply; one that is absent but can be reached again, say after a restart, is asked once more."""
+    replies = dict(transport.exchange(messages, timeout))
+    found = {site: replies.get(site, Absent("no reply")) for site in messages}
+    absent = [site for site, reply in found.items() if isinstance(reply, Absent) and not reply.late]
+    back = [site for site in absent if site in transport.present()] if len(absent) < len(messages) else []
+    if back:
+        replies |= transport.exchange({site: messages[site] for site in back}, timeout)
+    return replies
 
 
 def combined(replies: list[Any]) -> Any:

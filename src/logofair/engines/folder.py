@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from logofair.documents import or_damaged, read_document, write_document
 from logofair.engines.conductor import Desk, RunError, conduct
@@ -108,6 +107,8 @@ def conduct_from_disk(
         if desk is None:
             present = _gathered(transport, terms, plan, tell)
             desk = Desk(Server.start(plan, present, [site for site in terms.sites if site not in present]))
+        else:  # sites come back one by one after a server was away
+            _waited(transport, replace(terms, sites=desk.server.sites), tell)
         for after, progress in conduct(desk, transport, timeout=terms.timeout, save=lambda d: _save(home, d)):
             desk = after
             tell(str(progress))
@@ -153,7 +154,8 @@ def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
         if isinstance(server.phase, Finished):
             raise InputError("without: every policy is settled, and who is away can ask for the result later; resume.")
         if server.roster == desk.server.roster:  # nothing was void, but masks belong to a roster
-            server = replace(server, roster=server.roster + 1, number=server.number + 1, opened=server.number + 1)
+            number = server.number + 1
+            server = replace(server, roster=server.roster + 1, number=number, opened=number).begun()
         _save(Path(folder), Desk(server))
 
 
@@ -173,23 +175,23 @@ def _save(folder: Path, desk: Desk) -> None:
 
 def _gathered(transport: Transport, terms: Terms, plan: Plan, tell: Callable[[str], None]) -> tuple[str, ...]:
     """Wait for the sites; begin without those that do not come, if the others are enough."""
-    end, seen = time.monotonic() + terms.wait, None
-    while True:
-        present: Any = transport.present()
-        if terms.sites:
-            present = tuple(site for site in present if site in terms.sites)
-        wanted = len(terms.sites) or terms.count
-        if present != seen:
-            tell(f"{len(present)} of {wanted} sites are here{': ' + ', '.join(present) if present else ''}")
-            seen = present
-        if len(present) >= wanted:
-            return tuple(present)
-        if time.monotonic() > end:
-            break
-        time.sleep(_POLL)
-    if len(present) < plan.quorum:
+    present = _waited(transport, terms, tell)
+    if len(present) < min(plan.quorum, len(terms.sites) or terms.count):
         raise RunError(
             f"run {plan.run}: {len(present)} of at least {plan.quorum} sites came within {terms.wait:g} s; start the "
             "missing sites and try again."
         )
-    return tuple(present)
+    return present
+
+
+def _waited(transport: Transport, terms: Terms, tell: Callable[[str], None]) -> tuple[str, ...]:
+    """The sites wanted that are here, at once when all are, at the latest when patience has run out."""
+    end, seen, wanted = time.monotonic() + terms.wait, None, len(terms.sites) or terms.count
+    while True:
+        present = tuple(site for site in transport.present() if not terms.sites or site in terms.sites)
+        if present != seen:
+            tell(f"{len(present)} of {wanted} sites are here{': ' + ', '.join(present) if present else ''}")
+            seen = present
+        if len(present) >= wanted or time.monotonic() > end:
+            return present
+        time.sleep(_POLL)

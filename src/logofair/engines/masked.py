@@ -15,7 +15,7 @@ from typing import Any
 from logofair.engines.conductor import Desk, Progress, RunError, read_reply
 from logofair.engines.transport import Absent, Transport
 from logofair.federation.expected import fault, reply_form
-from logofair.federation.messages import Ask, Reply
+from logofair.federation.messages import Ask, Reply, next_link
 from logofair.federation.secure import SecureServer, SumFailed
 from logofair.federation.wire import decode, encode
 
@@ -29,7 +29,7 @@ def masked_exchange(desk: Desk, transport: Transport, timeout: float, patience: 
     masks = _masks(desk)
     stages = {"keys": _keys, "shares": _shares, "masked": _masked, "unmask": _unmask}
     asks = _asks(desk, masks)
-    replies, reasons, sizes = _collected(asks, transport, timeout, 1 if masks.number < 2 else 1 + patience)
+    replies, reasons, sizes = _collected(asks, transport, timeout, 1 if _may_lose(masks) else 1 + patience)
     try:
         after = stages[masks.stage](desk, masks, replies, reasons)
     except SumFailed as error:
@@ -47,7 +47,7 @@ def _masks(desk: Desk) -> SecureServer:
         masks = SecureServer.start(server.plan.run, server.sites, server.roster)
     if masks.stage == "ready":
         kind, shapes = reply_form(server.request, server.plan)
-        masks = masks.ask(server.ask().digest, kind.steps_of(shapes))
+        masks = masks.ask(next_link(server.chain, server.request), kind.steps_of(shapes))
     return masks
 
 
@@ -111,7 +111,7 @@ def _shares(desk: Desk, masks: SecureServer, replies: dict[str, Any], reasons: d
 def _masked(desk: Desk, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> Desk:
     after = masks.collect_masked(replies)
     lost = _missing([site for site in masks.participants if site not in after.contributors], reasons)
-    if lost and masks.number > 1:
+    if lost and not _may_lose(masks):
         names = ", ".join(f"{site} ({why})" for site, why in sorted(lost.items()))
         raise RunError(
             f"run {desk.server.plan.run}: missing in exchange {desk.server.number}: {names}; with secure sums nobody "
@@ -133,6 +133,11 @@ def _unmask(desk: Desk, masks: SecureServer, replies: dict[str, Any], reasons: d
             "its data and start a new run."
         )
     return replace(desk, server=server.take(total), masks=encode(after))
+
+
+def _may_lose(masks: SecureServer) -> bool:
+    """Whether a site may be left out without the others' agreement: only before the first total of the run."""
+    return masks.roster.number == 1 and masks.number < 2
 
 
 def _missing(sites: Any, reasons: Mapping[str, str]) -> dict[str, str]:

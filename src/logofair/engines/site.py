@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from logofair.documents import read_document, write_document
 from logofair.engines.locks import locked
 from logofair.federation.client import Client, Identity, Notes
 from logofair.federation.messages import Ask, Refusal, Reply
+from logofair.federation.noise import Release
 from logofair.federation.noise_kept import Kept, release_once
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
@@ -28,9 +28,10 @@ from logofair.inputs import InputError
 from logofair.policy import Policy
 from logofair.tables import feature_matrix, fingerprint, read_columns
 
-__all__ = ["SiteSettings", "answer_on_disk", "read_site"]
+__all__ = ["SiteSettings", "answer_on_disk", "kept_release", "read_site"]
 
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
+_RELEASE = "release.json"
 _NOTES, _NOTES_WHAT = "logofair notes", "site notes"
 
 
@@ -60,6 +61,8 @@ class SiteSettings:
         For secure sums: agree to a further run on the same rows (the difference of two runs can tell more than each).
     only_secure : bool
         Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
+    most_epsilon : float or None
+        The most that differential privacy may spend here; with it plans without privacy are refused too.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class SiteSettings:
     agreed_without: tuple[str, ...] = ()
     again: bool = False
     only_secure: bool = False
+    most_epsilon: float | None = None
 
     def write(self, path: str | Path) -> None:
         """Store the settings."""
@@ -130,7 +134,7 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
         if not isinstance(ask, Ask) or not ask.run.replace("-", "").replace("_", "").isalnum():
             raise RefusedError(Refusal.BAD_MESSAGE)
         place = (ask.run, ask.roster, ask.number)
-        with locked(folder / f"{ask.run}.lock"):
+        with locked(folder / "site.lock"):
             return encode(_answer(settings, identity, ask))
     except RefusedError as error:
         refusal = error.refusal
@@ -172,13 +176,14 @@ def _answer(settings: SiteSettings, identity: Identity | None, ask: Ask) -> Repl
     plan = notes.memory.plan if notes.memory is not None else ask.opening.plan if ask.opening else None
     if plan is None:
         raise RefusedError(Refusal.UNKNOWN_RUN)
+    _check_privacy(settings, plan, ask.run)
     if settings.only_secure and not plan.secure:
         raise RefusedError(Refusal.UNSAFE_SUM, f"run {ask.run!r} is planned without secure sums; this site wants them.")
     if plan.secure and not notes.run:
         _first_time(settings, ask.run)
     client = Client(settings.site, read_site(settings, plan), notes, identity)
     if plan.privacy is not None:
-        client = replace(client, releases=(_release(folder, client, plan),))
+        client = replace(client, releases=(kept_release(folder, client.columns, plan),))
     client, reply = client.handle(ask)
     if client.complaint:
         _complain(folder, client.complaint)
@@ -187,6 +192,19 @@ def _answer(settings: SiteSettings, identity: Identity | None, ask: Ask) -> Repl
     if client.finished:
         _write_policy(SitePolicies(client.state())[settings.site], settings, client)
     return reply
+
+
+def _check_privacy(settings: SiteSettings, plan: Plan, run: str) -> None:
+    """The plan is the server's word; how much privacy is enough is the site's."""
+    released = (Path(settings.folder) / _RELEASE).exists()
+    if plan.privacy is None and (settings.most_epsilon is not None or released):
+        why = "has released a noised histogram before" if released else "wants differential privacy"
+        raise RefusedError(Refusal.NOT_AGREED, f"run {run!r} is planned without differential privacy; this site {why}.")
+    if plan.privacy is not None and settings.most_epsilon is not None and plan.privacy.epsilon > settings.most_epsilon:
+        raise RefusedError(
+            Refusal.NOT_AGREED,
+            f"run {run!r} would spend epsilon {plan.privacy.epsilon:g}; this site spends {settings.most_epsilon:g}.",
+        )
 
 
 def _first_time(settings: SiteSettings, run: str) -> None:
@@ -200,10 +218,10 @@ def _first_time(settings: SiteSettings, run: str) -> None:
         )
 
 
-def _release(folder: Path, client: Client, plan: Plan) -> Any:
+def kept_release(folder: Path, columns: Columns, plan: Plan) -> Release:
     """The site's one noised histogram: stored before anything computed from it leaves the site."""
     assert plan.privacy is not None
-    rows, file = site_rows(client.columns, plan), folder / "release.json"
+    rows, file = site_rows(columns, plan), folder / _RELEASE
     kept = None
     if file.exists():
         kept = Kept.from_json(read_document(file, "logofair release", 1, what="release", remedy="restore the file"))

@@ -22,6 +22,7 @@ class Absent:
     """
 
     reason: str
+    late: bool = False  # whether the site had its time and did not answer, so that asking again would double it
 
 
 class Transport(Protocol):
@@ -37,7 +38,7 @@ class Transport(Protocol):
     ...         return {site: body if site in self.present() else Absent("unknown") for site, body in messages.items()}
     >>> transport: Transport = Echo()
     >>> transport.exchange({"north": b"ask", "west": b"ask"}, timeout=1.0)
-    {'north': b'ask', 'west': Absent(reason='unknown')}
+    {'north': b'ask', 'west': Absent(reason='unknown', late=False)}
     """
 
     def present(self) -> tuple[str, ...]:

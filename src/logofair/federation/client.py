@@ -15,7 +15,17 @@ from typing import Any
 from logofair.federation.crowd import Crowd
 from logofair.federation.expected import Part, fault
 from logofair.federation.memory import Memory
-from logofair.federation.messages import Ask, AskAnswers, AskSettled, AskSteps, Opening, Publish, Refusal, Reply
+from logofair.federation.messages import (
+    Ask,
+    AskAnswers,
+    AskSettled,
+    AskSteps,
+    Opening,
+    Publish,
+    Refusal,
+    Reply,
+    first_link,
+)
 from logofair.federation.noise import Release
 from logofair.federation.rows import Columns, RefusedError, SiteRows, site_rows
 from logofair.federation.sums import Sums
@@ -64,6 +74,7 @@ class Notes:
     reply: Reply | None = None
     memory: Memory | None = None
     masks: bytes = b""  # the state of secure sums, where they are used
+    chain: bytes = b""  # fingerprint of all that this roster was asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +114,18 @@ class Client:
 
     def _handled(self, ask: Ask) -> tuple[Client, Reply]:
         """The next state and the reply; the same question gets the same reply."""
-        question = hashlib.sha256(encode(ask)).digest()
+        question = _question(ask)
         notes = self.notes
         if (ask.run, ask.roster, ask.number, ask.step) == (notes.run, notes.roster, notes.number, notes.step):
-            if question == notes.question and notes.reply is not None:
+            if question != notes.question:
+                raise RefusedError(Refusal.OTHER_REQUEST)
+            if notes.reply is not None:
                 return self, notes.reply
-            raise RefusedError(Refusal.OTHER_REQUEST)
+            after, body = self._answer(ask)  # it was refused before, and what was wrong may have been mended
+            reply = _reply(ask, self.site, body)
+            return replace(after, notes=replace(after.notes, reply=reply), complaint=""), reply
         after, body = self._opened(ask)._answer(ask)
-        reply = Reply(ask.run, ask.roster, ask.number, self.site, body)
+        reply = _reply(ask, self.site, body)
         place = replace(after.notes, run=ask.run, roster=ask.roster, number=ask.number, step=ask.step)
         return replace(after, notes=replace(place, question=question, reply=reply), complaint=""), reply
 
@@ -130,9 +145,26 @@ class Client:
         return site_rows(self.columns, memory.plan)
 
     def _refuse(self, ask: Ask, refusal: Refusal, sentence: str = "") -> tuple[Client, Reply]:
-        """A refusal changes nothing, so that the right question can still be answered."""
+        """A refusal changes nothing, so that the right question can still be answered.
+
+        Except under secure sums: there the first question fixes its number, or refusals would tell a server that goes
+        on rephrasing it, bit by bit, what the masks hide.
+        """
         reply = Reply(ask.run, ask.roster, ask.number, self.site, None, refusal.name)
-        return replace(self, complaint=sentence or refusal.value), reply
+        refused = replace(self, complaint=sentence or refusal.value)
+        notes = self.notes
+        secure = notes.memory is not None and notes.memory.plan.secure
+        here = ask.step == "masked" and (ask.run, ask.roster) == (notes.run, notes.roster)
+        if not (secure and here and self._is_next(ask)):
+            return refused, reply
+        place = replace(notes, number=ask.number, step=ask.step, question=_question(ask), reply=None)
+        return replace(refused, notes=place), reply
+
+    def _is_next(self, ask: Ask) -> bool:
+        """Whether an ask follows the last one in its roster."""
+        notes = self.notes
+        further = ask.number == notes.number and _STEPS.index(ask.step) > _STEPS.index(notes.step)
+        return further or ask.number == notes.number + 1
 
     def _opened(self, ask: Ask) -> Client:
         """The client in the run and roster of an ask, if the ask is the next one there."""
@@ -143,8 +175,7 @@ class Client:
             return self._joined(ask, ask.opening)
         if ask.run != notes.run:
             raise RefusedError(Refusal.UNKNOWN_RUN)
-        further = ask.number == notes.number and _STEPS.index(ask.step) > _STEPS.index(notes.step)
-        if ask.roster != notes.roster or not (further or ask.number == notes.number + 1):
+        if ask.roster != notes.roster or not self._is_next(ask):
             raise RefusedError(Refusal.OUT_OF_TURN)
         return self
 
@@ -155,16 +186,16 @@ class Client:
             raise RefusedError(Refusal.BAD_MESSAGE)
         if notes.run != ask.run:
             fresh = Memory(plan, (self.site,), roster=ask.roster, releases=self.releases)
-            return replace(
-                self, notes=Notes(run=ask.run, roster=ask.roster, opened=ask.number, memory=fresh), crowd=None
-            )
+            begun = Notes(ask.run, ask.roster, ask.number, memory=fresh, chain=first_link(opening, ask.roster))
+            return replace(self, notes=begun, crowd=None)
         if notes.memory is None or plan.digest != notes.memory.plan.digest:
             raise RefusedError(Refusal.OTHER_REQUEST)
         if ask.roster <= notes.roster:
             raise RefusedError(Refusal.OUT_OF_TURN)
         memory = notes.memory.opened(ask.roster)
         crowd = None if self.crowd is None else self.crowd.opened(ask.roster)
-        return replace(self, notes=replace(notes, memory=memory, roster=ask.roster, opened=ask.number), crowd=crowd)
+        begun = replace(notes, memory=memory, roster=ask.roster, opened=ask.number)
+        return replace(self, notes=replace(begun, chain=first_link(opening, ask.roster)), crowd=crowd)
 
     def _answer(self, ask: Ask) -> tuple[Client, Any]:
         plan = self.state().memory.plan
@@ -184,6 +215,14 @@ class Client:
         if found is not None:
             raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {found}.")
         return replace(self, crowd=crowd, notes=replace(self.notes, memory=crowd.memory)), own
+
+
+def _question(ask: Ask) -> bytes:
+    return hashlib.sha256(encode(ask)).digest()
+
+
+def _reply(ask: Ask, site: str, body: Any) -> Reply:
+    return Reply(ask.run, ask.roster, ask.number, site, body)
 
 
 def _part(crowd: Crowd, ask: Ask) -> Part | None:

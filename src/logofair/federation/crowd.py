@@ -30,6 +30,9 @@ from logofair.solvers.problem import Problem, Whole
 
 __all__ = ["Crowd"]
 
+# Prices are accuracy per unit of a rate: beyond this no tolerance is worth anything.
+_LARGEST_PRICE = 1e9
+
 
 @dataclass(frozen=True, eq=False)
 class _Ready:
@@ -150,10 +153,13 @@ class Crowd:
             if not (np.array_equal(memory.mass, mass) and np.array_equal(memory.positives, positives)):
                 raise RefusedError(Refusal.OTHER_REQUEST)  # totals belong to a roster: they never change within it
             return replace(self, ready=ready)
+        _check_totals(mass, positives, ready.cells)
         memory = replace(memory, mass=mass, positives=positives)
         return replace(self, memory=memory, ready=replace(ready, problem=_problem(ready.cells, memory)))
 
     def _answers(self, request: ask.AskAnswers) -> tuple[Crowd, Sums]:
+        if not len(request.prices) or not np.all(np.abs(request.prices) <= _LARGEST_PRICE):
+            raise RefusedError(Refusal.BAD_REQUEST)
         told = self._told(request.mass, request.positives)
         found = [told._best(prices) for prices in request.prices]
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
@@ -180,6 +186,11 @@ class Crowd:
         return replace(told, memory=memory), Steps(change=changes)
 
     def _settled(self, request: ask.AskSettled) -> tuple[Crowd, Sums]:
+        weights = request.weights
+        if self.memory.result is not None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        if not (np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0):
+            raise RefusedError(Refusal.BAD_REQUEST)
         told = replace(self, ready=self._prepared())
         problem = told.problem
         u, v = (np.stack(each) for each in zip(*map(told._stored, request.prices), strict=True))
@@ -191,7 +202,8 @@ class Crowd:
         gain, shares, excess = measure(problem, rules)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
         sums = Settled(gain=gain[:, None], shares=shares, broken=(excess > rounding).astype(float)[:, None])
-        return replace(told, memory=replace(told.memory, rules=rules)), sums
+        broken = bool(np.any(~(excess <= rounding)))
+        return replace(told, memory=replace(told.memory, rules=rules, broken=broken)), sums
 
     def _stored(self, prices: Floats) -> tuple[Floats, Floats]:
         """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
@@ -204,6 +216,8 @@ class Crowd:
     def _publish(self, request: ask.Publish) -> tuple[Crowd, Sums]:
         if self.memory.rules is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
+        if self.memory.broken:
+            raise RefusedError(Refusal.NO_SOLUTION, "the rule does not keep this site's local promise; not stored.")
         if not isinstance(request.result, dict):
             raise RefusedError(Refusal.BAD_MESSAGE)
         return replace(self, memory=replace(self.memory, result=request.result)), Noted()
@@ -224,6 +238,14 @@ def _named_rows(site: str, columns: Columns, plan: Plan) -> SiteRows:
         raise RefusedError(error.refusal, f"site {site!r}: {error}") from None
     except InputError as error:
         raise InputError(f"site {site!r}: {error}") from None
+
+
+def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
+    """A roster has at least the rows of these clients: refuse totals that say otherwise."""
+    for whole, own in ((mass, cells.mass), (positives, cells.positives)):
+        least = own.reshape(-1, cells.n_groups).sum(axis=0)
+        if whole.shape != least.shape or not np.all((whole >= least * (1 - 1e-6) - 1e-6) & (whole <= 1e15)):
+            raise RefusedError(Refusal.BAD_REQUEST)
 
 
 def _problem(cells: Cells, memory: Memory) -> Problem:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from logofair.federation.messages import Ask, Refusal
+from logofair.federation.messages import Ask, Refusal, next_link
 from logofair.federation.rows import RefusedError
 from logofair.federation.secure import Keys, Masked, Material, Refused, SecureClient, SecureServer, Unmasked
 from logofair.federation.secure import Refusal as SumRefusal
@@ -70,7 +70,7 @@ def _keys(client: Client, ask: Ask) -> tuple[Client, Keys]:
         before = _remembered(client)
         if before.roster.number >= ask.roster:  # a second beginning would let one roster be asked twice
             raise RefusedError(Refusal.OUT_OF_TURN)
-        state, keys = before.again(opening.sites, key)
+        state, keys = before.again(opening.sites, key, number=ask.roster)
     else:
         state, keys = SecureClient.start(
             ask.run,
@@ -95,9 +95,11 @@ def _masked(client: Client, ask: Ask) -> tuple[Client, Masked]:
     if not isinstance(ask.sealed, Mapping):
         raise RefusedError(Refusal.BAD_MESSAGE)
     secure = _remembered(client)
+    chain = next_link(client.notes.chain, ask.request)
     client, sums = client.sums(ask)
-    state, message = secure.masked(_sum_number(client, ask), ask.digest, ask.sealed, sums.vector(), sums.steps())
-    return _kept(client, state), message
+    state, message = secure.masked(_sum_number(client, ask), chain, ask.sealed, sums.vector(), sums.steps())
+    kept = _kept(client, state)
+    return replace(kept, notes=replace(kept.notes, chain=chain)), message
 
 
 def _unmask(client: Client, ask: Ask) -> tuple[Client, Unmasked]:

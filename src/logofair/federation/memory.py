@@ -43,6 +43,7 @@ class Memory:
     own: Floats | None = None  # Algorithm 1: the clients' own multipliers, (clients, pairs, local rates)
     steps: int = 0  # Algorithm 1: rounds taken
     rules: Mixtures | None = None
+    broken: bool = False  # whether these rules exceed a local tolerance
     result: dict[str, Any] | None = None
 
     def opened(self, roster: int) -> Memory:
@@ -58,6 +59,7 @@ class Memory:
             own=None,
             steps=0,
             rules=None,
+            broken=False,
             result=None,
         )
 

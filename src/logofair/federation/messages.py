@@ -34,6 +34,8 @@ __all__ = [
     "Refusal",
     "Reply",
     "Request",
+    "first_link",
+    "next_link",
 ]
 
 
@@ -46,6 +48,7 @@ class Refusal(enum.Enum):
     BAD_MESSAGE = "the message is damaged or of another version: use the same version of logofair everywhere"
     UNKNOWN_RUN = "the client does not know this run: its state folder was lost or is another's"
     OUT_OF_TURN = "the message belongs to another round or roster than the client is in"
+    BAD_REQUEST = "what was asked cannot be meant: totals below the client's own, or numbers out of all range"
     OTHER_REQUEST = "something else was asked under a number that was already answered"
     UNKNOWN_GROUP = "the client has rows of a group that the plan does not name"
     NO_LABELS = "the plan needs labels, and the client has none"
@@ -184,6 +187,20 @@ class Opening:
     sites: tuple[str, ...]
 
 
+def first_link(opening: Opening, roster: int) -> bytes:
+    """Fingerprint of how a roster begins: the plan, its sites and its number."""
+    return hashlib.sha256(encode((opening.plan, opening.sites, roster))).digest()
+
+
+def next_link(chain: bytes, request: Request | None) -> bytes:
+    """Fingerprint of a question together with all that was asked of the roster before.
+
+    The masks of a secure sum depend on it: sites that were told different plans, or anything different on the way, are
+    not in one sum, since what they answer would not be numbers of the same thing.
+    """
+    return hashlib.sha256(chain + encode(request)).digest()
+
+
 @carried
 @dataclass(frozen=True, eq=False)
 class Ask:
@@ -203,11 +220,6 @@ class Ask:
 
     def __post_init__(self) -> None:
         _check_place(self.run, self.roster, self.number, self.step)
-
-    @property
-    def digest(self) -> bytes:
-        """Fingerprint of what every client of the roster is asked alike."""
-        return hashlib.sha256(encode((self.run, self.roster, self.number, self.request))).digest()
 
 
 @carried

@@ -11,9 +11,11 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
+from logofair.federation.expected import global_rates
 from logofair.federation.messages import Model
 from logofair.federation.plan import Plan
 from logofair.federation.settlement import Finished, global_bounds
+from logofair.federation.sums import Settled, Totals
 from logofair.federation.wire import carried, decode, encode
 from logofair.inputs import Floats, InputError
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, Prices
@@ -122,6 +124,20 @@ class Outcome:
         return Certificate(self.accuracy, self.bound, gap, self.violation, prices, "eta", precision)
 
     @property
+    def rounding(self) -> float:
+        """How far rates may be off because the totals of secure sums are rounded; 0 without them."""
+        if not self.plan.secure:
+            return 0.0
+        step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,)])[1]  # of the expected positives
+        shares = 0.5 * len(self.sites) * Settled.steps_of([(1,), (1, 1), (1,)])[1]
+        off = [2.0 * shares]
+        for rate in global_rates(self.plan):
+            base = rate.denominator(self.mass, self.positives)
+            slope = abs(float(rate.denominator(np.zeros(1), np.ones(1))[0]))
+            off += (2.0 * slope * step / base[base > 0]).tolist()
+        return float(max(off))
+
+    @property
     def holds(self) -> bool:
         """Whether every promise is kept, and the gap is the one that was agreed on."""
         certificate = self.certificate
@@ -149,6 +165,7 @@ class Outcome:
                 "dual": self.bound,
                 "gap": certificate.gap,
                 "violation": self.violation,
+                "rounding": self.rounding,
                 "basis": certificate.basis,
                 "holds": self.holds,
             },

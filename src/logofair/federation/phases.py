@@ -149,7 +149,7 @@ class Totalling:
 
     def take(self, total: told.Totals, plan: Plan, clients: int) -> Phase:
         """Begin with prices, or with Algorithm 1."""
-        standing = Standing(total.mass, total.positives, self)
+        standing = Standing(total.mass, total.positives, clients, self)
         if plan.solver is None:
             return Pricing.start(standing, plan)
         if plan.solver.step is None:

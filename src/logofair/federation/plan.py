@@ -128,6 +128,7 @@ class Plan:
         _group_names(self.groups)
         _overrides(dict(self.overrides))
         _calibration(self.calibration, self.privacy)
+        _not_both(self.privacy, self.training)
         _between(self.folds, "folds", 2, _MOST_FOLDS)
         _solver(self.solver, self.secure)
         positive_number(self.gap, "gap", 1.0)
@@ -194,11 +195,6 @@ def make_plan(
     [('true positive rate', 0.02)]
     """
     local, shared = sides(notion)
-    if privacy is not None and training is not None:
-        raise InputError(
-            "training: cannot be combined with privacy, which covers one histogram of scores and no training; "
-            "bring scores of a model that was trained on other rows."
-        )
     return Plan(
         run=_run_name(run),
         groups=_group_names(groups),
@@ -266,6 +262,14 @@ def _calibration(method: object, privacy: Privacy | None) -> str:
             "calibrator; use 'none', with scores calibrated on other rows."
         )
     return method
+
+
+def _not_both(privacy: Privacy | None, training: Training | None) -> None:
+    if privacy is not None and training is not None:
+        raise InputError(
+            "training: cannot be combined with privacy, which covers one histogram of scores and no training; "
+            "bring scores of a model that was trained on other rows."
+        )
 
 
 def _solver(solver: object, secure: bool) -> Algorithm1 | None:

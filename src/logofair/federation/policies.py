@@ -19,13 +19,13 @@ from logofair.federation.rows import Columns, RefusedError, site_rows
 from logofair.labels import Codes
 from logofair.mixtures import Mixtures
 from logofair.policy import Policy
-from logofair.solution import Rows, small_cells
+from logofair.solution import FEW_ROWS, Rows, small_cells
 
 __all__ = ["SitePolicies", "late_policy"]
 
 _LATE = (
-    "This site did not take part in the run: its rule keeps the local promise on its own rows, and the global promise "
-    "was made without it."
+    "This site did not take part in the run: its rule keeps the local promise on its own rows (or their noised "
+    "histogram), and the global promise was made without it."
 )
 
 
@@ -115,13 +115,23 @@ def _rules(crowd: Crowd, number: int) -> Mixtures:
 def _warnings(crowd: Crowd, number: int) -> list[str]:
     """What the site should know of its own small cells; this never leaves it."""
     plan, sites = crowd.memory.plan, crowd.memory.sites
+    if plan.privacy is not None:
+        return _noised_warnings(crowd, number)
     one = crowd if len(sites) == 1 else _alone(crowd, number)
     chances, scored = one.chances[0], one.bench.scored(0, one.memory)
-    labels = None if plan.privacy is not None else scored.labels
     codes = Codes((sites[number],), np.zeros(chances.groups.size, dtype=np.int32))
     groups = Codes(plan.groups, chances.groups)
-    rows = Rows(chances.calibrated, labels, groups, codes, chances.weights, chances.calibrated, chances.eta)
+    rows = Rows(chances.calibrated, scored.labels, groups, codes, chances.weights, chances.calibrated, chances.eta)
     return list(small_cells(one.problem, rows, merged=False))
+
+
+def _noised_warnings(crowd: Crowd, number: int) -> list[str]:
+    """Groups with few rows as far as the noised histogram tells; the true counts would not be covered."""
+    chances, groups = crowd.chances[number], crowd.memory.plan.groups
+    counts = np.bincount(chances.groups, chances.weight, minlength=len(groups))
+    few = [f"group {groups[a]!r}" for a in np.flatnonzero(counts < FEW_ROWS)]
+    rest = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise."
+    return [f"{', '.join(few)}: {rest}"] if few else []
 
 
 def _alone(crowd: Crowd, number: int) -> Crowd:

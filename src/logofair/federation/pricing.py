@@ -20,11 +20,15 @@ from logofair.federation.settlement import Phase, Settling, Standing
 from logofair.federation.wire import carried
 from logofair.inputs import Floats
 from logofair.solvers.incumbent import Asked, incumbent
+from logofair.solvers.problem import zero_sum
 from logofair.solvers.trials import landmarks, trial_prices, trial_size
 
 __all__ = ["Pricing"]
 
 carried(Asked)
+
+# Bytes that a secure sum's message carries for each site beside the numbers.
+_SEALED = 140
 
 
 @carried
@@ -44,7 +48,11 @@ class Pricing:
         groups, rates = len(plan.groups), len(global_rates(plan))
         none = Asked(np.zeros((0, groups, rates)), np.zeros(0), np.zeros((0, groups, rates)), np.zeros(0))
         again = standing.before.prices
-        return cls(standing, none, _next_prices(plan, standing, none) if again is None else again, 1)
+        if again is None:
+            return cls(standing, none, _next_prices(plan, standing, none), 1)
+        # Prices prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
+        counts = np.isfinite(standing.tolerance(plan))
+        return cls(standing, none, np.unique(zero_sum(again, counts[None], 1), axis=0), 1)
 
     @property
     def request(self) -> Request:
@@ -55,9 +63,11 @@ class Pricing:
         """Add the columns; settle where the certificate is good enough, else ask on."""
         asked = _with(self.asked, Asked(self.prices, total.gain, total.shares, total.bound))
         found = incumbent(asked, self.standing.tolerance(plan))
-        if found.bound - found.value <= plan.gap or self.round >= plan.rounds:
-            return Settling.mixture(self.standing, asked, found.weights, found.bound, found.centre, self.round)
-        return Pricing(self.standing, asked, _next_prices(plan, self.standing, asked), self.round + 1)
+        if found.bound - found.value > plan.gap and self.round < plan.rounds:
+            prices = _next_prices(plan, self.standing, asked)
+            if len(prices):  # none: everything near the optimum was tried, and rounding is all that is left
+                return Pricing(self.standing, asked, prices, self.round + 1)
+        return Settling.mixture(self.standing, asked, found.weights, found.bound, found.centre, self.round)
 
     def without(self, plan: Plan) -> Phase | None:
         """The columns are void; the most telling prices are asked of the new roster at once."""
@@ -76,7 +86,9 @@ def _next_prices(plan: Plan, standing: Standing, asked: Asked) -> Floats:
         return np.zeros((1, *tolerance.shape))
     share = standing.mass.sum()
     marks = landmarks(standing.mass / share, standing.positives / share, global_rates(plan))
-    return trial_prices(asked, tolerance, plan.trials or trial_size(*tolerance.shape), marks)
+    groups, rates = tolerance.shape
+    size = plan.trials or trial_size(groups, rates, _SEALED * standing.clients if plan.secure else 0)
+    return trial_prices(asked, tolerance, size, marks)
 
 
 def _with(asked: Asked, more: Asked) -> Asked:

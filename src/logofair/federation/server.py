@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logofair.federation.expected import Part
-from logofair.federation.messages import Ask, Opening, Publish, Request
+from logofair.federation.messages import Ask, Opening, Publish, Request, first_link, next_link
 from logofair.federation.outcome import Lost, Outcome
 from logofair.federation.phases import Calibrating, first_phase
 from logofair.federation.plan import Plan
@@ -47,6 +47,8 @@ class Server:
         Exchanges done, by what they were for.
     done : bool
         Whether the result has been published.
+    chain : bytes
+        Fingerprint of all that this roster was asked before the exchange under way.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Server:
     lost: tuple[Lost, ...] = ()
     exchanges: Mapping[str, int] | None = None
     done: bool = False
+    chain: bytes = b""
 
     @classmethod
     def start(cls, plan: Plan, sites: Sequence[str], absent: Sequence[str] = ()) -> Server:
@@ -84,7 +87,7 @@ class Server:
             )
         _enough(plan, names)
         lost = tuple(Lost(site, "did not come", 0, "the beginning") for site in sorted(absent))
-        return cls(plan, names, first_phase(plan), lost=lost)
+        return cls(plan, names, first_phase(plan), lost=lost).begun()
 
     @property
     def request(self) -> Request:
@@ -108,7 +111,11 @@ class Server:
         if isinstance(self.phase, Finished):
             return replace(counted, done=True)
         phase = self.phase.take(total, self.plan, len(self.sites))
-        return replace(counted, phase=phase, number=self.number + 1)
+        return replace(counted, phase=phase, number=self.number + 1, chain=next_link(self.chain, self.request))
+
+    def begun(self) -> Server:
+        """The state at the beginning of a roster, with its first link."""
+        return replace(self, chain=first_link(Opening(self.plan, self.sites), self.roster))
 
     def counted(self, purpose: str) -> Server:
         """The state with one more exchange counted."""
@@ -130,7 +137,7 @@ class Server:
             return after, True
         number = self.number + 1
         void = after.counted(self.purpose)
-        return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number), False
+        return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number).begun(), False
 
     @property
     def whole(self) -> Part | None:

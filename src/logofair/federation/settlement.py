@@ -45,6 +45,7 @@ class Standing:
 
     mass: Floats
     positives: Floats
+    clients: int
     before: Any  # the phase that asked for them
 
     @property

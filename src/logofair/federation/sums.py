@@ -50,6 +50,8 @@ __all__ = [
 
 # Fixed-point steps under secure sums: counts of rows need range, shares of the whole need precision.
 _OF_ROWS = 2.0**-20
+_OF_CHANCES = 2.0**-32  # expected positives: whole rows are exact anyway, chances are not
+_OF_SQUARES = 2.0**-8
 _OF_SHARES = 2.0**-44
 
 
@@ -136,7 +138,7 @@ class Moments(Sums):
 
     mass: Annotated[Floats, Told("number of training rows, (1,)", _OF_ROWS)]
     first: Annotated[Floats, Told("sum of each feature over the training rows, (features,)", _OF_ROWS)]
-    second: Annotated[Floats, Told("sum of squares of each feature, (features,)", _OF_ROWS)]
+    second: Annotated[Floats, Told("sum of squares of each feature, (features,)", _OF_SQUARES)]
 
 
 @carried
@@ -178,7 +180,7 @@ class Totals(Sums):
     """Asked once per roster: from these the server knows the groups' shares and base rates."""
 
     mass: Annotated[Floats, Told("weight of the rows of each group, (groups,)", _OF_ROWS)]
-    positives: Annotated[Floats, Told("sum of eta over the rows of each group, (groups,)", _OF_ROWS)]
+    positives: Annotated[Floats, Told("sum of eta over the rows of each group, (groups,)", _OF_CHANCES)]
 
 
 @carried

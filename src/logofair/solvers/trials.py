@@ -26,6 +26,7 @@ from logofair.segments import Booleans, Indices
 from logofair.solvers.incumbent import Asked, incumbent
 from logofair.solvers.problem import zero_sum
 
+_FEWEST = 8  # trials of a round, whatever the size of its messages
 _MESSAGE, _HEADER, _NUMBER = 4096, 300, 8  # bytes: of a message at most, of what surrounds the numbers, of a number
 _NEAR = 1e-6  # of its size: how close to a kink the trials around it lie
 _FLATTEST, _STEEPEST = 0.02, 1e3  # curvatures a fit may have, where 1 is usual
@@ -66,14 +67,14 @@ def landmarks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> Landmar
     return Landmarks(base, idle)
 
 
-def largest_size(groups: int, rates: int) -> int:
-    """Number of trials whose answers fit into one message of 4 KB."""
-    return max(1, (_MESSAGE - _HEADER) // (_NUMBER * (2 + groups * rates)))
+def largest_size(groups: int, rates: int, spare: int = 0) -> int:
+    """Number of trials whose answers fit into one message of 4 KB beside ``spare`` other bytes; at least one."""
+    return max(1, (_MESSAGE - _HEADER - spare) // (_NUMBER * (2 + groups * rates)))
 
 
-def trial_size(groups: int, rates: int) -> int:
+def trial_size(groups: int, rates: int, spare: int = 0) -> int:
     """Number of trials per round that keeps rounds few: more of them hardly help, fewer cost rounds."""
-    return min(largest_size(groups, rates), 19 + 32 * ((groups - 1) * rates - 1))
+    return min(max(_FEWEST, largest_size(groups, rates, spare)), 19 + 32 * ((groups - 1) * rates - 1))
 
 
 def trial_prices(asked: Asked, tolerance: Floats, size: int, marks: Landmarks | None = None) -> Floats:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from logofair.inputs import InputError
 
-__all__ = ["Child", "Family", "end_with_parent", "family", "free_port", "wait_for_port"]
+__all__ = ["Child", "Family", "end_with_parent", "family", "free_port", "require_free_port", "wait_for_port"]
 
 _MARK = "LOGOFAIR_FAMILY"
 _PARENT = "LOGOFAIR_PARENT"
@@ -169,6 +169,30 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def require_free_port(host: str, port: int) -> None:
+    """Raise where something listens already: whoever asks there would talk to another's server.
+
+    Examples
+    --------
+    >>> require_free_port("127.0.0.1", free_port())
+    >>> with socket.create_server(("127.0.0.1", 0)) as other:
+    ...     require_free_port("127.0.0.1", other.getsockname()[1])
+    Traceback (most recent call last):
+    logofair.inputs.InputError: port: 127.0.0.1:... is taken or cannot be listened at (...); choose another port ...
+    """
+    try:
+        kind, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(kind, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a killed server linger
+            probe.bind(place)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise InputError(
+            f"port: {host}:{port} is taken or cannot be listened at ({why}); choose another port or host, or stop what "
+            "listens there."
+        ) from None
 
 
 def wait_for_port(address: str, check: Callable[[], None], timeout: float) -> None:

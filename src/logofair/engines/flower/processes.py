@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 from logofair.engines.flower import require_flower
-from logofair.engines.flower.children import Child, Family, family, free_port, wait_for_port
+from logofair.engines.flower.children import Child, Family, family, free_port, require_free_port, wait_for_port
 from logofair.engines.flower.commands import (
     ServerCredentials,
     SiteCredentials,
@@ -28,7 +28,7 @@ from logofair.engines.flower.commands import (
     supernode_command,
 )
 from logofair.engines.flower.keys import checked_site_name
-from logofair.engines.flower.runs import Outcome, json_object, run_and_watch, stop_earlier_runs
+from logofair.engines.flower.runs import Outcome, json_object, run_and_watch
 from logofair.inputs import InputError
 
 __all__ = ["Outcome", "join", "serve", "simulate"]
@@ -82,12 +82,9 @@ def serve(
     keys = site_public_keys(credentials.sites) if credentials is not None else ()
     run = {"plan": str(plan.resolve()), "folder": str(folder.resolve())}
     home = folder / "flower"
-    started_before = (home / "superlink.db").exists()
     with _flower(home) as processes:
         superlink = _start_superlink(processes, host, port, credentials, database=home / "superlink.db")
         yield f"The server listens at {host}:{port}{' WITHOUT ENCRYPTION' if insecure else ''}."
-        if started_before:
-            stop_earlier_runs(processes)
         for key in keys:
             yield _register(processes, key)
         return (yield from run_and_watch(processes, superlink, folder, run, simulated_nodes=0))
@@ -222,6 +219,7 @@ def _start_superlink(
     simulation: bool = False,
 ) -> Child:
     """Start the server and wait until it listens; the flwr command is told where."""
+    require_free_port(host, port)
     address = local_address(host, port)
     authority = None if credentials is None else credentials.authority
     (processes.folder / "config.toml").write_text(connection_file(address, authority), encoding="utf-8")

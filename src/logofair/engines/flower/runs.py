@@ -13,7 +13,7 @@ from logofair.engines.flower.children import Child, Family
 from logofair.engines.flower.commands import CONNECTION, executable, run_command
 from logofair.inputs import InputError
 
-__all__ = ["Outcome", "json_object", "run_and_watch", "stop_earlier_runs"]
+__all__ = ["Outcome", "json_object", "run_and_watch"]
 
 _CALL = 60.0  # seconds a flwr command gets
 _LOOK = 15.0  # seconds between two questions to the server whether the run still lives
@@ -66,26 +66,6 @@ def run_and_watch(
     identifier = str(answer["run-id"])
     yield f"Run {identifier} has started."
     return (yield from _watch(processes, superlink, folder, identifier))
-
-
-def stop_earlier_runs(processes: Family) -> None:
-    """End the runs that a killed server left behind.
-
-    Until Flower notices, a minute later, that nobody leads them, nodes would wait for the rest of their messages and
-    take no others.
-
-    Examples
-    --------
-    >>> import inspect
-    >>> list(inspect.signature(stop_earlier_runs).parameters)
-    ['processes']
-    """
-    flwr = executable("flwr", processes.variables)
-    _, printed = processes.call("list", [flwr, "list", CONNECTION, "--format", "json"], _CALL)
-    runs = json_object(printed).get("runs")
-    for each in runs if isinstance(runs, list) else []:
-        if not str(each.get("status", "finished")).startswith("finished"):
-            processes.call("stop", [flwr, "stop", str(each.get("run-id")), CONNECTION, "--format", "json"], _CALL)
 
 
 def _watch(processes: Family, superlink: Child, folder: Path, identifier: str) -> Generator[str, None, Outcome]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
+from flwr.superlink.grid import http_grid
 
 from logofair.engines.flower.transport import FlowerTransport
 from logofair.inputs import InputError
@@ -20,6 +23,7 @@ __all__ = ["PROGRESS", "STATUS", "app", "conduct_run", "write_status"]
 
 PROGRESS = "progress.txt"
 STATUS = "status.json"
+_HALF = 10.0  # seconds to wait for the rest of a reply; Flower would wait 180, and all other replies with it
 
 
 def write_status(folder: Path, status: str, sentence: str, run: str) -> None:
@@ -90,4 +94,5 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the plan."""
+    vars(http_grid)["pull_objects"] = partial(pull_objects, max_time=_HALF)  # a site may die while it replies
     conduct_run(grid, context)

@@ -23,7 +23,9 @@ from flwr.clientapp import ClientApp
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, pull_objects
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
+from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode import start_client_internal
 from flwr.supernode.cli import flower_supernode
@@ -32,10 +34,11 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 from logofair.engines.flower.children import end_with_parent
 from logofair.engines.flower.client_app import app
 
-__all__ = ["answer_tasks", "answered", "option"]
+__all__ = ["answer_tasks", "answered", "option", "whole_or_nothing"]
 
 _POLL = 0.1  # seconds between two looks for a task, inside this machine
 _HASTE = 6  # Flower waits 3 s between two looks for a message, and 0.5 s between two for its answer
+_HALF = 5.0  # seconds to wait for the rest of a message; a server that died while sending never completes it
 _FAILED = 2  # Flower's code for a client app that raised
 
 
@@ -82,6 +85,26 @@ def answer_tasks(connect: Callable[[str | None], RuntimeHttpClient], client_app:
                 time.sleep(_POLL)
 
 
+def whole_or_nothing(parts: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
+    """Pull the parts of a message; one that stays incomplete, or whose run has ended, is an error.
+
+    Flower would wait two hours for the parts that a server killed while sending never sent. Where the run has ended
+    it would drop the message and keep its task, for which we would wait in turn.
+
+    Examples
+    --------
+    >>> def ended(part):
+    ...     raise RunNotRunningException
+    >>> whole_or_nothing(["7f"], ended)
+    Traceback (most recent call last):
+    flwr.supercore.inflatable.inflatable_utils.ObjectPullError: ...the run has ended...
+    """
+    try:
+        return pull_objects(parts, pull_object_fn, max_time=_HALF)
+    except RunNotRunningException:
+        raise ObjectPullError(parts[0], "the run has ended") from None
+
+
 def option(arguments: list[str], name: str) -> str:
     """Return the value of an option on a command line.
 
@@ -99,11 +122,22 @@ def _answer(task: RuntimeHttpClient, client_app: ClientApp) -> None:
     heartbeat = HeartbeatSender(lambda: task.SendTaskHeartbeat(SendTaskHeartbeatRequest()) is not None)
     heartbeat.start()
     try:
-        message, context, _, _ = pull_task_input(task)  # the last is the code that came with the run: not looked at
-        push_message(task, answered(client_app, message, context), context)
-        push_task_output(task, context, "completed", "")
+        pulled = _pulled(task)
+        if pulled is not None:
+            message, context = pulled
+            push_message(task, answered(client_app, message, context), context)
+            push_task_output(task, context, "completed", "")
     finally:
         heartbeat.stop()
+
+
+def _pulled(task: RuntimeHttpClient) -> tuple[Message, Context] | None:
+    """Return the message of a task; None where it has been dropped meanwhile."""
+    try:
+        message, context, _, _ = pull_task_input(task)  # the last is the code that came with the run: not looked at
+    except Exception:
+        return None
+    return message, context
 
 
 def _connect(address: str, token: str | None) -> RuntimeHttpClient:
@@ -133,6 +167,7 @@ def main() -> None:
     end_with_parent()
     sys.argv += ["--isolation", "process"]
     vars(start_client_internal)["time"] = SimpleNamespace(sleep=lambda seconds: time.sleep(seconds / _HASTE))
+    vars(start_client_internal)["pull_objects"] = whole_or_nothing
     address = f"{option(sys.argv, '--host')}:{option(sys.argv, '--port')}"
     threading.Thread(target=_work, args=(address,), daemon=True).start()
     flower_supernode()

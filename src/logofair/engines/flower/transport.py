@@ -22,12 +22,12 @@ __all__ = ["FlowerTransport"]
 _CLOCK_ALLOWANCE = 300.0
 
 _LOOK = 2.0  # seconds between two looks, during an exchange, for sites that came or came back
-_AWAY = 5  # Flower's code for a node that has left, or has given no sign of life for a minute
+_LOST, _AWAY = 3, 5  # Flower's codes for half a reply, and for a node that has left or was silent for a minute
 
 _REASONS = {
     1: "its node could not load the client app; logofair must be installed there",
     2: "its client app failed",
-    3: "its reply was lost",
+    _LOST: "its reply was lost",
     4: "its reply expired",
     _AWAY: "its node stopped reporting to the server",
     6: "its node refused the message",
@@ -65,7 +65,7 @@ class FlowerTransport:
     >>> transport.present()
     ()
     >>> transport.exchange({"north": b"ask"}, timeout=1.0)
-    {'north': Absent(reason='it is not connected')}
+    {'north': Absent(reason='it is not connected', late=False)}
     """
 
     def __init__(
@@ -155,12 +155,12 @@ class FlowerTransport:
         waiting = dict(pending)
         replies: dict[Key, Message] = {}
         while waiting:
+            remaining = deadline - self._clock()  # before the look, which may take long: what is there in time counts
             for reply in self._grid.pull_messages(list(waiting)):
                 # An error made by the server has node id 1 as its source: only the message it answers is telling.
                 asked = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if asked is not None:
                     replies[asked] = reply
-            remaining = deadline - self._clock()
             if not waiting or remaining <= 0:
                 break
             self._sleep(min(self._poll, remaining))
@@ -186,17 +186,17 @@ class _Mail:
         for site, place in due.items():
             if place[0] in pushed:
                 self.out[site], self.holders[site] = pushed[place[0]], place
-                self.outcome[site] = Absent(f"no reply within {self.timeout:g} seconds")
+                self.outcome[site] = Absent(f"no reply within {self.timeout:g} seconds", late=True)
             else:
                 self.outcome[site] = Absent("the server could not take the message for it")
                 self.awaited.discard(site)
 
     def came(self, replies: Mapping[str, Message]) -> None:
-        """Take down replies; who has merely left may come back."""
+        """Take down replies; who has left, or died while replying, may come back and is asked again."""
         for site, reply in replies.items():
             self.out.pop(site)
             self.outcome[site] = _body(reply, site, self.holders[site][0])
-            if reply.has_error() and reply.error.code == _AWAY:
+            if reply.has_error() and reply.error.code in (_LOST, _AWAY):
                 self.holders.pop(site)
             else:
                 self.awaited.discard(site)

@@ -135,9 +135,14 @@ class SecureClient:
         return state, keys
 
     def again(
-        self, roster: Iterable[str], signing_key: SigningKey, *, random: RandomBytes = os.urandom
+        self,
+        roster: Iterable[str],
+        signing_key: SigningKey,
+        *,
+        number: int | None = None,
+        random: RandomBytes = os.urandom,
     ) -> tuple[SecureClient, Keys]:
-        """Join the next roster of the same run with new keys; sites may leave by agreement, none may join."""
+        """Join a later roster of the same run with new keys; sites may leave by agreement, none may join."""
         sites = set(roster)
         if not sites <= set(self.roster.sites):
             raise Refused(Refusal.UNKNOWN_SITE)
@@ -152,7 +157,7 @@ class SecureClient:
             signing_key,
             self.peers,
             self.agreed_without,
-            number=self.roster.number + 1,
+            number=self.roster.number + 1 if number is None else number,
             settled=self.settled or took_part,
             random=random,
         )

@@ -1,0 +1,130 @@
+"""Rounds to a certified gap of 1e-5 on real data, scores from a quick classifier; the figures are printed (-s)."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.engines.inprocess import run
+from logofair.federation import Columns, make_plan
+
+pytestmark = [pytest.mark.federation, pytest.mark.slow]
+
+DATA = Path(os.environ.get("LOGOFAIR_DATA", Path(__file__).parents[3] / "shared" / "data"))
+TOLERANCES = [(0.05, 0.01), (0.02, 0.001), (None, 0.01)]
+
+
+def dealt(scores, groups, clients):
+    """Columns of every site."""
+    return {f"site {c}": Columns(groups[clients == c].tolist(), scores[clients == c]) for c in np.unique(clients)}
+
+
+def rounds(name, sites, notion, local, shared):
+    groups = sorted({group for columns in sites.values() for group in columns.groups})
+    plan = make_plan(
+        groups=groups, notion=notion, local_tolerance=local, global_tolerance=shared, calibration="none", run="rounds"
+    )
+    outcome = run(plan, sites).outcome
+    assert outcome.holds
+    assert outcome.certificate.prices.global_.max() > 0, "the global constraint must bind"
+    print(f"{name}, {notion}, local {local}, global {shared}: {outcome.rounds} rounds", flush=True)
+    return outcome.rounds
+
+
+@cache
+def adult_scores(seed, sensitive):
+    data = load_adult(sensitive)
+    parts = split(len(data), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=seed)
+    train, rows = parts["train"], parts["calibrate"]
+    model = LogisticRegression(solver="newton-cholesky").fit(data.features[train], data.labels[train])
+    return model.predict_proba(data.features[rows])[:, 1], data.sensitive[rows]
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(("local", "shared"), TOLERANCES)
+def test_two_groups_of_adult_need_at_most_five_rounds_for_every_seed(notion, local, shared):
+    for seed in range(10):
+        scores, groups = adult_scores(seed, "sex")
+        clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=seed)
+        assert rounds(f"Adult, seed {seed}", dealt(scores, groups, clients), notion, local, shared) <= 5
+
+
+def cross_fitted(features, labels):
+    """Scores of models that have not seen the row."""
+    fold = np.random.default_rng(0).integers(0, 2, len(labels))
+    scores = np.zeros(len(labels))
+    for k in (0, 1):
+        model = HistGradientBoostingClassifier(max_iter=50, random_state=0).fit(features[fold != k], labels[fold != k])
+        scores[fold == k] = model.predict_proba(features[fold == k])[:, 1]
+    return scores
+
+
+@cache
+def enem():
+    """Scores, white or Asian, and municipality of the ENEM sample, filtered as its description says."""
+    polars = pytest.importorskip("polars")
+    folder = DATA / "enem"
+    if not folder.is_dir():
+        pytest.skip("the ENEM sample is not here; set LOGOFAIR_DATA")
+    tables = []
+    for file in sorted(folder.glob("*.csv.zip")):
+        with zipfile.ZipFile(file) as archive:
+            raw = archive.read(archive.namelist()[0]).decode("utf-8", errors="replace").encode()
+        table = polars.read_csv(BytesIO(raw), separator=";", infer_schema_length=0)
+        tables.append(table.rename({name: name.strip() for name in table.columns}))
+    rows = polars.concat(tables).with_columns(polars.all().str.strip_chars())
+    for exam in ("CN", "CH", "LC", "MT"):
+        rows = rows.filter(polars.col(f"TP_PRESENCA_{exam}") == "1")
+    rows = rows.filter(
+        (polars.col("IN_TREINEIRO") == "0")
+        & (polars.col("TP_COR_RACA") != "0")
+        & (polars.col("TP_ST_CONCLUSAO") == "1")
+    )
+    mark = rows["NU_NOTA_CH"].cast(polars.Float64).to_numpy()
+    names = ["NU_IDADE", "TP_SEXO", "TP_ESCOLA", "TP_COR_RACA", *(f"Q{i:03d}" for i in range(1, 26))]
+    columns = [rows[name].fill_null("").to_numpy() for name in names]
+    features = np.column_stack([np.unique(column, return_inverse=True)[1] for column in columns])
+    white = np.isin(rows["TP_COR_RACA"].to_numpy(), ["1", "4"])
+    return cross_fitted(features, mark > np.median(mark)), white, rows["CO_MUNICIPIO_RESIDENCIA"].to_numpy()
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(("local", "shared"), TOLERANCES)
+def test_two_groups_of_enem_by_municipality_need_at_most_five_rounds(notion, local, shared):
+    scores, groups, clients = enem()
+    assert rounds("ENEM", dealt(scores, groups, clients), notion, local, shared) <= 5
+
+
+@cache
+def acs(group):
+    """Scores, group and state of a sample of ACSIncome."""
+    polars = pytest.importorskip("polars")
+    file = DATA / "acs" / "acs_income_2018_35_states.parquet"
+    if not file.is_file():
+        pytest.skip("the ACS data are not here; set LOGOFAIR_DATA")
+    rows = polars.read_parquet(file).sample(100_000, seed=0)
+    features = rows.drop(["PINCP", "STATE"]).to_numpy().astype(float)
+    labels = rows["PINCP"].to_numpy().astype(int)
+    return cross_fitted(features, labels), rows[group].to_numpy(), rows["STATE"].cast(polars.String).to_numpy()
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(("local", "shared"), TOLERANCES)
+def test_two_groups_of_acs_by_state_need_at_most_five_rounds(notion, local, shared):
+    scores, groups, clients = acs("SEX")
+    assert rounds("ACS by sex", dealt(scores, groups, clients), notion, local, shared) <= 5
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+def test_five_groups_of_acs_by_state_need_at_most_twenty_rounds(notion):
+    scores, groups, clients = acs("RAC1P")
+    assert rounds("ACS by race", dealt(scores, groups, clients), notion, 0.05, 0.01) <= 20
