@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,13 +36,22 @@ from logofair.solvers.exact import Optimum, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.problem import Problem
 
-__all__ = ["SolverError", "fit"]
+__all__ = ["Prepared", "SolverError", "certified", "checked_rows", "fit", "prepare"]
 
 _MOST_FOLDS = 1000
 
 
 class SolverError(RuntimeError):
     """No policy with a valid certificate was found; none is returned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Calibrated rows and their cells: one sort, on which any number of promises can be solved."""
+
+    rows: Rows
+    cells: Cells
+    fitted: CrossFit
 
 
 def fit(
@@ -125,15 +134,15 @@ def fit(
     >>> bool(solution.certificate.gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
     (True, True)
     """
-    rows = _checked_rows(scores, labels, groups, clients, sample_weight, calibration, rates)
+    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, rates)
     seed = 0 if random_state is None else seed_number(random_state)
     promise = make_promise(
         notion, local_tolerance, global_tolerance, client_tolerances, rows.clients, clients is not None
     )
     settings = _settings(solver, pooled)
-    fitted = _calibrate(rows, calibration, folds, seed)
-    rows = _with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes)
-    problem = promise.problem(_cells(rows, rates))
+    prepared = prepare(rows, calibration, rates, folds, seed)
+    rows, fitted = prepared.rows, prepared.fitted
+    problem = promise.problem(prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=rates)
     merged = _merged(rows, fitted, promise, rates) if pooled and clients is not None else None
     mixtures = filled(problem.cells, mixtures, merged)
@@ -160,7 +169,7 @@ def fit(
     )
 
 
-def _checked_rows(
+def checked_rows(
     scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, rates: str
 ) -> Rows:
     """Check every column at the door."""
@@ -200,6 +209,13 @@ def _settings(solver: object, pooled: object) -> Algorithm1 | None:
     if isinstance(solver, str) and solver in ("exact", "algorithm1"):
         return None if solver == "exact" else Algorithm1()
     raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
+
+
+def prepare(rows: Rows, calibration: str, rates: str, folds: object, seed: int) -> Prepared:
+    """Calibrate checked rows and order them into cells."""
+    fitted = _calibrate(rows, calibration, folds, seed)
+    rows = _with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes)
+    return Prepared(rows, _cells(rows, rates), fitted)
 
 
 def _calibrate(rows: Rows, method: str, folds: object, seed: int) -> CrossFit:
@@ -246,14 +262,24 @@ def _cells(rows: Rows, rates: str) -> Cells:
 
 
 def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:
-    """Solve, store the rules, and measure what was stored; fall back, and raise rather than return less."""
-    if settings is not None:
-        *_, last = rounds(problem, settings)
-        optimum = finish(problem, last)
-        if optimum is None:
-            raise SolverError("algorithm1: a client's own problem could not be solved; use solver='exact'.")
-        return (*_stored(problem, optimum, basis), optimum)
-    for attempt in (solve_exact, solve_joint):
+    """Solve as the user asked, store the rules, and measure what was stored."""
+    if settings is None:
+        return certified(problem, basis)
+    *_, last = rounds(problem, settings)
+    optimum = finish(problem, last)
+    if optimum is None:
+        raise SolverError("algorithm1: a client's own problem could not be solved; use solver='exact'.")
+    return (*_stored(problem, optimum, basis), optimum)
+
+
+def certified(
+    problem: Problem, basis: str, *first: Callable[[Problem], Optimum | None]
+) -> tuple[Mixtures, Certificate, Optimum]:
+    """Solve by the first solver whose stored rules keep a valid certificate; raise rather than return less.
+
+    Solvers given are tried before the exact one and its fallback.
+    """
+    for attempt in (*first, solve_exact, solve_joint):
         optimum = attempt(problem)
         if optimum is not None:
             mixtures, certificate = _stored(problem, optimum, basis)

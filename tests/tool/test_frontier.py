@@ -1,0 +1,550 @@
+"""The frontier: every point against fit and a linear program, its shape, the grid, the knee and held-out rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import logofair
+from logofair import fitting
+from logofair.fitting import checked_rows
+from logofair.frontier import Frontier, Point, frontier
+from logofair.frontier.grid import default_grid
+from logofair.frontier.held_out import keep_back
+from logofair.frontier.knee import find_knee, given_away
+from logofair.frontier.sweep import Sweep
+from logofair.frontier_figure import frontier_figure
+from logofair.inputs import InputError
+from logofair.notions import NOTIONS, Notion, Rate
+from logofair.solvers.certificate import Certificate, Prices
+
+pytestmark = pytest.mark.tool
+
+GRID = [0.0, 0.01, 0.05, 0.2, None]
+BENEFIT = Notion("benefit", given=(Rate("benefit", -100.0, 200.0, base=(1.0, 0.0)),))
+
+
+def table(seed=0, rows=600, groups=2, clients=3):
+    """Scores, labels, groups and clients of a small federation whose clients differ."""
+    rng = np.random.default_rng(seed)
+    group, client = rng.integers(0, groups, rows), rng.integers(0, clients, rows)
+    scores = np.round(rng.beta(1.0 + group, 1.5 + 0.4 * client), 4)
+    labels = (rng.random(rows) < scores).astype(int)
+    names = {"groups": np.array(list("FMXYZ"))[group], "clients": np.array(["north", "south", "west", "east"])[client]}
+    return scores, labels, names
+
+
+def surface(notion="demographic_parity", *, seed=0, groups=2, clients=3, rows=600, **options) -> Frontier:
+    scores, labels, names = table(seed, rows, groups, clients)
+    wanted = {"local_tolerances": GRID, "global_tolerances": GRID, "calibration": "none"} | options
+    return frontier(scores, labels, notion=notion, **names, **wanted)
+
+
+def best_accuracy(scores, groups, clients, notion, local, shared):
+    """The best rule of all by a linear program with a chance for every row."""
+    n, rows, limits = scores.size, [], []
+    places = [(clients == c, local) for c in np.unique(clients)] + [(np.ones(n, bool), shared)]
+    demands = [
+        (place, tolerance, rate) for place, tolerance in places for rate in notion.rates if tolerance is not None
+    ]
+    for floor, (place, tolerance, rate) in enumerate(demands):
+        for group in np.unique(groups):
+            member = place & (groups == group)
+            share = np.where(member, rate.moment(scores), 0.0) / rate.weight(scores[member]).sum()
+            row = np.zeros(n + len(demands))
+            row[:n], row[n + floor] = share, -1.0
+            rows += [row, -row]
+            limits += [tolerance, 0.0]
+    aim = np.concatenate([-(2.0 * scores - 1.0) / n, np.zeros(len(demands))])
+    matrix = (np.array(rows), np.array(limits)) if rows else (None, None)
+    solved = linprog(aim, *matrix, bounds=[(0, 1)] * n + [(None, None)] * len(demands))
+    assert solved.status == 0
+    return float(np.mean(1.0 - scores)) - solved.fun
+
+
+# --- every point is the optimum
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+def test_every_point_is_the_best_rule_of_all_within_its_tolerances(notion):
+    scores, _, names = table(rows=150)
+    found = surface(notion, rows=150)
+    for point in found.points[::3]:
+        pair = (point.local_tolerance, point.global_tolerance)
+        best = best_accuracy(scores, names["groups"], names["clients"], NOTIONS[notion], *pair)
+        assert point.accuracy == pytest.approx(best, abs=2e-6)
+
+
+@pytest.mark.parametrize("notion", [*NOTIONS, BENEFIT], ids=str)
+def test_every_point_is_what_fit_finds_there(notion):
+    scores, labels, names = table(groups=3)
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 3.0], scores.size)
+    options = {"calibration": "platt", "sample_weight": weight, "random_state": 3}
+    found = frontier(
+        scores,
+        labels,
+        notion=notion,
+        local_tolerances=[0, 0.05, None],
+        global_tolerances=[0.02, None],
+        **names,
+        **options,
+    )
+    assert len(found.points) == 6
+    for point in found.points:
+        pair = {"local_tolerance": point.local_tolerance, "global_tolerance": point.global_tolerance}
+        fitted = logofair.fit(scores, labels, notion=notion, **pair, **names, **options).certificate
+        assert point.certificate.holds
+        assert point.accuracy == pytest.approx(fitted.primal, abs=1.1e-6)
+        assert point.certificate.dual >= fitted.primal - 1e-9
+
+
+def test_tolerances_of_single_clients_hold_at_every_point():
+    scores, labels, names = table()
+    own = {"north": 0.0, "south": None}
+    found = surface(client_tolerances=own)
+    for point in (found.at(0.05, 0.01), found.at(None, None), found.at(0.0, None)):
+        pair = {"local_tolerance": point.local_tolerance, "global_tolerance": point.global_tolerance}
+        fitted = logofair.fit(scores, labels, calibration="none", client_tolerances=own, **pair, **names)
+        assert point.accuracy == pytest.approx(fitted.certificate.primal, abs=1.1e-6)
+    assert found.at(None, None).loss > 1e-4  # north keeps parity though nothing else is promised
+    assert found.at(0.05, None).local_gap <= 0.05 + 1e-9
+
+
+def test_without_clients_the_smaller_tolerance_holds_and_the_grid_has_one_side():
+    scores, labels, names = table()
+    found = frontier(scores, labels, groups=names["groups"], calibration="none")
+    assert found.local_tolerances == (None,)
+    assert not found.has_clients
+    both = frontier(
+        scores, labels, groups=names["groups"], calibration="none", local_tolerances=GRID, global_tolerances=GRID
+    )
+    for point in both.points:
+        bounds = [t for t in (point.local_tolerance, point.global_tolerance) if t is not None]
+        alone = both.at(None, min(bounds, default=None))
+        assert point.accuracy == pytest.approx(alone.accuracy, abs=1e-9)
+
+
+def test_where_the_sweep_fails_the_exact_solver_takes_over(monkeypatch):
+    usual = surface("equalized_odds").accuracies
+    monkeypatch.setattr(Sweep, "solve", lambda self, problem: None)
+    assert surface("equalized_odds").accuracies == pytest.approx(usual, abs=1.1e-6)
+
+
+def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
+    right = Sweep.solve
+
+    def wrong(self, problem):
+        optimum = right(self, problem)
+        optimum.u[:] = 0.0
+        optimum.v[:] = 0.0
+        return optimum
+
+    usual = surface().accuracies
+    monkeypatch.setattr(Sweep, "solve", wrong)
+    assert surface().accuracies == pytest.approx(usual, abs=1.1e-6)
+
+
+def test_rows_are_calibrated_once_and_sorted_once(monkeypatch):
+    calls = []
+    for name in ("cross_fit", "build_cells"):
+        real = getattr(fitting, name)
+        monkeypatch.setattr(
+            fitting, name, lambda *a, _real=real, _name=name, **k: (calls.append(_name), _real(*a, **k))[1]
+        )
+    assert len(surface(calibration="beta").points) == 25
+    assert sorted(calls) == ["build_cells", "cross_fit"]
+
+
+# --- the shape of the value
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_accuracy_rises_with_either_tolerance_and_ever_more_slowly(notion, groups):
+    values = surface(notion, groups=groups).accuracies
+    finite = np.array(GRID[:-1])
+    for along in (values, values.T):
+        assert np.diff(along, axis=0).min() >= -1.1e-6
+        slopes = np.diff(along[:-1], axis=0) / np.diff(finite)[:, None]
+        assert np.diff(slopes, axis=0).max() <= 2.2e-6 / np.diff(finite).min()
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_the_prices_of_a_point_bound_the_accuracy_of_all_others(clients):
+    found = surface("equalized_odds", clients=clients)
+    points = [p for p in found.points if p.local_tolerance is not None and p.global_tolerance is not None]
+    for here, there in itertools.product(points, points):
+        more = here.local_price * (there.local_tolerance - here.local_tolerance)
+        more += here.global_price * (there.global_tolerance - here.global_tolerance)
+        assert there.accuracy <= here.certificate.dual + more + 1e-9
+    assert found.points[0].local_price + found.points[0].global_price > 0.05
+
+
+def test_the_loosest_point_is_the_base_rule():
+    scores, _, _ = table()
+    found = surface()
+    best = float(np.maximum(scores, 1.0 - scores).mean())
+    assert found.base.accuracy == pytest.approx(best, abs=1e-12)
+    assert found.points[-1].accuracy == pytest.approx(best, abs=1e-12)
+    assert found.points[-1].loss == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+def test_gaps_in_expectation_are_within_the_tolerances(notion):
+    found = surface(notion)
+    for point in found.points:
+        assert point.local_tolerance is None or point.local_gap <= point.local_tolerance + 1e-9
+        assert point.global_tolerance is None or point.global_gap <= point.global_tolerance + 1e-9
+
+
+def test_the_base_rules_gaps_are_those_of_score_at_least_a_half():
+    scores, _, names = table()
+    audited = logofair.audit((scores >= 0.5).astype(int), None, **names)
+    base = surface().base
+    assert base.local_gap == pytest.approx(audited.local_gap)
+    assert base.global_gap == pytest.approx(audited.global_gap)
+    assert base.local_gap_client == audited.local_gaps[0].client
+    at_client = names["groups"][names["clients"] == base.local_gap_client]
+    assert base.local_gap_rows == min((at_client == group).sum() for group in "FM")
+    assert base.global_gap_rows == min((names["groups"] == group).sum() for group in "FM")
+
+
+# --- the grid
+
+
+@given(st.floats(1e-5, 1000.0))
+def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
+    grid = default_grid(gap)
+    assert grid[0] == 0.0
+    assert grid[-1] is None
+    assert len(grid) == 9
+    finite = [t for t in grid[1:] if t is not None]
+    assert gap <= finite[-1] <= 1.1 * gap + 1e-12
+    steps = [after / before for before, after in itertools.pairwise(finite[:-1])]
+    assert all(1.9 < step < 2.6 for step in steps)
+    assert finite[-1] > finite[-2]
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-12, None])
+def test_a_rule_that_is_fair_already_needs_no_grid(gap):
+    assert default_grid(gap) == (0.0, None)
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
+def test_a_side_at_its_default_end_costs_nothing_where_the_other_is_free(notion):
+    scores, labels, names = table()
+    found = frontier(scores, labels, notion=notion, calibration="none", **names)
+    local, shared = found.local_tolerances[-2], found.global_tolerances[-2]
+    assert abs(found.at(local, None).loss) < 1e-6
+    assert abs(found.at(None, shared).loss) < 1e-6
+    assert found.at(found.local_tolerances[-3], None).loss > 1e-6
+
+
+def test_a_chosen_pair_joins_the_grid_and_is_remembered():
+    found = surface(chosen=(0.03, None), global_tolerances=[0.1])
+    assert found.local_tolerances == (0.0, 0.01, 0.03, 0.05, 0.2, None)
+    assert found.global_tolerances == (0.1, None)
+    assert found.chosen == (0.03, None)
+    alone = frontier([0.9, 0.2, 0.7, 0.4], None, groups=[0, 0, 1, 1], calibration="none", chosen=(0.3, 0.1))
+    assert alone.chosen == (None, 0.1)
+    assert 0.1 in alone.global_tolerances
+
+
+# --- the knee and the best point
+
+
+def made(local, shared, accuracies, base=0.9):
+    """Points of a grid with given accuracies."""
+    pairs = itertools.product(local, shared)
+    points = []
+    for (inside, across), accuracy in zip(pairs, np.ravel(accuracies), strict=True):
+        certificate = Certificate(accuracy, accuracy, 0.0, 0.0, Prices(np.zeros(1), np.zeros((1, 1))), "eta")
+        points.append(Point(inside, across, certificate, base - accuracy, 0.0, 0.0, 0.0, 0.0))
+    return points
+
+
+def test_the_knee_of_a_bent_line_is_where_it_bends():
+    shared = (0.0, 0.02, 0.05, 0.1, 0.2, None)
+    points = made((None,), shared, [0.80, 0.85, 0.89, 0.895, 0.90, 0.90])
+    knee = find_knee(points, given_away((None,), shared, (None, 0.2)))
+    assert knee.point.global_tolerance == 0.05
+    assert knee.lead == pytest.approx(0.9 - 0.25)
+    assert "global 0.05" in knee.sentence
+
+
+def test_the_knee_of_a_surface_gives_tolerance_only_on_the_side_that_pays():
+    grid = (0.0, 0.05, 0.1, None)
+    accuracies = [[0.80, 0.88, 0.90, 0.90]] * 4  # the local side costs nothing
+    knee = find_knee(made(grid, grid, accuracies), given_away(grid, grid, (0.1, 0.1)))
+    assert (knee.point.local_tolerance, knee.point.global_tolerance) == (0.0, 0.05)
+
+
+@pytest.mark.parametrize("rise", [0.0, 1e-7, 0.0009])
+def test_a_flat_frontier_advises_the_strictest_point(rise):
+    shared = (0.0, 0.1, None)
+    points = made((None,), shared, [0.9 - rise, 0.9 - rise / 2, 0.9])
+    knee = find_knee(points, given_away((None,), shared, (None, 0.1)))
+    assert knee.point is points[0]
+    assert "nothing to trade" in knee.sentence
+
+
+def test_a_straight_frontier_has_no_knee():
+    shared = (0.0, 0.05, 0.1, 0.2, None)
+    points = made((None,), shared, [0.80, 0.825, 0.85, 0.90, 0.90])
+    knee = find_knee(points, given_away((None,), shared, (None, 0.2)))
+    assert knee.point is None
+    assert knee.as_dict()["found"] is False
+
+
+def test_a_grid_of_one_point_is_its_own_knee():
+    found = surface(local_tolerances=[0.05], global_tolerances=[0.05])
+    assert found.knee.point is found.points[0]
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.001, 0.004, 0.01, 0.03, 1.0])
+def test_the_best_point_is_the_strictest_that_is_affordable(cost):
+    found = surface(rows=200)
+    best = found.best(cost)
+    affordable = [
+        (share, point.loss)
+        for share, point in zip(found.given_away.ravel(), found.points, strict=True)
+        if point.loss <= cost + 1e-6
+    ]
+    place = found.points.index(best)
+    assert (found.given_away.ravel()[place], best.loss) == min(affordable)
+
+
+def test_where_nothing_is_affordable_there_is_no_best_point():
+    assert surface(local_tolerances=[0], global_tolerances=[0]).best(0.0) is None
+
+
+# --- held-out rows
+
+
+def test_held_out_figures_are_an_audit_of_the_fitted_policy_on_these_rows():
+    scores, labels, names = table(rows=900)
+    found = frontier(
+        scores,
+        labels,
+        notion="equalized_odds",
+        local_tolerances=[0.05],
+        global_tolerances=[0.02],
+        test_share=0.4,
+        **names,
+    )
+    rows = checked_rows(scores, labels, names["groups"], names["clients"], None, "beta", "eta")
+    rest, kept = keep_back(rows, 0.4, np.random.default_rng([0, 1]))
+    pair = {"local_tolerance": 0.05, "global_tolerance": 0.02, "notion": "equalized_odds"}
+    fitted = logofair.fit(rest.scores, rest.labels, groups=rest.groups.labels, clients=rest.clients.labels, **pair)
+    where = {"groups": kept.groups.labels, "clients": kept.clients.labels}
+    audited = logofair.audit(
+        fitted.policy.probabilities(kept.scores, **where), kept.labels, notion="equalized_odds", **where
+    )
+    measured = found.points[0].held_out
+    assert (found.rows, found.held_out_rows, measured.rows) == (rest.scores.size, kept.scores.size, kept.scores.size)
+    # Near-ties may be solved differently by less than the certificate's 1e-6 of accuracy, and so by little in rates.
+    assert measured.accuracy == pytest.approx(audited.accuracy, abs=1e-3)
+    assert measured.global_gap == pytest.approx(audited.global_gap, abs=5e-3)
+    assert measured.local_gap == pytest.approx(audited.local_gap, abs=5e-3)
+
+
+def test_the_unconstrained_point_is_measured_exactly_on_held_out_rows():
+    scores, labels, names = table(rows=400, clients=4)
+    found = surface(rows=400, clients=4, test_share=0.5, random_state=7)
+    rows = checked_rows(scores, labels, names["groups"], names["clients"], None, "none", "eta")
+    _, kept = keep_back(rows, 0.5, np.random.default_rng([7, 1]))
+    where = {"groups": kept.groups.labels, "clients": kept.clients.labels}
+    audited = logofair.audit(kept.scores >= 0.5, kept.labels, **where)
+    measured = found.points[-1].held_out
+    assert measured.accuracy == pytest.approx(audited.accuracy, abs=1e-12)
+    assert measured.global_gap == pytest.approx(audited.global_gap, abs=1e-12)
+    worst = audited.local_gaps[0]
+    assert measured.local_gap == pytest.approx(worst.value, abs=1e-12)
+    assert measured.local_gap_client == worst.client
+    there = where["groups"][where["clients"] == worst.client]
+    assert measured.local_gap_rows == min((there == group).sum() for group in (worst.highest, worst.lowest))
+    assert measured.global_gap_rows == min((where["groups"] == group).sum() for group in "FM")
+
+
+def test_a_gap_on_few_held_out_rows_is_left_out_of_the_gap_of_large_clients():
+    rng = np.random.default_rng(0)
+    client = np.repeat(["big", "tiny"], [2000, 24])
+    group = rng.choice(["F", "M"], client.size)
+    scores = np.where(client == "tiny", np.where(group == "F", 0.9, 0.1), 0.5 + 0.4 * rng.random(client.size))
+    found = frontier(
+        scores, scores > 0.5, groups=group, clients=client, calibration="none", local_tolerances=[None], test_share=0.5
+    )
+    measured = found.points[-1].held_out
+    assert (measured.local_gap, measured.local_gap_client) == (1.0, "tiny")
+    assert measured.local_gap_rows < 30
+    assert measured.large_local_gap < 0.1
+    assert measured.large_local_gap_rows >= 30
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.floats(0.05, 0.95))
+def test_every_cell_keeps_a_row_to_fit_on_and_gives_its_share(cells, share):
+    group = np.array([0, 1, 1, 1, 1, *cells])
+    rows = checked_rows(np.linspace(0, 1, group.size), None, group, None, None, "none", "eta")
+    sizes = np.unique(group, return_counts=True)[1]
+    kept = np.minimum(np.rint(share * sizes), sizes - 1)
+    if not kept.any():
+        with pytest.raises(InputError, match="no row to measure on"):
+            keep_back(rows, share, np.random.default_rng(0))
+        return
+    rest, held = keep_back(rows, share, np.random.default_rng(0))
+    assert np.bincount(held.groups.codes, minlength=sizes.size).tolist() == kept.tolist()
+    assert np.bincount(rest.groups.codes, minlength=sizes.size).tolist() == (sizes - kept).tolist()
+    assert sorted([*rest.scores, *held.scores]) == sorted(rows.scores)
+
+
+# --- tables
+
+
+def test_the_csv_reads_back_as_the_table():
+    found = surface(test_share=0.3)
+    read = list(csv.DictReader(io.StringIO(found.as_csv())))
+    assert len(read) == 25
+    for line, record in zip(read, found.table, strict=True):
+        assert line.keys() == record.keys()
+        for name, value in record.items():
+            if value is None:
+                assert line[name] == ("none" if name.endswith("tolerance") else "")
+            elif isinstance(value, float):
+                assert float(line[name]) == value
+            else:
+                assert line[name] == str(value)
+
+
+def test_plain_values_are_json_and_say_everything():
+    found = surface(test_share=0.3, chosen=(0.05, 0.01))
+    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert plain["knee"]["sentence"] == found.knee.sentence
+    assert plain["chosen"] == {"local": 0.05, "global": 0.01}
+    assert [p["accuracy"] for p in plain["points"]] == found.accuracies.ravel().tolist()
+    assert plain["unconstrained"]["accuracy"] == found.base.accuracy
+
+
+def test_small_cells_are_named():
+    scores, labels, names = table(rows=60)
+    found = frontier(scores, labels, local_tolerances=[0.1], global_tolerances=[None], calibration="none", **names)
+    assert any("fewer than 30 rows" in sentence for sentence in found.warnings)
+
+
+# --- the figure
+
+
+def drawn(found):
+    return ElementTree.fromstring(frontier_figure(found))
+
+
+def words(root):
+    return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_figure_is_an_svg_that_names_every_tolerance_and_every_loss():
+    found = surface(chosen=(0.05, 0.01))
+    root = drawn(found)
+    said = words(root)
+    assert all(f"{t:g}" in said for t in GRID if t is not None)
+    for loss in found.losses.ravel():
+        assert f"{100 * max(loss, 0):.2f}" in said
+    assert any(text.startswith("Chosen: local 0.05, global 0.01") for text in said)
+    assert any(text.startswith("Knee: ") for text in said)
+    assert root.get("viewBox").startswith("0 0 480 ")
+    tips = [e.text for e in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert sum(tip.startswith("local 0.05, global 0.01:") for tip in tips) >= 1
+    assert found.knee.sentence in root.find("{http://www.w3.org/2000/svg}desc").text
+
+
+def test_everything_in_the_figure_lies_inside_its_frame():
+    for found in (surface("equalized_odds"), surface(local_tolerances=[0.01]), surface(global_tolerances=[None])):
+        root = drawn(found)
+        width, height = map(float, root.get("viewBox").split()[2:])
+        for element in root.iter():
+            for name in ("x", "x1", "x2", "cx"):
+                assert 0 <= float(element.get(name, 0)) <= width
+            for name in ("y", "y1", "y2", "cy"):
+                assert 0 <= float(element.get(name, 0)) <= height
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a & b", 'quote"', "bell\x07 \ud800"])
+def test_a_name_cannot_become_markup(name):
+    root = drawn(surface(Notion(name, given=(None,))))
+    assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+    assert any(name[:3] in text for text in words(root))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"local_tolerances": [0.1], "global_tolerances": [0.1]},
+        {"local_tolerances": [None], "global_tolerances": [None]},
+        {"local_tolerances": [0.0], "global_tolerances": [0.0, None]},
+        {"clients": 1},
+    ],
+)
+def test_a_grid_of_any_size_can_be_drawn(options):
+    assert words(drawn(surface(**options)))[0] == "What fairness costs: demographic parity"
+
+
+def test_a_flat_frontier_can_be_drawn():
+    found = frontier([0.9, 0.1] * 20, None, groups=[0, 0, 1, 1] * 10, calibration="none")
+    assert found.losses.max() == 0
+    assert any("none" in text for text in words(drawn(found)))
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"local_tolerances": 0.1}, "local_tolerances: got 0.1; pass a list"),
+        ({"local_tolerances": "0.1"}, "local_tolerances: got '0.1'; pass a list"),
+        ({"global_tolerances": []}, "global_tolerances: the list is empty"),
+        ({"global_tolerances": [-0.1]}, "global_tolerances: a tolerance must be finite and at least 0, got -0.1"),
+        ({"global_tolerances": [math.nan]}, "global_tolerances: a tolerance is a number"),
+        ({"local_tolerances": np.linspace(0, 1, 200), "global_tolerances": np.linspace(0, 1, 200)}, "40,000 points"),
+        ({"chosen": 0.1}, "chosen: got 0.1; pass a pair"),
+        ({"chosen": (0.1, "x")}, "chosen: global: a tolerance is a number"),
+        ({"notion": {"demographic_parity": 0.1}}, "notion: a mapping to tolerances leaves nothing to vary"),
+        ({"notion": "parity"}, "notion: unknown notion 'parity'"),
+        ({"test_share": 1.0}, "test_share: got 1.0; pass a number between 0 and 1"),
+        ({"test_share": "half"}, "test_share: got 'half'"),
+        ({"test_share": True}, "test_share: got True"),
+        ({"test_share": 0.001}, "test_share: 0.001 of every group at every client is no row"),
+        ({"client_tolerances": {"nord": 0.1}}, "client_tolerances: names client 'nord', which has no rows"),
+        ({"random_state": -1}, "random_state: got -1"),
+        ({"folds": 1, "calibration": "beta"}, "folds: got 1"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(options, sentence):
+    with pytest.raises(InputError) as caught:
+        surface(**{"rows": 60, **options})
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_held_out_rows_need_labels():
+    with pytest.raises(InputError, match="test_share: needs labels"):
+        frontier([0.1, 0.9], None, groups=[0, 1], calibration="none", test_share=0.5)
+
+
+def test_a_point_off_the_grid_is_refused_with_the_grid():
+    with pytest.raises(InputError, match=r"local_tolerance: got 0\.03, which is not on the grid; it has 0, 0\.01"):
+        surface().at(0.03, None)
+
+
+def test_a_cost_must_be_a_number():
+    with pytest.raises(InputError, match="accuracy_cost"):
+        surface(rows=60).best(None)
