@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from logofair.inputs import InputError, probabilities
 from logofair.labels import encode
-from logofair.tables import ROLES, feature_matrix, fingerprint, read_columns
+from logofair.tables import ROLES, DataSource, feature_matrix, fingerprint, read_columns
 
 modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 BINARY = {".parquet": pl.DataFrame.write_parquet, ".pq": pl.DataFrame.write_parquet, ".arrow": pl.DataFrame.write_ipc}
@@ -71,6 +71,30 @@ def test_separator_encoding_and_line_ends_of_a_csv_are_found(separator, encoding
         "id": [1, 2],
     }
     assert {role: column.dtype.char for role, column in got.items()} == {"score": "d", "group": "O", "id": "l"}
+
+
+@pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE], ids=["little", "big"])
+def test_utf_16_with_its_mark_is_read_as_excel_saves_unicode_text(mark, tmp_path):
+    encoding = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
+    file = written(tmp_path / "site.txt", mark + "größe\tstadt\r\n0.5\tKöln\r\n".encode(encoding))
+    got = read_columns(file, {"score": "größe", "group": "stadt"})
+    assert (got["score"].tolist(), got["group"].tolist()) == ([0.5], ["Köln"])
+
+
+def test_cells_may_be_separated_by_bars(tmp_path):
+    file = written(tmp_path / "site.csv", "score|group\n0.5|a, b\n")
+    assert read_columns(file, {"group": "group"})["group"].tolist() == ["a, b"]
+
+
+def test_a_source_tells_files_and_columns_but_holds_no_rows():
+    source = DataSource("sites", ("a.csv",), "5d41", 3, {"score": "p"})
+    assert vars(source) == {
+        "name": "sites",
+        "files": ("a.csv",),
+        "fingerprint": "5d41",
+        "rows": 3,
+        "columns": {"score": "p"},
+    }
 
 
 def test_quoted_separators_quotes_and_line_ends_stay_in_their_cell(tmp_path):
@@ -437,8 +461,8 @@ def test_a_malformed_csv_is_refused(content, tmp_path):
     refused(written(tmp_path / "site.csv", content), {"score": "score", "group": "a"})
 
 
-def test_utf_16_and_other_binary_content_is_no_csv(tmp_path):
-    for content in (codecs.BOM_UTF16_LE + "score\n1\n".encode("utf-16-le"), b"score\n1\0\n"):
+def test_utf_16_without_its_mark_and_other_binary_content_is_no_csv(tmp_path):
+    for content in ("score\n1\n".encode("utf-16-le"), b"score\n1\0\n"):
         assert "is no CSV text (it holds zero bytes)" in refused(
             written(tmp_path / "site.csv", content), {"score": "score"}
         )

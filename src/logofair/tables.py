@@ -1,4 +1,4 @@
-"""A site's file as checked columns: CSV, Parquet or Arrow; nothing but the wanted columns is kept.
+"""A user's file as checked columns: CSV, Parquet or Arrow; nothing but the wanted columns is kept.
 
 Nothing is guessed about values: nulls stay nulls, for the doors further in to name; text stays text, unless every cell
 of a CSV column is how an integer is written (not "007"); two texts become 0 and 1 only when told which is 1. Blanks
@@ -12,7 +12,9 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,11 +26,33 @@ from logofair.inputs import Floats, InputError, nearest_name, shown
 if TYPE_CHECKING:
     import polars
 
+__all__ = ["ROLES", "DataSource", "feature_matrix", "fingerprint", "read_columns"]
+
 FileName: TypeAlias = str | os.PathLike[str]
 ROLES = ("score", "weight", "label", "group", "client", "site", "id")
-_KINDS = dict.fromkeys((".csv", ".tsv", ".txt"), "CSV") | dict.fromkeys((".parquet", ".pq"), "Parquet")
-_KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
+KINDS = dict.fromkeys((".csv", ".tsv", ".txt"), "CSV") | dict.fromkeys((".parquet", ".pq"), "Parquet")
+KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
 _BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where rows came from, so that a result can be traced back and made again; no rows and no folders.
+
+    ``columns`` maps roles to names; several group columns are joined by ", ". ``fingerprint`` is the SHA-256 of the
+    file, or of the list of the files' own fingerprints.
+
+    Examples
+    --------
+    >>> DataSource("sites", ("north.csv", "south.csv"), "5d41", 1200, {"score": "p", "group": "sex"}).files
+    ('north.csv', 'south.csv')
+    """
+
+    name: str
+    files: tuple[str, ...]
+    fingerprint: str
+    rows: int
+    columns: Mapping[str, str]
 
 
 def read_columns(path: FileName, wanted: Mapping[str, str], *, positive: object = None) -> dict[str, npt.NDArray[Any]]:
@@ -65,7 +89,7 @@ def feature_matrix(path: FileName, names: Sequence[str]) -> Floats:
     [[40.0, 39.0], [12.5, 50.0]]
     """
     table = _columns(path, list(names))
-    return np.column_stack([_numbers(table[name], f"{path}: column {name!r}") for name in names])
+    return np.column_stack([number_values(table[name], f"{path}: column {name!r}") for name in names])
 
 
 def fingerprint(path: FileName) -> str:
@@ -76,11 +100,11 @@ def fingerprint(path: FileName) -> str:
     >>> len(fingerprint(__file__))
     64
     """
-    with _file(path).open("rb") as file:
+    with regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _file(path: FileName) -> Path:
+def regular_file(path: FileName) -> Path:
     """A regular file that can be read and holds something."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"path: got {path!r}; pass a file name.")
@@ -97,7 +121,7 @@ def _file(path: FileName) -> Path:
     return source
 
 
-def _polars() -> Any:
+def polars_module() -> Any:
     try:
         import polars
     except ImportError:
@@ -105,56 +129,78 @@ def _polars() -> Any:
     return polars
 
 
+def kind_of(source: Path) -> str:
+    """What kind of table a file is, by the ending of its name."""
+    kind = KINDS.get(source.suffix.lower())
+    if kind is None:
+        raise InputError(f"{source}: its name ends in {source.suffix!r}; known endings are {', '.join(KINDS)}.")
+    return kind
+
+
 def _columns(path: FileName, names: list[str]) -> dict[str, polars.Series]:
     """The named columns, at least one row of them."""
-    source = _file(path)
-    kind = _KINDS.get(source.suffix.lower())
-    if kind is None:
-        raise InputError(f"{source}: its name ends in {source.suffix!r}; known endings are {', '.join(_KINDS)}.")
+    source = regular_file(path)
+    kind = kind_of(source)
     names = list(dict.fromkeys(names))
     if not names:
         raise InputError(f"{source}: no columns were named; name at least one.")
-    pl = _polars()
-    try:
+    with readable(source, kind):
         columns = _csv(source, names) if kind == "CSV" else _scan(source, names, kind)
-    # PanicException is no Exception; the reasons polars gives may quote rows, so they are not passed on.
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeError, csv.Error):
-        fault = (
-            "a line with too many fields, or an open quote, or no text"
-            if kind == "CSV"
-            else "damaged, or of another kind"
-        )
-        raise InputError(f"{source}: cannot be read as {kind} ({fault}); write the file again.") from None
     if len(columns[0]) == 0:
         raise InputError(f"{source}: has columns but no rows; pass a file with at least one.")
     return dict(zip(names, columns, strict=True))
 
 
+@contextmanager
+def readable(source: Path, kind: str) -> Iterator[None]:
+    """Turn the reader's failures into one sentence; its own reasons may quote rows, so they are not passed on."""
+    pl = polars_module()
+    try:
+        yield
+    # PanicException is no Exception.
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeError, csv.Error):
+        csv_fault = "a line with too many fields, or an open quote, or no text"
+        fault = csv_fault if kind == "CSV" else "damaged, or of another kind"
+        raise InputError(f"{source}: cannot be read as {kind} ({fault}); write the file again.") from None
+
+
 def _scan(source: Path, names: list[str], kind: str) -> list[polars.Series]:
-    pl = _polars()
+    pl = polars_module()
     scan = pl.scan_parquet if kind == "Parquet" else pl.scan_ipc
     table = scan(source, glob=False, hive_partitioning=False)  # brackets in a file's name are no pattern
-    places = _places(table.collect_schema().names(), names, source)
+    places = places_of(table.collect_schema().names(), names, source)
     # Neither by name nor under it: polars takes "^a.*$" and "*" for patterns.
     return [column.alias("") for column in table.select(pl.nth(places)).collect().get_columns()]
 
 
 def _csv(source: Path, names: list[str]) -> list[polars.Series]:
     data = _utf8(source)
-    separator, header = _header(data, names)
+    separator, header = header_of(data, names)
+    places = csv_places(header, names, source)
+    whole_last_line(data, separator, header, source)
+    cells = polars_module().read_csv(data, columns=places, separator=separator, infer_schema=False)
+    return [whole_numbers(column.alias("")) for column in cells.get_columns()]
+
+
+def csv_places(header: list[str], names: list[str], source: Path) -> list[int]:
+    """Where the named columns stand in a CSV file; raise also if its first line looks like a row."""
     if not set(names) & set(header) and any(name.replace(".", "").isdigit() for name in header):  # not for showing
         raise InputError(f"{source}: its first line holds numbers; the first line must name the columns.")
-    places = _places(header, names, source)
-    last = data[data.rfind(b"\n") + 1 :]
-    if b'"' not in last and last.count(separator.encode()) + 1 < len(header):  # polars would fill it up with nulls
+    return places_of(header, names, source)
+
+
+def whole_last_line(end: bytes, separator: str, header: list[str], source: Path) -> None:
+    """Raise if the last line has too few fields: polars would fill it up with nulls."""
+    last = end[end.rfind(b"\n") + 1 :]
+    if b'"' not in last and last.count(separator.encode()) + 1 < len(header):
         raise InputError(f"{source}: cut short: its last line has too few fields; write the file again.")
-    cells = _polars().read_csv(data, columns=places, separator=separator, infer_schema=False)
-    return [_integers(column.alias("")) for column in cells.get_columns()]
 
 
 def _utf8(source: Path) -> bytes:
     """A text file as UTF-8 without its mark and without blank lines at the end, which polars would take for rows."""
     data = source.read_bytes().removeprefix(codecs.BOM_UTF8)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as Excel saves "Unicode text"
+        data = data.decode("utf-16").encode()
     if b"\0" in data:
         raise InputError(f"{source}: is no CSV text (it holds zero bytes); save it as CSV in UTF-8.")
     try:
@@ -166,16 +212,16 @@ def _utf8(source: Path) -> bytes:
     return data.rstrip(b" \r\n")
 
 
-def _header(data: bytes, names: list[str]) -> tuple[str, list[str]]:
+def header_of(data: bytes, names: list[str]) -> tuple[str, list[str]]:
     """The separator under which most wanted names are found (then: most names), and the column names."""
     found: list[tuple[str, list[str]]] = []
-    for separator in ",;\t":
+    for separator in ",;\t|":
         rows = csv.reader(io.TextIOWrapper(io.BytesIO(data), "utf-8", newline=""), delimiter=separator)
         found.append((separator, [name.strip() for name in next(filter(None, rows), [])]))
     return max(found, key=lambda pair: (len(set(names) & set(pair[1])), len(pair[1])))
 
 
-def _places(header: list[str], names: list[str], source: Path) -> list[int]:
+def places_of(header: list[str], names: list[str], source: Path) -> list[int]:
     """Where the named columns stand; raise if one is missing or stands twice."""
     for name in names:
         if header.count(name) > 1:
@@ -186,17 +232,17 @@ def _places(header: list[str], names: list[str], source: Path) -> list[int]:
     return [header.index(name) for name in names]
 
 
-def _integers(cells: polars.Series) -> polars.Series:
+def whole_numbers(cells: polars.Series) -> polars.Series:
     """Cells of a CSV as integers where each is how an integer is written, else as text; empty ones are missing."""
     cells = cells.str.strip_chars().replace("", None)
-    whole = cells.cast(_polars().Int64, strict=False)
+    whole = cells.cast(polars_module().Int64, strict=False)
     fits = whole.null_count() == cells.null_count() < cells.len()
     return whole if fits and cells.str.contains("^(0|-?[1-9][0-9]*)$").all() else cells
 
 
-def _plain(values: polars.Series, where: str, expected: str) -> polars.Series:
+def plain_values(values: polars.Series, where: str, expected: str) -> polars.Series:
     """A column as text, bool, int64 (uint64 where too large for that) or float64; raise on any other kind."""
-    pl, kind = _polars(), values.dtype
+    pl, kind = polars_module(), values.dtype
     if kind in (pl.String, pl.Boolean):
         return values
     if kind in (pl.Categorical, pl.Enum, pl.Null):
@@ -213,15 +259,15 @@ def _plain(values: polars.Series, where: str, expected: str) -> polars.Series:
 def _column(values: polars.Series, role: str, where: str, positive: object) -> npt.NDArray[Any]:
     """A column in the form its role asks for, NaN or None where a value is missing."""
     if role in ("score", "weight"):
-        return _numbers(values, where)
-    plain = _plain(values, where, "text or numbers")
-    return np.array((_labels(plain, where, positive) if role == "label" else plain).to_numpy())
+        return number_values(values, where)
+    plain = plain_values(values, where, "text or numbers")
+    return np.array((zero_or_one(plain, where, positive) if role == "label" else plain).to_numpy())
 
 
-def _numbers(values: polars.Series, where: str) -> Floats:
+def number_values(values: polars.Series, where: str) -> Floats:
     """A column of numbers as float64, NaN where one is missing."""
-    values = _plain(values, where, "numbers")
-    floats = values.cast(_polars().Float64, strict=False)
+    values = plain_values(values, where, "numbers")
+    floats = values.cast(polars_module().Float64, strict=False)
     wrong = floats.is_null() & values.is_not_null()
     if wrong.any():
         row = int(wrong.arg_max() or 0)
@@ -230,9 +276,9 @@ def _numbers(values: polars.Series, where: str) -> Floats:
     return np.array(floats.to_numpy(), dtype=np.float64)
 
 
-def _labels(values: polars.Series, where: str, positive: object) -> polars.Series:
+def zero_or_one(values: polars.Series, where: str, positive: object, option: str = "positive") -> polars.Series:
     """A column of labels as 0 and 1; other numbers are left to the doors further in."""
-    pl = _polars()
+    pl = polars_module()
     if positive is None and values.dtype != pl.String:
         return values.cast(pl.Int64) if values.dtype == pl.Boolean else values
     if positive is None and values.str.to_lowercase().is_in(list(_BINARY)).all():
@@ -243,10 +289,10 @@ def _labels(values: polars.Series, where: str, positive: object) -> polars.Serie
     if len(found) > 2:
         raise InputError(f"{where}: holds more than two values (such as {listed}); a label has two: merge some first.")
     if positive is None:
-        raise InputError(f"{where}: holds {listed}, expected 0 and 1; say with positive which one counts as 1.")
+        raise InputError(f"{where}: holds {listed}, expected 0 and 1; say with {option} which one counts as 1.")
     one = _spelling(positive)
     if [_spelling(value) for value in found].count(one) != 1:
-        raise InputError(f"{where}: holds {listed or 'nothing'}, not {shown(positive)}; correct positive.")
+        raise InputError(f"{where}: holds {listed or 'nothing'}, not {shown(positive)}; correct {option}.")
     return values.replace_strict({value: int(_spelling(value) == one) for value in found}, return_dtype=pl.Int64)
 
 
