@@ -1,0 +1,203 @@
+"""Pictures of every client's gap as SVG: pure functions of data, text as text, colours from the page's variables.
+
+Every picture is drawn for a given width, so that its letters keep their size: once for a desk, once for a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logofair.report.canvas import Scale, grid_line, nice_ticks, picture
+from logofair.report.markup import Element, Node, tag
+from logofair.report.wording import short
+
+__all__ = ["GapPoint", "gap_dumbbells", "gap_strip"]
+
+_LETTER = 7.0  # width of a letter of the labels, in pixels
+_ROW = 26.0
+_NARROW = 500.0
+
+
+@dataclass(frozen=True)
+class GapPoint:
+    """One client in a picture; ``interval`` is where chance leaves its gap after, ``few`` whether its rows are few.
+
+    Examples
+    --------
+    >>> GapPoint("north", "#client-1", before=0.2, after=0.01, tolerance=0.02, interval=None, few=False, note="").name
+    'north'
+    """
+
+    name: str
+    link: str | None
+    before: float | None
+    after: float | None
+    tolerance: float | None
+    interval: tuple[float, float] | None
+    few: bool
+    note: str
+
+
+def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> Element:
+    """Draw one row per client, its gap before and after joined by a line.
+
+    Parameters
+    ----------
+    points : sequence of GapPoint
+        In the order they are drawn.
+    width : float
+        Width of the picture in pixels.
+    label : str
+        What a person who does not see it should know.
+
+    Examples
+    --------
+    >>> point = GapPoint("<b>", "#client-1", 0.2, 0.01, 0.02, None, few=False, note="")
+    >>> "&lt;b&gt;" in str(gap_dumbbells([point], width=700, label="Gaps"))
+    True
+    """
+    letters = min(max((len(p.name) for p in points), default=0), 22 if width > _NARROW else 13)
+    left, top = 16.0 + _LETTER * letters, 26.0
+    bottom = top + _ROW * len(points) + 2.0
+    ticks = nice_ticks(_largest(points), about=6 if width > _NARROW else 4)
+    scale = Scale(0.0, ticks[-1], left, width - 18.0)
+    places = [(t, scale.place(t)) for t in ticks]
+    return picture(
+        width,
+        bottom + 28.0,
+        label,
+        [_stripe(top + _ROW * i, width) for i in range(0, len(points), 2)],
+        _shared_tolerance(points, scale, top, bottom, upright=True),
+        [grid_line((x, x), (top, bottom), f"{t:g}", (x, bottom + 18.0)) for t, x in places],
+        [_dumbbell(point, scale, top + _ROW * (i + 0.5), letters) for i, point in enumerate(points)],
+    )
+
+
+def _stripe(y: float, width: float) -> Element:
+    return tag("rect", x=0, y=y, width=width, height=_ROW, class_="stripe")
+
+
+def _dumbbell(point: GapPoint, scale: Scale, y: float, letters: int) -> Element:
+    """One client's row."""
+    place, half = scale.place, _ROW / 2.0
+    parts: list[Node] = [
+        tag("rect", x=0, y=y - half, width=scale.end + 18.0, height=_ROW, class_="target"),
+        tag("text", short(point.name, letters), x=scale.start - 10.0, y=y + 4.0, class_="name", text_anchor="end"),
+    ]
+    if point.tolerance is not None:
+        x = place(point.tolerance)
+        parts.append(tag("line", x1=x, x2=x, y1=y - half + 3.0, y2=y + half - 3.0, class_="limit"))
+    if point.before is not None and point.after is not None:
+        parts.append(tag("line", x1=place(point.before), x2=place(point.after), y1=y, y2=y, class_="joint"))
+    if point.after is None:
+        parts.append(tag("text", "cannot be measured", x=scale.start + 8.0, y=y + 4.0, class_="absent"))
+    elif point.interval is not None:
+        x1, x2 = map(place, point.interval)
+        parts.append(tag("line", x1=x1, x2=x2, y1=y, y2=y, class_="interval"))
+    if point.before is not None:
+        parts.append(_before(place(point.before), y, 5.0))
+    if point.after is not None:
+        parts.append(_after(place(point.after), y, 5.0, point.few))
+    return _linked(point, parts)
+
+
+def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: float = 330.0) -> Element:
+    """Draw many clients side by side by rank, each as a column with its gap before and after.
+
+    Examples
+    --------
+    >>> points = [GapPoint(f"site {i}", None, 0.3 - i / 1000, 0.02, 0.02, None, few=False, note="") for i in range(200)]
+    >>> str(gap_strip(points, width=900, label="Gaps of 200 clients")).count("<title>")
+    200
+    """
+    left, right, top, bottom = 46.0, width - 10.0, 26.0, height - 40.0
+    up = Scale(0.0, (ticks := nice_ticks(_largest(points)))[-1], bottom, top)
+    each = (right - left) / max(len(points), 1)
+    middles = [left + each * (i + 0.5) for i in range(len(points))]
+    return picture(
+        width,
+        height,
+        label,
+        _shared_tolerance(points, up, left, right, upright=False),
+        [
+            grid_line((left, right), (y, y), f"{t:g}", (left - 8.0, y + 4.0), "end")
+            for t in ticks
+            for y in [up.place(t)]
+        ],
+        [_column(point, x, up, each) for point, x in zip(points, middles, strict=True)],
+        _ranks(middles, bottom + 16.0, 5 if width > _NARROW else 2),
+        _below("clients by rank, the largest gap before comes first", (left + right) / 2.0, height - 6.0),
+    )
+
+
+def _column(point: GapPoint, x: float, up: Scale, each: float) -> Element:
+    """One client's column; its whole height can be pointed at."""
+    parts: list[Node] = [tag("rect", x=x - each / 2.0, y=up.end, width=each, height=up.start - up.end, class_="target")]
+    radius = min(4.0, max(1.4, each * 0.42))
+    if point.before is not None and point.after is not None:
+        y1, y2 = up.place(point.before), up.place(point.after)
+        parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="joint thin"))
+    if point.before is not None:
+        parts.append(_before(x, up.place(point.before), radius))
+    if point.after is not None:
+        parts.append(_after(x, up.place(point.after), radius, point.few))
+    return _linked(point, parts)
+
+
+def _ranks(middles: Sequence[float], y: float, about: int) -> list[Node]:
+    """Some ranks below their columns."""
+    last = len(middles) - 1
+    places = sorted({round(last * i / (about - 1)) for i in range(about)}) if last >= 0 else []
+    return [_below(f"{i + 1:,}", middles[i], y) for i in places]
+
+
+def _below(text: str, x: float, y: float) -> Element:
+    return tag("text", text, x=x, y=y, class_="tick", text_anchor="middle")
+
+
+def _before(x: float, y: float, radius: float) -> Element:
+    return tag("circle", cx=x, cy=y, r=radius, class_="before")
+
+
+def _after(x: float, y: float, radius: float, few: bool) -> Element:
+    """A filled circle, or an open diamond where rows are few: shape tells, not colour alone."""
+    if not few:
+        return tag("circle", cx=x, cy=y, r=radius, class_="after")
+    r = radius * 1.25
+    outline = f"M{x:.1f} {y - r:.1f}l{r:.1f} {r:.1f}l{-r:.1f} {r:.1f}l{-r:.1f} {-r:.1f}z"
+    return tag("path", d=outline, class_="after few")
+
+
+def _linked(point: GapPoint, parts: Sequence[Node]) -> Element:
+    """A client's marks, with what they say, leading to its card."""
+    title = tag("title", f"{point.name}: {point.note}")
+    if point.link is None:
+        return tag("g", title, parts, class_="client")
+    # Reached by keyboard through the table's links: hundreds of stops in a picture would bar the way.
+    return tag("a", title, parts, class_="client", href=point.link, tabindex="-1", data_client=point.link[1:])
+
+
+def _shared_tolerance(
+    points: Sequence[GapPoint], scale: Scale, start: float, end: float, *, upright: bool
+) -> list[Node]:
+    """The tolerance most clients share: a band from 0, and its name."""
+    limits = [p.tolerance for p in points if p.tolerance is not None]
+    if not limits:
+        return []
+    limit = max(dict.fromkeys(limits), key=limits.count)
+    near, far = sorted((scale.place(0.0), scale.place(limit)))
+    box = (near, start, far - near, end - start) if upright else (start, near, end - start, far - near)
+    # A band across is crowded by marks, so its name stands in the corner beside a patch of its colour.
+    x, y, anchor = (far + 4.0, 18.0, "start") if upright else (end, 16.0, "end")
+    patch = None if upright else tag("rect", x=end - 122.0, y=6.0, width=14, height=12, class_="allowed")
+    return [
+        tag("rect", x=box[0], y=box[1], width=box[2], height=box[3], class_="allowed"),
+        tag("text", f"tolerance {limit:g}", x=x, y=y, class_="allowed-name", text_anchor=anchor),
+        patch,
+    ]
+
+
+def _largest(points: Sequence[GapPoint]) -> float:
+    """The largest number a picture must show."""
+    return max((v for p in points for v in (p.before, p.after, p.tolerance) if v is not None), default=0.0)

@@ -1,0 +1,122 @@
+"""Numbers and names as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from logofair.inputs import Label
+
+__all__ = ["UNDEFINED", "counted", "figure", "joined", "name_of", "short", "signed", "small", "tolerance_of"]
+
+UNDEFINED = "not measured"
+_LONGEST = 80
+
+
+def name_of(label: Label) -> str:
+    """Return a client's or group's name; parts of an intersection stand beside one another.
+
+    A very long name loses its middle.
+
+    Examples
+    --------
+    >>> name_of(("women", "over 60")), name_of(7), name_of(None)
+    ('women × over 60', '7', 'all rows')
+    """
+    if label is None:
+        return "all rows"
+    if isinstance(label, tuple):
+        return _without_middle(" × ".join(map(name_of, label)))
+    return _without_middle(str(label)) or "(blank)"
+
+
+def _without_middle(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[-(_LONGEST // 2 - 1) :]}"
+
+
+def short(name: str, most: int) -> str:
+    """Return a name cut to so many characters.
+
+    Examples
+    --------
+    >>> short("Rio de Janeiro", 8)
+    'Rio de …'
+    """
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """Return a figure, or that there is none.
+
+    Examples
+    --------
+    >>> figure(0.123456), figure(float("nan")), figure(-0.00001)
+    ('0.1235', 'not measured', '0.0000')
+    """
+    if value is None or not math.isfinite(value):
+        return UNDEFINED
+    text = f"{value:.{digits}f}"
+    return text if float(text) else text.lstrip("-")
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """Return a difference with its sign.
+
+    Examples
+    --------
+    >>> signed(-0.018), signed(0.5, 2), signed(0.0)
+    ('−0.0180', '+0.50', '±0.0000')
+    """
+    text = figure(abs(value), digits)
+    return ("±" if float(text) == 0 else "−" if value < 0 else "+") + text
+
+
+def small(value: float) -> str:
+    """Return a small gain with two digits that matter, never in exponents.
+
+    Examples
+    --------
+    >>> small(0.00213), small(0.0000456), small(3e-9), small(0)
+    ('0.0021', '0.000046', '< 0.000001', '0')
+    """
+    if value == 0:
+        return "0"
+    if value < 1e-6:
+        return "< 0.000001"
+    digits = max(2, 1 - math.floor(math.log10(value)))
+    return f"{value:.{digits}f}"
+
+
+def tolerance_of(value: float | None) -> str:
+    """Return a tolerance, or that there is none.
+
+    Examples
+    --------
+    >>> tolerance_of(0.02), tolerance_of(None), tolerance_of(float("inf"))
+    ('0.02', 'free', 'free')
+    """
+    return "free" if value is None or not math.isfinite(value) else f"{value:g}"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "client"), counted(1200, "row")
+    ('1 client', '1,200 rows')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def joined(parts: Sequence[str], most: int = 20) -> str:
+    """Return a list in words.
+
+    Examples
+    --------
+    >>> joined(["a", "b", "c"]), joined(["a", "b", "c"], most=2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    if len(parts) > most:
+        return f"{', '.join(parts[:most])} and {len(parts) - most:,} more"
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "none"
