@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow bench lint types imports examples tests clean
+.PHONY: demo test test-slow bench lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -28,8 +28,13 @@ imports: $(VENV)/.test
 examples: $(VENV)/.test
 	$(BIN)/pytest --doctest-modules --doctest-glob='*.md' src README.md
 
-tests: $(VENV)/.test
+tests: $(VENV)/.test browser
 	$(BIN)/pytest -m "not slow"
+
+# The report's tests open it in Chromium; where it cannot be installed they skip and say so.
+browser:
+	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; } \
+		>/dev/null 2>&1 || echo "Chromium is not here and cannot be installed: the browser tests will skip."
 
 test-slow: $(VENV)/.test
 	$(BIN)/pytest -m slow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sites import Tampered, central, clients, federation, go, gone_from, measured, plan_of, policies_of
 
-from logofair.engines.conductor import Desk, RunError, conduct
+from logofair.engines.conductor import Desk, conduct
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.engines.transport import Absent
 from logofair.federation import QuorumLostError, Server, Training
@@ -110,7 +110,9 @@ def test_when_nobody_answers_nothing_is_concluded():
         go(plan, Tampered(clients(sites), deaf=gone_from("abcd", 2)))
     last = exchanges_of(plan, sites)
     outcome, _ = go(plan, Tampered(clients(sites), deaf=gone_from("abcd", last)))
-    assert [each.purpose for each in outcome.lost] == 4 * ["publication"]  # every policy is settled: they can join later
+    assert [each.purpose for each in outcome.lost] == 4 * [
+        "publication"
+    ]  # every policy is settled: they can join later
 
 
 def test_too_few_sites_at_the_beginning_are_refused():

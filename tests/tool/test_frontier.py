@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import logofair
-from logofair import fitting
-from logofair.fitting import checked_rows
+from logofair import preparing
 from logofair.frontier import Frontier, Point, frontier
 from logofair.frontier.grid import default_grid
 from logofair.frontier.held_out import keep_back
@@ -26,6 +25,7 @@ from logofair.frontier.sweep import Sweep
 from logofair.frontier_figure import frontier_figure
 from logofair.inputs import InputError
 from logofair.notions import NOTIONS, Notion, Rate
+from logofair.preparing import checked_rows
 from logofair.solvers.certificate import Certificate, Prices
 
 pytestmark = pytest.mark.tool
@@ -157,9 +157,9 @@ def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
 def test_rows_are_calibrated_once_and_sorted_once(monkeypatch):
     calls = []
     for name in ("cross_fit", "build_cells"):
-        real = getattr(fitting, name)
+        real = getattr(preparing, name)
         monkeypatch.setattr(
-            fitting, name, lambda *a, _real=real, _name=name, **k: (calls.append(_name), _real(*a, **k))[1]
+            preparing, name, lambda *a, _real=real, _name=name, **k: (calls.append(_name), _real(*a, **k))[1]
         )
     assert len(surface(calibration="beta").points) == 25
     assert sorted(calls) == ["build_cells", "cross_fit"]

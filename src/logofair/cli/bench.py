@@ -55,6 +55,7 @@ def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
     from logofair.cli import federated_bench as together
     from logofair.cli import measurements as m
     from logofair.cli import peers as beside
+    from logofair.cli import tool_bench as tool
 
     compiled = [False, True] if find_spec("numba") else [False]
     cases: list[tuple[m.Size, str, bool, float | None]] = []
@@ -91,6 +92,7 @@ def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
         "federated": lambda: together.federated_speed(repeat, shrink),
         "rounds": together.rounds_and_bytes,
         "secure": lambda: together.secure_overhead(repeat),
+        "tool": lambda: tool.tool_speed(repeat, shrink),
     }
     rest = {name: work() for name, work in watch(list(others.items()), "Stages, decisions, federation", len(others))}
     machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
@@ -128,6 +130,9 @@ def show(results: dict[str, Any], console: Console) -> None:
     from logofair.cli.federated_bench import show_federation
 
     show_federation(results, console)
+    from logofair.cli.tool_bench import show_tool
+
+    show_tool(results["tool"], console)
 
 
 def _show_fairlearn(found: dict[str, Any] | None, console: Console) -> None:

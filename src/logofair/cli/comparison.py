@@ -52,7 +52,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class Split:
     """Some rows as a post-processor sees them; ``ids`` are their numbers in the data set."""
 
     scores: Floats
@@ -124,6 +124,8 @@ class Comparison:
         Clients whose calibration rows are of fewer than two groups, or none: no local gap is promised there.
     warnings : tuple of str
         The cells on which a promise rests on little or nothing.
+    fair : Solution
+        The variant that is fair inside each client and across all, with the rows it was made on and measured on.
 
     Examples
     --------
@@ -139,6 +141,9 @@ class Comparison:
     calibration_support: Support
     unpromised: int
     warnings: tuple[str, ...]
+    fair: Solution
+    calibration_rows: Split
+    test_rows: Split
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; what is undefined is None."""
@@ -187,7 +192,7 @@ def compare(data: Dataset, settings: Settings, watch: Watch = _unwatched) -> Com
     parts = split(len(data), _PARTS, rng=splitting)
     scores = _train(data, clients, parts["train"], training, watch)
     calibration, test = (
-        _Rows(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows], rows)
+        Split(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows], rows)
         for rows in (parts["calibration"], parts["test"])
     )
     fits = list(watch(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
@@ -205,6 +210,9 @@ def compare(data: Dataset, settings: Settings, watch: Watch = _unwatched) -> Com
         calibration_support=Support.of(calibrated, settings.notion),
         unpromised=settings.clients - int(((calibrated.counts["rows"] > 0).sum(axis=1) > 1).sum()),
         warnings=tuple(dict.fromkeys(sentence for _, solution in fits for sentence in solution.warnings)),
+        fair=fits[-1][1],
+        calibration_rows=calibration,
+        test_rows=test,
     )
 
 
@@ -217,7 +225,7 @@ def _train(
     return last.model.scores(data.features)
 
 
-def _fits(rows: _Rows, settings: Settings) -> Iterator[tuple[str, Solution]]:
+def _fits(rows: Split, settings: Settings) -> Iterator[tuple[str, Solution]]:
     """Each variant's name and solution on the calibration rows."""
     for name, (local, overall) in _VARIANTS.items():
         yield (
@@ -235,7 +243,7 @@ def _fits(rows: _Rows, settings: Settings) -> Iterator[tuple[str, Solution]]:
         )
 
 
-def _outcome(name: str, solution: Solution, rows: _Rows, settings: Settings) -> Outcome:
+def _outcome(name: str, solution: Solution, rows: Split, settings: Settings) -> Outcome:
     """Decide on the test rows, by row number where a coin is needed, and audit."""
     decisions = solution.policy.decide(
         rows.scores, groups=rows.groups, clients=rows.clients, ids=rows.ids, on_unknown="pooled"
@@ -250,7 +258,7 @@ def _outcome(name: str, solution: Solution, rows: _Rows, settings: Settings) -> 
     )
 
 
-def _audit(decisions: npt.NDArray[Any], rows: _Rows, settings: Settings) -> Audit:
+def _audit(decisions: npt.NDArray[Any], rows: Split, settings: Settings) -> Audit:
     return audit(decisions, rows.labels, groups=rows.groups, clients=rows.clients, notion=settings.notion)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import click
@@ -86,16 +87,30 @@ _tolerance = such_that(lambda t: 0 <= t < math.inf, "pass a number of at least 0
     help="How rows are dealt to clients: plain (Dirichlet shares of each group) or authors (as in the paper's code, "
     "at least 20 rows in every cell).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of the table.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="Where the report is written; a file that is there stays.",
+)
+@click.option("--force", is_flag=True, help="Replace a report that is there already.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of the table, and write no report.")
 def demo(
-    notion: str, local_tolerance: float | None, global_tolerance: float | None, as_json: bool, **others: Any
+    notion: str,
+    local_tolerance: float | None,
+    global_tolerance: float | None,
+    report: Path,
+    force: bool,
+    as_json: bool,
+    **others: Any,
 ) -> None:
     """Train, post-process and audit on the embedded Adult data.
 
     Deals 48,842 census rows to clients, trains a logistic regression by FedAvg,
     makes its decisions fair across all clients (LoGoFair_g), inside each client
-    (LoGoFair_l) and both (LoGoFair_l&g), and compares them on held-out test rows.
-    It takes a few seconds and needs no network.
+    (LoGoFair_l) and both (LoGoFair_l&g), compares them on held-out test rows, and
+    writes a report of the last. It takes a few seconds and needs no network.
     """
     from logofair.cli.console import page, watching
 
@@ -112,6 +127,11 @@ def demo(
             **others,
         )
         comparison = compare(data, settings, watch)
+        written = None
+        if not as_json and (force or not report.exists()):
+            from logofair.cli.demo_report import write_demo_report
+
+            (written,) = watch(map(write_demo_report, [report], [comparison]), "Writing the report", total=1)
     if as_json:
         import json
 
@@ -120,3 +140,4 @@ def demo(
         from logofair.cli.comparison_page import show
 
         show(comparison, page())
+        click.echo(f"\nThe report: {report}" if written else f"\n{report} is there already and stays; see --force.")

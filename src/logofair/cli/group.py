@@ -19,9 +19,14 @@ _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 
 # Where each command lives and what it does, so that help need not import it.
 _COMMANDS = {
+    "apply": ("logofair.cli.apply:apply", "Decide on new rows by a policy; files of any size."),
+    "audit": ("logofair.cli.audit:audit", "Show how fair decisions are, inside every client and over all."),
     "bench": ("logofair.cli.bench:bench", "Measure how fast fit and decide are on this machine."),
     "demo": ("logofair.cli.demo:demo", "Train, post-process and audit on the embedded Adult data."),
+    "explain": ("logofair.cli.explain:explain", "Say in words what a policy does."),
     "federate": ("logofair.cli.federate:federate", "Make fair policies for sites that keep their rows."),
+    "fit": ("logofair.cli.fit:fit", "Make fair decision rules, with a certificate."),
+    "frontier": ("logofair.cli.frontier:frontier", "Show what fairness costs for every pair of tolerances."),
 }
 
 

@@ -7,13 +7,13 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from logofair.fitting import checked_rows, prepare
 from logofair.frontier.grid import Grid
 from logofair.frontier.held_out import keep_back
 from logofair.frontier.result import Frontier
 from logofair.frontier.surface import Question, Surface
 from logofair.inputs import InputError, Label, seed_number
 from logofair.notions import Notion
+from logofair.preparing import checked_rows, prepare
 from logofair.solution import Rows, small_cells
 
 __all__ = ["Watch", "frontier"]

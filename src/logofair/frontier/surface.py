@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.fitting import Prepared, certified
+from logofair.fitting import certified
 from logofair.frontier.grid import Tolerances
 from logofair.frontier.held_out import Measure
 from logofair.frontier.point import Point
@@ -17,6 +17,7 @@ from logofair.inputs import Floats, InputError, Label
 from logofair.labels import Codes
 from logofair.mixtures import Mixtures, evaluate, filled
 from logofair.notions import Notion, Rate, named_notion, sides
+from logofair.preparing import Prepared
 from logofair.promise import Promise, make_promise
 from logofair.segments import Booleans
 from logofair.solution import Rows
