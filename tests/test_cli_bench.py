@@ -67,6 +67,13 @@ def results():
         "decide": {"plain thresholds": 30.0},
         "fairlearn": None,
         "memory": {"numpy": 3.0, "numba": None},
+        "federated": [
+            {"size": "4 x 100", "notion": "equalized_odds", "code": "numpy", "multiple": 2.0, "goal": 3.0, "rounds": 4}
+            | {"gap": 1e-6}
+        ],
+        "rounds": [],
+        "secure": None,
+        "tool": None,
     }
 
 
@@ -76,6 +83,8 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     assert "4 met" in shown
     assert "fairlearn is not installed" in shown
     assert "3.0 times the input arrays" in shown
+    assert "2.0 times the central fit (goal 3 met)" in " ".join(shown.split())
+    assert "no secure sums" in shown
 
 
 def test_json_is_what_was_measured(monkeypatch):
