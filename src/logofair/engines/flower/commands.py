@@ -93,7 +93,8 @@ def environment(home: Path, outside: Mapping[str, str]) -> dict[str, str]:
 
 def executable(name: str, variables: Mapping[str, str]) -> str:
     """Return the path of one of Flower's commands, or say how to get it."""
-    found = shutil.which(name, path=variables.get("PATH"))
+    beside = str(Path(sys.executable).parent)  # where an environment that is not activated has them
+    found = shutil.which(name, path=os.pathsep.join([variables.get("PATH", ""), beside]))
     if found is None:
         raise InputError(f"flower: the command {name} is not installed; pip install 'logofair[flower]'.")
     return found
@@ -151,7 +152,7 @@ def register_command(public_key: Path, variables: Mapping[str, str]) -> list[str
 
     Examples
     --------
-    >>> register_command(Path("keys/north.pub"), os.environ)[1:]
+    >>> register_command(Path("keys/north.pub"), environment(Path("state"), os.environ))[1:]
     ['supernode', 'register', 'keys/north.pub', 'logofair', '--name', 'north', '--format', 'json']
     """
     command = [executable("flwr", variables), "supernode", "register", str(public_key), CONNECTION]
@@ -165,7 +166,7 @@ def run_command(
 
     Examples
     --------
-    >>> run_command(Path("app"), {"plan": "plan.toml"}, os.environ)[1:]
+    >>> run_command(Path("app"), {"plan": "plan.toml"}, environment(Path("state"), os.environ))[1:]
     ['run', 'app', 'logofair', '--format', 'json', '--run-config', "plan='plan.toml'"]
     """
     command = [executable("flwr", variables), "run", str(app), CONNECTION, "--format", "json"]
