@@ -161,10 +161,13 @@ def show_federation(results: dict[str, Any], console: Console) -> None:
             f"federation in one process, {t['size']}, {short}, {t['code']}: {t['multiple']:.1f} times the central fit "
             f"(goal {t['goal']:g} {met}), {t['rounds']} rounds to gap {t['gap']:.0e}"
         )
-    table = Table(title="Adult, 5 sites: to a certified gap of 1e-5, and Algorithm 1", title_justify="left")
-    for name in ("notion", "solver", "calibration"):
+    table = Table(
+        title="Adult, 5 sites: to a certified gap of 1e-5, and Algorithm 1 (bytes: largest message)",
+        title_justify="left",
+    )
+    for name in ("notion", "solver", "calibr."):
         table.add_column(name)
-    for name in ("rounds", "exchanges", "largest message", "KB per site", "gap", "violation"):
+    for name in ("rounds", "asks", "bytes", "KB/site", "gap", "excess"):
         table.add_column(name, justify="right")
     for t in results["rounds"]:
         total = (t["bytes_out"] + t["bytes_back"]) / 1000
