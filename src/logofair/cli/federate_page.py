@@ -120,7 +120,9 @@ def _ways(outcome: Outcome) -> Iterator[tuple[str, str]]:
 def _cautions(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """Who is missing, and what was not kept."""
     for each in outcome.lost:
-        yield "Lost", f"{each.site}: {each.reason} (during {each.purpose}); the promise is about the others."
+        # Whoever is still in the roster was counted: it only did not say that it has heard the result.
+        rest = "it may not have its policy yet" if each.site in outcome.sites else "the promise is about the others"
+        yield "Lost", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
     if not outcome.keeps_promise:
         inside = f", and {outcome.broken:,} sites exceed a tolerance inside" if outcome.broken else ""
         yield (
