@@ -803,3 +803,27 @@ def test_a_stored_plan_is_the_same_for_a_command_line_that_says_all_of_it() -> N
     check_same(said, planned(said), "state")
     with pytest.raises(InputError, match="--train-rounds: differs"):
         check_same({**said, "train_rounds": 4}, planned(said), "state")
+
+
+def test_a_late_site_under_privacy_releases_its_histogram_once(tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    lines = ["site,sex,score"]
+    lines += [f"{site},{sex},{rng.random():.4f}" for site in ("a", "b") for sex in ("F", "M") for _ in range(200)]
+    (tmp_path / "all.csv").write_text("\n".join(lines))
+    (tmp_path / "late.csv").write_text("\n".join(["site,sex,score", *lines[1:301]]))
+    runner = CliRunner()
+    columns = ["--score", "score", "--group", "sex"]
+    simulated = [str(tmp_path / "all.csv"), "--client", "site", *columns, "--folder", str(tmp_path / "run")]
+    done = runner.invoke(cli, ["federate", "simulate", *simulated, "--epsilon", "1", "--engine", "inprocess"])
+    assert done.exit_code == 0, done.output
+    join = ["federate", "join", str(tmp_path / "run" / "result.json"), "--site", "late"]
+    join += ["--data", str(tmp_path / "late.csv"), *columns]
+    assert runner.invoke(cli, [*join, "--out", str(tmp_path / "no.json")]).exit_code == 2
+    tables = []
+    for name in ("one.json", "two.json"):
+        made = runner.invoke(cli, [*join, "--folder", str(tmp_path / "notes"), "--out", str(tmp_path / name)])
+        assert made.exit_code == 0, made.output
+        tables.append(json.loads((tmp_path / name).read_text())["policy"]["mixtures"])
+    assert tables[0] == tables[1]

@@ -227,6 +227,7 @@ def kept_release(folder: Path, columns: Columns, plan: Plan) -> Release:
         kept = Kept.from_json(read_document(file, "logofair release", 1, what="release", remedy="restore the file"))
     now = release_once(kept, rows.scores, rows.groups, n_groups=len(plan.groups), privacy=plan.privacy)
     if now is not kept:
+        folder.mkdir(parents=True, exist_ok=True)
         write_document(file, "logofair release", 1, now.as_json(), what="release", private=True)
     return now.release
 
