@@ -41,7 +41,21 @@ def write_document(
     ...     read_document(f"{folder}/plan.json", "logofair plan", 1, what="plan")
     {'tolerance': 0.30000000000000004}
     """
-    target, data = _path(path), _encoded(format, version, body, what)
+    put_whole(path, _encoded(format, version, body, what), private=private)
+
+
+def put_whole(path: FileName, data: bytes, *, private: bool = False) -> None:
+    """Write bytes to a file; an existing one is replaced at once or not at all, even if the machine dies meanwhile.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     put_whole(Path(folder, "page.html"), b"<!DOCTYPE html>")
+    ...     os.listdir(folder)
+    ['page.html']
+    """
+    target = _path(path)
     if os.path.exists(target) and not os.path.isfile(target):
         raise InputError(f"{target}: cannot be written, since it is no regular file; choose a file name.")
     try:

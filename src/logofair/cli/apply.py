@@ -11,7 +11,7 @@ import click
 
 from logofair.cli.data import SCALES, Columns, DataFiles, find_files
 from logofair.cli.data_out import check_output, force_option
-from logofair.cli.options import examples, one_of, such_that
+from logofair.cli.options import examples, one_of, seed_option, such_that
 
 if TYPE_CHECKING:
     from logofair.cli.apply_rows import Totals
@@ -61,14 +61,7 @@ ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
     "(score from 1/2 on, also for unknown groups).",
 )
 @click.option("--deterministic", is_flag=True, help="No coins: one threshold per client and group, a little less fair.")
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
-    help="Of the coins where there are no ids.",
-)
+@seed_option("Of the coins where there are no ids.")
 @force_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a summary.")
 def apply(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logofair.cli.options import examples, one_of, such_that
+from logofair.cli.options import examples, one_of, seed_option, such_that
 
 __all__ = ["demo"]
 
@@ -70,14 +70,7 @@ _tolerance = such_that(lambda t: 0 <= t < math.inf, "pass a number of at least 0
     callback=_tolerance,
     help="Largest gap allowed across all clients.  [default: 0.01 for demographic_parity, 0.02 otherwise]",
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
-    help="The same seed prints the same table.",
-)
+@seed_option("The same seed prints the same table.")
 @click.option(
     "--scheme",
     metavar="NAME",

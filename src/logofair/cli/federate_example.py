@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logofair.cli.options import examples, such_that
+from logofair.cli.options import examples, seed_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,14 +37,7 @@ _ALPHA = 5.0
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("data"), show_default=True, help="Folder of the files."
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
-    help="The same seed writes the same files.",
-)
+@seed_option("The same seed writes the same files.")
 @click.option("--force", is_flag=True, help="Replace files that are there already.")
 def example(out: Path, seed: int, force: bool) -> None:
     """Write the files of four sites, from the Adult data.

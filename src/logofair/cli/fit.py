@@ -12,7 +12,7 @@ import click
 from logofair.cli.audit import NOTIONS
 from logofair.cli.data import Columns, data_options, find_files
 from logofair.cli.data_out import check_output, force_option
-from logofair.cli.options import examples, one_of, such_that
+from logofair.cli.options import examples, one_of, seed_option
 
 if TYPE_CHECKING:
     from logofair.cli.data_rows import DataRows
@@ -117,14 +117,7 @@ def _single(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) ->
     callback=one_of(("exact", "algorithm1")),
     help="exact, or the paper's algorithm1, which may miss its tolerances.",
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
-    help="Of the calibration's folds and the policy's coins.",
-)
+@seed_option("Of the calibration's folds and the policy's coins.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the policy (JSON).")
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (HTML).")
 @force_option

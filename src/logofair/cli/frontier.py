@@ -13,7 +13,7 @@ from logofair.cli.audit import NOTIONS
 from logofair.cli.data import Columns, data_options, find_files
 from logofair.cli.data_out import check_output, force_option, replacing
 from logofair.cli.fit import CALIBRATIONS
-from logofair.cli.options import examples, one_of, such_that
+from logofair.cli.options import examples, one_of, seed_option, such_that
 
 if TYPE_CHECKING:
     from logofair.cli.console import Watch
@@ -89,15 +89,7 @@ def _ending(ending: str, advice: str) -> Any:
     callback=such_that(lambda share: 0 < share < 1, "pass a number between 0 and 1, such as 0.3"),
     help="Keep this share of every cell's rows back, and measure accuracy and gaps on them.",
 )
-@click.option(
-    "--seed",
-    "random_state",
-    type=int,
-    default=0,
-    show_default=True,
-    callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
-    help="Of the calibration's folds and of the rows kept back.",
-)
+@seed_option("Of the calibration's folds and of the rows kept back.", "random_state")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
-__all__ = ["Check", "examples", "one_of", "such_that"]
+__all__ = ["Check", "examples", "one_of", "seed_option", "such_that"]
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
 
@@ -65,3 +66,25 @@ def such_that(accepted: Callable[[Any], bool], advice: str) -> Check:
         raise click.BadParameter(f"got {value}; {advice}.", ctx, param)
 
     return check
+
+
+def seed_option(purpose: str, *name: str) -> Callable[[Command], Command]:
+    """Return the option ``--seed``, whose help says what it is for; ``name`` is that of the parameter, if another.
+
+    Examples
+    --------
+    >>> @click.command()
+    ... @seed_option("The same seed prints the same table.")
+    ... def demo(seed): ...
+    >>> demo.params[0].default
+    0
+    """
+    return click.option(
+        "--seed",
+        *name,
+        type=int,
+        default=0,
+        show_default=True,
+        callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
+        help=purpose,
+    )

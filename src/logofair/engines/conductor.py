@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from logofair.engines.transport import Absent, Transport
 from logofair.federation.expected import Part, fault
 from logofair.federation.messages import Ask, Refusal, Reply
 from logofair.federation.outcome import Outcome
 from logofair.federation.server import Server
 from logofair.federation.settlement import Finished
-from logofair.federation.sums import Counts, Moments, Noted, Steepness, Sums, Totals
+from logofair.federation.sums import Counts, Moments, Noted, Sums, Totals
 from logofair.federation.wire import carried, decode, encode
 from logofair.inputs import InputError
 
@@ -143,7 +141,7 @@ def _exchange(desk: Desk, transport: Transport, timeout: float) -> tuple[Desk, P
         raise RunError(f"run {server.plan.run}: no site answered; bring the sites back and resume.")
     counted = tuple((site, sums) for site, sums in sorted(good.items()) if isinstance(sums, Moments | Counts | Totals))
     parts = counted or desk.parts
-    return replace(desk, server=after.take(combined(list(good.values()))), parts=parts), progress
+    return replace(desk, server=after.take(_total(list(good.values()))), parts=parts), progress
 
 
 def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | Absent]:
@@ -157,11 +155,8 @@ def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float
     return replies
 
 
-def combined(replies: list[Any]) -> Any:
-    """The total of the replies; of smoothness constants the largest."""
-    if isinstance(replies[0], Steepness):
-        return replace(replies[0], constant=np.max([reply.constant for reply in replies], axis=0))
-    return type(replies[0]).add(replies)
+def _total(replies: list[Any]) -> Any:
+    return type(replies[0]).side_by_side(replies).together()
 
 
 def _sorted_out(desk: Desk, ask: Ask, replies: Mapping[str, bytes | Absent]) -> tuple[dict[str, Sums], dict[str, str]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from logofair.engines.conductor import Desk, RunError, check_settled, conduct, outcome_of
 from logofair.engines.transport import Absent
 from logofair.federation.client import Client, Identity
@@ -17,7 +15,6 @@ from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
 from logofair.federation.rows import Columns, RefusedError
 from logofair.federation.server import Server
-from logofair.federation.sums import Steepness
 from logofair.federation.wire import decode, encode
 from logofair.inputs import InputError
 from logofair.policy import Policy
@@ -56,8 +53,7 @@ def run(plan: Plan, sites: Mapping[str, Columns]) -> Run:
             crowd, sums = crowd.answer(server.request)
         except RefusedError as error:
             raise RunError(f"run {plan.run}: {error}") from None
-        largest = isinstance(sums, Steepness)
-        total = Steepness(constant=np.max(sums.constant, axis=0)) if largest else sums.total()  # type: ignore[attr-defined]
+        total = sums.together()
         wrong = fault(total, server.request, plan, server.whole, server.whole)
         if wrong is not None:
             raise RunError(f"run {plan.run}: the sites together {wrong}; please report the case.")

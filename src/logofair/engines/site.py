@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -269,8 +269,3 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise InputError(f"{file}: cannot be read as a key; check the path and its rights.") from None
-
-
-def settings_in(folder: Path) -> Iterator[Path]:
-    """Settings files of several sites in one folder, by name."""
-    yield from sorted(folder.glob("*.site.json"))

@@ -62,8 +62,7 @@ class Workbench:
     def answer(self, request: Any, memory: Memory) -> Sums:
         """Answer a request of the training or of the calibration."""
         parts = [self._one(number, request, memory) for number in range(len(self.rows))]
-        kind = type(parts[0])
-        return kind(**{name: np.stack([getattr(p, name) for p in parts]) for name, _ in kind.statement()})
+        return type(parts[0]).side_by_side(parts)
 
     def _one(self, number: int, request: Any, memory: Memory) -> Sums:
         if isinstance(request, ask.AskMoments):

@@ -94,6 +94,15 @@ class Sums:
         """The total over the first axis."""
         return type(self)(**{f.name: _exact_sum(list(getattr(self, f.name))) for f in fields(self)})
 
+    def together(self) -> Self:
+        """What the server works with of clients side by side: their total, unless a type says otherwise."""
+        return self.total()
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence[Self]) -> Self:
+        """The numbers of several clients along a first axis."""
+        return cls(**{f.name: np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls)})
+
     def member(self, number: int) -> Self:
         """The numbers of one client out of several."""
         return type(self)(**{f.name: np.array(getattr(self, f.name)[number]) for f in fields(self)})
@@ -201,6 +210,10 @@ class Steepness(Sums):
     """Algorithm 1 takes one common step for all: the server needs the largest of these, not their sum."""
 
     constant: Annotated[Floats, Told("smoothness constants of the client's dual, global and local, (2,)", _OF_SHARES)]
+
+    def together(self) -> Self:
+        """The largest of any client."""
+        return type(self)(constant=np.max(self.constant, axis=0))
 
 
 @carried

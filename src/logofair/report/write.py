@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logofair.inputs import InputError
+from logofair.documents import put_whole
 from logofair.report.facts import gather
 from logofair.report.figures import NewRows
 from logofair.report.page import render_page
@@ -85,30 +83,10 @@ def write_report(
     >>> from logofair.report import in_memory
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "report.html")
+    ...     path = f"{folder}/report.html"
     ...     write_report(path, solution, data=in_memory("four rows", solution), command="logofair fit rows.csv")
     ...     os.listdir(folder)
     ['report.html']
     """
     page = report_html(solution, data=data, command=command, new_rows=new_rows, frontier=frontier, made=made)
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise InputError(f"{path}: cannot be written, since it is no regular file; choose a file name.")
-    try:
-        _put(target, page.encode("utf-8"))
-    except OSError as error:
-        reason, advice = error.strerror or str(error), "choose a folder that exists and may be written to"
-        raise InputError(f"{path}: cannot be written ({reason}); {advice}.") from None
-
-
-def _put(target: Path, data: bytes) -> None:
-    """Write to a temporary neighbour, then rename; whatever happens, no part of it stays."""
-    temporary = target.with_name(f".logofair-{secrets.token_hex(8)}.part")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave the new name with none of its bytes
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    put_whole(path, page.encode("utf-8"))
