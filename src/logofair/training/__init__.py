@@ -1,5 +1,54 @@
-"""Federated training: rounds of local steps and averaging that produce a model, and so scores."""
+"""Federated training: rounds of local work and averaging that produce a model, and so scores.
+
+``fedavg`` trains a logistic regression with numpy alone. The rest needs PyTorch (``pip install 'logofair[train]'``) and
+is imported when first used: FedAvg, FairFed, FedFB and FCFL on logistic regressions, perceptrons and ResNet18.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from logofair.training.logistic import LogisticModel, Round, fedavg
 
-__all__ = ["LogisticModel", "Round", "fedavg"]
+if TYPE_CHECKING:
+    from logofair.training.local import Schedule
+    from logofair.training.methods import FCFL, METHODS, FairFed, FedAvg, FedFB
+    from logofair.training.networks import Network, build_network
+    from logofair.training.rounds import State, train
+    from logofair.training.rows import Rows, make_rows
+
+__all__ = [
+    "FCFL",
+    "METHODS",
+    "FairFed",
+    "FedAvg",
+    "FedFB",
+    "LogisticModel",
+    "Network",
+    "Round",
+    "Rows",
+    "Schedule",
+    "State",
+    "build_network",
+    "fedavg",
+    "make_rows",
+    "train",
+]
+
+_HOMES = {
+    "local": ("Schedule",),
+    "methods": ("FCFL", "METHODS", "FairFed", "FedAvg", "FedFB"),
+    "networks": ("Network", "build_network"),
+    "rounds": ("State", "train"),
+    "rows": ("Rows", "make_rows"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            if module != "methods":
+                from logofair.training.extra import need_torch
+
+                need_torch()
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,143 @@
+r"""Row weights that even out losses between groups: FairBatch (Roh et al., 2021), and FedFB (Zeng et al., 2021).
+
+Both move weights of (group, label) cells along the differences of the cells' losses: FairBatch with the losses of one
+client, FedFB with those of all clients together. What is moved is, in the paper's symbols,
+
+* demographic parity: :math:`\lambda_a \in [0, 2 n_a/n]`, the weight of the rows of group a with label 0; those with
+  label 1 have the rest, :math:`2 n_a/n - \lambda_a`;
+* conditions on labels y: :math:`\lambda_{ya} \in [0, n_y/n]`, the weight of the rows (y, a) of every group but the
+  first, which has the rest of :math:`n_y/n`.
+
+A row's weight is its cell's weight over the cell's rows. Here all are kept as *ratios* to a plain row's weight 1/n, so
+that at the start every ratio is exactly 1 and training is exactly plain. More than two groups are ours for conditions
+on labels: the papers have two.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from logofair.inputs import Floats, InputError
+from logofair.notions import Notion
+from logofair.training.messages import Given
+
+__all__ = ["conditions", "moved", "plain", "reweighing", "slope"]
+
+
+def conditions(notion: Notion) -> Given:
+    """What a notion's rates are conditioned on; raise where it is no plain condition.
+
+    Examples
+    --------
+    >>> from logofair.notions import EQUALIZED_ODDS
+    >>> conditions(EQUALIZED_ODDS)
+    (1, 0)
+    """
+    given = tuple(g for g in notion.given if g is None or g in (0, 1))
+    if len(given) != len(notion.given) or (None in given and len(given) > 1):
+        raise InputError(
+            f"notion: {notion.name!r} cannot be trained for; use selection rates alone (demographic_parity) or rates "
+            "conditioned on labels (equal_opportunity, predictive_equality, equalized_odds)."
+        )
+    return given
+
+
+def plain(rows: Floats) -> Floats:
+    """Ratios of plain training: 1 for every (group, label); ``rows`` (groups, 2).
+
+    Examples
+    --------
+    >>> plain(np.array([[3.0, 0.0], [5.0, 2.0]]))
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    return np.ones_like(rows)
+
+
+def reweighing(rows: Floats) -> Floats:
+    """Weights under which label and group are independent, W(a, y) = P(a) P(y) / P(a, y) (Kamiran and Calders, 2012).
+
+    Examples
+    --------
+    >>> reweighing(np.array([[3.0, 1.0], [1.0, 3.0]])).round(3)
+    array([[0.667, 2.   ],
+           [2.   , 0.667]])
+    """
+    expected = rows.sum(1, keepdims=True) * rows.sum(0) / max(rows.sum(), 1.0)
+    weights: Floats = np.divide(expected, rows, out=np.ones_like(rows), where=rows > 0)
+    return weights
+
+
+def slope(given: Given, rows: Floats, loss: Floats) -> Floats:
+    """The direction in which ratios move, in units of cell weight; (groups, 2), 0 where a mean loss is undefined.
+
+    For selection rates this is F_a of FedFB in column 0, which with the 0/1 loss is exactly P(1|a) - P(1|0); the first
+    group's entry is minus the sum of the others'. For conditions on labels it is the difference d_ya of the mean losses
+    of (y, a) and (y, 0), over the Euclidean norm of all these.
+
+    Examples
+    --------
+    With the 0/1 loss: group 0 has 2 of 4 accepted, group 1 has 3 of 4.
+
+    >>> rows = np.array([[2.0, 2.0], [2.0, 2.0]])
+    >>> wrong = np.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> slope((None,), rows, wrong)
+    array([[-0.25,  0.  ],
+           [ 0.25,  0.  ]])
+    >>> slope((1, 0), rows, wrong)
+    array([[0., 0.],
+           [1., 0.]])
+    """
+    found = np.zeros_like(rows)
+    if given == (None,):
+        sizes = rows.sum(1)
+        if sizes[0] == 0:
+            return found
+        known = sizes > 0
+        per_group = np.divide(loss[:, 0] - loss[:, 1] - rows[:, 0], sizes, out=np.zeros_like(sizes), where=known)
+        found[:, 0] = np.where(known, per_group - per_group[0], 0.0)
+        found[0, 0] = -found[1:, 0].sum()
+        return found
+    means = np.divide(loss, rows, out=np.zeros_like(loss), where=rows > 0)
+    for label in given:
+        if rows[0, label] > 0:
+            found[1:, label] = np.where(rows[1:, label] > 0, means[1:, label] - means[0, label], 0.0)
+    length = float(np.linalg.norm(found))
+    return found / length if length > 0 else found
+
+
+def moved(given: Given, ratios: Floats, rows: Floats, loss: Floats, step: float) -> Floats:
+    """The ratios after a step along :func:`slope`, kept where all weights are at least 0.
+
+    Examples
+    --------
+    >>> rows, loss = np.full((2, 2), 25.0), np.array([[0.0, 5.0], [5.0, 10.0]])
+    >>> moved((1,), plain(rows), rows, loss, step=0.05)
+    array([[1. , 0.8],
+           [1. , 1.2]])
+    >>> moved((1,), plain(rows), rows, loss, step=9.0)[:, 1]  # all the weight label 1 has
+    array([0., 2.])
+    """
+    # A weight of the cell, lambda, is ratio * rows / n (a group's for selection rates: ratio * n_a / n).
+    n = rows.sum()
+    direction = slope(given, rows, loss)
+    if given == (None,):
+        sizes = rows.sum(1)
+        change = np.divide(step * direction[:, 0] * n, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+        negative = np.clip(ratios[:, 0] + change, 0.0, 2.0)
+        return np.stack([negative, 2.0 - negative], axis=1)
+    found = ratios.copy()
+    for label in given:
+        found[:, label] = _shared(ratios[:, label], rows[:, label], step * direction[:, label] * n)
+    return found
+
+
+def _shared(ratios: Floats, rows: Floats, change: Floats) -> Floats:
+    """One label's ratios: every group but the first moves by ``change`` rows of weight, the first takes the rest."""
+    others, total = rows[1:], rows.sum()
+    if rows[0] == 0:  # nothing to compare with
+        return ratios
+    weight = np.clip(ratios[1:] * others + np.where(others > 0, change[1:], 0.0), 0.0, total)
+    weight *= min(1.0, total / max(weight.sum(), total))  # more than two groups may ask for more than there is
+    moved_ratios = np.divide(weight, others, out=np.ones_like(weight), where=others > 0)
+    return np.concatenate([[(total - weight.sum()) / rows[0]], moved_ratios])

@@ -1,0 +1,131 @@
+"""A training state on disk: one file, replaced whole or not at all, no pickle; and what the run it belongs to was.
+
+The file is numpy's ``.npz``. ``settings`` (plain JSON values) describe the run: method, network, schedule, data.
+Going on with other settings would not be the same run, so that is refused with what differs.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.documents import FileName, label_in, label_out, put_whole
+from logofair.inputs import InputError
+from logofair.training.measured import Measured
+from logofair.training.rounds import State
+
+__all__ = ["load_state", "save_state"]
+
+_FORMAT, _VERSION = "logofair training state", 1
+
+
+def save_state(path: FileName, state: State, settings: Mapping[str, Any]) -> None:
+    """Write a state; an existing file is replaced at once or not at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from logofair.training import FairFed, build_network, make_rows, train
+    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
+    >>> network, settings = build_network("logistic", (1,)), {"method": "fairfed", "seed": 0}
+    >>> *_, third = train(FairFed(), network, rows, rounds=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_state(f"{folder}/state.npz", third, settings)
+    ...     again = load_state(f"{folder}/state.npz", settings)
+    >>> *_, fifth = train(FairFed(), network, rows, rounds=5, start=again)
+    >>> *_, straight = train(FairFed(), network, rows, rounds=5)
+    >>> bool((fifth.parameters == straight.parameters).all())
+    True
+    """
+    measured = state.measured
+    header = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "settings": settings,
+        "round": state.round,
+        "measured_at": state.measured_at,
+        "clients": [label_out(name, "client") for name in measured.clients],
+        "groups": [label_out(name, "group") for name in measured.groups],
+    }
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "header": np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8),
+        "parameters": state.parameters,
+        **{f"measured {name}": getattr(measured, name) for name in ("rows", "accepted", "loss")},
+        **{f"memory {name}": array for name, array in state.memory.items()},
+        **{f"client {place}": kept for place, kept in enumerate(state.clients) if kept is not None},
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    put_whole(path, buffer.getvalue())
+
+
+def load_state(path: FileName, settings: Mapping[str, Any]) -> State:
+    """Read a state back, if it is of a run with these settings.
+
+    Examples
+    --------
+    >>> load_state("none.npz", {})
+    Traceback (most recent call last):
+    logofair.inputs.InputError: none.npz: cannot be read (No such file or directory); check the path.
+    """
+    arrays, header = _read(path)
+    _same_run(path, header["settings"], settings)
+    try:
+        clients, groups = (tuple(map(label_in, header[name])) for name in ("clients", "groups"))
+        counts = {name: arrays[f"measured {name}"] for name in ("rows", "accepted", "loss")}
+        if any(array.shape != (len(clients), len(groups), 2) for array in counts.values()):
+            raise ValueError
+        return State(
+            round=int(header["round"]),
+            parameters=arrays["parameters"],
+            measured=Measured(clients, groups, **counts),
+            measured_at=int(header["measured_at"]),
+            memory={name.removeprefix("memory "): a for name, a in arrays.items() if name.startswith("memory ")},
+            clients=tuple(arrays.get(f"client {place}") for place in range(len(clients))),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(path) from None
+
+
+def _read(path: FileName) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """All arrays of a file, and its header."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("header").tobytes())
+        if header["format"] != _FORMAT or not isinstance(header["settings"], dict):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
+        raise _damaged(path) from None
+    if header.get("version") != _VERSION:
+        raise InputError(
+            f"{path}: is a training state of version {header.get('version')!r}, and version {_VERSION} is read here; "
+            "train afresh or use the version that wrote it."
+        )
+    return arrays, header
+
+
+def _damaged(path: FileName) -> InputError:
+    return InputError(f"{path}: is no training state of logofair, or is damaged; remove it and train afresh.")
+
+
+def _same_run(path: FileName, stored: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raise where a state is of another run."""
+    wanted = json.loads(json.dumps(settings))
+    other = [name for name in sorted({*stored, *wanted}) if stored.get(name) != wanted.get(name)]
+    if other:
+        was, now = stored.get(other[0]), wanted.get(other[0])
+        raise InputError(
+            f"{path}: is of a run with {other[0]} {was!r}, not {now!r}; use the same settings, or another file."
+        )

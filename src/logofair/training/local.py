@@ -1,0 +1,196 @@
+"""What a client does in a round: local steps, slopes of a mini-batch, and counts; parameters in, numbers out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
+
+from logofair.arguments import positive_number, whole_number
+from logofair.inputs import Floats, InputError, nearest_name
+from logofair.training.balance import moved, plain, reweighing
+from logofair.training.messages import AskSlopes, Counts, LocalSteps, Slopes, Trained, Vector
+from logofair.training.networks import Network
+from logofair.training.rows import Rows
+from logofair.training.steps import OPTIMISERS, Step
+
+__all__ = ["Schedule", "count", "slopes", "take_steps"]
+
+# How steep the sigmoid is that stands in for a decision in FCFL's disparities.
+_STEEPNESS = 10.0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a client trains within a round; the defaults lie in the paper's grid.
+
+    Examples
+    --------
+    >>> Schedule(local_epochs=10).batch_size
+    128
+    >>> Schedule(optimiser="adan")
+    Traceback (most recent call last):
+    logofair.inputs.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
+    """
+
+    local_epochs: int = 5
+    learning_rate: float = 0.01
+    batch_size: int = 128
+    optimiser: str = "adam"
+
+    def __post_init__(self) -> None:
+        whole_number(self.local_epochs, "local_epochs")
+        whole_number(self.batch_size, "batch_size")
+        positive_number(self.learning_rate, "learning_rate", 1e6)
+        if self.optimiser not in OPTIMISERS:
+            raise InputError(
+                f"optimiser: got {self.optimiser!r}{nearest_name(self.optimiser, OPTIMISERS)}; "
+                f"use one of {', '.join(OPTIMISERS)}."
+            )
+
+    def steps(self) -> Step:
+        """The rule of steps, with moments of its own: they start afresh every round."""
+        return OPTIMISERS[self.optimiser](self.learning_rate)
+
+
+def take_steps(
+    network: Network,
+    rows: Rows,
+    parameters: Vector,
+    ask: LocalSteps,
+    schedule: Schedule,
+    rng: np.random.Generator,
+    memory: Floats | None = None,
+) -> tuple[Trained, Floats | None]:
+    """Take local mini-batch steps from the broadcast parameters.
+
+    A row's loss counts with its cell's weight, over the mean weight of the client's rows.
+
+    Parameters
+    ----------
+    network, rows, parameters, ask, schedule
+        The model, the client's rows, where to start, what is asked, and how to train.
+    rng : np.random.Generator
+        Shuffles the rows of every epoch.
+    memory : array of shape (groups, 2), optional
+        What the client keeps from round to round: FairBatch's weights.
+
+    Returns
+    -------
+    (Trained, memory)
+
+    Examples
+    --------
+    >>> from logofair.training.networks import build_network
+    >>> from logofair.training.rows import make_rows
+    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
+    >>> network = build_network("logistic", (1,))
+    >>> schedule = Schedule(local_epochs=1, learning_rate=1.0, optimiser="sgd")
+    >>> take_steps(network, rows, network.start(0), LocalSteps(), schedule, np.random.default_rng(0))[0].parameters
+    array([0.25, 0.  ], dtype=float32)
+    """
+    vector, step = network.tensor(parameters, rows.labels.device), schedule.steps()
+    if ask.debias == "fairbatch" and memory is None:
+        memory = plain(rows.counts)
+    for _ in range(schedule.local_epochs):
+        weights = _row_weights(ask, rows, memory)
+        if weights is not None and not weights.any():  # every row counts nothing: there is nothing to learn from
+            break
+        _pass_over(network, rows, vector, weights, schedule.batch_size, step, rng)
+        if ask.debias == "fairbatch" and memory is not None:
+            now = count(network, rows, vector)
+            memory = moved(ask.given, memory, now.rows, now.loss, ask.debias_step)
+    return Trained(vector.cpu().numpy()), memory
+
+
+def _pass_over(
+    network: Network,
+    rows: Rows,
+    vector: Tensor,
+    weights: Tensor | None,
+    batch_size: int,
+    step: Step,
+    rng: np.random.Generator,
+) -> None:
+    """Take a client's mini-batch steps of one epoch; changes ``vector``."""
+    order = torch.from_numpy(rng.permutation(len(rows))).to(rows.labels.device)
+    labels, weighted = rows.labels[order], None if weights is None else weights[order]
+    # Tables are shuffled as a whole, which is faster; images batch by batch, since a copy of all may not fit.
+    features = rows.features[order] if rows.features.ndim == 2 else None
+    for first in range(0, len(rows), batch_size):
+        batch = slice(first, first + batch_size)
+        part = rows.features[order[batch]] if features is None else features[batch]
+        step(vector, network.gradient(vector, part, labels[batch], None if weighted is None else weighted[batch]))
+
+
+def _row_weights(ask: LocalSteps, rows: Rows, memory: Floats | None) -> Tensor | None:
+    """Weight of every row, 1 on average; None where all are 1."""
+    table = plain(rows.counts) if ask.weights is None else ask.weights
+    if ask.debias == "reweighing":
+        table = table * reweighing(rows.counts)
+    elif ask.debias == "fairbatch" and memory is not None:
+        table = table * memory
+    if (table == 1.0).all():
+        return None
+    mean = float((table * rows.counts).sum() / len(rows))
+    by_cell = torch.from_numpy((table / (mean or 1.0)).reshape(-1)).to(rows.labels)
+    return by_cell[rows.cells]
+
+
+def count(network: Network, rows: Rows, parameters: Vector | Tensor) -> Counts:
+    """Count a client's rows of every (group, label), those accepted (score at least 1/2), and sum their losses.
+
+    Examples
+    --------
+    >>> from logofair.training.networks import build_network
+    >>> from logofair.training.rows import make_rows
+    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
+    >>> counts = count(build_network("logistic", (1,)), rows, np.array([2.0, -1.0]))
+    >>> counts.accepted.tolist(), counts.loss.round(3).tolist()
+    ([[0.0, 0.0], [0.0, 1.0]], [[0.313, 0.0], [0.0, 0.313]])
+    """
+    vector = parameters if isinstance(parameters, Tensor) else network.tensor(parameters, rows.labels.device)
+    logits = network.all_logits(vector, rows.features)
+    losses = log_loss(logits, rows.labels, reduction="none")
+    return Counts(rows.counts, rows.sums(logits >= 0.0), rows.sums(losses))
+
+
+def slopes(network: Network, rows: Rows, parameters: Vector, ask: AskSlopes, rng: np.random.Generator) -> Slopes:
+    """Loss and smooth disparities of a mini-batch, with their gradients.
+
+    A disparity is, for each condition and each group but the first, the absolute difference between the group's mean
+    of sigmoid(10 z) and the first group's, z the logit, over the rows that meet the condition.
+
+    Examples
+    --------
+    >>> from logofair.training.networks import build_network
+    >>> from logofair.training.rows import make_rows
+    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
+    >>> ask, start = AskSlopes(given=(None, 1), batch_size=2), np.array([0.1, 0.0])
+    >>> found = slopes(build_network("logistic", (1,)), rows, start, ask, np.random.default_rng(0))
+    >>> found.values.round(4)  # loss, selection gap, and no row of group a has label 1
+    array([0.6688, 0.2311,    nan])
+    """
+    vector = network.tensor(parameters, rows.labels.device).requires_grad_(True)
+    batch = torch.from_numpy(rng.permutation(len(rows))[: ask.batch_size]).to(rows.labels.device)
+    logits, labels = network.logits(vector, rows.features[batch]), rows.labels[batch]
+    accepted, group = torch.sigmoid(_STEEPNESS * logits), rows.cells[batch] // 2
+    wanted = [log_loss(logits, labels)]
+    for condition in ask.given:
+        meets = torch.ones_like(labels, dtype=torch.bool) if condition is None else labels == condition
+        means = [accepted[meets & (group == number)].mean() for number in range(len(rows.groups))]
+        wanted += [(mean - means[0]).abs() for mean in means[1:]]
+    values = np.array([float(value.detach()) for value in wanted])
+    gradients = [_gradient(value, vector) for value in wanted]
+    return Slopes(values, torch.stack(gradients).cpu().numpy())
+
+
+def _gradient(value: Tensor, vector: Tensor) -> Tensor:
+    """Gradient of a value, or 0 where it is not a number: the mean over no rows."""
+    if not bool(torch.isfinite(value)):
+        return torch.zeros_like(vector)
+    (found,) = torch.autograd.grad(value, vector, retain_graph=True)
+    return found

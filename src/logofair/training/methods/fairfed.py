@@ -1,0 +1,102 @@
+r"""FairFed (Ezzeldin et al., AAAI 2023): clients whose local gap is far from the global one count less.
+
+In every round, for the model that was sent,
+
+.. math:: \bar w_k \leftarrow \bar w_k - \beta (\Delta_k - \bar\Delta), \qquad w_k = \bar w_k / \sum_j \bar w_j,
+
+where :math:`\Delta_k` is the distance of the client's signed gap from that over all rows (not the mean of the clients'
+gaps), or of its accuracy from the overall accuracy where its gap is undefined. The paper leaves negative weights open:
+here :math:`\bar w_k` is not let below 0. Equalized odds and more than two groups are ours: the gap followed is that of
+the rate and the pair of groups for which it is largest over all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from logofair.inputs import Floats, InputError
+from logofair.notions import DEMOGRAPHIC_PARITY, Notion
+from logofair.training.balance import conditions
+from logofair.training.measured import Measured
+from logofair.training.messages import LocalSteps, Vector
+from logofair.training.methods.method import Answers, Memory, average
+
+__all__ = ["FairFed", "distances"]
+
+
+@dataclass(frozen=True)
+class FairFed:
+    """Average with weights that move away from clients unlike the whole.
+
+    Parameters
+    ----------
+    notion : Notion
+        Which rates are compared; the paper has demographic parity and equal opportunity.
+    beta : float
+        How fast weights move; 0 is FedAvg. The LoGoFair paper tries 0.01, 0.05, 0.5 and 1.
+    debias : {"none", "reweighing", "fairbatch"}
+        What clients do about fairness in their own training.
+    debias_step : float
+        Step size of FairBatch; the LoGoFair paper tries 0.005, 0.01 and 0.05.
+
+    Examples
+    --------
+    >>> FairFed(beta=1.0, debias="fairbatch").task({}).debias
+    'fairbatch'
+    """
+
+    name: ClassVar[str] = "fairfed"
+    notion: Notion = DEMOGRAPHIC_PARITY
+    beta: float = 0.05
+    debias: str = "reweighing"
+    debias_step: float = 0.05
+    measure_every: int = 1
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.beta) or self.beta < 0:
+            raise InputError(f"beta: got {self.beta!r}; pass a number of at least 0.")
+        self.task({})  # refuses what clients could not do
+
+    def begin(self, measured: Measured) -> Memory:
+        """Start from the clients' shares of all rows."""
+        return {"weights": measured.shares}
+
+    def task(self, memory: Memory) -> LocalSteps:
+        """Local steps with the clients' own debiasing."""
+        return LocalSteps(debias=self.debias, debias_step=self.debias_step, given=conditions(self.notion))
+
+    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+        """Move the weights by how far each client was from the whole, then average."""
+        apart = distances(measured, self.notion)
+        weights = np.maximum(memory["weights"] - self.beta * (apart - apart.mean()), 0.0)
+        return average(parameters, answers, weights), {"weights": weights}
+
+    def learn(self, memory: Memory, measured: Measured) -> Memory:
+        """Nothing to learn beyond what was measured, which ``step`` gets."""
+        return memory
+
+
+def distances(measured: Measured, notion: Notion) -> Floats:
+    """How far each client is from the whole: in its signed gap, or in accuracy where that is undefined (Delta_k).
+
+    Examples
+    --------
+    Group F is accepted 1 of 2 and M 2 of 2 at the first client; both 1 of 2 at the second; overall 2 of 4 and 3 of 4.
+
+    >>> rows = np.ones((2, 2, 2))
+    >>> accepted = np.array([[[0.0, 1.0], [1.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    >>> distances(Measured(("a", "b"), ("F", "M"), rows, accepted, rows), DEMOGRAPHIC_PARITY)
+    array([0.25, 0.25])
+    """
+    local, shared = measured.sides(notion)
+    accuracy = np.abs(measured.client_accuracy - measured.accuracy)
+    if np.isnan(shared.gaps).all():
+        return accuracy
+    rate = int(np.nanargmax(shared.gaps[:, 0]))
+    high, low = int(shared.highest[rate, 0]), int(shared.lowest[rate, 0])
+    whole = shared.values[rate, 0, high] - shared.values[rate, 0, low]
+    own = local.values[rate, :, high] - local.values[rate, :, low]
+    return np.where(np.isnan(own), accuracy, np.abs(own - whole))

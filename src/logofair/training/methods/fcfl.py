@@ -1,0 +1,193 @@
+r"""FCFL (Cui et al., NeurIPS 2021): lower every client's loss while every client's disparity stays within a bound.
+
+Every round is one exchange of gradients. With :math:`l_k` the clients' losses, :math:`g_k` their smooth disparities and
+:math:`\epsilon` the bound, the largest of either is smoothed,
+:math:`\hat l = \delta_l \ln \sum_k e^{l_k/\delta_l}`, :math:`\hat g = \delta_g \ln \sum_k e^{(g_k-\epsilon)/\delta_g}`.
+The first stage steps along a mix of their two gradients, the second along a mix of all clients' gradients and that of
+:math:`\hat g`, which raises no client's loss. The mix is a linear program over the simplex; where it has no answer the
+step is along the shortest mix, which lowers everything there is to lower. While the bound holds, the gradient of
+:math:`\hat g` counts as 0 in both stages, so that the first is then a plain step against the largest loss.
+Equalized odds (two disparities per client) and more than two groups (one per group but the first) are ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.optimize import linprog, nnls
+from scipy.special import softmax
+
+from logofair.arguments import positive_number, whole_number
+from logofair.inputs import Floats, InputError
+from logofair.notions import DEMOGRAPHIC_PARITY, Notion
+from logofair.training.balance import conditions
+from logofair.training.measured import Measured
+from logofair.training.messages import AskSlopes, Slopes, Vector
+from logofair.training.methods.method import Answers, Memory
+
+__all__ = ["FCFL", "best_mix", "shortest_mix"]
+
+_SMALLEST_SMOOTHING = 1e-4
+
+
+@dataclass(frozen=True)
+class FCFL:
+    """Constrained min-max, then a Pareto step.
+
+    Parameters
+    ----------
+    notion : Notion
+        Which disparities each client keeps within ``bound``.
+    bound : float
+        Largest disparity allowed (epsilon); the LoGoFair paper tries 0.01, 0.03, 0.05 and 0.07.
+    step_size : float
+        Step size along the mix.
+    first_stage : int
+        Rounds of the first stage; all later ones are of the second.
+    batch_size : int
+        Rows each client draws in a round.
+    smoothing : float
+        Width at which the largest loss and disparity are smoothed at the start (delta).
+    measure_every : int
+        Rounds between two counts; they only record progress.
+
+    Examples
+    --------
+    >>> FCFL(bound=0.05).task({}).batch_size
+    100
+    """
+
+    name: ClassVar[str] = "fcfl"
+    notion: Notion = DEMOGRAPHIC_PARITY
+    bound: float = 0.1
+    step_size: float = 0.01
+    first_stage: int = 800
+    batch_size: int = 100
+    smoothing: float = 0.5
+    measure_every: int = 20
+
+    def __post_init__(self) -> None:
+        conditions(self.notion)
+        if not np.isfinite(self.bound) or self.bound < 0:
+            raise InputError(f"bound: got {self.bound!r}; pass a number of at least 0.")
+        for name in ("step_size", "smoothing"):
+            positive_number(getattr(self, name), name, 1e6)
+        whole_number(self.first_stage, "first_stage", least=0)
+        whole_number(self.batch_size, "batch_size")
+
+    def begin(self, measured: Measured) -> Memory:
+        """Start in the first stage, with wide smoothing of losses and of disparities."""
+        return {"taken": np.zeros(1), "smoothing": np.full(2, self.smoothing)}
+
+    def task(self, memory: Memory) -> AskSlopes:
+        """Ask for one mini-batch's slopes."""
+        return AskSlopes(given=conditions(self.notion), batch_size=self.batch_size)
+
+    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+        """Step along the best mix, and sharpen the smoothing where the gradients have become small."""
+        told = [answer for _, answer in sorted(answers.items()) if isinstance(answer, Slopes)]
+        if not told:
+            return parameters, memory
+        smoothing = memory["smoothing"]
+        losses, slopes = np.array([t.values[0] for t in told]), np.stack([t.gradients[0] for t in told])
+        loss_slope = softmax(losses / smoothing[0]) @ slopes
+        gap_slope, violated = self._disparity(told, smoothing[1], parameters.size)
+        direction = (
+            _first_direction(loss_slope, gap_slope, violated)
+            if memory["taken"][0] < self.first_stage
+            else _second_direction(slopes, gap_slope, violated)
+        )
+        after = (parameters - self.step_size * direction).astype(parameters.dtype)
+        lengths = [np.linalg.norm(loss_slope), np.linalg.norm(gap_slope)]
+        return after, {"taken": memory["taken"] + 1.0, "smoothing": _sharpened(smoothing, np.array(lengths))}
+
+    def learn(self, memory: Memory, measured: Measured) -> Memory:
+        """Nothing to learn: counts only record progress."""
+        return memory
+
+    def _disparity(self, told: list[Slopes], smoothing: float, size: int) -> tuple[Vector, bool]:
+        """Gradient of the smoothed largest excess, and whether any disparity exceeds the bound."""
+        excess = np.concatenate([t.values[1:] for t in told]) - self.bound
+        gradients = np.concatenate([t.gradients[1:] for t in told])
+        known = np.isfinite(excess)
+        if not known.any():
+            return np.zeros(size), False
+        return softmax(excess[known] / smoothing) @ gradients[known], bool(excess[known].max() > 0)
+
+
+def _first_direction(loss_slope: Vector, gap_slope: Vector, violated: bool) -> Vector:
+    """Against the largest loss while the bound holds; else most against the disparity without raising the loss."""
+    if not violated:
+        return loss_slope
+    pair = np.stack([loss_slope, gap_slope])
+    products = pair @ pair.T
+    mixed: Vector = best_mix(products, products[1], at_least_zero=[0]) @ pair
+    return mixed
+
+
+def _second_direction(slopes: Vector, gap_slope: Vector, violated: bool) -> Vector:
+    """Most along the mean gradient among the mixes that raise no client's loss, nor the disparity."""
+    last = gap_slope if violated else np.zeros_like(gap_slope)
+    stack = np.concatenate([slopes, last[None]])
+    products = stack @ stack.T
+    gain = products[:, :-1].mean(1)
+    mixed: Vector = best_mix(products, gain, at_least_zero=range(len(stack))) @ stack
+    return mixed
+
+
+def best_mix(products: Floats, gain: Floats, at_least_zero: object) -> Floats:
+    """Weights a >= 0 with sum 1 that maximise ``a @ gain`` while ``a @ products[:, j] >= 0`` for the j named.
+
+    ``products`` are the inner products of the vectors mixed. Where the program has no answer: :func:`shortest_mix`.
+
+    Examples
+    --------
+    Two opposed vectors of lengths 1 and 2; going all along the second would raise the first:
+
+    >>> products = np.array([[1.0, -2.0], [-2.0, 4.0]])
+    >>> best_mix(products, products[1], at_least_zero=[0]).round(3)
+    array([0.667, 0.333])
+    """
+    scale = float(np.abs(products).max())
+    if not np.isfinite(scale) or scale == 0.0:
+        return shortest_mix(products)
+    rows = -np.asarray(products, dtype=np.float64)[list(at_least_zero)] / scale  # type: ignore[call-overload]
+    found = linprog(
+        -np.asarray(gain, dtype=np.float64) / scale,
+        A_ub=rows,
+        b_ub=np.zeros(len(rows)),
+        A_eq=np.ones((1, len(products))),
+        b_eq=[1.0],
+        method="highs",
+    )
+    if found.status != 0 or found.x is None:
+        return shortest_mix(products)
+    weights: Floats = np.clip(found.x, 0.0, None) / np.clip(found.x, 0.0, None).sum()
+    return weights
+
+
+def shortest_mix(products: Floats) -> Floats:
+    """Weights a >= 0 with sum 1 of the shortest mix: minimise ``a @ products @ a``.
+
+    Examples
+    --------
+    >>> shortest_mix(np.array([[1.0, -2.0], [-2.0, 4.0]])).round(3)
+    array([0.667, 0.333])
+    """
+    products = np.nan_to_num(np.asarray(products, dtype=np.float64), posinf=0.0, neginf=0.0)
+    scale = max(float(np.abs(products).max()), 1e-300)
+    values, vectors = np.linalg.eigh(products / scale)
+    root = (vectors * np.sqrt(np.clip(values, 0.0, None))).T  # root.T @ root = products
+    # The nearest point to 0 of a convex hull, as non-negative least squares (Lawson and Hanson, ch. 23).
+    system = np.vstack([root, np.ones(len(products))])
+    weights, _ = nnls(system, np.append(np.zeros(len(products)), 1.0))
+    total = weights.sum()
+    return weights / total if total > 0 else np.full(len(products), 1.0 / len(products))
+
+
+def _sharpened(smoothing: Floats, lengths: Floats) -> Floats:
+    """A hundredth of the width where gradients are small beside it."""
+    small = (smoothing > _SMALLEST_SMOOTHING) & (0.1 * lengths <= smoothing)
+    return np.where(small, 0.01 * smoothing, smoothing)

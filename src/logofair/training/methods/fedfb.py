@@ -1,0 +1,72 @@
+"""FedFB (Zeng, Chen and Lee, 2021): FairBatch with the losses of all clients together.
+
+The server moves the weights of (group, label) cells along the differences of their losses over all clients
+(:mod:`logofair.training.balance`); clients train under these weights, and their models are averaged in proportion to
+the weight their rows have. For selection rates the step falls as ``alpha / sqrt(t + 1)``; for conditions on labels it
+has the length ``alpha`` throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from logofair.inputs import InputError
+from logofair.notions import DEMOGRAPHIC_PARITY, Notion
+from logofair.training.balance import conditions, moved, plain
+from logofair.training.measured import Measured
+from logofair.training.messages import LocalSteps, Vector
+from logofair.training.methods.method import Answers, Memory, average
+
+__all__ = ["FedFB"]
+
+
+@dataclass(frozen=True)
+class FedFB:
+    """Weigh (group, label) cells by their losses over all clients.
+
+    Parameters
+    ----------
+    notion : Notion
+        Demographic parity, equal opportunity, predictive equality or equalized odds.
+    alpha : float
+        Step size; 0 is FedAvg. The LoGoFair paper tries 0.005, 0.01, 0.05 and 0.3.
+
+    Examples
+    --------
+    >>> FedFB(alpha=-1)
+    Traceback (most recent call last):
+    logofair.inputs.InputError: alpha: got -1; pass a number of at least 0.
+    """
+
+    name: ClassVar[str] = "fedfb"
+    notion: Notion = DEMOGRAPHIC_PARITY
+    alpha: float = 0.3
+    measure_every: int = 1
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.alpha) or self.alpha < 0:
+            raise InputError(f"alpha: got {self.alpha!r}; pass a number of at least 0.")
+        conditions(self.notion)
+
+    def begin(self, measured: Measured) -> Memory:
+        """Start from plain training."""
+        return {"ratios": plain(measured.rows.sum(0)), "moves": np.zeros(1)}
+
+    def task(self, memory: Memory) -> LocalSteps:
+        """Local steps under the weights reached."""
+        return LocalSteps(weights=memory["ratios"])
+
+    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+        """Average by the weight of the clients' rows."""
+        weights = (measured.rows * memory["ratios"]).sum((1, 2)) / measured.rows.sum()
+        return average(parameters, answers, weights), memory
+
+    def learn(self, memory: Memory, measured: Measured) -> Memory:
+        """Move the weights along the differences of the losses."""
+        moves, given = memory["moves"], conditions(self.notion)
+        step = self.alpha / float(np.sqrt(moves[0] + 1.0)) if given == (None,) else self.alpha
+        ratios = moved(given, memory["ratios"], measured.rows.sum(0), measured.loss.sum(0), step)
+        return {"ratios": ratios, "moves": moves + 1.0}

@@ -1,0 +1,64 @@
+"""What a federated method is: what it asks of every client in a round, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol, TypeAlias
+
+import numpy as np
+
+from logofair.inputs import Floats
+from logofair.training.measured import Measured
+from logofair.training.messages import Answer, AskSlopes, LocalSteps, Trained, Vector
+
+__all__ = ["Answers", "Memory", "Method", "average"]
+
+# What a method remembers from round to round, by name: arrays of doubles, so that it can be stored and sent.
+Memory: TypeAlias = Mapping[str, Floats]
+# The answers of a round by the client's number; clients that did not answer are missing.
+Answers: TypeAlias = Mapping[int, Answer]
+
+
+class Method(Protocol):
+    """The server's side of a method; state in, state out.
+
+    A round is: ``task`` (sent to all with the model), the clients' answers, ``step`` to the next model, and, every
+    ``measure_every`` rounds, the clients' counts for that model, from which the method learns.
+    """
+
+    name: ClassVar[str]
+    measure_every: int
+
+    def begin(self, measured: Measured) -> Memory:
+        """What to remember at the start; ``measured`` is of the model to start from."""
+
+    def task(self, memory: Memory) -> LocalSteps | AskSlopes:
+        """What every client is asked."""
+
+    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+        """The next model; ``measured`` is of the model that was sent."""
+
+    def learn(self, memory: Memory, measured: Measured) -> Memory:
+        """What to remember once the next model was measured."""
+
+
+def average(parameters: Vector, answers: Answers, weights: Floats) -> Vector:
+    """Average the clients' models by weights, over those that answered; unchanged where none of these has weight.
+
+    Examples
+    --------
+    >>> models = {0: Trained(np.array([1.0, 0.0])), 2: Trained(np.array([4.0, 3.0]))}
+    >>> average(np.zeros(2), models, np.array([0.5, 0.25, 0.25]))
+    array([2., 1.])
+    """
+    present = [client for client in sorted(answers) if isinstance(answers[client], Trained)]
+    share = np.asarray(weights)[present]
+    if share.sum() <= 0.0:
+        return parameters
+    share = share / share.sum()
+    total = np.zeros(parameters.shape, np.float64)
+    for client, weight in zip(present, share, strict=True):
+        answer = answers[client]
+        assert isinstance(answer, Trained)
+        total += weight * answer.parameters
+    return total.astype(parameters.dtype)

@@ -1,0 +1,219 @@
+"""Training round by round, all clients in this process: a generator whose every step is one round's state.
+
+The same method, network, rows, schedule and seed give the same states to the bit, however the clients are ordered
+in time, and a run that is resumed from a state goes on as if it had never stopped. (Across machines, PyTorch promises
+no bits.) Training yields parameters, and so scores; it knows nothing of post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from logofair.arguments import whole_number
+from logofair.inputs import Floats, InputError
+from logofair.training.local import Schedule, count, slopes, take_steps
+from logofair.training.measured import Measured
+from logofair.training.messages import Answer, AskSlopes, LocalSteps, Vector
+from logofair.training.methods import Memory, Method
+from logofair.training.networks import Network
+from logofair.training.rows import Rows
+
+__all__ = ["State", "answer", "begin", "measure", "train"]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where training stands after a round.
+
+    Parameters
+    ----------
+    round : int
+        Rounds done; 0 before the first.
+    parameters : array
+        The model: the network's flat vector.
+    measured : Measured
+        How the model of round ``measured_at`` does at every client, on its training rows.
+    measured_at : int
+        The round that ``measured`` is of: ``round``, unless the method measures less often.
+    memory : mapping
+        What the method remembers.
+    clients : tuple
+        What each client remembers (FairBatch's weights), or None.
+
+    Examples
+    --------
+    >>> from logofair.training import FedAvg, Schedule, build_network, make_rows, train
+    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
+    >>> network, schedule = build_network("logistic", (1,)), Schedule(learning_rate=0.5)
+    >>> *_, last = train(FedAvg(), network, rows, rounds=3, schedule=schedule)
+    >>> last.round, last.measured.client_accuracy
+    (3, array([1., 1.]))
+    """
+
+    round: int
+    parameters: Vector
+    measured: Measured
+    measured_at: int
+    memory: Memory
+    clients: tuple[Floats | None, ...]
+
+
+def train(
+    method: Method,
+    network: Network,
+    clients: Sequence[Rows],
+    *,
+    rounds: int,
+    schedule: Schedule | None = None,
+    seed: int = 0,
+    start: State | None = None,
+) -> Iterator[State]:
+    """Train a network by a federated method; yield the state after every round.
+
+    Parameters
+    ----------
+    method : FedAvg, FairFed, FedFB or FCFL
+        How the clients' answers become the next model.
+    network : Network
+        From :func:`build_network`.
+    clients : sequence of Rows
+        From :func:`make_rows`.
+    rounds : int
+        Rounds in all, those of ``start`` included.
+    schedule : Schedule, optional
+        How clients take local steps; FCFL takes none.
+    seed : int
+        Of the network's first parameters and the clients' shuffling.
+    start : State, optional
+        Go on from here.
+
+    Yields
+    ------
+    State
+
+    Examples
+    --------
+    >>> from logofair.training import FedFB, build_network, make_rows
+    >>> random = np.random.default_rng(0)
+    >>> features = random.random((200, 2))
+    >>> labels, groups = features.sum(1) > 1, features[:, 0] > 0.5
+    >>> rows = make_rows(features, labels, groups=groups, clients=random.integers(3, size=200))
+    >>> for state in train(FedFB(), build_network("mlp", (2,)), rows, rounds=5):
+    ...     pass
+    >>> state.round, state.measured.accuracy > 0.8
+    (5, True)
+    """
+    total, plan = whole_number(rounds, "rounds"), schedule or Schedule()
+    seed = whole_number(seed, "seed", least=0)
+    state = begin(method, network, clients, seed) if start is None else _fitting(start, network, clients)
+    return _rounds(method, network, clients, total, plan, seed, state)
+
+
+def _rounds(
+    method: Method, network: Network, clients: Sequence[Rows], rounds: int, plan: Schedule, seed: int, state: State
+) -> Iterator[State]:
+    while state.round < rounds:
+        with _same_bits():
+            state = _advanced(method, network, clients, plan, seed, state)
+        yield state
+
+
+def begin(method: Method, network: Network, clients: Sequence[Rows], seed: int = 0) -> State:
+    """The state before the first round.
+
+    Examples
+    --------
+    >>> from logofair.training import FairFed, build_network, make_rows
+    >>> rows = make_rows([[0.0], [1.0], [1.0]], [0, 1, 1], groups=["a", "b", "a"], clients=["n", "s", "s"])
+    >>> begin(FairFed(), build_network("logistic", (1,)), rows).memory["weights"].round(3)
+    array([0.333, 0.667])
+    """
+    if not clients:
+        raise InputError("clients: there are none; pass what make_rows returns.")
+    parameters = network.start(seed)
+    measured = measure(network, clients, parameters)
+    return State(0, parameters, measured, 0, method.begin(measured), (None,) * len(clients))
+
+
+def _advanced(
+    method: Method, network: Network, clients: Sequence[Rows], plan: Schedule, seed: int, state: State
+) -> State:
+    """One round: ask, step, measure, learn."""
+    task, number = method.task(state.memory), state.round + 1
+    answers: dict[int, Answer] = {}
+    memories = list(state.clients)
+    for place, rows in enumerate(clients):
+        answers[place], memories[place] = answer(
+            network, rows, state.parameters, task, plan, (seed, number), state.clients[place]
+        )
+    parameters, memory = method.step(state.memory, state.parameters, state.measured, answers)
+    measured, measured_at = state.measured, state.measured_at
+    if number % method.measure_every == 0:
+        measured, measured_at = measure(network, clients, parameters), number
+        memory = method.learn(memory, measured)
+    return State(number, parameters, measured, measured_at, memory, tuple(memories))
+
+
+def answer(
+    network: Network,
+    rows: Rows,
+    parameters: Vector,
+    task: LocalSteps | AskSlopes,
+    schedule: Schedule,
+    seeds: tuple[int, int],
+    memory: Floats | None = None,
+) -> tuple[Answer, Floats | None]:
+    """One client's answer to a task, and what it remembers; ``seeds`` are the run's and the round's number.
+
+    Examples
+    --------
+    >>> from logofair.training import Schedule, build_network, make_rows
+    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
+    >>> network = build_network("logistic", (1,))
+    >>> answer(network, rows, network.start(0), LocalSteps(), Schedule(), (0, 1))[0].parameters.shape
+    (2,)
+    """
+    # All clients shuffle by the same number, so that their names and order do not matter.
+    rng = np.random.default_rng(seeds)
+    if isinstance(task, AskSlopes):
+        return slopes(network, rows, parameters, task, rng), memory
+    return take_steps(network, rows, parameters, task, schedule, rng, memory)
+
+
+def measure(network: Network, clients: Sequence[Rows], parameters: Vector) -> Measured:
+    """Count how a model does at every client.
+
+    Examples
+    --------
+    >>> from logofair.training import build_network, make_rows
+    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])
+    >>> measure(build_network("logistic", (1,)), rows, np.array([2.0, -1.0])).accuracy
+    1.0
+    """
+    counts = [count(network, rows, parameters) for rows in clients]
+    return Measured.together([rows.client for rows in clients], clients[0].groups, counts)
+
+
+def _fitting(state: State, network: Network, clients: Sequence[Rows]) -> State:
+    """The state to go on from, if it is one of these clients and this network."""
+    names = tuple(rows.client for rows in clients)
+    if state.measured.clients != names or state.measured.groups != clients[0].groups:
+        raise InputError("start: the state is of other clients or groups; start afresh.")
+    if state.parameters.size != network.size:
+        raise InputError(
+            f"start: the state has {state.parameters.size:,} parameters, the network {network.size:,}; start afresh."
+        )
+    return state
+
+
+def _same_bits() -> AbstractContextManager[None]:
+    """Convolutions that give the same bits every time, where there is a GPU."""
+    if not torch.cuda.is_available():
+        return nullcontext()
+    flags: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
+    return flags

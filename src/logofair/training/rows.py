@@ -1,0 +1,160 @@
+"""The rows each client trains on, as tensors on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from logofair.arguments import matrix
+from logofair.inputs import Floats, InputError, Label, binary, not_empty, same_length
+from logofair.labels import Codes, encode, encode_known
+
+__all__ = ["Rows", "device_named", "make_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One client's rows; ``cells`` numbers a row's (group, label) as ``2 * group + label``.
+
+    Examples
+    --------
+    >>> rows = make_rows([[0.1], [0.9], [0.4]], [0, 1, 1], groups=["b", "a", "b"])[0]
+    >>> rows.groups, rows.counts.tolist()
+    (('a', 'b'), [[0.0, 1.0], [1.0, 1.0]])
+    """
+
+    client: Label
+    groups: tuple[Label, ...]
+    features: Tensor
+    labels: Tensor
+    cells: Tensor
+
+    def __len__(self) -> int:
+        return int(self.labels.numel())
+
+    @cached_property
+    def counts(self) -> Floats:
+        """Rows of every (group, label)."""
+        return self.sums(torch.ones_like(self.cells, dtype=torch.float64))
+
+    @cached_property
+    def _cells(self) -> npt.NDArray[np.int64]:
+        cells: npt.NDArray[np.int64] = self.cells.cpu().numpy()
+        return cells
+
+    def sums(self, values: Tensor) -> Floats:
+        """Sum of some values of the rows in every (group, label), in doubles."""
+        # In numpy: bincount of doubles on a GPU adds in an order that changes from run to run.
+        found = np.bincount(self._cells, values.double().cpu().numpy(), minlength=2 * len(self.groups))
+        return found.astype(np.float64).reshape(-1, 2)
+
+
+def device_named(name: str) -> torch.device:
+    """Return a device by name; ``auto`` is the first GPU where there is one.
+
+    Examples
+    --------
+    >>> device_named("cpu").type
+    'cpu'
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"device: got {name!r}; use auto, cpu or cuda.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device: got 'cuda', but PyTorch finds no GPU here; use cpu or auto.")
+    return torch.device(name)
+
+
+def make_rows(
+    features: object,
+    labels: object,
+    *,
+    groups: object,
+    clients: object = None,
+    known_groups: Sequence[Label] | None = None,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> list[Rows]:
+    """Sort rows into clients.
+
+    Parameters
+    ----------
+    features : array of shape (n_rows, n_features), or uint8 images of shape (n_rows, 3, height, width)
+        What the model sees.
+    labels : column of 0 and 1
+        Both must occur, though not at every client.
+    groups : column of labels
+        The sensitive group of each row.
+    clients : column of labels, optional
+        The client of each row; None for a single client.
+    known_groups : sequence of labels, optional
+        All groups in the order of every table, where these rows may lack some.
+    device, dtype
+        Where the tensors lie, and in which precision.
+
+    Returns
+    -------
+    list of Rows
+        In the order of the clients' names.
+
+    Examples
+    --------
+    >>> sites = make_rows([[0.1], [0.9], [0.4]], [0, 1, 1], groups=["b", "a", "b"], clients=["n", "s", "s"])
+    >>> [(site.client, len(site)) for site in sites]
+    [('n', 1), ('s', 2)]
+    """
+    table, outcomes = _features(features), binary(labels, "labels")
+    not_empty(len(table), "features")
+    group = _groups(groups, known_groups)
+    client = Codes((0,), np.zeros(len(table), np.int32)) if clients is None else encode(clients, "clients")
+    same_length(len(table), labels=outcomes, groups=group, clients=client)
+    if known_groups is None and outcomes.min() == outcomes.max():
+        raise InputError(f"labels: all {len(table):,} rows have label {outcomes[0]:g}; training needs both labels.")
+    cells = 2 * group.codes.astype(np.int64) + outcomes.astype(np.int64)
+    order = np.argsort(client.codes, kind="stable")
+    ends = np.cumsum(np.bincount(client.codes, minlength=len(client.names)))[:-1]
+    place = device_named(device) if isinstance(device, str) else device
+
+    def on_device(array: npt.NDArray[np.generic], kind: torch.dtype) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(device=place, dtype=kind)
+
+    kind = torch.uint8 if table.dtype == np.uint8 else dtype
+    return [
+        Rows(
+            name,
+            group.names,
+            on_device(table[rows], kind),
+            on_device(outcomes[rows], dtype),
+            on_device(cells[rows], torch.int64),
+        )
+        for name, rows in zip(client.names, np.split(order, ends), strict=True)
+    ]
+
+
+def _features(features: object) -> npt.NDArray[np.generic]:
+    """A table of finite numbers, or images as they are."""
+    if getattr(features, "ndim", 2) != 4:
+        return matrix(features, "features")
+    images = np.asarray(features)
+    if images.dtype != np.uint8 or images.shape[1] != 3:
+        raise InputError(
+            f"features: got images of type {images.dtype} and shape {images.shape}; pass uint8 of shape "
+            "(rows, 3, height, width)."
+        )
+    return images
+
+
+def _groups(groups: object, known: Sequence[Label] | None) -> Codes:
+    if known is None:
+        found = encode(groups, "groups")
+        if len(found.names) < 2:
+            raise InputError(f"groups: all rows are of group {found.names[0]!r}; fairness compares two or more.")
+        return found
+    return Codes(tuple(known), encode_known(groups, known, "groups"))
