@@ -289,7 +289,7 @@ def test_bad_input_ends_with_code_2_and_one_sentence(arguments: list[str], sente
 def test_an_unknown_command_is_refused_with_the_nearest() -> None:
     code, said = run("dmo")
     assert code == 2
-    assert said.startswith("logofair: no command 'dmo' (did you mean 'demo'?); use one of apply, audit, bench, demo, ")
+    assert said.startswith("logofair: no command 'dmo' (did you mean 'demo'?); use one of apply, audit, bench, data, ")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Partitions: every row exactly once, seeded, spread as the Dirichlet distribution says."""
+"""Partitions: no row twice, seeded, spread as the Dirichlet distribution says or as the data have them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.datasets import dirichlet_clients, split
+from logofair.datasets import Dataset, dirichlet_clients, split
+from logofair.datasets.partition import deal
 from logofair.inputs import InputError
 
 seeds = st.integers(0, 2**32)
@@ -225,3 +226,135 @@ def test_splits_with_different_seeds_differ_and_are_no_runs_of_neighbours() -> N
 def test_splits_that_cannot_be_made_are_refused(n: int, fractions: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         split(n, fractions, rng=0)
+
+
+def people(n: int = 400, *, clients: object = None, seed: int = 0) -> Dataset:
+    """Rows of two groups and two labels, these in unequal numbers."""
+    rng = np.random.default_rng(seed)
+    return Dataset(
+        name="toy",
+        features=rng.random((n, 1)),
+        feature_names=("x",),
+        labels=rng.random(n) < 0.3,
+        sensitive=rng.choice(["a", "b"], n),
+        clients=clients,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("scheme", ["plain", "authors"])
+@pytest.mark.parametrize(("by", "field"), [("sensitive", "sensitive"), ("label", "labels")])
+def test_dealing_by_a_column_is_the_dirichlet_deal_of_that_column(by: str, field: str, scheme: str) -> None:
+    data = people()
+    dealt = deal(data, by=by, n_clients=3, alpha=1.0, scheme=scheme, rng=5)
+    clients = dirichlet_clients(getattr(data, field), n_clients=3, alpha=1.0, rng=5, scheme=scheme)
+    np.testing.assert_array_equal(dealt.clients, clients)
+    np.testing.assert_array_equal(dealt.rows, np.arange(400))
+    assert (dealt.left_out, dealt.rows_left_out) == ((), 0)
+    assert repr(dealt) == "Dealt(400 rows of 3 clients)"
+
+
+def test_dealing_by_label_spreads_labels_unevenly_and_groups_evenly() -> None:
+    data = people(20_000)
+    dealt = deal(data, by="label", n_clients=4, alpha=0.3, rng=2)
+    by_client = [dealt.clients == c for c in range(4)]
+    labels = [data.labels[mask].mean() for mask in by_client]
+    groups = [(data.sensitive[mask] == "a").mean() for mask in by_client if mask.sum() > 500]
+    assert max(labels) - min(labels) > 0.2
+    assert max(groups) - min(groups) < 0.1
+
+
+def test_the_authors_scheme_speaks_of_labels_where_it_deals_labels() -> None:
+    with pytest.raises(InputError, match=r"label 1 has \d+ rows, too few for 10 clients with 20 each"):
+        deal(people(), by="label", n_clients=10, alpha=1.0, scheme="authors", rng=0)
+    with pytest.raises(InputError, match=r"gave every \(label, client\) cell 20 rows"):
+        deal(people(), by="label", n_clients=2, alpha=1e-6, scheme="authors", rng=0)
+
+
+def test_a_client_that_gets_no_rows_is_refused_in_one_sentence() -> None:
+    with pytest.raises(
+        InputError, match=r"n_clients: with alpha 1e-06, \d of 5 clients got no rows; pass fewer clients"
+    ):
+        deal(people(), by="sensitive", n_clients=5, alpha=1e-6, rng=0)
+
+
+TOWNS = np.repeat(["north", "south", "east", "west"], [100, 50, 200, 50])
+
+
+def test_natural_clients_are_those_of_the_data_set() -> None:
+    dealt = deal(people(clients=TOWNS), by="natural")
+    np.testing.assert_array_equal(dealt.clients, TOWNS)
+    np.testing.assert_array_equal(dealt.rows, np.arange(400))
+    assert repr(dealt) == "Dealt(400 rows of 4 clients)"
+
+
+@pytest.mark.parametrize(
+    ("choices", "kept", "left_out"),
+    [
+        ({"least_rows": 50}, {"north", "south", "east", "west"}, ()),
+        ({"least_rows": 51}, {"north", "east"}, ("south", "west")),
+        ({"n_clients": 1}, {"east"}, ("north", "south", "west")),
+        ({"n_clients": 3}, {"east", "north", "south"}, ("west",)),  # south and west are equal: the first by name
+        ({"n_clients": 1, "least_rows": 60}, {"east"}, ("north", "south", "west")),
+    ],
+)
+def test_rows_of_natural_clients_not_chosen_are_left_out_and_counted(
+    choices: dict[str, int], kept: set[str], left_out: tuple[str, ...]
+) -> None:
+    order = np.random.default_rng(3).permutation(400)
+    data = people(clients=TOWNS[order])
+    dealt = deal(data, by="natural", **choices)  # type: ignore[arg-type]
+    expected = np.flatnonzero(np.isin(TOWNS[order], list(kept)))
+    np.testing.assert_array_equal(dealt.rows, expected)
+    np.testing.assert_array_equal(dealt.clients, TOWNS[order][expected])
+    assert dealt.left_out == left_out
+    assert dealt.rows_left_out == 400 - expected.size == sum((town == TOWNS).sum() for town in left_out)
+
+
+@settings(deadline=None, max_examples=60)
+@given(codes=st.lists(st.integers(0, 9), min_size=1, max_size=80), least=st.integers(1, 12), seed=seeds)
+def test_natural_clients_kept_and_left_out_are_all_rows_once(codes: list[int], least: int, seed: int) -> None:
+    data = people(len(codes), clients=codes, seed=seed)
+    sizes = {code: codes.count(code) for code in set(codes)}
+    if max(sizes.values()) < least:
+        with pytest.raises(InputError, match=f"least_rows: got {least}, but the largest natural client of toy has"):
+            deal(data, by="natural", least_rows=least)
+        return
+    dealt = deal(data, by="natural", least_rows=least)
+    assert set(dealt.clients.tolist()) == {code for code, size in sizes.items() if size >= least}
+    assert set(dealt.left_out) == {code for code, size in sizes.items() if size < least}
+    assert dealt.rows.size + dealt.rows_left_out == len(codes)
+
+
+def test_what_was_left_out_is_said() -> None:
+    dealt = deal(people(clients=TOWNS), by="natural", n_clients=3)
+    assert repr(dealt) == "Dealt(350 rows of 3 clients; left out: 50 rows of 1 client)"
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"by": "lable"}, r"by: got 'lable' \(did you mean 'label'\?\); use one of sensitive, label, natural"),
+        ({"by": "natural", "n_clients": 5}, "n_clients: got 5, but toy has 4 natural clients; pass at most as many"),
+        (
+            {"by": "natural", "n_clients": 3, "least_rows": 60},
+            "n_clients: got 3, but toy has 2 natural clients with at least 60 rows",
+        ),
+        ({"by": "natural", "n_clients": 0}, "n_clients: got 0"),
+        ({"by": "natural", "least_rows": 0}, "least_rows: got 0"),
+        ({"by": "natural", "alpha": 0.5}, "alpha: got 0.5, but natural clients are not dealt by chance"),
+        ({"by": "label", "least_rows": 5}, "least_rows: got 5, but only natural clients are chosen"),
+        ({"n_clients": None}, "n_clients: expected a whole number, got None"),
+        ({"alpha": None}, "alpha: expected a number above 0, got None"),
+        ({"rng": None}, "rng: got None; pass a seed"),
+        ({"scheme": "plane"}, r"scheme: got 'plane' \(did you mean 'plain'\?\)"),
+    ],
+)
+def test_deals_that_make_no_sense_are_refused(choices: dict[str, object], message: str) -> None:
+    usual = {} if choices.get("by") == "natural" else {"n_clients": 2, "alpha": 1.0, "rng": 0}
+    with pytest.raises(InputError, match=message):
+        deal(people(clients=TOWNS), **(usual | choices))  # type: ignore[arg-type]
+
+
+def test_a_data_set_without_natural_clients_says_so() -> None:
+    with pytest.raises(InputError, match="by: toy has no natural clients; use 'sensitive' or 'label'"):
+        deal(people(), by="natural")

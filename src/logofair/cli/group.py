@@ -22,11 +22,13 @@ _COMMANDS = {
     "apply": ("logofair.cli.apply:apply", "Decide on new rows by a policy; files of any size."),
     "audit": ("logofair.cli.audit:audit", "Show how fair decisions are, inside every client and over all."),
     "bench": ("logofair.cli.bench:bench", "Measure how fast fit and decide are on this machine."),
+    "data": ("logofair.cli.datasets:data", "List, describe and prepare data sets."),
     "demo": ("logofair.cli.demo:demo", "Train, post-process and audit on the embedded Adult data."),
     "explain": ("logofair.cli.explain:explain", "Say in words what a policy does."),
     "federate": ("logofair.cli.federate:federate", "Make fair policies for sites that keep their rows."),
     "fit": ("logofair.cli.fit:fit", "Make fair decision rules, with a certificate."),
     "frontier": ("logofair.cli.frontier:frontier", "Show what fairness costs for every pair of tolerances."),
+    "train": ("logofair.cli.train:train", "Train a model over clients; write scores for audit and fit."),
 }
 
 
@@ -119,7 +121,8 @@ def _sentence(error: click.ClickException) -> str:
     where = getattr(error, "param_hint", None) or getattr(getattr(error, "param", None), "opts", None)
     if isinstance(error, click.BadParameter) and where and error.message:
         return f"{path} {where if isinstance(where, str) else where[0]}: {error.message}"
-    message = error.message.rstrip(".")
+    # A missing option has no message of its own, only what click makes of it.
+    message = (error.message or error.format_message()).rstrip(".")
     if isinstance(error, click.NoSuchOption):
         near = f" (did you mean {error.possibilities[0]!r}?)" if error.possibilities else ""
         message = f"no option {error.option_name!r}{near}"

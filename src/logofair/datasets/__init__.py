@@ -4,7 +4,20 @@ Nothing is read before a loader is called.
 """
 
 from logofair.datasets.adult import load_adult
-from logofair.datasets.partition import dirichlet_clients, split
+from logofair.datasets.catalogue import CATALOGUE, load
+from logofair.datasets.generated import Population, make_population
+from logofair.datasets.partition import Dealt, deal, dirichlet_clients, split
 from logofair.datasets.table import Dataset
 
-__all__ = ["Dataset", "dirichlet_clients", "load_adult", "split"]
+__all__ = [
+    "CATALOGUE",
+    "Dataset",
+    "Dealt",
+    "Population",
+    "deal",
+    "dirichlet_clients",
+    "load",
+    "load_adult",
+    "make_population",
+    "split",
+]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from logofair.datasets.table import Dataset
 from logofair.inputs import Floats, InputError, nearest_name
 
-__all__ = ["load_adult"]
+__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "load_adult"]
 
 # The order of the original files. No model here sees fnlwgt, a census weight, or education, which
 # says in words what education-num says as a number.
@@ -33,11 +33,12 @@ _RANGES = {
 }
 _SENSITIVE = ("sex", "race")
 
-_CITATION = (
+LICENCE = "CC BY 4.0"
+CITATION = (
     "Becker, B. and Kohavi, R. (1996). Adult [Dataset]. UCI Machine Learning Repository. "
     "https://doi.org/10.24432/C5XW20"
 )
-_KNOWN_HARMS = (
+KNOWN_HARMS = (
     "The rows are from the 1994 US census and say nothing about incomes, jobs or families of today.",
     "Sex is recorded as Female or Male only, and race in five coarse categories.",
     "The income threshold of 50,000 USD is not adjusted for inflation; 76 % of all rows, 88 % of Black people and "
@@ -90,9 +91,9 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
         # adult.test ends its labels in a full stop.
         labels=np.array([income.startswith(">") for income in columns["income"]]),
         sensitive=np.array(columns[sensitive]),
-        licence="CC BY 4.0",
-        citation=_CITATION,
-        known_harms=_KNOWN_HARMS,
+        licence=LICENCE,
+        citation=CITATION,
+        known_harms=KNOWN_HARMS,
     )
 
 

@@ -1,147 +1,160 @@
-"""Dealing rows to clients, and splitting rows into parts; seeded, every row exactly once."""
+"""Dealing the rows of a data set to clients, and splitting rows into parts; seeded, no row twice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.arguments import RandomSource, generator, positive_number, whole_number
-from logofair.inputs import Floats, InputError, Integers, nearest_name, not_empty
-from logofair.labels import Codes, encode
+from logofair.datasets.dirichlet import dirichlet_clients
+from logofair.datasets.table import Dataset
+from logofair.inputs import InputError, Integers, Label, nearest_name
+from logofair.labels import encode
 
-__all__ = ["dirichlet_clients", "split"]
+__all__ = ["Dealt", "deal", "dirichlet_clients", "split"]
 
-Counts: TypeAlias = npt.NDArray[np.int64]
 RowNumbers: TypeAlias = npt.NDArray[np.intp]
 
-# The authors' code redraws until every (group, client) cell holds this many rows.
-SMALLEST_CELL = 20
-# numpy's Dirichlet draws overflow to all zeros near the largest double.
-_LARGEST_ALPHA = 1e100
+_WAYS = ("sensitive", "label", "natural")
 
 
-def dirichlet_clients(
-    sensitive: object,
-    *,
-    n_clients: int,
-    alpha: float,
-    rng: RandomSource,
-    scheme: str = "plain",
-    max_redraws: int = 20_000,
-) -> Integers:
-    """Deal rows to clients so that groups are spread unevenly: the smaller ``alpha``, the more so.
+@dataclass(frozen=True, eq=False, repr=False)
+class Dealt:
+    """Which rows belong to which client, and who was left out.
 
-    Parameters
+    Attributes
     ----------
-    sensitive : column of labels
-        The group of each row.
-    n_clients : int
-        Number of clients K, at most one per row.
-    alpha : float
-        Concentration of the Dirichlet distribution; the paper uses 0.5, 5 and 100.
-    rng : np.random.Generator or int
-        Source of randomness, or a seed.
-    scheme : {"plain", "authors"}
-        "plain": for each group draw shares from Dir_K(alpha) and deal its shuffled rows by share; a client
-        may end up with few rows of a group, or none. "authors", as in the code released with the paper:
-        shares from Dir_K(2 alpha); clients that already hold n/K rows get none of the groups still to
-        come; all shares are drawn again until every (group, client) cell holds at least 20 rows.
-    max_redraws : int
-        How often "authors" draws again before it gives up with an error. On Adult at alpha 0.5 it takes, on
-        average, 0.2 redraws with 5 clients and some 1,700 with 50; 20,000 take about a second.
-
-    Returns
-    -------
-    array of shape (n_rows,)
-        The client of each row, from 0 to K - 1.
+    rows : array of int
+        Numbers of the rows that have a client, in increasing order.
+    clients : array
+        The client of each of these rows.
+    left_out : tuple
+        The natural clients whose rows were left out, the largest first; nobody where rows are dealt by chance.
+    rows_left_out : int
+        How many rows these have.
 
     Examples
     --------
-    >>> clients = dirichlet_clients(["a", "b"] * 50, n_clients=3, alpha=0.5, rng=0)
-    >>> np.bincount(clients, minlength=3)
-    array([26,  9, 65])
+    >>> Dealt(np.array([0, 2]), np.array(["north", "south"]), left_out=("east",), rows_left_out=1)
+    Dealt(2 rows of 2 clients; left out: 1 row of 1 client)
     """
-    groups = encode(sensitive, "sensitive")
-    not_empty(len(groups), "sensitive")
-    n_clients = whole_number(n_clients, "n_clients")
-    if n_clients > len(groups):
-        raise InputError(f"n_clients: got {n_clients} clients for {len(groups)} rows; pass at most one client per row.")
-    alpha = positive_number(alpha, "alpha", _LARGEST_ALPHA)
-    random = generator(rng)
-    sizes = np.bincount(groups.codes, minlength=len(groups.names))
-    if scheme == "plain":
-        counts = _plain_counts(sizes, n_clients, alpha, random)
-    elif scheme == "authors":
-        _check_sizes(sizes, groups, n_clients)
-        counts = _authors_counts(sizes, n_clients, alpha, random, whole_number(max_redraws, "max_redraws"))
-    else:
-        hint = nearest_name(scheme, ("plain", "authors"))
-        raise InputError(f"scheme: got {scheme!r}{hint}; use 'plain' or 'authors'.")
-    return _deal(groups, counts, random)
+
+    rows: RowNumbers
+    clients: npt.NDArray[Any]
+    left_out: tuple[Label, ...] = ()
+    rows_left_out: int = 0
+
+    def __repr__(self) -> str:
+        kept = _counted(self.rows.size, len(set(self.clients.tolist())))
+        without = f"; left out: {_counted(self.rows_left_out, len(self.left_out))}" if self.left_out else ""
+        return f"Dealt({kept}{without})"
 
 
-def _plain_counts(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Generator) -> Counts:
-    """Rows of each group (down) for each client (across), by Dirichlet shares."""
-    return np.array([_by_share(rng.dirichlet(np.full(n_clients, alpha)), int(size)) for size in sizes])
+def _counted(rows: int, clients: int) -> str:
+    return f"{rows:,} row{'s' * (rows != 1)} of {clients:,} client{'s' * (clients != 1)}"
 
 
-def _authors_counts(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Generator, max_redraws: int) -> Counts:
-    """The first of at most ``1 + max_redraws`` draws whose cells all hold enough rows."""
-    best = 0
-    for _ in range(1 + max_redraws):
-        counts = _authors_draw(sizes, n_clients, alpha, rng)
-        smallest = int(counts.min())
-        if smallest >= SMALLEST_CELL:
-            return counts
-        best = max(best, smallest)
-    raise InputError(
-        f"dirichlet_clients: with alpha {alpha:g} and {n_clients} clients none of {1 + max_redraws} draws gave every "
-        f"(group, client) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
-        "fewer clients, a larger max_redraws, or scheme='plain'."
-    )
+def deal(
+    dataset: Dataset,
+    *,
+    by: str = "sensitive",
+    n_clients: int | None = None,
+    alpha: float | None = None,
+    scheme: str = "plain",
+    least_rows: int | None = None,
+    rng: RandomSource | None = None,
+) -> Dealt:
+    """Deal the rows of a data set to clients, by chance or as they come.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The rows.
+    by : {"sensitive", "label", "natural"}
+        "sensitive" or "label": by `dirichlet_clients`, so that clients differ in their groups or in their labels; every
+        client must get rows. "natural": the data set's own clients.
+    n_clients : int
+        Number of clients. For natural clients optional: only so many, the largest (of equals the first by name).
+    alpha, scheme, rng
+        As of `dirichlet_clients`; not for natural clients.
+    least_rows : int, optional
+        Only natural clients with at least so many rows.
+
+    Returns
+    -------
+    Dealt
+        The rows and their clients. Rows of other natural clients are left out, never merged into one.
+
+    Examples
+    --------
+    >>> people = Dataset(
+    ...     name="toy", features=[[0.1], [0.9], [0.4], [0.2]], feature_names=("age",), labels=[0, 1, 1, 0],
+    ...     sensitive=["a", "b", "a", "b"], clients=["north", "south", "south", "south"],
+    ... )
+    >>> deal(people, by="label", n_clients=2, alpha=1.0, rng=0).clients
+    array([1, 1, 0, 1], dtype=int32)
+    >>> dealt = deal(people, by="natural", least_rows=2)
+    >>> dealt
+    Dealt(3 rows of 1 client; left out: 1 row of 1 client)
+    >>> people.take(dealt.rows).labels
+    array([1, 1, 0])
+    """
+    if by not in _WAYS:
+        raise InputError(f"by: got {by!r}{nearest_name(by, _WAYS)}; use one of {', '.join(_WAYS)}.")
+    if by == "natural":
+        if alpha is not None:
+            raise InputError(f"alpha: got {alpha!r}, but natural clients are not dealt by chance; leave it out.")
+        return _natural(dataset, n_clients, least_rows)
+    if least_rows is not None:
+        raise InputError(f"least_rows: got {least_rows!r}, but only natural clients are chosen; use by='natural'.")
+    return Dealt(np.arange(len(dataset)), _by_chance(dataset, by, n_clients, alpha, scheme, rng))
 
 
-def _authors_draw(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Generator) -> Counts:
-    """One draw in which clients that already hold n/K rows get none of the later groups."""
-    counts: Counts = np.zeros((sizes.size, n_clients), dtype=np.int64)
-    full = sizes.sum() / n_clients
-    for group, size in enumerate(sizes):
-        shares = rng.dirichlet(np.full(n_clients, 2.0 * alpha))
-        shares[counts.sum(axis=0) >= full] = 0.0
-        if shares.sum() == 0.0:  # alpha so small that only full clients drew anything: a failed draw
-            return np.zeros_like(counts)
-        counts[group] = _by_share(shares / shares.sum(), int(size))
-    return counts
-
-
-def _check_sizes(sizes: Counts, groups: Codes, n_clients: int) -> None:
-    """Raise where no draw could give every cell enough rows."""
-    smallest = int(np.argmin(sizes))
-    if sizes[smallest] < SMALLEST_CELL * n_clients:
+def _by_chance(dataset: Dataset, by: str, n_clients: Any, alpha: Any, scheme: str, rng: Any) -> Integers:
+    """Clients by Dirichlet shares of the groups or the labels, all with rows."""
+    values, what = (dataset.sensitive, "group") if by == "sensitive" else (dataset.labels, "label")
+    clients = dirichlet_clients(values, n_clients=n_clients, alpha=alpha, rng=rng, scheme=scheme, what=what)
+    empty = np.flatnonzero(np.bincount(clients, minlength=n_clients) == 0)
+    if empty.size:
         raise InputError(
-            f"dirichlet_clients: group {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_clients} "
-            f"clients with {SMALLEST_CELL} each; pass fewer clients, merge groups, or use scheme='plain'."
+            f"n_clients: with alpha {alpha:g}, {empty.size} of {n_clients} clients got no rows; "
+            "pass fewer clients, a larger alpha or another seed."
         )
-
-
-def _by_share(shares: Floats, size: int) -> Counts:
-    """Cut ``size`` rows where the running shares fall; the last client takes what is left."""
-    cuts = np.floor(np.cumsum(shares[:-1]) * size).astype(np.int64)
-    counts: Counts = np.diff(np.concatenate([[0], np.minimum(cuts, size), [size]]))
-    return counts
-
-
-def _deal(groups: Codes, counts: Counts, rng: np.random.Generator) -> Integers:
-    """Deal each group's shuffled rows, ``counts[group, client]`` to each client."""
-    clients: Integers = np.empty(len(groups), dtype=np.int32)
-    numbers = np.arange(counts.shape[1], dtype=np.int32)
-    for group, of_group in enumerate(counts):
-        rows = rng.permutation(np.flatnonzero(groups.codes == group))
-        clients[rows] = np.repeat(numbers, of_group)
     return clients
+
+
+def _natural(dataset: Dataset, n_clients: int | None, least_rows: int | None) -> Dealt:
+    """The data set's own clients: those large enough, or the largest."""
+    if dataset.clients is None:
+        raise InputError(f"by: {dataset.name} has no natural clients; use 'sensitive' or 'label'.")
+    codes = encode(dataset.clients, "clients")
+    sizes = np.bincount(codes.codes, minlength=len(codes.names))
+    by_size = np.argsort(-sizes, kind="stable")
+    kept = _how_many(sizes, n_clients, least_rows, dataset.name)
+    rows = np.flatnonzero(np.isin(codes.codes, by_size[:kept]))
+    left_out = tuple(codes.names[place] for place in by_size[kept:])
+    return Dealt(rows, dataset.clients[rows], left_out, len(dataset) - rows.size)
+
+
+def _how_many(sizes: npt.NDArray[np.intp], n_clients: int | None, least_rows: int | None, name: str) -> int:
+    """How many of the natural clients, from the largest down, are wanted."""
+    least = 1 if least_rows is None else whole_number(least_rows, "least_rows")
+    available = int((sizes >= least).sum())
+    if not available:
+        raise InputError(
+            f"least_rows: got {least:,}, but the largest natural client of {name} has {sizes.max():,} rows; pass less."
+        )
+    wanted = available if n_clients is None else whole_number(n_clients, "n_clients")
+    if wanted > available:
+        enough = f" with at least {least:,} rows" * (least > 1)
+        raise InputError(
+            f"n_clients: got {wanted:,}, but {name} has {available:,} natural clients{enough}; pass at most as many."
+        )
+    return wanted
 
 
 def split(n_rows: int, fractions: Mapping[str, float], *, rng: RandomSource) -> dict[str, RowNumbers]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.arguments import matrix
-from logofair.inputs import Floats, InputError, binary, column, not_empty, same_length
+from logofair.inputs import InputError, binary, column, not_empty, same_length
 
 __all__ = ["Dataset"]
 
@@ -24,10 +24,11 @@ class Dataset:
     ----------
     name : str
         Short name of the data set.
-    features : array of shape (n_rows, n_features)
-        What a model sees, as float64.
+    features : array of shape (n_rows, n_features) or (n_rows, 3, height, width)
+        What a model sees: a table, as float64, or red, green and blue images of uint8. An array of images is kept as
+        it is, never copied: it may be a read-only memory map of a file larger than the memory.
     feature_names : tuple of str
-        One name per column of ``features``.
+        One name per column of a table; empty for images.
     labels : array of shape (n_rows,)
         0 or 1.
     sensitive : array of shape (n_rows,)
@@ -49,10 +50,12 @@ class Dataset:
     Dataset(toy: 3 rows, 1 feature, 66.7 % positive, groups a 2, b 1, 2 natural clients)
     >>> people.take([0, 2]).labels
     array([0, 1])
+    >>> Dataset("faces", np.zeros((2, 3, 64, 64), np.uint8), feature_names=(), labels=[0, 1], sensitive=["a", "b"])
+    Dataset(faces: 2 rows, 64 x 64 images, 50.0 % positive, groups a 1, b 1, no natural clients)
     """
 
     name: str
-    features: Floats
+    features: npt.NDArray[Any]
     feature_names: tuple[str, ...]
     labels: npt.NDArray[np.int64]
     sensitive: npt.NDArray[np.str_]
@@ -63,33 +66,40 @@ class Dataset:
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {
-            "features": matrix(self.features, "features"),
+            "features": _images(self.features) if _is_stack(self.features) else matrix(self.features, "features"),
             "feature_names": tuple(self.feature_names),
             "labels": binary(self.labels, "labels").astype(np.int64),
             "sensitive": column(self.sensitive, "sensitive").astype(np.str_),
             "clients": None if self.clients is None else column(self.clients, "clients"),
         }
-        n_rows, n_features = checked["features"].shape
+        n_rows = len(checked["features"])
         not_empty(n_rows, "features")
         same_length(n_rows, **{name: checked[name] for name in ("labels", "sensitive", "clients")})
-        if len(checked["feature_names"]) != n_features:
-            raise InputError(
-                f"feature_names: got {len(checked['feature_names'])} names for {n_features} columns of features; "
-                "name every column."
-            )
+        _check_names(checked["feature_names"], checked["features"])
         for field, value in checked.items():
             object.__setattr__(self, field, value)
 
     def __len__(self) -> int:
         return self.labels.size
 
+    @property
+    def kind(self) -> Literal["table", "images"]:
+        """Whether the features are columns of numbers or images.
+
+        Examples
+        --------
+        >>> Dataset("toy", features=[[0.1]], feature_names=("age",), labels=[0], sensitive=["a"]).kind
+        'table'
+        """
+        return "table" if self.features.ndim == 2 else "images"
+
     def __repr__(self) -> str:
         groups, sizes = np.unique(self.sensitive, return_counts=True)
         listed = ", ".join(f"{group} {size:,}" for group, size in zip(groups, sizes, strict=True))
-        n_features = self.features.shape[1]
+        n_features, *image = self.features.shape[1:]
         parts = (
             f"{len(self):,} row{'s' * (len(self) != 1)}",
-            f"{n_features:,} feature{'s' * (n_features != 1)}",
+            f"{image[0]} x {image[1]} images" if image else f"{n_features:,} feature{'s' * (n_features != 1)}",
             f"{100 * self.labels.mean():.1f} % positive",
             f"groups {listed}" if groups.size <= _GROUPS_SHOWN else f"{groups.size:,} groups",
             "no natural clients" if self.clients is None else f"{len(set(self.clients.tolist())):,} natural clients",
@@ -97,7 +107,7 @@ class Dataset:
         return f"Dataset({self.name}: {', '.join(parts)})"
 
     def take(self, rows: npt.ArrayLike) -> Dataset:
-        """Return the data set of some rows, in the order given.
+        """Return the data set of some rows, in the order given; their features are copied into memory.
 
         Parameters
         ----------
@@ -132,3 +142,28 @@ class Dataset:
             wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
             raise InputError(f"rows: got row number {wrong}; {self.name} has rows 0 to {len(self) - 1}.")
         return chosen.astype(np.intp)
+
+
+def _is_stack(features: object) -> bool:
+    """Whether features are an array of more than rows and columns."""
+    return isinstance(features, np.ndarray) and features.ndim > 2
+
+
+def _images(features: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Images as they are, without a copy."""
+    if features.ndim != 4 or features.dtype != np.uint8 or features.shape[1] != 3 or 0 in features.shape[2:]:
+        raise InputError(
+            f"features: got {features.dtype} of shape {features.shape}; images are uint8 of shape (rows, 3, height, "
+            "width), a table has rows and columns."
+        )
+    return features
+
+
+def _check_names(names: tuple[str, ...], features: npt.NDArray[Any]) -> None:
+    """Raise unless every column of a table has a name, and images have none."""
+    if features.ndim == 4 and names:
+        raise InputError(f"feature_names: got {len(names)} names for images; pass an empty tuple.")
+    if features.ndim == 2 and len(names) != features.shape[1]:
+        raise InputError(
+            f"feature_names: got {len(names)} names for {features.shape[1]} columns of features; name every column."
+        )

@@ -1,0 +1,235 @@
+"""The rows of a prepared table, stored as Parquet in small integers, and the features made of them when loading.
+
+Stored one-hot the rows would take fifty times the room; made at loading, the widths are fixed by the lists of
+categories and not by the rows, so that every part of the data has the same features.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.arguments import RandomSource, generator, whole_number
+from logofair.datasets.cache import advice_again
+from logofair.inputs import Floats, InputError, nearest_name
+from logofair.tables import polars_module
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = [
+    "Categories",
+    "Scaled",
+    "chosen",
+    "feature_table",
+    "kept_rows",
+    "number",
+    "random_rows",
+    "read_rows",
+    "write_rows",
+]
+
+_ROWS = "rows.parquet"
+
+
+def kept_rows(
+    piece: polars.DataFrame,
+    filters: Mapping[str, polars.Expr],
+    codes: Mapping[str, polars.Expr],
+    counts: Counter[str],
+) -> polars.DataFrame:
+    """Keep rows by one filter after the other, code them, and drop those that lack a value; count what is dropped.
+
+    ``filters`` are named by the reason why the other rows are dropped.
+
+    Examples
+    --------
+    >>> import polars
+    >>> counts, people = Counter(), polars.DataFrame({"age": ["12", "30", "40"], "sex": ["f", "", "m"]})
+    >>> sex = polars.col("sex").replace_strict({"f": 1, "m": 2}, default=None)
+    >>> kept_rows(people, {"a child": number("age") >= 18}, {"SEX": sex}, counts)["SEX"].to_list()
+    [2]
+    >>> dict(counts)
+    {'rows read': 3, 'dropped: a child': 1, 'dropped: a value missing': 1}
+    """
+    counts["rows read"] += piece.height
+    for reason, keep in filters.items():
+        left = piece.filter(keep)
+        counts[f"dropped: {reason}"] += piece.height - left.height
+        piece = left
+    coded = piece.select(**codes)
+    complete = coded.drop_nulls()
+    counts["dropped: a value missing"] += coded.height - complete.height
+    return complete
+
+
+def number(name: str) -> polars.Expr:
+    """A column as numbers, null where it holds something else."""
+    pl = polars_module()
+    cells: polars.Expr = pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
+    return cells
+
+
+def write_rows(folder: Path, pieces: Iterable[polars.DataFrame]) -> int:
+    """Write pieces of a table as one Parquet file, never all of them in memory; return the number of rows.
+
+    Examples
+    --------
+    >>> import polars, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_rows(Path(folder), (polars.DataFrame({"age": [age]}) for age in (30, 40)))
+    ...     read_rows(Path(folder), "toy", 2)["age"].to_list()
+    2
+    [30, 40]
+    """
+    parts: list[Path] = []
+    total = 0
+    for piece in pieces:
+        if piece.height:
+            parts.append(folder / f"part-{len(parts)}.parquet")
+            with _writing(folder):
+                piece.write_parquet(parts[-1])
+            total += piece.height
+    with _writing(folder):
+        _join(parts, folder / _ROWS)
+    return total
+
+
+def _join(parts: list[Path], whole: Path) -> None:
+    """Make one file of many."""
+    if parts:
+        polars_module().scan_parquet(parts, glob=False).sink_parquet(whole, row_group_size=1 << 18)
+        with whole.open("rb") as file:
+            os.fsync(file.fileno())  # else a power cut may leave the name with none of its bytes
+    for part in parts:
+        part.unlink()
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    pl = polars_module()
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"{folder.parent}: cannot be written ({reason}); make room or choose another.") from None
+
+
+def read_rows(folder: Path, name: str, n_rows: int, columns: Sequence[str] | None = None) -> polars.DataFrame:
+    """Read what `write_rows` wrote; raise one sentence where it is damaged or does not have ``n_rows`` rows."""
+    pl, fault = polars_module(), "is damaged"
+    try:
+        rows: polars.DataFrame = pl.read_parquet(folder / _ROWS, columns=columns, glob=False)
+        if rows.height == n_rows:
+            return rows
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        fault = "is missing" if isinstance(error, FileNotFoundError) else fault
+    raise InputError(f"{folder / _ROWS}: {fault}; {advice_again(name)}.")
+
+
+def random_rows(n_rows: int, wanted: int | None, rng: RandomSource) -> npt.NDArray[np.intp]:
+    """Return the numbers of ``wanted`` rows drawn at random, in increasing order; of all rows where it is None.
+
+    Examples
+    --------
+    >>> random_rows(10, 3, rng=0).size
+    3
+    """
+    if wanted is None:
+        return np.arange(n_rows)
+    wanted = whole_number(wanted, "rows")
+    if wanted > n_rows:
+        raise InputError(f"rows: got {wanted:,}, but there are {n_rows:,} rows; ask for at most as many.")
+    return np.sort(generator(rng).choice(n_rows, wanted, replace=False))
+
+
+def chosen(value: str, known: Iterable[str], where: str) -> str:
+    """Return one of some known names; raise on any other, with the nearest.
+
+    Examples
+    --------
+    >>> chosen("rase", ["race", "sex"], "sensitive")
+    Traceback (most recent call last):
+    logofair.inputs.InputError: sensitive: got 'rase' (did you mean 'race'?); use one of race, sex.
+    """
+    names = list(known)
+    if value not in names:
+        raise InputError(f"{where}: got {value!r}{nearest_name(value, names)}; use one of {', '.join(names)}.")
+    return value
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A number, scaled to [0, 1] by a range that does not depend on the rows; what lies outside is cut off.
+
+    Examples
+    --------
+    >>> Scaled("AGEP", 17, 97).values(np.array([17, 57, 99])).tolist()
+    [[0.0], [0.5], [1.0]]
+    """
+
+    name: str
+    low: float
+    high: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of the one feature."""
+        return (self.name,)
+
+    def values(self, column: npt.NDArray[Any]) -> Floats:
+        """The feature of some rows, (n, 1)."""
+        return np.clip((column[:, None] - self.low) / (self.high - self.low), 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A code, made into one feature of 0 or 1 for each of its categories: code to name.
+
+    Examples
+    --------
+    >>> sex = Categories("SEX", {1: "Male", 2: "Female"})
+    >>> sex.names, sex.values(np.array([2, 1])).tolist()
+    (('SEX=Male', 'SEX=Female'), [[0.0, 1.0], [1.0, 0.0]])
+    """
+
+    name: str
+    categories: Mapping[int, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features."""
+        return tuple(f"{self.name}={category}" for category in self.categories.values())
+
+    def values(self, column: npt.NDArray[Any]) -> Floats:
+        """The features of some rows, (n, k)."""
+        hot: Floats = np.equal(column[:, None], np.array(list(self.categories))).astype(np.float64)
+        return hot
+
+
+def feature_table(rows: polars.DataFrame, features: Sequence[Scaled | Categories]) -> tuple[Floats, tuple[str, ...]]:
+    """Features of some rows side by side, and their names; each is made of the column of its name.
+
+    Examples
+    --------
+    >>> import polars
+    >>> rows = polars.DataFrame({"SEX": [2, 1], "AGEP": [57, 17]})
+    >>> feature_table(rows, [Scaled("AGEP", 17, 97), Categories("SEX", {1: "Male", 2: "Female"})])[0].tolist()
+    [[0.5, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    """
+    names = [name for feature in features for name in feature.names]
+    table: Floats = np.empty((rows.height, len(names)))  # filled block by block: never twice in memory
+    place = 0
+    for feature in features:
+        width = len(feature.names)
+        table[:, place : place + width] = feature.values(rows[feature.name].to_numpy())
+        place += width
+    return table, tuple(names)
