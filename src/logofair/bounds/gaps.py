@@ -1,0 +1,163 @@
+"""The bound with gaps: the best joint distribution whose rates agree, as a linear program.
+
+The program of AGLFOP (Hamman and Dutta, ICLR 2024) with the gaps of a notion in place of mutual information. Its
+variables are the shares accepted of every client, group and label; that is the core's own problem with the label as
+the score, so the core's exact solver and certificate serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from logofair.bounds.table import LabelTable, label_table
+from logofair.fitting import fit
+from logofair.inputs import Floats
+from logofair.notions import NotionLike
+from logofair.solution import Solution
+
+__all__ = ["GapBound", "gap_bound", "gap_bound_of_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class GapBound:
+    """What :func:`gap_bound` returns.
+
+    Attributes
+    ----------
+    accuracy : float
+        That of the distribution found.
+    bound : float
+        No joint distribution within the tolerances is more accurate; at most 1e-6 above ``accuracy``.
+    distribution : array of shape (clients, groups, 2, 2)
+        Q(s, z, y, yhat): client, group, label, decision.
+    table : LabelTable
+        What it was found for, with the names of clients and groups.
+    solution : Solution
+        The core's solution with its certificate and its prices; its score is the label.
+
+    Examples
+    --------
+    >>> found = gap_bound([1, 1, 0, 0], groups=["F", "F", "M", "M"], local_tolerance=0)
+    >>> found.distribution.shape, found.bound - found.accuracy <= 1e-6
+    ((1, 2, 2, 2), True)
+    """
+
+    accuracy: float
+    bound: float
+    distribution: Floats
+    table: LabelTable
+    solution: Solution
+
+    @property
+    def shares(self) -> Floats:
+        """Share accepted of every client, group and label, (clients, groups, 2); 0 where there is nobody."""
+        mass = self.table.mass
+        return np.divide(self.distribution[..., 1], mass, out=np.zeros_like(mass), where=mass > 0)
+
+
+def gap_bound(
+    labels: object,
+    *,
+    groups: object,
+    clients: object = None,
+    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
+    local_tolerance: float | None = 0.02,
+    global_tolerance: float | None = 0.02,
+    sample_weight: object = None,
+) -> GapBound:
+    """Find the accuracy that no rule with these gaps can exceed, whatever its model.
+
+    The decision may depend on the label itself, so the bound is loose for any given model: a notion that compares rates
+    within a label, such as equalized odds, does not restrict it at all. :func:`logofair.bounds.oracle` is the tight
+    bound for given scores.
+
+    Parameters
+    ----------
+    labels, groups, clients, sample_weight : columns
+        As in :func:`logofair.bounds.label_table`.
+    notion, local_tolerance, global_tolerance
+        As in :func:`logofair.fit`; None: that side is not constrained.
+
+    Returns
+    -------
+    GapBound
+        The bound, and the distribution that reaches it.
+
+    Raises
+    ------
+    InputError
+        If some argument cannot be used.
+    SolverError
+        If no distribution with a valid certificate was found.
+
+    Examples
+    --------
+    Two groups that the label tells apart: with equal selection rates half of the decisions are wrong.
+
+    >>> found = gap_bound([1, 1, 0, 0], groups=["F", "F", "M", "M"], local_tolerance=0)
+    >>> round(found.bound, 9)
+    0.5
+    """
+    table = label_table(labels, groups=groups, clients=clients, sample_weight=sample_weight)
+    return gap_bound_of_table(table, notion=notion, local_tolerance=local_tolerance, global_tolerance=global_tolerance)
+
+
+def gap_bound_of_table(
+    table: LabelTable,
+    *,
+    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
+    local_tolerance: float | None = 0.02,
+    global_tolerance: float | None = 0.02,
+) -> GapBound:
+    """:func:`gap_bound` from the shares of clients, groups and labels.
+
+    Parameters
+    ----------
+    table : LabelTable
+        The shares.
+    notion, local_tolerance, global_tolerance
+        As in :func:`logofair.fit`.
+
+    Returns
+    -------
+    GapBound
+        The bound, and the distribution that reaches it.
+
+    Raises
+    ------
+    InputError
+        If some argument cannot be used.
+    SolverError
+        If no distribution with a valid certificate was found.
+
+    Examples
+    --------
+    >>> from logofair.bounds import probability_table
+    >>> found = gap_bound_of_table(probability_table([[[0.25, 0.25], [0.25, 0.25]]]), local_tolerance=0)
+    >>> found.accuracy
+    1.0
+    """
+    client, group, label = (place.ravel() for place in np.nonzero(table.mass > 0))
+    scores = label.astype(np.float64)
+    groups = [table.groups[place] for place in group]
+    clients = None if table.clients == (None,) else [table.clients[place] for place in client]
+    solution = fit(
+        scores,
+        label,
+        groups=groups,
+        clients=clients,
+        notion=notion,
+        local_tolerance=local_tolerance,
+        global_tolerance=global_tolerance,
+        calibration="none",
+        rates="labels",
+        sample_weight=table.mass[client, group, label],
+        pooled=False,
+    )
+    shares = np.zeros_like(table.mass)
+    shares[client, group, label] = solution.policy.probabilities(scores, groups=groups, clients=clients)
+    bound = min(1.0, solution.certificate.dual)
+    return GapBound(table.accuracy(shares), bound, table.distribution(shares), table, solution)
