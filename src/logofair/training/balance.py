@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from logofair.inputs import Floats, InputError
-from logofair.notions import Notion
+from logofair.notions import Notion, Rate
 from logofair.training.messages import Given
 
 __all__ = ["conditions", "moved", "plain", "reweighing", "slope"]
@@ -33,7 +33,7 @@ def conditions(notion: Notion) -> Given:
     >>> conditions(EQUALIZED_ODDS)
     (1, 0)
     """
-    given = tuple(g for g in notion.given if g is None or g in (0, 1))
+    given = tuple(g if g is None else int(g) for g in notion.given if g is None or not isinstance(g, Rate))
     if len(given) != len(notion.given) or (None in given and len(given) > 1):
         raise InputError(
             f"notion: {notion.name!r} cannot be trained for; use selection rates alone (demographic_parity) or rates "

@@ -54,15 +54,16 @@ def save_state(path: FileName, state: State, settings: Mapping[str, Any]) -> Non
         "clients": [label_out(name, "client") for name in measured.clients],
         "groups": [label_out(name, "group") for name in measured.groups],
     }
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "header": np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8),
+    arrays: dict[str, Any] = {
         "parameters": state.parameters,
         **{f"measured {name}": getattr(measured, name) for name in ("rows", "accepted", "loss")},
         **{f"memory {name}": array for name, array in state.memory.items()},
         **{f"client {place}": kept for place, kept in enumerate(state.clients) if kept is not None},
     }
+    # A damaged folder of the file may leave out arrays without a word, so the header names them.
+    mark = json.dumps({**header, "arrays": sorted(arrays)}, allow_nan=False).encode()
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
+    np.savez(buffer, header=np.frombuffer(mark, np.uint8), **arrays)
     put_whole(path, buffer.getvalue())
 
 
@@ -106,13 +107,16 @@ def _read(path: FileName) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         header = json.loads(arrays.pop("header").tobytes())
         if header["format"] != _FORMAT or not isinstance(header["settings"], dict):
             raise ValueError
-    except (ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
+    # RuntimeError: what zipfile says of a member that a wrong bit makes encrypted or packed in another way.
+    except (ValueError, KeyError, TypeError, EOFError, AttributeError, RuntimeError, zipfile.BadZipFile):
         raise _damaged(path) from None
     if header.get("version") != _VERSION:
         raise InputError(
             f"{path}: is a training state of version {header.get('version')!r}, and version {_VERSION} is read here; "
             "train afresh or use the version that wrote it."
         )
+    if header.get("arrays") != sorted(arrays):
+        raise _damaged(path)
     return arrays, header
 
 

@@ -54,7 +54,7 @@ class Network:
     @cached_property
     def shapes(self) -> list[Shape]:
         """Shapes of the parameters, in the order of the flat vector."""
-        return [tuple(parameter.shape) for parameter in self.module().parameters()]
+        return [tuple(parameter.shape) for parameter in self._drawn(0).parameters()]
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -72,10 +72,14 @@ class Network:
 
     def start(self, seed: int) -> Vector:
         """Parameters to start from: PyTorch's random ones (zeros for a logistic regression)."""
+        flat = nn.utils.parameters_to_vector(self._drawn(seed).parameters())
+        return np.asarray(flat.detach().to(self.dtype).numpy())
+
+    def _drawn(self, seed: int) -> nn.Module:
+        """The network as PyTorch's own, its parameters drawn from a seed; PyTorch's generator is left as it was."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            flat = nn.utils.parameters_to_vector(self.module().parameters())
-        return np.asarray(flat.detach().to(self.dtype).numpy())
+            return self.module()
 
     def tensor(self, parameters: Vector, device: torch.device) -> Tensor:
         """A copy of the parameters on a device."""
@@ -167,7 +171,7 @@ class _Convolutional(Network):
 
     @cached_property
     def _skeleton(self) -> nn.Module:
-        return self.module()
+        return self._drawn(0)
 
     def logits(self, vector: Tensor, features: Tensor) -> Tensor:
         names = [name for name, _ in self._skeleton.named_parameters()]

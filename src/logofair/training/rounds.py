@@ -110,7 +110,7 @@ def train(
     """
     total, plan = whole_number(rounds, "rounds"), schedule or Schedule()
     seed = whole_number(seed, "seed", least=0)
-    state = begin(method, network, clients, seed) if start is None else _fitting(start, network, clients)
+    state = begin(method, network, clients, seed) if start is None else _fitting(start, method, network, clients)
     return _rounds(method, network, clients, total, plan, seed, state)
 
 
@@ -133,8 +133,7 @@ def begin(method: Method, network: Network, clients: Sequence[Rows], seed: int =
     >>> begin(FairFed(), build_network("logistic", (1,)), rows).memory["weights"].round(3)
     array([0.333, 0.667])
     """
-    if not clients:
-        raise InputError("clients: there are none; pass what make_rows returns.")
+    _check(method, network, clients)
     parameters = network.start(seed)
     measured = measure(network, clients, parameters)
     return State(0, parameters, measured, 0, method.begin(measured), (None,) * len(clients))
@@ -199,11 +198,37 @@ def measure(network: Network, clients: Sequence[Rows], parameters: Vector) -> Me
     return Measured.together([rows.client for rows in clients], clients[0].groups, counts)
 
 
-def _fitting(state: State, network: Network, clients: Sequence[Rows]) -> State:
-    """The state to go on from, if it is one of these clients and this network."""
+def _check(method: Method, network: Network, clients: Sequence[Rows]) -> None:
+    """Raise where method, network and rows cannot go together."""
+    whole_number(method.measure_every, "measure_every")
+    if not clients:
+        raise InputError("clients: there are none; pass what make_rows returns.")
+    for rows in clients:
+        if rows.groups != clients[0].groups:
+            raise InputError(
+                f"clients: {rows.client!r} has other groups than {clients[0].client!r}; make all rows with the same "
+                "known_groups=."
+            )
+        if tuple(rows.features.shape[1:]) != network.shape:
+            raise InputError(
+                f"clients: a row of {rows.client!r} has shape {tuple(rows.features.shape[1:])}, but {network.name} is "
+                f"built for {network.shape}; build the network for these rows."
+            )
+        if rows.labels.dtype != network.dtype:
+            raise InputError(
+                f"clients: the rows of {rows.client!r} are {rows.labels.dtype}, the network {network.dtype}; make both "
+                "with the same dtype=."
+            )
+
+
+def _fitting(state: State, method: Method, network: Network, clients: Sequence[Rows]) -> State:
+    """The state to go on from, if it is one of this method, these clients and this network."""
+    _check(method, network, clients)
     names = tuple(rows.client for rows in clients)
     if state.measured.clients != names or state.measured.groups != clients[0].groups:
         raise InputError("start: the state is of other clients or groups; start afresh.")
+    if set(state.memory) != set(method.begin(state.measured)):
+        raise InputError(f"start: the state is of another method than {method.name}; start afresh.")
     if state.parameters.size != network.size:
         raise InputError(
             f"start: the state has {state.parameters.size:,} parameters, the network {network.size:,}; start afresh."

@@ -17,11 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from logofair.inputs import Floats, InputError
+from logofair.inputs import Floats
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
 from logofair.training.measured import Measured
-from logofair.training.messages import LocalSteps, Vector
+from logofair.training.messages import LocalSteps, Vector, not_negative
 from logofair.training.methods.method import Answers, Memory, average
 
 __all__ = ["FairFed", "distances"]
@@ -56,8 +56,7 @@ class FairFed:
     measure_every: int = 1
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.beta) or self.beta < 0:
-            raise InputError(f"beta: got {self.beta!r}; pass a number of at least 0.")
+        not_negative(self.beta, "beta")
         self.task({})  # refuses what clients could not do
 
     def begin(self, measured: Measured) -> Memory:
@@ -96,7 +95,8 @@ def distances(measured: Measured, notion: Notion) -> Floats:
     if np.isnan(shared.gaps).all():
         return accuracy
     rate = int(np.nanargmax(shared.gaps[:, 0]))
-    high, low = int(shared.highest[rate, 0]), int(shared.lowest[rate, 0])
-    whole = shared.values[rate, 0, high] - shared.values[rate, 0, low]
+    values = shared.values[rate, 0]
+    low, *_, high = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # two groups even in a tie
+    whole = values[high] - values[low]
     own = local.values[rate, :, high] - local.values[rate, :, low]
     return np.where(np.isnan(own), accuracy, np.abs(own - whole))

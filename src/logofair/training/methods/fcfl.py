@@ -12,6 +12,7 @@ Equalized odds (two disparities per client) and more than two groups (one per gr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,11 +21,11 @@ from scipy.optimize import linprog, nnls
 from scipy.special import softmax
 
 from logofair.arguments import positive_number, whole_number
-from logofair.inputs import Floats, InputError
+from logofair.inputs import Floats
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
 from logofair.training.measured import Measured
-from logofair.training.messages import AskSlopes, Slopes, Vector
+from logofair.training.messages import AskSlopes, Slopes, Vector, not_negative
 from logofair.training.methods.method import Answers, Memory
 
 __all__ = ["FCFL", "best_mix", "shortest_mix"]
@@ -70,8 +71,7 @@ class FCFL:
 
     def __post_init__(self) -> None:
         conditions(self.notion)
-        if not np.isfinite(self.bound) or self.bound < 0:
-            raise InputError(f"bound: got {self.bound!r}; pass a number of at least 0.")
+        not_negative(self.bound, "bound")
         for name in ("step_size", "smoothing"):
             positive_number(getattr(self, name), name, 1e6)
         whole_number(self.first_stage, "first_stage", least=0)
@@ -87,7 +87,7 @@ class FCFL:
 
     def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
         """Step along the best mix, and sharpen the smoothing where the gradients have become small."""
-        told = [answer for _, answer in sorted(answers.items()) if isinstance(answer, Slopes)]
+        told = [answer for _, answer in sorted(answers.items()) if isinstance(answer, Slopes) and _usable(answer)]
         if not told:
             return parameters, memory
         smoothing = memory["smoothing"]
@@ -117,6 +117,11 @@ class FCFL:
         return softmax(excess[known] / smoothing) @ gradients[known], bool(excess[known].max() > 0)
 
 
+def _usable(told: Slopes) -> bool:
+    """Whether a client's loss and gradients are numbers; disparities may be undefined."""
+    return bool(np.isfinite(told.values[0]) and np.isfinite(told.gradients).all())
+
+
 def _first_direction(loss_slope: Vector, gap_slope: Vector, violated: bool) -> Vector:
     """Against the largest loss while the bound holds; else most against the disparity without raising the loss."""
     if not violated:
@@ -137,7 +142,7 @@ def _second_direction(slopes: Vector, gap_slope: Vector, violated: bool) -> Vect
     return mixed
 
 
-def best_mix(products: Floats, gain: Floats, at_least_zero: object) -> Floats:
+def best_mix(products: Floats, gain: Floats, at_least_zero: Iterable[int]) -> Floats:
     """Weights a >= 0 with sum 1 that maximise ``a @ gain`` while ``a @ products[:, j] >= 0`` for the j named.
 
     ``products`` are the inner products of the vectors mixed. Where the program has no answer: :func:`shortest_mix`.
@@ -150,22 +155,27 @@ def best_mix(products: Floats, gain: Floats, at_least_zero: object) -> Floats:
     >>> best_mix(products, products[1], at_least_zero=[0]).round(3)
     array([0.667, 0.333])
     """
-    scale = float(np.abs(products).max())
-    if not np.isfinite(scale) or scale == 0.0:
+    products, lengths = np.asarray(products, dtype=np.float64), np.sqrt(np.clip(np.diag(products), 0.0, None))
+    if not np.isfinite(products).all() or not lengths.any():
         return shortest_mix(products)
-    rows = -np.asarray(products, dtype=np.float64)[list(at_least_zero)] / scale  # type: ignore[call-overload]
+    # In unit vectors: the solver's tolerance is absolute, and a short gradient would count nothing beside a long one.
+    least = lengths[lengths > 0].min()
+    lengths = np.where(lengths > 0, lengths, least)
+    kept = (products / lengths / lengths[:, None])[list(at_least_zero)]
+    gains = np.asarray(gain, dtype=np.float64) / lengths
     found = linprog(
-        -np.asarray(gain, dtype=np.float64) / scale,
-        A_ub=rows,
-        b_ub=np.zeros(len(rows)),
-        A_eq=np.ones((1, len(products))),
+        -gains / (np.abs(gains).max() or 1.0),
+        A_ub=-kept,
+        b_ub=np.zeros(len(kept)),
+        A_eq=[least / lengths],
         b_eq=[1.0],
         method="highs",
     )
     if found.status != 0 or found.x is None:
         return shortest_mix(products)
-    weights: Floats = np.clip(found.x, 0.0, None) / np.clip(found.x, 0.0, None).sum()
-    return weights
+    weights = np.clip(found.x, 0.0, None) / lengths
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 def shortest_mix(products: Floats) -> Floats:
@@ -176,15 +186,18 @@ def shortest_mix(products: Floats) -> Floats:
     >>> shortest_mix(np.array([[1.0, -2.0], [-2.0, 4.0]])).round(3)
     array([0.667, 0.333])
     """
-    products = np.nan_to_num(np.asarray(products, dtype=np.float64), posinf=0.0, neginf=0.0)
+    products = np.nan_to_num(np.asarray(products, dtype=np.float64))
     scale = max(float(np.abs(products).max()), 1e-300)
     values, vectors = np.linalg.eigh(products / scale)
     root = (vectors * np.sqrt(np.clip(values, 0.0, None))).T  # root.T @ root = products
     # The nearest point to 0 of a convex hull, as non-negative least squares (Lawson and Hanson, ch. 23).
     system = np.vstack([root, np.ones(len(products))])
-    weights, _ = nnls(system, np.append(np.zeros(len(products)), 1.0))
-    total = weights.sum()
-    return weights / total if total > 0 else np.full(len(products), 1.0 / len(products))
+    try:
+        weights, _ = nnls(system, np.append(np.zeros(len(products)), 1.0))
+    except RuntimeError:  # too many iterations; a run does not stop for that
+        weights = np.ones(len(products))
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 def _sharpened(smoothing: Floats, lengths: Floats) -> Floats:

@@ -13,11 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from logofair.inputs import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions, moved, plain
 from logofair.training.measured import Measured
-from logofair.training.messages import LocalSteps, Vector
+from logofair.training.messages import LocalSteps, Vector, not_negative
 from logofair.training.methods.method import Answers, Memory, average
 
 __all__ = ["FedFB"]
@@ -47,8 +46,7 @@ class FedFB:
     measure_every: int = 1
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.alpha) or self.alpha < 0:
-            raise InputError(f"alpha: got {self.alpha!r}; pass a number of at least 0.")
+        not_negative(self.alpha, "alpha")
         conditions(self.notion)
 
     def begin(self, measured: Measured) -> Memory:

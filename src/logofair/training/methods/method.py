@@ -27,7 +27,10 @@ class Method(Protocol):
     """
 
     name: ClassVar[str]
-    measure_every: int
+
+    @property
+    def measure_every(self) -> int:
+        """Rounds between two counts of how the model does."""
 
     def begin(self, measured: Measured) -> Memory:
         """What to remember at the start; ``measured`` is of the model to start from."""
