@@ -90,10 +90,19 @@ def test_the_second_stage_by_hand() -> None:
     # Two clients at a right angle and no disparity: all mixes lower both; the mean gradient gains most from the longer.
     g = np.array([[3.0, 0.0], [0.0, 1.0]])
     np.testing.assert_allclose(fcfl._second_direction(g, np.zeros(2), violated=False), [3.0, 0.0], atol=1e-9)
-    # Opposed in one coordinate: a mix a of (2, 0) and (-1, 1) lowers the second only if 2 (1 - a) >= 2 a, ...
+    # A mix a (2, 0) + (1 - a) (-1, 1) raises no loss for a from 1/3 to 1/2; along the mean (1/2, 1/2) it gains a.
     g = np.array([[2.0, 0.0], [-1.0, 1.0]])
-    # ... the gain a (2, -1) + (1 - a) (-1, 1) times the mean (1/2, 1/2), is most at the largest such a: 1/2.
     np.testing.assert_allclose(fcfl._second_direction(g, np.zeros(2), violated=False), [0.5, 0.5], atol=1e-9)
+
+
+def test_the_second_stage_gains_along_the_losses_alone_and_does_not_raise_a_violated_disparity() -> None:
+    # The long gradient of the disparity gains nothing for the loss; beside it the loss may be lowered all the way.
+    loss = np.array([[1.0, 0.0]])
+    np.testing.assert_allclose(fcfl._second_direction(loss, np.array([0.0, 2.0]), violated=True), [1.0, 0.0], atol=1e-9)
+    # A mix a (1, 0) + (1 - a) (-1, 1) does not raise the second for a up to 2/3; while the bound holds, any will do.
+    against = np.array([-1.0, 1.0])
+    np.testing.assert_allclose(fcfl._second_direction(loss, against, violated=True), [1 / 3, 1 / 3], atol=1e-9)
+    np.testing.assert_allclose(fcfl._second_direction(loss, against, violated=False), [1.0, 0.0], atol=1e-9)
 
 
 @settings(deadline=None, max_examples=40)

@@ -26,12 +26,12 @@ def measured(loss: np.ndarray = LOSS) -> Measured:
 def test_weights_for_demographic_parity_by_hand_over_three_rounds() -> None:
     method = FedFB(DEMOGRAPHIC_PARITY, alpha=0.1)
     memory = method.begin(measured())
-    # Losses over the clients together: group 0 (1.5, 2.0) of 10 rows, group 1 (1.5, 4.0) of 10 rows; the constant of
-    # F_1, 4/10 - 2/10, enters once and not once per client.
-    f = -0.15 + 0.2 + 0.15 - 0.4 + 4 / 10 - 2 / 10
+    # Losses over the clients together: group 0 (3, 4) of 10 rows, group 1 (3, 8) of 10 rows; the constant of F_1,
+    # 4/10 - 2/10, enters once and not once per client.
+    f = -0.3 + 0.4 + 0.3 - 0.8 + 4 / 10 - 2 / 10
     lam = np.array([0.5, 0.5])
     for t in range(3):
-        memory = method.learn(memory, measured())
+        memory = method.learn(memory, measured(2 * LOSS))
         lam = lam + 0.1 / np.sqrt(t + 1) * np.array([-f, f])
         expected = np.stack([lam * 20 / 10, (2 * 10 / 20 - lam) * 20 / 10], 1)
         np.testing.assert_allclose(memory["ratios"], expected, rtol=1e-13)

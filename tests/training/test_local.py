@@ -1,4 +1,4 @@
-"""A client's work: local steps by hand and beside numpy's, row weights, counts by brute force, slopes by differences."""
+"""A client's work: local steps by hand and beside numpy's, weights, counts by brute force, slopes by differences."""
 
 from __future__ import annotations
 

@@ -72,13 +72,14 @@ def _heading(found: Findings) -> Text:
     separator = ", " if len(columns.group) == 1 else "; "
     clients = "" if counted.clients == (None,) else f" at {len(counted.clients):,} clients"
     dropped = f" ({counted.dropped:,} left out for lack of a value)" if counted.dropped else ""
+    where = f" where {columns.conditions}" if columns.where else ""
     rule = (
         f"decisions {columns.decision!r}"
         if columns.decision
         else f"score {columns.score!r} from {found.threshold:g} on"
     )
     lines = [
-        f"{found.data}: {counted.rows:,} rows{dropped}{clients}; {separator.join(groups[:_GROUPS])}{more}",
+        f"{found.data}: {counted.rows:,} rows{where}{dropped}{clients}; {separator.join(groups[:_GROUPS])}{more}",
         f"Accepted ({rule}): {_share(counted.accepted)}"
         + ("" if found.accuracy is None else f"; accuracy {found.accuracy:.4f}"),
     ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from logofair.auditing.measure import Tally
 from logofair.cli.data import Columns, DataFiles
-from logofair.cli.data_scan import Scan, scanned
+from logofair.cli.data_scan import Scan, refuse_text, scanned
 from logofair.cli.data_values import (
     as_chances,
     check_clients,
@@ -24,7 +24,8 @@ from logofair.cli.data_values import (
     two_values,
     united,
 )
-from logofair.inputs import Floats, InputError, Label, shown
+from logofair.cli.data_where import refuse_unmatched
+from logofair.inputs import Floats, InputError, Label
 from logofair.labels import encode
 from logofair.tables import kind_of, plain_values, polars_module
 
@@ -79,6 +80,7 @@ def count_rows(files: DataFiles, columns: Columns, threshold: float, watch: Watc
     group = join_groups([whole.pop(role) for role in used if role.startswith("group ")])
     rows = int(whole["rows"].sum())
     if not rows:
+        refuse_unmatched(files, columns)
         raise InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
     if "client" in whole:
         check_clients(whole["client"].n_unique(), rows, columns.client)
@@ -114,7 +116,7 @@ def _tallied(
 def _part(path: Path, columns: Columns, threshold: float) -> tuple[polars.DataFrame, int]:
     """One file's table, checked; and how many rows were left out."""
     pl = polars_module()
-    with scanned(path, columns.by_role()) as scan:
+    with scanned(path, columns.by_role(), columns.where) as scan:
         numbers = [role for role in ("score", "weight") if role in scan.names]
         schema = scan.table.collect_schema()
         for role, kind in schema.items():  # refuses dates, lists and whatever else no column may hold
@@ -157,13 +159,13 @@ def _sums(numbers: Sequence[str], columns: Columns, threshold: float) -> list[An
 def _check(scan: Scan, counted: polars.DataFrame, keys: Sequence[str], columns: Columns) -> None:
     """Raise where a column of the file cannot be used."""
     pl, rows = polars_module(), int(counted["lines"].sum())
-    if not rows:
+    if not rows and not columns.where:
         raise InputError(f"{scan.source}: has columns but no rows; pass a file with at least one.")
     if counted.height > _MOST_CELLS:
         raise InputError(f"{scan.source}: has too many clients and groups to audit; name columns of sites, not of ids.")
     for role in ("score", "weight"):
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
-            _refuse_text(scan, role)
+            refuse_text(scan, role)
     if not columns.drop_missing:
         for role in keys:
             refuse_missing(int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows, scan.where(role))
@@ -182,15 +184,6 @@ def _missing(scan: Scan, role: str) -> int:
     pl = polars_module()
     number = pl.col(role).cast(pl.Float64, strict=False).fill_nan(None)
     return int(scan.collect(scan.table.select(number.is_null().sum())).item())
-
-
-def _refuse_text(scan: Scan, role: str) -> None:
-    """Name the first cell that is no number."""
-    pl = polars_module()
-    wrong = pl.col(role).is_not_null() & pl.col(role).cast(pl.Float64, strict=False).is_null()
-    row, value = scan.collect(scan.table.select(role).with_row_index("row").filter(wrong).head(1)).row(0)
-    hint = "write decimals with a point" if "," in value else "drop or repair such rows"
-    raise InputError(f"{scan.where(role)}: row {row} is {shown(value)}, expected numbers; {hint}.")
 
 
 def _whole(parts: Sequence[polars.DataFrame], role: str, files: DataFiles, columns: Columns) -> polars.Series:

@@ -24,6 +24,8 @@ SCALES = ("chance", "percent", "logit")
 class Columns:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
+    ``where`` are columns and values: only rows that have all of these values count.
+
     Examples
     --------
     >>> Columns(score="p", group=("sex", "race"), client="site").by_role()
@@ -39,6 +41,7 @@ class Columns:
     positive: str | None = None
     scale: str = "chance"
     drop_missing: bool = False
+    where: tuple[tuple[str, str], ...] = ()
 
     def by_role(self) -> dict[str, str]:
         """The columns named, by role; groups are numbered."""
@@ -49,9 +52,24 @@ class Columns:
     def described(self) -> dict[str, str]:
         """The columns and how they are read, for people and for the record."""
         single = {role: name for role, name in self.by_role().items() if not role.startswith("group ")}
-        more = {"positive": self.positive, "scale": None if self.scale == "chance" else self.scale}
+        more = {
+            "positive": self.positive,
+            "scale": None if self.scale == "chance" else self.scale,
+            "where": self.conditions or None,
+        }
         known = {name: value for name, value in more.items() if value is not None}
         return {**single, "group": ", ".join(self.group), **known}
+
+    @property
+    def conditions(self) -> str:
+        """What rows must have, in words; empty where all count.
+
+        Examples
+        --------
+        >>> Columns(where=(("part", "test"), ("sex", "F"))).conditions
+        'part=test and sex=F'
+        """
+        return " and ".join(f"{name}={value}" for name, value in self.where)
 
     def require(self, files: DataFiles, **needed: str) -> None:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""
@@ -76,6 +94,17 @@ class DataFiles:
     by_file: bool
 
 
+def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Columns and the values asked for."""
+    found: list[tuple[str, str]] = []
+    for text in texts:
+        name, _, value = (part.strip() for part in text.partition("="))
+        if not name or not value:
+            raise click.BadParameter(f"got {text!r}; pass COLUMN=VALUE, such as part=test.", ctx, param)
+        found.append((name, value))
+    return tuple(found)
+
+
 _OPTIONS = (
     click.option("--score", metavar="COLUMN", help="Scores: the model's chances of the positive label, 0 to 1."),
     click.option("--label", metavar="COLUMN", help="Labels: what turned out to be true."),
@@ -97,6 +126,13 @@ _OPTIONS = (
         help=f"What scores are: {', '.join(SCALES)}; the last two are converted.",
     ),
     click.option("--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."),
+    click.option(
+        "--where",
+        metavar="COLUMN=VALUE",
+        multiple=True,
+        callback=_where,
+        help="Only rows with this value, such as part=test; if given again, rows that have all of them.",
+    ),
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.cli.data import Columns, DataFiles
-from logofair.cli.data_scan import scanned
+from logofair.cli.data_scan import Scan, refuse_text, scanned
 from logofair.cli.data_values import (
     as_chances,
     check_clients,
@@ -22,6 +22,7 @@ from logofair.cli.data_values import (
     two_values,
     united,
 )
+from logofair.cli.data_where import refuse_unmatched
 from logofair.inputs import Floats, InputError
 from logofair.tables import DataSource, fingerprint, kind_of, number_values, polars_module
 
@@ -71,6 +72,7 @@ def read_rows(files: DataFiles, columns: Columns, watch: Watch) -> DataRows:
     group = join_groups([whole.pop(role) for role in parts[0].columns if role.startswith("group ")])
     rows = group.len()
     if not rows:
+        refuse_unmatched(files, columns)
         raise InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
     found: dict[str, Any] = {role: _array(column) for role, column in whole.items()}
     if "client" in found:
@@ -91,14 +93,13 @@ def read_rows(files: DataFiles, columns: Columns, watch: Watch) -> DataRows:
 def _part(path: Path, files: DataFiles, columns: Columns) -> tuple[polars.DataFrame, int]:
     """One file's complete rows, with scores and weights as numbers; and how many rows were left out."""
     pl = polars_module()
-    with scanned(path, columns.by_role()) as scan:
+    with scanned(path, columns.by_role(), columns.where) as scan:
         table = scan.collect(scan.table)
-        if not table.height:
+        if not table.height and not columns.where:
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")
         for role in ("score", "weight"):
             if role in scan.names:
-                numbers = pl.Series(role, number_values(table[role], scan.where(role)))
-                table = table.with_columns(numbers.fill_nan(None))
+                table = table.with_columns(_numbers(scan, table[role]))
         complete = table.drop_nulls()
         for role in table.columns if not columns.drop_missing else ():
             refuse_missing(table[role].null_count(), table.height, scan.where(role))
@@ -109,6 +110,15 @@ def _part(path: Path, files: DataFiles, columns: Columns) -> tuple[polars.DataFr
     if files.by_file:
         complete = complete.with_columns(client=pl.lit(path.stem))
     return complete, table.height - complete.height
+
+
+def _numbers(scan: Scan, column: polars.Series) -> polars.Series:
+    """A column of numbers, null where one is missing; raise where a cell is none."""
+    pl, role = polars_module(), column.name
+    if column.dtype == pl.String and column.cast(pl.Float64, strict=False).null_count() > column.null_count():
+        refuse_text(scan, role)  # which names the row by its number in the file
+    numbers: polars.Series = pl.Series(role, number_values(column, scan.where(role))).fill_nan(None)
+    return numbers
 
 
 def _whole(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: Columns) -> polars.Series:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from logofair.inputs import InputError
+from logofair.cli.data_values import has_value
+from logofair.inputs import InputError, shown
 from logofair.tables import (
     csv_places,
     header_of,
@@ -26,7 +27,7 @@ from logofair.tables import (
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Scan", "column_names", "scanned"]
+__all__ = ["Scan", "column_names", "refuse_text", "scanned"]
 
 _BLOCK = 1 << 22
 _ENDS = 1 << 20  # bytes at either end of a CSV file that hold its first and last line
@@ -37,12 +38,14 @@ class Scan:
     """A file's wanted columns, named by their roles; ``names`` tells how the file calls them.
 
     The columns of a CSV file are text without outer blanks, null where empty; those of others have their own kind.
+    ``numbered`` is the table with the rows' numbers in the file, from 0, as its first column "row".
     """
 
     source: Path
     kind: str
     names: Mapping[str, str]
     table: polars.LazyFrame
+    numbered: polars.LazyFrame
 
     def where(self, role: str) -> str:
         """How sentences name a column."""
@@ -55,8 +58,10 @@ class Scan:
 
 
 @contextmanager
-def scanned(path: Path, wanted: Mapping[str, str]) -> Iterator[Scan]:
+def scanned(path: Path, wanted: Mapping[str, str], where: Sequence[tuple[str, str]] = ()) -> Iterator[Scan]:
     """Open a file for reading ``wanted``, columns by role; the roles may be any names.
+
+    ``where`` are columns and values: only rows that have all of these values are read.
 
     Examples
     --------
@@ -69,17 +74,46 @@ def scanned(path: Path, wanted: Mapping[str, str]) -> Iterator[Scan]:
     """
     source = regular_file(path)
     kind, pl = kind_of(source), polars_module()
+    named = dict(wanted) | {f"where {place}": name for place, (name, _) in enumerate(where)}
     with TemporaryDirectory() as folder:
         with readable(source, kind):
             if kind == "CSV":
-                table, places = _csv(source, list(wanted.values()), Path(folder))
+                table, places = _csv(source, list(named.values()), Path(folder))
             else:
                 scan = pl.scan_parquet if kind == "Parquet" else pl.scan_ipc
                 table = scan(source, glob=False, hive_partitioning=False)
-                places = places_of(table.collect_schema().names(), list(wanted.values()), source)
-        columns = [pl.nth(place).alias(role) for role, place in zip(wanted, places, strict=True)]
+                places = places_of(table.collect_schema().names(), list(named.values()), source)
+        columns = [pl.nth(place).alias(role) for role, place in zip(named, places, strict=True)]
         table = table.select(columns) if kind != "CSV" else table.select(map(_bare, columns))
-        yield Scan(source, kind, dict(wanted), table)
+        kinds = table.collect_schema() if where else {}
+        kept = [
+            has_value(f"where {place}", kinds[f"where {place}"], value, f"{source}: column {name!r}")
+            for place, (name, value) in enumerate(where)
+        ]
+        numbered = table.with_row_index("row").filter(*kept).select("row", *wanted)
+        yield Scan(source, kind, dict(wanted), table.filter(*kept).select(*wanted) if where else table, numbered)
+
+
+def refuse_text(scan: Scan, role: str) -> None:
+    """Raise where a cell of a column of numbers holds something else, and name the first.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     print("risk;part", "0.25;a", "0,5;b", sep=chr(10), file=file, flush=True)
+    ...     with scanned(Path(file.name), {"score": "risk"}, [("part", "b")]) as scan:
+    ...         refuse_text(scan, "score")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    logofair.inputs.InputError: ...: column 'risk': row 1 is '0,5', expected numbers; write decimals with a point.
+    """
+    pl = polars_module()
+    wrong = pl.col(role).is_not_null() & pl.col(role).cast(pl.Float64, strict=False).is_null()
+    found = scan.collect(scan.numbered.select("row", role).filter(wrong).head(1))
+    if found.height:
+        row, value = found.row(0)
+        hint = "write decimals with a point" if "," in value else "drop or repair such rows"
+        raise InputError(f"{scan.where(role)}: row {row} is {shown(value)}, expected numbers; {hint}.")
 
 
 def column_names(path: Path) -> list[str]:

@@ -17,6 +17,7 @@ __all__ = [
     "by_spelling",
     "check_clients",
     "check_scores",
+    "has_value",
     "join_groups",
     "joined_groups",
     "known_label",
@@ -82,6 +83,28 @@ def check_clients(clients: int, rows: int, column: str | None) -> None:
     if clients == rows > 1:
         named = "the files hold one row each" if column is None else f"column {column!r} has another value in each row"
         raise InputError(f"--client: every client has one row ({named}); name a column of sites, not of ids.")
+
+
+def has_value(column: str, kind: Any, value: str, where: str) -> Any:
+    """Whether a cell holds a value as it is typed, as an expression; ``kind`` is the column's own.
+
+    Examples
+    --------
+    >>> import polars
+    >>> table = polars.DataFrame({"part": [1.0, 2.0, 2.5]})
+    >>> table.select(has_value("part", polars.Float64, "2", "a.parquet: column 'part'")).to_series().to_list()
+    [False, True, False]
+    """
+    pl = polars_module()
+    plain_values(pl.Series([], dtype=kind), where, "text or numbers")
+    if kind == pl.Boolean:
+        value = value.lower()
+    if not kind.is_float():
+        return pl.col(column).cast(pl.String) == value
+    try:
+        return pl.col(column) == float(value)
+    except ValueError:
+        return pl.lit(False)
 
 
 def as_chances(scores: Any, scale: str) -> Any:

@@ -77,7 +77,8 @@ def show(
     source, policy = rows.source, solution.policy
     clients = f" at {len(policy.clients):,} clients" if policy.has_clients else ""
     dropped = f" ({rows.dropped:,} left out for lack of a value)" if rows.dropped else ""
-    heading = f"{source.name}: {source.rows:,} rows{dropped}{clients}; {len(policy.groups):,} groups"
+    where = f" where {source.columns['where']}" if "where" in source.columns else ""
+    heading = f"{source.name}: {source.rows:,} rows{where}{dropped}{clients}; {len(policy.groups):,} groups"
     parts: list[Any] = [Text(heading), "", _table(solution, *compared), "", notes(list(_sentences(solution)))]
     print_page([*parts, "", notes(list(_next(*written)))], console)
 

@@ -132,6 +132,7 @@ def repeat_command(data: Sequence[str], columns: Columns, wanted: Wishes, out: P
     words += [word for name in columns.group for word in ("--group", name)]
     words += ["--scale", columns.scale] if columns.scale != "chance" else []
     words += ["--drop-missing"] if columns.drop_missing else []
+    words += [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
     for name, own in wanted.notion.items():
         words += ["--notion", name if own is None else f"{name}={own:g}"]
     for side, tolerance in (("--local", wanted.local_tolerance), ("--global", wanted.global_tolerance)):

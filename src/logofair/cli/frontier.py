@@ -159,7 +159,7 @@ def _solve(data: Sequence[str], columns: Columns, wishes: dict[str, Any], watch:
         watch=watch,
         **wishes,
     )
-    return files.name, surface
+    return f"{files.name} where {columns.conditions}" if columns.where else files.name, surface
 
 
 def _write(surface: Frontier, out: Path | None, plot: Path | None) -> None:

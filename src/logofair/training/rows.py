@@ -110,7 +110,7 @@ def make_rows(
     >>> [(site.client, len(site)) for site in sites]
     [('n', 1), ('s', 2)]
     """
-    table, outcomes = _features(features), binary(labels, "labels")
+    table, outcomes = _features(features, dtype), binary(labels, "labels")
     not_empty(len(table), "features")
     group = _groups(groups, known_groups)
     client = Codes((0,), np.zeros(len(table), np.int32)) if clients is None else encode(clients, "clients")
@@ -138,10 +138,14 @@ def make_rows(
     ]
 
 
-def _features(features: object) -> npt.NDArray[np.generic]:
-    """A table of finite numbers, or images as they are."""
+def _features(features: object, dtype: torch.dtype) -> npt.NDArray[np.generic]:
+    """A table of numbers that are finite in this precision, or images as they are."""
     if getattr(features, "ndim", 2) != 4:
-        return matrix(features, "features")
+        table = matrix(features, "features")
+        largest = float(np.abs(table).max(initial=0.0))
+        if largest > torch.finfo(dtype).max:
+            raise InputError(f"features: a value of size {largest:g} is too large for {dtype}; scale the features.")
+        return table
     images = np.asarray(features)
     if images.dtype != np.uint8 or images.shape[1] != 3:
         raise InputError(
@@ -157,4 +161,10 @@ def _groups(groups: object, known: Sequence[Label] | None) -> Codes:
         if len(found.names) < 2:
             raise InputError(f"groups: all rows are of group {found.names[0]!r}; fairness compares two or more.")
         return found
-    return Codes(tuple(known), encode_known(groups, known, "groups"))
+    codes = encode_known(groups, known, "groups")
+    if codes.size and codes.min() < 0:
+        raise InputError(
+            f"groups: row {int(np.argmin(codes))} is of a group that is not known ({', '.join(map(repr, known))}); "
+            "drop such rows, or name its group in known_groups=."
+        )
+    return Codes(tuple(known), codes)

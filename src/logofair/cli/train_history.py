@@ -1,0 +1,116 @@
+"""The history of a training run: a JSON line for every round whose model was measured, written as it happens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from logofair.auditing.result import value_of
+from logofair.cli.audit_figures import plain
+from logofair.documents import put_whole
+from logofair.inputs import InputError
+from logofair.notions import Notion
+
+if TYPE_CHECKING:
+    from logofair.training import State
+
+__all__ = ["History", "line_of"]
+
+
+def line_of(state: State, notion: Notion) -> dict[str, Any]:
+    """One round as plain values: how the model does on the rows trained on, overall and at every client.
+
+    Examples
+    --------
+    >>> from logofair.notions import DEMOGRAPHIC_PARITY
+    >>> from logofair.training import FairFed, build_network, make_rows, train
+    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
+    >>> *_, last = train(FairFed(), build_network("logistic", (1,)), rows, rounds=2)
+    >>> line = line_of(last, DEMOGRAPHIC_PARITY)
+    >>> line["round"], line["clients"][1]["client"], line["memory"]["weights"]
+    (2, 1, [0.5, 0.5])
+    """
+    measured = state.measured
+    local, shared = measured.gaps(notion)
+    with np.errstate(all="ignore"):
+        loss = measured.loss.sum((1, 2)) / measured.rows.sum((1, 2))
+    gaps = measured.sides(notion)[0].gaps
+    largest = np.where(np.isnan(gaps).all(0), np.nan, np.where(np.isnan(gaps), -1.0, gaps).max(0))
+    figures = zip(measured.clients, measured.client_accuracy, loss, largest, strict=True)
+    return {
+        "round": state.round,
+        "loss": _number(measured.mean_loss),
+        "accuracy": _number(measured.accuracy),
+        "local_gap": _number(local),
+        "global_gap": _number(shared),
+        "clients": [
+            {"client": plain(client), "accuracy": _number(accuracy), "loss": _number(own), "gap": _number(gap)}
+            for client, accuracy, own, gap in figures
+        ],
+        "memory": {name: _listed(values) for name, values in state.memory.items()},
+    }
+
+
+def _number(value: float) -> float | None:
+    return value_of(value) if np.isfinite(value) else None
+
+
+def _listed(values: Any) -> Any:
+    """An array as nested lists, None where a number is not finite."""
+    return [_listed(part) for part in values] if np.ndim(values) else _number(float(values))
+
+
+class History:
+    """A file of lines, one per measured round; of a run that goes on, those of later rounds are dropped first.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "history.jsonl")
+    ...     _ = path.write_text(chr(10).join(['{"round": 1}', '{"round": 2}', '{"rou']))
+    ...     with History(path, after=1):
+    ...         pass
+    ...     path.read_text().splitlines()
+    ['{"round": 1}']
+    """
+
+    def __init__(self, path: Path, after: int = 0) -> None:
+        self.path = path
+        put_whole(path, "".join(f"{line}\n" for line in _kept(path, after)).encode())
+        self.file: IO[str] | None = None
+
+    def __enter__(self) -> History:
+        self.file = self.path.open("a", encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Write a line, at once."""
+        assert self.file is not None
+        self.file.write(json.dumps(line, allow_nan=False) + "\n")
+        self.file.flush()
+
+
+def _kept(path: Path, after: int) -> list[str]:
+    """The lines of the rounds done; the last may be cut short."""
+    if not after or not path.exists():
+        return []
+    kept = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            number = json.loads(line)["round"]
+        except (ValueError, LookupError, TypeError):
+            break
+        if not isinstance(number, int) or number > after:
+            break
+        kept.append(line)
+    if not kept and path.stat().st_size:
+        raise InputError(f"{path}: is no history of this run; choose another name for --history.")
+    return kept

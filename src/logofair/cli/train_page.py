@@ -1,0 +1,210 @@
+"""A training run as a page for people, and as plain values."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from logofair.auditing import audit
+from logofair.auditing.measure import Tally, tally_of
+from logofair.auditing.result import value_of
+from logofair.cli.audit_figures import FEW_ROWS, Figure, figures_of, plain
+from logofair.cli.audit_page import grid, notes, print_page, words
+from logofair.cli.fit_page import Stage
+from logofair.cli.support import Support
+from logofair.cli.train_rows import TrainingRows
+from logofair.cli.train_run import Trained
+from logofair.cli.train_settings import TrainSettings
+from logofair.inputs import Label
+from logofair.labels import Codes, encode, encode_known
+from logofair.notions import NOTIONS
+
+__all__ = ["Measures", "as_dict", "measures_of", "show"]
+
+_GROUPS = 8
+_PURPOSE = {"calibration": "calibrate", "test": "test"}
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """Accuracy and gaps of score >= 1/2 on the rows trained on and on the test rows, and what the latter rest on."""
+
+    train: Stage
+    test: Stage
+    support: Support
+
+
+def measures_of(settings: TrainSettings, rows: TrainingRows, trained: Trained) -> Measures:
+    """Measure a trained model.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from logofair.cli.console import watching
+    >>> from logofair.cli.train_rows import training_rows
+    >>> from logofair.cli.train_run import train_and_score
+    >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
+    >>> with watching(quiet=True) as watch:
+    ...     rows = training_rows(settings, watch)
+    ...     trained = train_and_score(settings, rows, watch, device=torch.device("cpu"))
+    >>> measures = measures_of(settings, rows, trained)
+    >>> measures.train.accuracy == trained.state.measured.accuracy, int(measures.support.rows.sum())
+    (True, 300)
+    """
+    test, measured = rows.parts["test"], trained.state.measured
+    chance = (trained.scores["test"] >= 0.5).astype(np.float64)
+    clients = encode(test.clients, "clients")
+    groups = Codes(rows.groups, encode_known(test.groups, rows.groups, "groups"))
+    counted = tally_of(chance, test.labels.astype(np.float64), None, groups, clients)
+    found = audit(chance, test.labels, groups=test.groups, clients=test.clients, notion=settings.notion)
+    return Measures(
+        _stage(measured.tally, settings, measured.groups, measured.clients),
+        _stage(counted, settings, groups.names, clients.names),
+        Support.of(found, settings.notion),
+    )
+
+
+def _stage(tally: Tally, settings: TrainSettings, groups: tuple[Label, ...], clients: tuple[Label, ...]) -> Stage:
+    accepted = float(tally.accepted.sum() / tally.mass.sum())
+    figures = figures_of(tally, NOTIONS[settings.notion], groups, clients)
+    return Stage(value_of(tally.pooled().accuracy()[0]), accepted, (figures,))
+
+
+def show(
+    settings: TrainSettings, rows: TrainingRows, trained: Trained, measures: Measures, out: Path, console: Console
+) -> None:
+    """Print what was trained on what, how it does, and what to type next."""
+    parts: list[Any] = [_heading(settings, rows, trained), "", _table(rows, measures), ""]
+    lines = [*_reading(measures), *_terms(rows), *_next(settings, rows, out)]
+    print_page([*parts, notes(lines)], console)
+
+
+def _heading(settings: TrainSettings, rows: TrainingRows, trained: Trained) -> Text:
+    sizes = {name: part.ids.size for name, part in rows.parts.items()}
+    every = np.concatenate([part.groups for part in rows.parts.values()])
+    counts = [f"{group} {int((every == group).sum()):,}" for group in rows.groups]
+    more = f" and {len(counts) - _GROUPS} more" if len(counts) > _GROUPS else ""
+    left_out = f", {rows.left_out:,} more left out" if rows.left_out else ""
+    goal = "" if settings.method == "fedavg" else f" for {settings.notion.replace('_', ' ')}"
+    model = f"{trained.network.name}, {trained.network.size:,} parameters"
+    kept = "".join(f", {size:,} to {_PURPOSE[name]}" for name, size in sizes.items() if name != "train")
+    lines = [
+        f"{rows.data.name}: {sum(sizes.values()):,} rows at {len(rows.clients):,} clients{left_out}; "
+        f"{', '.join(counts[:_GROUPS])}{more}",
+        f"{settings.method}{goal}: {model}; {_rounds(trained)}, seed {settings.seed}",
+        f"{sizes['train']:,} rows to train{kept}",
+    ]
+    return Text("\n".join(lines))
+
+
+def _rounds(trained: Trained) -> str:
+    done = trained.state.round
+    before = f" ({trained.resumed:,} of them before)" if trained.resumed else ""
+    return f"{done:,} round{'s' * (done != 1)}{before}"
+
+
+def _table(rows: TrainingRows, measures: Measures) -> Table:
+    """Accuracy and gaps on the rows trained on and on the test rows."""
+    before, after = measures.train.notions[0], measures.test.notions[0]
+    table = grid("score >= 1/2", "trained on", "test", "test rows", left=1)
+    tested = f"{rows.parts['test'].ids.size:,}"
+    table.add_row("accepted", f"{measures.train.accepted:.1%}", f"{measures.test.accepted:.1%}", tested)
+    table.add_row("accuracy", _figure(measures.train.accuracy), _figure(measures.test.accuracy), tested)
+    table.add_row(f"{words(after)} gap, over all", *map(_gap, (before.whole, after.whole)), _rows(after.whole))
+    if len(rows.clients) > 1:
+        table.add_row("  at the worst client", *map(_gap, (before.worst, after.worst)), _rows(after.worst))
+        solid = before.worst_solid, after.worst_solid
+        if (before.worst, after.worst) != solid:
+            table.add_row(f"  the worst with {FEW_ROWS}+ rows", *map(_gap, solid), _rows(solid[1]))
+    return table
+
+
+def _figure(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _gap(figure: Figure) -> str:
+    """A gap and where it is."""
+    where = "" if figure.client is None else f"{figure.client}  "
+    return "undefined" if figure.value is None else f"{where}{figure.value:.4f}"
+
+
+def _rows(figure: Figure) -> str:
+    return "" if figure.rows is None else f"{figure.rows:,}"
+
+
+def _reading(measures: Measures) -> Iterator[tuple[str, str]]:
+    """How to read the gaps, and what they rest on."""
+    rate, client, group, fewest = measures.support.smallest()
+    small, clients = int(measures.support.small_clients.sum()), len(measures.support.clients)
+    yield "Gap", "The largest rate of a group minus the smallest. Rows: behind the smaller of these two rates."
+    cell = f"{rate} of {group} at client {client} rests on {fewest:,} test row{'s' * (fewest != 1)}, the fewest"
+    if small:
+        yield (
+            "Small",
+            f"The {cell}; at {small:,} of {clients:,} clients some rate rests on less than {FEW_ROWS}, so that its gap "
+            "is mostly chance.",
+        )
+    else:
+        yield "Small", f"The {cell}."
+
+
+def _terms(rows: TrainingRows) -> Iterator[tuple[str, str]]:
+    """Where the data come from."""
+    if rows.data.licence:
+        yield "Licence", f"{rows.data.licence.rstrip('.')}. Known harms: logofair data describe {rows.entry.name}"
+    if rows.unread:
+        yield "Files", "The data set was prepared before, so that the files of --from were not read."
+
+
+def _next(settings: TrainSettings, rows: TrainingRows, out: Path) -> Iterator[tuple[str, str]]:
+    """What was written and what to do with it."""
+    sizes = {name: part.ids.size for name, part in rows.parts.items() if name != "train"}
+    listed = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
+    yield "Wrote", f"{out}: the scores of the rows not trained on ({listed})"
+    for command, lines in enumerate(_commands(settings, out, "calibration" in sizes)):
+        for place, line in enumerate(lines):
+            more = " \\" if place < len(lines) - 1 else ""  # so that what is shown can be copied as it is
+            yield "" if command or place else "Next", f"{'    ' * bool(place)}{line}{more}"
+
+
+def _commands(settings: TrainSettings, out: Path, calibration: bool) -> Iterator[tuple[str, ...]]:
+    """Commands to type next, each in pieces that fit on a line."""
+    name = shlex.quote(str(out))
+    notion = () if settings.notion == "demographic_parity" else (f"--notion {settings.notion}",)
+    columns = "--score score --label label --group group --client client"
+    yield f"logofair audit {name}", columns, "--where part=test"
+    if calibration:
+        yield f"logofair fit {name}", columns, *notion, "--where part=calibration --out policy.json"
+
+
+def as_dict(
+    settings: TrainSettings, rows: TrainingRows, trained: Trained, measures: Measures, out: Path
+) -> dict[str, Any]:
+    """Plain values, ready for JSON."""
+    return {
+        "out": str(out),
+        "data": rows.data.name,
+        "licence": rows.data.licence,
+        "settings": settings.described(),
+        "network": trained.network.name,
+        "parameters": trained.network.size,
+        "rounds": trained.state.round,
+        "rounds_before": trained.resumed,
+        "rows": {name: part.ids.size for name, part in rows.parts.items()},
+        "groups": [plain(group) for group in rows.groups],
+        "clients": [plain(client) for client in rows.clients],
+        "clients_left_out": rows.left_out,
+        "train": measures.train.as_dict(0.0),
+        "test": measures.test.as_dict(0.0),
+        "test_support": measures.support.as_dict(),
+        "next": [" ".join(command) for command in _commands(settings, out, "calibration" in rows.parts)],
+    }
