@@ -74,6 +74,7 @@ def results():
         "rounds": [],
         "secure": None,
         "tool": None,
+        "training": {"rounds": None, "images": None, "missing": "flwr"},
     }
 
 
@@ -85,6 +86,7 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     assert "3.0 times the input arrays" in shown
     assert "2.0 times the central fit (goal 3 met)" in " ".join(shown.split())
     assert "no secure sums" in shown
+    assert "flwr is not installed" in shown
 
 
 def test_json_is_what_was_measured(monkeypatch):

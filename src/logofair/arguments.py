@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from logofair.inputs import Floats, InputError
 
-__all__ = ["RandomSource", "generator", "matrix", "positive_number", "whole_number"]
+__all__ = ["RandomSource", "generator", "matrix", "not_negative", "positive_number", "whole_number"]
 
 RandomSource: TypeAlias = "np.random.Generator | int"
 
@@ -54,6 +55,13 @@ def positive_number(value: Any, where: str, most: float) -> float:
     if isinstance(value, bool | str) or not 0.0 < number <= most:
         raise InputError(f"{where}: got {value!r}; pass a number above 0 and at most {most:g}.")
     return number
+
+
+def not_negative(value: Any, where: str) -> float:
+    """Return a finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
+        raise InputError(f"{where}: got {value!r}; pass a number of at least 0.")
+    return float(value)
 
 
 def generator(rng: object, where: str = "rng") -> np.random.Generator:

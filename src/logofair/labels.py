@@ -30,6 +30,12 @@ class Codes:
     def __len__(self) -> int:
         return self.codes.size
 
+    def by_name(self) -> list[tuple[Label, npt.NDArray[np.intp]]]:
+        """Each label with the rows it stands in, in their order."""
+        order = np.argsort(self.codes, kind="stable")
+        ends = np.cumsum(np.bincount(self.codes, minlength=len(self.names)))[:-1]
+        return list(zip(self.names, np.split(order, ends), strict=True))
+
     @property
     def labels(self) -> npt.NDArray[Any]:
         """The column itself, as objects."""

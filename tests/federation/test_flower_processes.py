@@ -254,7 +254,7 @@ class Alive:
 
 
 def watched(folder, statuses):
-    lines, generator = [], runs._watch(FakeFamily(folder, statuses), Alive(), folder, "7")
+    lines, generator = [], runs.watch_run(FakeFamily(folder, statuses), Alive(), folder, "7")
     while True:
         try:
             lines.append(next(generator))

@@ -15,7 +15,8 @@ from logofair.federation.memory import Memory
 from logofair.federation.rows import site_rows
 from logofair.federation.wire import decode
 from logofair.inputs import InputError
-from logofair.training.logistic import Schedule, optimiser_named, train_locally
+from logofair.training.logistic import train_locally
+from logofair.training.schedule import Schedule
 
 pytestmark = pytest.mark.federation
 
@@ -46,7 +47,7 @@ def by_hand(sites, training):
     table = np.concatenate([np.asarray(c.features)[chosen[s]] for s, c in sites.items()])
     mean, spread = table.mean(axis=0), table.std(axis=0)
     parameters = np.zeros(3)
-    schedule = Schedule(training.local_epochs, training.batch_size, optimiser_named("adam", training.learning_rate))
+    schedule = Schedule(training.local_epochs, training.learning_rate, training.batch_size)
     for number in range(1, training.rounds + 1):
         after, sizes = [], []
         for site, columns in sites.items():

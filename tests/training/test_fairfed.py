@@ -109,8 +109,8 @@ def test_a_server_step_by_hand() -> None:
     # n = 20; shares 0.2, 0.4, 0.4. Over all: group 0 accepted 6/8, group 1 10/12: F = -1/12. F_k: 1, 0, -1.
     delta = np.array([13, 1, 11]) / 12
     bar = np.array([0.2, 0.4, 0.4]) - 1.0 * (delta - delta.mean())
-    assert bar.min() < 0  # the first client's weight falls below 0 and is kept at 0
-    weights = np.maximum(bar, 0.0)
+    assert bar.min() < 0  # the first client's weight falls below 0 and is kept at 0, the others make up 1
+    weights = np.maximum(bar, 0.0) / np.maximum(bar, 0.0).sum()
     models = {place: Trained(np.array([1.0, 10.0, 100.0]) * (place + 1)) for place in range(3)}
     start = method.begin(measured)
     np.testing.assert_allclose(start["weights"], [0.2, 0.4, 0.4])

@@ -114,9 +114,7 @@ def test_local_steps_in_doubles_are_those_of_the_numpy_regression(optimiser: str
     schedule = Schedule(local_epochs=4, learning_rate=0.05, batch_size=batch_size, optimiser=optimiser)
     ours, _ = take_steps(network, rows, start, LocalSteps(), schedule, np.random.default_rng(8))
     design = np.column_stack([rows.features.numpy(), np.ones(len(rows))])
-    rule = logistic.optimiser_named(optimiser, 0.05)
-    plan = logistic.Schedule(local_epochs=4, batch_size=batch_size, optimiser=rule)
-    theirs = logistic.train_locally(design, rows.labels.numpy(), start, plan, np.random.default_rng(8))
+    theirs = logistic.train_locally(design, rows.labels.numpy(), start, schedule, np.random.default_rng(8))
     np.testing.assert_allclose(ours.parameters, theirs, rtol=1e-12, atol=1e-12)
 
 

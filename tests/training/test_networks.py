@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from logofair.inputs import InputError
-from logofair.training import Network, build_network, make_rows
-from logofair.training.steps import OPTIMISERS
+from logofair.training import Network, Schedule, build_network, make_rows
+from logofair.training.steps import fresh_steps
 
 pytestmark = pytest.mark.training
 
@@ -175,7 +175,7 @@ def test_steps_equal_pytorchs_optimiser_over_many_steps(name: str, theirs: type[
     random = torch.Generator().manual_seed(0)
     ours = torch.randn(6, dtype=DOUBLE, generator=random)
     peer = ours.clone().requires_grad_(True)
-    step, optimiser = OPTIMISERS[name](0.03), theirs([peer], lr=0.03)  # type: ignore[call-arg]
+    step, optimiser = fresh_steps(Schedule(learning_rate=0.03, optimiser=name)), theirs([peer], lr=0.03)  # type: ignore[call-arg]
     for number in range(300):
         # The gradient of a bowl and some noise; sometimes tiny, sometimes 0, once huge.
         noise = torch.randn(6, dtype=DOUBLE, generator=random) * (0.0, 1e-9, 1.0, 100.0)[number % 4]
@@ -186,7 +186,7 @@ def test_steps_equal_pytorchs_optimiser_over_many_steps(name: str, theirs: type[
 
 
 def test_two_optimisers_share_no_moments() -> None:
-    used, fresh = OPTIMISERS["adam"](0.1), OPTIMISERS["adam"](0.1)
+    used, fresh = fresh_steps(Schedule(learning_rate=0.1)), fresh_steps(Schedule(learning_rate=0.1))
     for _ in range(5):
         used(torch.zeros(2, dtype=DOUBLE), torch.ones(2, dtype=DOUBLE))
     vector = torch.ones(2, dtype=DOUBLE)

@@ -56,6 +56,7 @@ def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
     from logofair.cli import measurements as m
     from logofair.cli import peers as beside
     from logofair.cli import tool_bench as tool
+    from logofair.cli import training_bench as training
 
     compiled = [False, True] if find_spec("numba") else [False]
     cases: list[tuple[m.Size, str, bool, float | None]] = []
@@ -93,6 +94,7 @@ def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
         "rounds": together.rounds_and_bytes,
         "secure": lambda: together.secure_overhead(repeat),
         "tool": lambda: tool.tool_speed(repeat, shrink),
+        "training": lambda: training.training_speed(shrink),
     }
     rest = {name: work() for name, work in watch(list(others.items()), "Stages, decisions, federation", len(others))}
     machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
@@ -133,6 +135,9 @@ def show(results: dict[str, Any], console: Console) -> None:
     from logofair.cli.tool_bench import show_tool
 
     show_tool(results["tool"], console)
+    from logofair.cli.training_bench import show_training
+
+    show_training(results["training"], console)
 
 
 def _show_fairlearn(found: dict[str, Any] | None, console: Console) -> None:

@@ -20,7 +20,8 @@ from logofair.federation.plan import Plan, Training
 from logofair.federation.rows import RefusedError, SiteRows
 from logofair.federation.sums import Counts, Curvature, Moments, Sums, Update
 from logofair.inputs import Floats, Integers
-from logofair.training.logistic import Schedule, optimiser_named, train_locally
+from logofair.training.logistic import train_locally
+from logofair.training.schedule import Schedule
 
 __all__ = ["Chances", "Scored", "Workbench", "prepare"]
 
@@ -131,7 +132,7 @@ class Workbench:
         if training is None or rows.features is None or rows.labels is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         chosen = self._trained_on(number, training)
-        schedule = Schedule(training.local_epochs, training.batch_size, optimiser_named("adam", training.learning_rate))
+        schedule = Schedule(training.local_epochs, training.learning_rate, training.batch_size)
         rng = own_random(self.plan, self.sites[number], f"training round {request.round}")
         design = _design(rows.features[chosen], request.model)
         after = train_locally(design, rows.labels[chosen], request.model.parameters, schedule, rng)

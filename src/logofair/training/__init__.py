@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from logofair.training.logistic import LogisticModel, Round, fedavg
+from logofair.training.schedule import Schedule
 
 if TYPE_CHECKING:
-    from logofair.training.local import Schedule
     from logofair.training.methods import FCFL, METHODS, FairFed, FedAvg, FedFB
     from logofair.training.networks import Network, build_network
     from logofair.training.rounds import State, train
@@ -35,7 +35,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "local": ("Schedule",),
     "methods": ("FCFL", "METHODS", "FairFed", "FedAvg", "FedFB"),
     "networks": ("Network", "build_network"),
     "rounds": ("State", "train"),

@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 
-from logofair.arguments import positive_number, whole_number
-from logofair.inputs import Floats, InputError, nearest_name
+from logofair.inputs import Floats
 from logofair.training.balance import moved, plain, reweighing
 from logofair.training.messages import AskSlopes, Counts, LocalSteps, Slopes, Trained, Vector
 from logofair.training.networks import Network
 from logofair.training.rows import Rows
-from logofair.training.steps import OPTIMISERS, Step
+from logofair.training.schedule import Schedule
+from logofair.training.steps import Step, fresh_steps
 
-__all__ = ["Schedule", "count", "slopes", "take_steps"]
+__all__ = ["count", "slopes", "take_steps"]
 
 # How steep the sigmoid is that stands in for a decision in FCFL's disparities.
 _STEEPNESS = 10.0
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How a client trains within a round; the defaults lie in the paper's grid.
-
-    Examples
-    --------
-    >>> Schedule(local_epochs=10).batch_size
-    128
-    >>> Schedule(optimiser="adan")
-    Traceback (most recent call last):
-    logofair.inputs.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
-    """
-
-    local_epochs: int = 5
-    learning_rate: float = 0.01
-    batch_size: int = 128
-    optimiser: str = "adam"
-
-    def __post_init__(self) -> None:
-        whole_number(self.local_epochs, "local_epochs")
-        whole_number(self.batch_size, "batch_size")
-        positive_number(self.learning_rate, "learning_rate", 1e6)
-        if self.optimiser not in OPTIMISERS:
-            raise InputError(
-                f"optimiser: got {self.optimiser!r}{nearest_name(self.optimiser, OPTIMISERS)}; "
-                f"use one of {', '.join(OPTIMISERS)}."
-            )
-
-    def steps(self) -> Step:
-        """The rule of steps, with moments of its own: they start afresh every round."""
-        return OPTIMISERS[self.optimiser](self.learning_rate)
 
 
 def take_steps(
@@ -92,14 +57,14 @@ def take_steps(
     >>> take_steps(network, rows, network.start(0), LocalSteps(), schedule, np.random.default_rng(0))[0].parameters
     array([0.25, 0.  ], dtype=float32)
     """
-    vector, step = network.tensor(parameters, rows.labels.device), schedule.steps()
+    vector, step = network.tensor(parameters, rows.labels.device), fresh_steps(schedule)
     if ask.debias == "fairbatch" and memory is None:
         memory = plain(rows.counts)
     for _ in range(schedule.local_epochs):
         weights = _row_weights(ask, rows, memory)
         if weights is not None and not weights.any():  # every row counts nothing: there is nothing to learn from
             break
-        _pass_over(network, rows, vector, weights, schedule.batch_size, step, rng)
+        _pass_over(network, rows, vector, weights, schedule.batch_size or len(rows), step, rng)
         if ask.debias == "fairbatch" and memory is not None:
             now = count(network, rows, vector)
             memory = moved(ask.given, memory, now.rows, now.loss, ask.debias_step)
@@ -117,13 +82,15 @@ def _pass_over(
 ) -> None:
     """Take a client's mini-batch steps of one epoch; changes ``vector``."""
     order = torch.from_numpy(rng.permutation(len(rows))).to(rows.labels.device)
-    labels, weighted = rows.labels[order], None if weights is None else weights[order]
-    # Tables are shuffled as a whole, which is faster; images batch by batch, since a copy of all may not fit.
-    features = rows.features[order] if rows.features.ndim == 2 else None
-    for first in range(0, len(rows), batch_size):
-        batch = slice(first, first + batch_size)
-        part = rows.features[order[batch]] if features is None else features[batch]
-        step(vector, network.gradient(vector, part, labels[batch], None if weighted is None else weighted[batch]))
+    with torch.inference_mode(network.written_out):
+        batches = torch.split(order, batch_size)
+        labels = torch.split(rows.labels[order], batch_size)
+        weighted = [None] * len(batches) if weights is None else torch.split(weights[order], batch_size)
+        # Tables are shuffled as a whole, which is faster; images batch by batch, since a copy of all may not fit.
+        whole = torch.split(rows.features.index_select(0, order), batch_size) if rows.features.ndim == 2 else None
+        for number, batch in enumerate(batches):
+            part = rows.features[batch] if whole is None else whole[number]
+            step(vector, network.gradient(vector, part, labels[number], weighted[number]))
 
 
 def _row_weights(ask: LocalSteps, rows: Rows, memory: Floats | None) -> Tensor | None:

@@ -13,13 +13,14 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from logofair.arguments import RandomSource, generator, matrix, positive_number, whole_number
-from logofair.inputs import Floats, InputError, binary, nearest_name, not_empty, same_length
+from logofair.arguments import RandomSource, generator, matrix, whole_number
+from logofair.inputs import Floats, InputError, binary, not_empty, same_length
 from logofair.labels import Codes, encode
+from logofair.training.schedule import Schedule
 
 __all__ = ["LogisticModel", "Round", "fedavg"]
 
-Step: TypeAlias = Callable[[Floats], Floats]
+Step: TypeAlias = Callable[[Floats], Floats]  # from a gradient to what is taken off the parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +88,6 @@ class _Client:
     labels: Floats
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How a client trains within a round."""
-
-    local_epochs: int
-    batch_size: int | None
-    optimiser: Callable[[], Step]
-
-
 def fedavg(
     features: object,
     labels: object,
@@ -156,11 +148,7 @@ def fedavg(
     not_empty(len(table), "features")
     codes = Codes((0,), np.zeros(len(table), np.int32)) if clients is None else encode(clients, "clients")
     same_length(len(table), labels=outcomes, clients=codes)
-    schedule = Schedule(
-        whole_number(local_epochs, "local_epochs"),
-        None if batch_size is None else whole_number(batch_size, "batch_size"),
-        optimiser_named(optimiser, positive_number(learning_rate, "learning_rate", 1e6)),
-    )
+    schedule = Schedule(local_epochs, learning_rate, batch_size, optimiser)
     parts = _by_client(table, outcomes, codes)
     return _rounds(parts, _parameters(start, table.shape[1]), whole_number(rounds, "rounds"), schedule, generator(rng))
 
@@ -187,7 +175,7 @@ def train_locally(
     design: Floats, labels: Floats, parameters: Floats, schedule: Schedule, rng: np.random.Generator
 ) -> Floats:
     """A client's parameters after its local steps; ``design`` is its features and a column of ones."""
-    step, n = schedule.optimiser(), labels.size
+    step, n = _RULES[schedule.optimiser](schedule.learning_rate), labels.size
     size = n if schedule.batch_size is None else schedule.batch_size
     for _ in range(schedule.local_epochs):
         order = rng.permutation(n)
@@ -219,10 +207,7 @@ def _evaluate(client: _Client, parameters: Floats) -> tuple[float, float]:
 def _by_client(features: Floats, labels: Floats, clients: Codes) -> list[_Client]:
     """Each client's rows, in their order."""
     design = np.column_stack([features, np.ones(len(features))])
-    order = np.argsort(clients.codes, kind="stable")
-    ends = np.cumsum(np.bincount(clients.codes, minlength=len(clients.names)))[:-1]
-    pieces = zip(clients.names, np.split(order, ends), strict=True)
-    return [_Client(name, design[rows], labels[rows]) for name, rows in pieces]
+    return [_Client(name, design[rows], labels[rows]) for name, rows in clients.by_name()]
 
 
 def _parameters(start: LogisticModel | None, n_features: int) -> Floats:
@@ -232,15 +217,6 @@ def _parameters(start: LogisticModel | None, n_features: int) -> Floats:
     if start.weights.shape != (n_features,):
         raise InputError(f"start: the model has {start.weights.size} weights, but features has {n_features} columns.")
     return np.append(start.weights, start.intercept)
-
-
-def optimiser_named(name: str, learning_rate: float) -> Callable[[], Step]:
-    """Look a rule of local steps up by name."""
-    if name not in _OPTIMISERS:
-        raise InputError(
-            f"optimiser: got {name!r}{nearest_name(name, _OPTIMISERS)}; use one of {', '.join(_OPTIMISERS)}."
-        )
-    return lambda: _OPTIMISERS[name](learning_rate)
 
 
 def _sgd(learning_rate: float) -> Step:
@@ -263,4 +239,4 @@ def _adam(learning_rate: float, decay: float = 0.9, square_decay: float = 0.999,
     return step
 
 
-_OPTIMISERS: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
+_RULES: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}

@@ -12,32 +12,21 @@ No row and no single score leaves it; but parameters and gradients of few rows c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from logofair.arguments import not_negative
 from logofair.inputs import Floats, InputError, nearest_name
 
-__all__ = ["Answer", "AskSlopes", "Counts", "Given", "LocalSteps", "Slopes", "Trained", "Vector", "not_negative"]
+__all__ = ["Answer", "AskSlopes", "Counts", "Given", "LocalSteps", "Slopes", "Trained", "Vector"]
 
 Vector: TypeAlias = npt.NDArray[np.floating[Any]]  # all parameters of a network, one after another
 # What the rates of a notion are conditioned on: None (all rows), label 1 or label 0.
 Given: TypeAlias = tuple[int | None, ...]
 
 DEBIASING = ("none", "reweighing", "fairbatch")
-
-
-def not_negative(value: object, where: str) -> None:
-    """Raise unless a step size or bound is a finite number of at least 0.
-
-    Examples
-    --------
-    >>> not_negative(0.05, "beta")
-    """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
-        raise InputError(f"{where}: got {value!r}; pass a number of at least 0.")
 
 
 @dataclass(frozen=True, eq=False)

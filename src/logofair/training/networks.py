@@ -46,6 +46,7 @@ class Network:
 
     name: ClassVar[str]
     at_once: ClassVar[int] = _ROWS_AT_ONCE
+    written_out: ClassVar[bool] = True  # whether the gradient is a formula, which needs nothing of autograd
 
     shape: Shape  # of one row
     hidden: int
@@ -165,6 +166,7 @@ class _Perceptron(Network):
 class _Convolutional(Network):
     name = "resnet18"
     at_once = _IMAGES_AT_ONCE
+    written_out = False
 
     def module(self) -> nn.Module:
         return ResNet18()

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from logofair.arguments import whole_number
 from logofair.inputs import Floats, InputError
-from logofair.training.local import Schedule, count, slopes, take_steps
+from logofair.training.local import count, slopes, take_steps
 from logofair.training.measured import Measured
 from logofair.training.messages import Answer, AskSlopes, LocalSteps, Vector
 from logofair.training.methods import Memory, Method
+from logofair.training.methods.method import Answers
 from logofair.training.networks import Network
 from logofair.training.rows import Rows
+from logofair.training.schedule import Schedule
 
 __all__ = ["State", "answer", "begin", "measure", "train"]
 
@@ -61,6 +63,22 @@ class State:
     measured_at: int
     memory: Memory
     clients: tuple[Floats | None, ...]
+
+    @classmethod
+    def before(cls, method: Method, parameters: Vector, measured: Measured) -> State:
+        """The state before the first round, given how the first model does."""
+        return cls(0, parameters, measured, 0, method.begin(measured), (None,) * len(measured.clients))
+
+    def stepped(self, method: Method, answers: Answers, clients: tuple[Floats | None, ...] | None = None) -> State:
+        """The state with the next model, which is not measured yet; ``clients`` is what these remember now."""
+        parameters, memory = method.step(self.memory, self.parameters, self.measured, answers)
+        kept = self.clients if clients is None else clients
+        return replace(self, round=self.round + 1, parameters=parameters, memory=memory, clients=kept)
+
+    def learned(self, method: Method, measured: Measured) -> State:
+        """The state once its model was measured."""
+        memory = method.learn(self.memory, measured)
+        return replace(self, measured=measured, measured_at=self.round, memory=memory)
 
 
 def train(
@@ -135,8 +153,7 @@ def begin(method: Method, network: Network, clients: Sequence[Rows], seed: int =
     """
     _check(method, network, clients)
     parameters = network.start(seed)
-    measured = measure(network, clients, parameters)
-    return State(0, parameters, measured, 0, method.begin(measured), (None,) * len(clients))
+    return State.before(method, parameters, measure(network, clients, parameters))
 
 
 def _advanced(
@@ -150,12 +167,10 @@ def _advanced(
         answers[place], memories[place] = answer(
             network, rows, state.parameters, task, plan, (seed, number), state.clients[place]
         )
-    parameters, memory = method.step(state.memory, state.parameters, state.measured, answers)
-    measured, measured_at = state.measured, state.measured_at
-    if number % method.measure_every == 0:
-        measured, measured_at = measure(network, clients, parameters), number
-        memory = method.learn(memory, measured)
-    return State(number, parameters, measured, measured_at, memory, tuple(memories))
+    after = state.stepped(method, answers, tuple(memories))
+    if number % method.measure_every:
+        return after
+    return after.learned(method, measure(network, clients, after.parameters))
 
 
 def answer(

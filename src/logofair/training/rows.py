@@ -118,8 +118,6 @@ def make_rows(
     if known_groups is None and outcomes.min() == outcomes.max():
         raise InputError(f"labels: all {len(table):,} rows have label {outcomes[0]:g}; training needs both labels.")
     cells = 2 * group.codes.astype(np.int64) + outcomes.astype(np.int64)
-    order = np.argsort(client.codes, kind="stable")
-    ends = np.cumsum(np.bincount(client.codes, minlength=len(client.names)))[:-1]
     place = device_named(device) if isinstance(device, str) else device
 
     def on_device(array: npt.NDArray[np.generic], kind: torch.dtype) -> Tensor:
@@ -134,7 +132,7 @@ def make_rows(
             on_device(outcomes[rows], dtype),
             on_device(cells[rows], torch.int64),
         )
-        for name, rows in zip(client.names, np.split(order, ends), strict=True)
+        for name, rows in client.by_name()
     ]
 
 

@@ -11,7 +11,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["OPTIMISERS", "Step"]
+from logofair.training.schedule import Schedule
+
+__all__ = ["Step", "fresh_steps"]
 
 Step: TypeAlias = Callable[[Tensor, Tensor], None]  # changes the vector in place, given a gradient
 
@@ -36,10 +38,24 @@ def _adam(learning_rate: float, decay: float = 0.9, square_decay: float = 0.999,
         mean, square = moments
         mean.lerp_(gradient, 1.0 - decay)
         square.mul_(square_decay).addcmul_(gradient, gradient, value=1.0 - square_decay)
-        spread = square.sqrt().div_((1.0 - square_decay**taken) ** 0.5).add_(floor)
-        vector.addcdiv_(mean, spread, value=-learning_rate / (1.0 - decay**taken))
+        # The root of the square's bias is taken out of the fraction: one pass over the vector less.
+        root = (1.0 - square_decay**taken) ** 0.5
+        vector.addcdiv_(mean, square.sqrt().add_(floor * root), value=-learning_rate * root / (1.0 - decay**taken))
 
     return step
 
 
-OPTIMISERS: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
+_RULES: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
+
+
+def fresh_steps(schedule: Schedule) -> Step:
+    """A schedule's rule of steps, with moments of its own: they start afresh every round.
+
+    Examples
+    --------
+    >>> vector = torch.ones(2)
+    >>> fresh_steps(Schedule(learning_rate=0.5, optimiser="sgd"))(vector, torch.tensor([1.0, 2.0]))
+    >>> vector
+    tensor([0.5000, 0.0000])
+    """
+    return _RULES[schedule.optimiser](schedule.learning_rate)

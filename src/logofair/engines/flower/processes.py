@@ -82,8 +82,8 @@ def serve(
     keys = site_public_keys(credentials.sites) if credentials is not None else ()
     run = {"plan": str(plan.resolve()), "folder": str(folder.resolve())}
     home = folder / "flower"
-    with _flower(home) as processes:
-        superlink = _start_superlink(processes, host, port, credentials, database=home / "superlink.db")
+    with flower_family(home) as processes:
+        superlink = start_superlink(processes, host, port, credentials, database=home / "superlink.db")
         yield f"The server listens at {host}:{port}{' WITHOUT ENCRYPTION' if insecure else ''}."
         for key in keys:
             yield _register(processes, key)
@@ -131,7 +131,7 @@ def join(
     _secure_or_asked(credentials, insecure)
     require_flower()
     node = {"site": checked_site_name(site), "settings": str(settings.resolve())}
-    with _flower(home) as processes:
+    with flower_family(home) as processes:
         command = supernode_command(server, free_port(), node, credentials=credentials)
         start = time.monotonic()
         child = processes.start("supernode", command)
@@ -183,15 +183,15 @@ def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[s
     # Ray's sockets need a short path
     with (
         tempfile.TemporaryDirectory(prefix="lf-", ignore_cleanup_errors=True) as short,
-        _flower(home, short) as processes,
+        flower_family(home, short) as processes,
     ):
-        superlink = _start_superlink(processes, "127.0.0.1", free_port(), None, database=None, simulation=True)
+        superlink = start_superlink(processes, "127.0.0.1", free_port(), None, database=None, simulation=True)
         yield f"Simulating {len(sites)} sites."
         return (yield from run_and_watch(processes, superlink, folder, run, simulated_nodes=len(sites)))
 
 
 @contextlib.contextmanager
-def _flower(home: Path, ray_folder: str | None = None) -> Iterator[Family]:
+def flower_family(home: Path, ray_folder: str | None = None) -> Iterator[Family]:
     """Hand out a family of processes in Flower's environment."""
     home.mkdir(parents=True, exist_ok=True)
     variables = environment(home, os.environ)
@@ -209,7 +209,7 @@ def _secure_or_asked(credentials: object, insecure: bool) -> None:
         raise InputError("insecure: asked for beside credentials; choose one of the two.")
 
 
-def _start_superlink(
+def start_superlink(
     processes: Family,
     host: str,
     port: int,

@@ -65,10 +65,10 @@ def run_and_watch(
         raise InputError(f"run: the server did not take it; it said: {printed[-300:]}")
     identifier = str(answer["run-id"])
     yield f"Run {identifier} has started."
-    return (yield from _watch(processes, superlink, folder, identifier))
+    return (yield from watch_run(processes, superlink, folder, identifier))
 
 
-def _watch(processes: Family, superlink: Child, folder: Path, identifier: str) -> Generator[str, None, Outcome]:
+def watch_run(processes: Family, superlink: Child, folder: Path, identifier: str) -> Generator[str, None, Outcome]:
     """Yield new lines of progress until the run's status is final."""
     told, next_look = 0, time.monotonic() + _LOOK
     while True:

@@ -69,7 +69,7 @@ def conduct_run(grid: Grid, context: Context) -> None:
             str(settings["plan"]), str(folder), FlowerTransport(grid), tell=lambda line: _tell(folder, line)
         )
     except BaseException as error:
-        write_status(folder, *_described(error), run)
+        write_status(folder, *described(error), run)
         raise
     write_status(folder, "completed", "The run has ended.", run)
 
@@ -80,7 +80,7 @@ def _tell(folder: Path, line: str) -> None:
         file.write(" ".join(line.split()) + "\n")
 
 
-def _described(error: BaseException) -> tuple[str, str]:
+def described(error: BaseException) -> tuple[str, str]:
     """Return the status a failure gives a run, and its sentence."""
     if not isinstance(error, Exception):
         return "stopped", "The run was stopped; its state is stored."

@@ -6,8 +6,8 @@ In every round, for the model that was sent,
 
 where :math:`\Delta_k` is the distance of the client's signed gap from that over all rows (not the mean of the clients'
 gaps), or of its accuracy from the overall accuracy where its gap is undefined. The paper leaves negative weights open:
-here :math:`\bar w_k` is not let below 0. Equalized odds and more than two groups are ours: the gap followed is that of
-the rate and the pair of groups for which it is largest over all rows.
+here :math:`\bar w_k` is not let below 0, and all are scaled to sum 1 again. Equalized odds and more than two groups
+are ours: the gap followed is that of the rate and the pair of groups for which it is largest over all rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from logofair.arguments import not_negative
 from logofair.inputs import Floats
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
 from logofair.training.measured import Measured
-from logofair.training.messages import LocalSteps, Vector, not_negative
+from logofair.training.messages import LocalSteps, Vector
 from logofair.training.methods.method import Answers, Memory, average
 
 __all__ = ["FairFed", "distances"]
@@ -53,11 +54,15 @@ class FairFed:
     beta: float = 0.05
     debias: str = "reweighing"
     debias_step: float = 0.05
-    measure_every: int = 1
 
     def __post_init__(self) -> None:
         not_negative(self.beta, "beta")
         self.task({})  # refuses what clients could not do
+
+    @property
+    def measure_every(self) -> int:
+        """Every round: the weights follow the model that was sent."""
+        return 1
 
     def begin(self, measured: Measured) -> Memory:
         """Start from the clients' shares of all rows."""
@@ -70,7 +75,10 @@ class FairFed:
     def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
         """Move the weights by how far each client was from the whole, then average."""
         apart = distances(measured, self.notion)
-        weights = np.maximum(memory["weights"] - self.beta * (apart - apart.mean()), 0.0)
+        moved = memory["weights"] - self.beta * (apart - apart.mean())
+        weights = np.maximum(moved, 0.0)
+        if (moved < 0.0).any():  # else the sum is 1 as it is
+            weights = weights / weights.sum()
         return average(parameters, answers, weights), {"weights": weights}
 
     def learn(self, memory: Memory, measured: Measured) -> Memory:

@@ -20,12 +20,12 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 from scipy.special import softmax
 
-from logofair.arguments import positive_number, whole_number
+from logofair.arguments import not_negative, positive_number, whole_number
 from logofair.inputs import Floats
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
 from logofair.training.measured import Measured
-from logofair.training.messages import AskSlopes, Slopes, Vector, not_negative
+from logofair.training.messages import AskSlopes, Slopes, Vector
 from logofair.training.methods.method import Answers, Memory
 
 __all__ = ["FCFL", "best_mix", "shortest_mix"]

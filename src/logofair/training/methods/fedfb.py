@@ -13,10 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from logofair.arguments import not_negative
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions, moved, plain
 from logofair.training.measured import Measured
-from logofair.training.messages import LocalSteps, Vector, not_negative
+from logofair.training.messages import LocalSteps, Vector
 from logofair.training.methods.method import Answers, Memory, average
 
 __all__ = ["FedFB"]
