@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow bench lint types imports examples tests browser clean
+.PHONY: demo test test-slow test-declearn bench lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -39,6 +39,15 @@ browser:
 test-slow: $(VENV)/.test
 	$(BIN)/pytest -m slow
 
+# declearn needs another pandas than this project is tested with, so it has an environment of its own.
+test-declearn: .venv-declearn/.ready
+	.venv-declearn/bin/pytest tests/training/test_declearn.py
+
+.venv-declearn/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-declearn
+	.venv-declearn/bin/python -m pip install --quiet --disable-pip-version-check declearn==2.9.1 pytest --editable .
+	touch $@
+
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 
@@ -55,4 +64,4 @@ $(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@ $(VENV)/.cli
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-declearn .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
