@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import commandline
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -17,7 +18,6 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 import polars as pl
-from click.testing import CliRunner
 
 import logofair
 from logofair.cli import apply_write
@@ -27,28 +27,12 @@ from logofair.cli.data import Columns, find_files
 from logofair.cli.group import LazyGroup
 
 pytestmark = pytest.mark.tool
+
+run = partial(commandline.run, "apply")
+applied = partial(commandline.told, "apply")
+refused = partial(commandline.refused, "apply")
 TOOL = LazyGroup("logofair", lazy={"apply": ("logofair.cli.apply:apply", "Apply.")})
 NAMED = ("--score", "p", "--group", "sex", "--client", "site")
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(TOOL, ["apply", *map(str, words)], prog_name="logofair")
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.stdout, result.stderr
-
-
-def applied(*words: object) -> dict[str, Any]:
-    code, output, error = run(*words, "--json")
-    assert code == 0, error
-    found: dict[str, Any] = json.loads(output)
-    return found
-
-
-def refused(*words: object) -> str:
-    code, output, error = run(*words)
-    assert (code, output) == (2, "")
-    assert error.count("\n") == 1
-    return error.strip()
 
 
 @pytest.fixture(scope="module")

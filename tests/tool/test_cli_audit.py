@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import commandline
 import numpy as np
 import pytest
 
@@ -14,34 +15,17 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 import polars as pl
-from click.testing import CliRunner
 
 import logofair
 from logofair.cli.audit import NOTIONS
 from logofair.cli.group import LazyGroup
 
 pytestmark = pytest.mark.tool
+
+run = partial(commandline.run, "audit")
+audited = partial(commandline.told, "audit")
+refused = partial(commandline.refused, "audit")
 TOOL = LazyGroup("logofair", lazy={"audit": ("logofair.cli.audit:audit", "Audit.")})
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(TOOL, ["audit", *map(str, words)], prog_name="logofair")
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.stdout, result.stderr
-
-
-def audited(*words: object) -> dict[str, Any]:
-    code, output, error = run(*words, "--json")
-    assert code == 0, error
-    found: dict[str, Any] = json.loads(output)
-    return found
-
-
-def refused(*words: object) -> str:
-    code, output, error = run(*words)
-    assert (code, output) == (2, "")
-    assert error.count("\n") == 1
-    return error.strip()
 
 
 @pytest.fixture(scope="module")

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import commandline
 import pytest
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 pytest.importorskip("polars")
 
-from click.testing import CliRunner
 
 from logofair.cli.datasets import NAMES
-from logofair.cli.group import cli
 from logofair.datasets import CATALOGUE
 
 pytestmark = pytest.mark.tool
+
+run = partial(commandline.run, "data")
+plain = partial(commandline.told, "data")
+refused = partial(commandline.refused, "data")
 
 HEADER = "RT,ST,PWGTP,AGEP,COW,MAR,RELP,SCHL,SEX,WKHP,OCCP,PINCP,POBP,RAC1P"
 PEOPLE = ("P,06,9,40,1,1,0,21,1,40,10,60000,6,1", "P,48,9,30,1,5,2,16,2,20,4000,9000,48,2", "P,48,9,3,,5,2,2,2,,,,48,2")
@@ -35,30 +37,11 @@ def official(tmp_path: Path) -> Path:
     return source
 
 
-def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli, ["data", *map(str, words)], prog_name="logofair")
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.stdout, result.stderr
-
-
 def words_of(*words: object) -> str:
     code, output, error = run(*words)
     assert code == 0, error
     assert max(map(len, output.splitlines())) <= 80
     return " ".join(output.split())
-
-
-def plain(*words: object) -> Any:
-    code, output, error = run(*words, "--json")
-    assert code == 0, error
-    return json.loads(output)
-
-
-def refused(*words: object) -> str:
-    code, output, error = run(*words)
-    assert (code, output) == (2, "")
-    assert error.count("\n") == 1
-    return error.strip()
 
 
 def test_the_help_knows_every_data_set_and_imports_none() -> None:

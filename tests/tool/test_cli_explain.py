@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import commandline
 import numpy as np
 import pytest
 
@@ -14,33 +16,22 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 pytest.importorskip("polars")
 
-from click.testing import CliRunner
 
 import logofair
 from logofair.cli.explain_words import Band, bands_of, raw_scores, rule_in_words
 from logofair.cli.group import LazyGroup
 
 pytestmark = pytest.mark.tool
+
+run = partial(commandline.run, "explain")
+refused = partial(commandline.refused, "explain")
 TOOL = LazyGroup("logofair", lazy={"explain": ("logofair.cli.explain:explain", "Explain.")})
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(TOOL, ["explain", *map(str, words)], prog_name="logofair")
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.stdout, result.stderr
 
 
 def words_of(*words: object) -> str:
     code, output, error = run(*words)
     assert code == 0, error
     return " ".join(output.split())
-
-
-def refused(*words: object) -> str:
-    code, output, error = run(*words)
-    assert (code, output) == (2, "")
-    assert error.count("\n") == 1
-    return error.strip()
 
 
 def made(calibration: str = "beta", notion: str = "equalized_odds", sites: int = 3, **options: Any) -> logofair.Policy:

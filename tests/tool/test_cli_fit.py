@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import commandline
 import numpy as np
 import pytest
 
@@ -15,7 +16,6 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 import polars as pl
-from click.testing import CliRunner
 
 import logofair
 from logofair.cli import fit_solve
@@ -23,27 +23,11 @@ from logofair.cli.group import LazyGroup
 from logofair.tables import fingerprint
 
 pytestmark = pytest.mark.tool
+
+run = partial(commandline.run, "fit")
+fitted = partial(commandline.told, "fit")
+refused = partial(commandline.refused, "fit")
 TOOL = LazyGroup("logofair", lazy={"fit": ("logofair.cli.fit:fit", "Fit.")})
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(TOOL, ["fit", *map(str, words)], prog_name="logofair")
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.stdout, result.stderr
-
-
-def fitted(*words: object) -> dict[str, Any]:
-    code, output, error = run(*words, "--json")
-    assert code == 0, error
-    found: dict[str, Any] = json.loads(output)
-    return found
-
-
-def refused(*words: object) -> str:
-    code, output, error = run(*words)
-    assert (code, output) == (2, ""), error
-    assert error.count("\n") == 1
-    return error.strip()
 
 
 @pytest.fixture(scope="module")

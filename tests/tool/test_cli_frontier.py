@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from xml.etree import ElementTree
 
+import commandline
 import numpy as np
 import pytest
 
@@ -13,7 +15,6 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 pytest.importorskip("polars")
 
-from click.testing import CliRunner
 
 import logofair
 from logofair import frontier_figure
@@ -22,16 +23,11 @@ from logofair.frontier import frontier
 
 pytestmark = pytest.mark.tool
 
+run = partial(commandline.run, "frontier")
+
 GROUP = LazyGroup("logofair", lazy={"frontier": ("logofair.cli.frontier:frontier", "What fairness costs.")})
 COLUMNS = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex", "--client", "site")
 SMALL = ("--local", "0.01,none", "--global", "0,0.05,none")
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error."""
-    result = CliRunner().invoke(GROUP, ["frontier", *map(str, arguments)], prog_name="logofair")
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.stdout, result.stderr
 
 
 def rows():

@@ -7,10 +7,12 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import commandline
 import numpy as np
 import pytest
 
@@ -20,39 +22,21 @@ pytest.importorskip("polars")
 pytest.importorskip("torch")
 
 import polars as pl
-from click.testing import CliRunner
 
 from logofair.cli import train_rows, train_run
-from logofair.cli.group import cli
 from logofair.datasets import Dataset
 from logofair.datasets.cache import write_about
 from logofair.datasets.catalogue import CATALOGUE
 from logofair.training import extra
 
 pytestmark = [pytest.mark.tool, pytest.mark.training]
+
+run = commandline.run
+trained = partial(commandline.told, "train")
+refused = partial(commandline.refused, "train")
 READ = ("--score", "score", "--label", "label", "--group", "group", "--client", "client")
 SMALL = ("--data", "generated", "--limit", "2000", "--rounds", "2")
 QUICK = ("--method", "fedavg", *SMALL)
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli, [*map(str, words)], prog_name="logofair")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
-def trained(*words: object) -> dict[str, Any]:
-    code, output, error = run("train", *words, "--json")
-    assert code == 0, error
-    found: dict[str, Any] = json.loads(output)
-    return found
-
-
-def refused(*words: object) -> str:
-    code, output, error = run("train", *words)
-    assert (code, output) == (2, ""), error
-    assert error.count("\n") == 1
-    return error.strip()
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -10,20 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commandline import refused, run, told
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 import polars as pl
-from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logofair.cli.console import watching
 from logofair.cli.data import Columns, find_files
 from logofair.cli.data_rows import read_rows
-from logofair.cli.group import cli
 
 pytestmark = pytest.mark.tool
 modest = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -33,26 +32,6 @@ WRITERS: dict[str, Callable[[pl.DataFrame, Path], Any]] = {
     "parquet": lambda table, path: table.write_parquet(path),
     "arrow": lambda table, path: table.write_ipc(path),
 }
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli, [*map(str, words)], prog_name="logofair")
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.stdout, result.stderr
-
-
-def told(*words: object) -> dict[str, Any]:
-    code, output, error = run(*words, "--json")
-    assert code == 0, error
-    found: dict[str, Any] = json.loads(output)
-    return found
-
-
-def refused(*words: object) -> str:
-    code, output, error = run(*words)
-    assert (code, output) == (2, ""), error
-    assert error.count("\n") == 1
-    return error.strip()
 
 
 @pytest.fixture(scope="module")

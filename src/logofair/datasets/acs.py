@@ -25,7 +25,7 @@ from logofair.datasets.prepared import (
     read_rows,
     write_rows,
 )
-from logofair.datasets.streams import PIECE, Table, find_tables, pieces
+from logofair.datasets.streams import PIECE, Table, find_tables, one_layout, pieces
 from logofair.datasets.table import Dataset
 from logofair.documents import or_damaged
 from logofair.inputs import InputError
@@ -97,7 +97,7 @@ def prepare_acs(source: Path, into: Path, *, watch: Watch = unwatched, piece: in
     logofair.inputs.InputError: psam_p06.csv: not there; check the path.
     """
     tables = find_tables(source, "PINCP", "ACS person records")
-    layout = _one_layout(tables)
+    layout = one_layout(tables, layouts.layout_of, "columns or codes", "kind")
     counts: Counter[str] = Counter()
     with new_folder(into) as folder:
         read = pieces(tables, lambda table: layout.columns, watch, size=piece)
@@ -113,16 +113,6 @@ def prepare_acs(source: Path, into: Path, *, watch: Watch = unwatched, piece: in
         about = {"relation": layout.relation, "merged": layout.merged, "counts": counts, "notes": _notes(layout)}
         write_about(folder, _NAME, _VERSION, about)
     return counts
-
-
-def _one_layout(tables: Sequence[Table]) -> layouts.Layout:
-    """The layout of all tables; raise where they have several."""
-    found = {table.where: layouts.layout_of(table) for table in tables}
-    first = tables[0].where
-    for where, layout in found.items():
-        if layout != found[first]:
-            raise InputError(f"{where}: has other columns or codes than {first}; prepare files of one kind at a time.")
-    return found[first]
 
 
 def _coded(

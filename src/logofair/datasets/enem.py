@@ -6,7 +6,7 @@ Read from the official microdata of INEP, which everyone downloads for themselve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from logofair.datasets import enem_rows as layouts
 from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
 from logofair.datasets.enem_columns import clients_of, features_of, groups_of
 from logofair.datasets.prepared import chosen, feature_table, random_rows, read_rows, write_rows
-from logofair.datasets.streams import PIECE, Table, find_tables, pieces
+from logofair.datasets.streams import PIECE, Table, find_tables, one_layout, pieces
 from logofair.datasets.table import Dataset
 from logofair.documents import or_damaged
 from logofair.inputs import InputError
@@ -84,7 +84,7 @@ def prepare_enem(source: Path, into: Path, *, watch: Watch = unwatched, piece: i
     logofair.inputs.InputError: MICRODADOS_ENEM_2020.csv: not there; check the path.
     """
     tables = find_tables(source, "NU_INSCRICAO", "ENEM microdata")
-    reading = _Reading(_one_layout(tables))
+    reading = _Reading(one_layout(tables, layouts.layout_of, "columns", "year"))
     with new_folder(into) as folder:
         read = pieces(tables, lambda table: reading.layout.columns, watch, size=piece)
         kept = write_rows(folder, reading.coded(read))
@@ -98,16 +98,6 @@ def prepare_enem(source: Path, into: Path, *, watch: Watch = unwatched, piece: i
         counts = {**reading.counts, _KEPT: kept}
         write_about(folder, _NAME, _VERSION, reading.about() | {"median": median, "counts": counts})
     return counts
-
-
-def _one_layout(tables: Sequence[Table]) -> layouts.Layout:
-    """The layout of all tables; raise where they have several."""
-    found = {table.where: layouts.layout_of(table) for table in tables}
-    first = tables[0].where
-    for where, layout in found.items():
-        if layout != found[first]:
-            raise InputError(f"{where}: has other columns than {first}; prepare files of one year at a time.")
-    return found[first]
 
 
 @dataclass

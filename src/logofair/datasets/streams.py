@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from logofair.datasets.cache import Watch, is_prepared
 from logofair.inputs import InputError
@@ -22,9 +22,10 @@ from logofair.tables import header_of, places_of, polars_module, readable, regul
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Table", "find_tables", "pieces"]
+__all__ = ["Table", "find_tables", "one_layout", "pieces"]
 
 _TEXT, _ARCHIVE, _PARQUET = (".csv", ".txt"), ".zip", ".parquet"
+Layout = TypeVar("Layout")
 PIECE = 1 << 24  # bytes of text read at a time
 _BYTES_PER_ROW = 128  # of a piece of a Parquet file, whose rows have no length
 _HEAD = 1 << 16  # bytes in which the header must end; csv takes no longer fields
@@ -134,6 +135,24 @@ def find_tables(source: Path, mark: str, what: str) -> list[Table]:
         )
     _refuse_twins(found)
     return found
+
+
+def one_layout(tables: Sequence[Table], layout_of: Callable[[Table], Layout], differing: str, kind: str) -> Layout:
+    """Return the layout that all tables have, or raise: ``differing`` is what may differ, ``kind`` what to prepare alone.
+
+    Examples
+    --------
+    >>> tables = [Table(Path(f"{name}.csv"), None, header, ",", 9) for name, header in (("a", ("x",)), ("b", ("y",)))]
+    >>> one_layout(tables, lambda table: table.header, "columns", "year")
+    Traceback (most recent call last):
+    logofair.inputs.InputError: b.csv: has other columns than a.csv; prepare files of one year at a time.
+    """
+    found = {table.where: layout_of(table) for table in tables}
+    first = tables[0].where
+    for where, layout in found.items():
+        if layout != found[first]:
+            raise InputError(f"{where}: has other {differing} than {first}; prepare files of one {kind} at a time.")
+    return found[first]
 
 
 def _inside(folder: Path) -> list[Path]:
