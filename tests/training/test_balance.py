@@ -194,15 +194,20 @@ def test_with_the_0_1_loss_the_slope_is_exactly_the_difference_of_selection_rate
     assert (found[:, 1] == 0.0).all()
 
 
-def test_an_empty_cell_moves_nothing_that_would_be_compared_with_it() -> None:
+def test_an_empty_cell_moves_nothing_and_the_first_group_with_rows_is_compared_with() -> None:
     loss = np.array([[3.0, 5.0], [2.0, 0.0], [1.0, 1.0]])
     no_positives_in_one = np.array([[4.0, 5.0], [4.0, 0.0], [4.0, 5.0]])
     assert slope(EOPP, no_positives_in_one, loss)[:, 1].tolist() == [0.0, 0.0, -1.0]
     no_reference = np.array([[4.0, 0.0], [4.0, 2.0], [4.0, 5.0]])
-    assert (slope(EOPP, no_reference, loss) == 0.0).all()
-    assert (moved(EOPP, plain(loss), no_reference, loss, 0.5) == 1.0).all()
+    assert slope(EOPP, no_reference, loss)[:, 1].tolist() == [0.0, 0.0, 1.0]  # mean losses 0/2 and 1/5
+    # 0.1 of 19 rows' weight goes from the 2 rows of the second group to the 5 of the third.
+    np.testing.assert_allclose(moved(EOPP, plain(loss), no_reference, loss, 0.1)[:, 1], [1.0, 0.05, 1.38])
+    only_one = np.array([[4.0, 0.0], [4.0, 0.0], [4.0, 5.0]])
+    assert (moved(EOPP, plain(loss), only_one, loss, 0.5) == 1.0).all()
     absent_first_group = np.array([[0.0, 0.0], [4.0, 2.0], [4.0, 5.0]])
-    assert (moved(DP, plain(loss), absent_first_group, loss, 0.5) == 1.0).all()
+    # F = (1 - 1 - 4)/9 - (2 - 0 - 4)/6 = -1/9; lambda moves by 0.01 F, a ratio by n/n_a = 15/9 and 15/6 of that.
+    found = moved(DP, plain(loss), absent_first_group, loss, 0.01)[:, 0]
+    np.testing.assert_allclose(found, [1.0, 1.0 + 0.01 / 9 * 15 / 6, 1.0 - 0.01 / 9 * 15 / 9])
     absent_second_group = np.array([[2.0, 2.0], [0.0, 0.0], [4.0, 5.0]])
     assert moved(DP, plain(loss), absent_second_group, loss, 0.01)[1].tolist() == [1.0, 1.0]
 

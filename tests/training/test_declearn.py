@@ -16,10 +16,10 @@ from logofair.training.methods.fairfed import FairFed
 
 pytest.importorskip("declearn", reason="declearn is not installed; make test-declearn makes an environment with it")
 
-import declearn.fairness.core  # noqa: E402, F401  # registers the fairness functions
-from declearn.fairness.api import instantiate_fairness_function  # noqa: E402
-from declearn.fairness.fairbatch import setup_fedfb_controller  # noqa: E402
-from declearn.fairness.fairfed import FairfedAggregator, FairfedValueComputer  # noqa: E402
+import declearn.fairness.core  # noqa: F401  # registers the fairness functions
+from declearn.fairness.api import instantiate_fairness_function
+from declearn.fairness.fairbatch import setup_fedfb_controller
+from declearn.fairness.fairfed import FairfedAggregator, FairfedValueComputer
 
 pytestmark = pytest.mark.training
 

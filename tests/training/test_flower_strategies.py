@@ -17,6 +17,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
+from logofair.engines.conductor import RunError
 from logofair.engines.flower import training_client, training_strategy
 from logofair.engines.flower.training import Job, train_each_with_flower, train_with_flower
 from logofair.engines.flower.training_client import remembered, training_client_app
@@ -417,7 +418,7 @@ def test_the_door_for_one_training_and_a_failing_run():
         train_with_flower(method, network, clients, rounds=3, schedule=SCHEDULE), last(method, 3, clients, network)
     )
     wrong = build_network("logistic", (4,))
-    with pytest.raises(InputError, match="run: round 0: 0 of 3 sites gave a sound answer"):
+    with pytest.raises(RunError, match="round 0: 0 of 3 sites gave a sound answer"):
         train_with_flower(method, wrong, clients, rounds=1)
 
 

@@ -257,3 +257,13 @@ def test_bad_schedules_and_tasks_are_refused_in_one_sentence() -> None:
         LocalSteps(debias="fairbach")
     with pytest.raises(InputError, match=r"^debias_step: got -0\.1; pass a number of at least 0\.$"):
         LocalSteps(debias_step=-0.1)
+
+
+def test_without_the_first_group_the_next_one_with_rows_is_compared_with() -> None:
+    features, labels, groups = [[0.0], [0.1], [0.3]], [0, 1, 1], ["b", "b", "c"]
+    rows = make_rows(features, labels, groups=groups, known_groups=("a", "b", "c"), dtype=DOUBLE)[0]
+    network = build_network("logistic", (1,), dtype=DOUBLE)
+    found = slopes(network, rows, np.array([1.0, 0.0]), AskSlopes((None,), 3), np.random.default_rng(0))
+    accepted = 1 / (1 + np.exp(-10 * np.array([0.0, 0.1, 0.3])))
+    np.testing.assert_allclose(found.values[1:], [np.nan, accepted[2] - accepted[:2].mean()])
+    assert (found.gradients[1] == 0.0).all()

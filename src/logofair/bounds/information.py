@@ -36,8 +36,9 @@ class Information:
 
     def value(self, shares: Floats) -> float:
         """The information, in nats."""
-        rate, mean = self._both(shares)
-        return max(0.0, float(self.weight @ (rel_entr(rate, mean) + rel_entr(1.0 - rate, 1.0 - mean))))
+        # Rejected shares are summed on their own: 1 - rate and 1 - mean, both near 0, would round apart.
+        (rate, mean), (rejected, of_all) = self._both(shares), self._both(1.0 - shares)
+        return max(0.0, float(self.weight @ (rel_entr(rate, mean) + rel_entr(rejected, of_all))))
 
     def expression(self, cvxpy: Any, shares: Any) -> Any:
         """The same, for cvxpy."""

@@ -23,7 +23,7 @@ from logofair.auditing import audit
 from logofair.cli.support import Support
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.datasets.catalogue import CATALOGUE, load
-from logofair.inputs import InputError, Integers
+from logofair.inputs import Floats, InputError, Integers
 from logofair.notions import NOTIONS, Notion
 from logofair.segments import Booleans
 from logofair.training import FCFL, FairFed, FedAvg, FedFB, Rows, Schedule, build_network, make_rows, train
@@ -126,7 +126,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run reached on its test rows; ``large_gap`` leaves out clients with a rate on fewer than 30 rows."""
+    """What one run reached on its test rows, NaN where undefined; ``large_gap``: of clients with 30 rows a rate."""
 
     accuracy: float
     local_gap: float
@@ -154,10 +154,18 @@ class Line:
         """The line as Markdown, beside the paper's figures."""
         names = ("accuracy", "local_gap", "large_gap", "global_gap")
         columns = np.array([[getattr(run, name) for name in names] for run in self.runs])
-        cells = [f"{np.mean(column):.3f} ± {np.std(column):.3f}" for column in columns.T]
+        cells = [_mean_and_spread(column[np.isfinite(column)], len(self.runs)) for column in columns.T]
         theirs = PAPER[self.data, self.notion][self.method.removesuffix("_first")]
         paper = " / ".join(f"{figure:.3f}" for figure in theirs) if beside_paper else "-"
         return f"| {' | '.join((self.notion, _TITLES[self.method], *cells, paper))} |"
+
+
+def _mean_and_spread(defined: Floats, runs: int) -> str:
+    """Mean and standard deviation over the runs in which a figure is defined, and how many these are if not all."""
+    if not defined.size:
+        return "-"
+    partly = "" if defined.size == runs else f" ({defined.size} of {runs})"
+    return f"{defined.mean():.3f} ± {defined.std():.3f}{partly}"
 
 
 def measure(
@@ -192,8 +200,9 @@ def _judged(
     """Accuracy and gaps on test rows."""
     found = audit(decisions, data.labels[rows], groups=data.sensitive[rows], clients=clients[rows], notion=notion)
     large = ~Support.of(found, notion.name).small_clients
-    over_large = [np.ptp(rates[large], axis=1).max(initial=0.0) for rates in found.local_rates.values()]
-    return Figures(found.accuracy or 0.0, found.local_gap or 0.0, float(max(over_large)), found.global_gap or 0.0)
+    gaps = [float(np.ptp(rates[large], axis=1).max(initial=0.0)) for rates in found.local_rates.values()]
+    figures = (found.accuracy, found.local_gap, max(gaps) if large.any() else None, found.global_gap)
+    return Figures(*(np.nan if figure is None else float(figure) for figure in figures))
 
 
 def _rows(data: Dataset, rows: npt.NDArray[np.intp], device: str, **more: Any) -> list[Rows]:
@@ -234,11 +243,16 @@ def main(words: Sequence[str] | None = None) -> None:
     wanted = parser.parse_args(words)
     if wanted.data not in SETTINGS:
         sys.exit(f"baselines_table: got {wanted.data!r}; use one of {', '.join(SETTINGS)}.")
+    methods = wanted.methods.split(",")
+    if unknown := [name for name in methods if name not in _TITLES]:
+        sys.exit(f"baselines_table: --methods: got {unknown[0]!r}; use some of {', '.join(_TITLES)}.")
+    if wanted.seeds < 1:
+        sys.exit(f"baselines_table: --seeds: got {wanted.seeds}; pass a whole number from 1.")
     try:
         data = load(wanted.data, sensitive=wanted.sensitive, cache=wanted.cache)
         header = ("notion", "method", "accuracy", "local gap", "local gap 30+", "global gap", "paper")
         print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}", flush=True)
-        for line in lines(data, SETTINGS[wanted.data], wanted.methods.split(","), wanted.seeds, wanted.device):
+        for line in lines(data, SETTINGS[wanted.data], methods, wanted.seeds, wanted.device):
             print(line.as_markdown(beside_paper=wanted.sensitive is None), flush=True)
     except InputError as error:
         sys.exit(f"baselines_table: {error}")

@@ -138,7 +138,7 @@ def find_tables(source: Path, mark: str, what: str) -> list[Table]:
 
 
 def one_layout(tables: Sequence[Table], layout_of: Callable[[Table], Layout], differing: str, kind: str) -> Layout:
-    """Return the layout that all tables have, or raise: ``differing`` is what may differ, ``kind`` what to prepare alone.
+    """Return the layout of all tables, or raise; ``differing`` and ``kind`` are words for the sentence.
 
     Examples
     --------

@@ -8,6 +8,8 @@ client, FedFB with those of all clients together. What is moved is, in the paper
 * conditions on labels y: :math:`\lambda_{ya} \in [0, n_y/n]`, the weight of the rows (y, a) of every group but the
   first, which has the rest of :math:`n_y/n`.
 
+The first group is the first that has rows: a client may lack some.
+
 A row's weight is its cell's weight over the cell's rows. Here all are kept as *ratios* to a plain row's weight 1/n, so
 that at the start every ratio is exactly 1 and training is exactly plain. More than two groups are ours for conditions
 on labels: the papers have two.
@@ -91,17 +93,15 @@ def slope(given: Given, rows: Floats, loss: Floats) -> Floats:
     found = np.zeros_like(rows)
     if given == (None,):
         sizes = rows.sum(1)
-        if sizes[0] == 0:
-            return found
-        known = sizes > 0
+        known, first = sizes > 0, _first(sizes)
         per_group = np.divide(loss[:, 0] - loss[:, 1] - rows[:, 0], sizes, out=np.zeros_like(sizes), where=known)
-        found[:, 0] = np.where(known, per_group - per_group[0], 0.0)
-        found[0, 0] = -found[1:, 0].sum()
+        found[:, 0] = np.where(known, per_group - per_group[first], 0.0)
+        found[first, 0] = -found[:, 0].sum()
         return found
     means = np.divide(loss, rows, out=np.zeros_like(loss), where=rows > 0)
     for label in given:
-        if rows[0, label] > 0:
-            found[1:, label] = np.where(rows[1:, label] > 0, means[1:, label] - means[0, label], 0.0)
+        first = _first(rows[:, label])
+        found[:, label] = np.where(rows[:, label] > 0, means[:, label] - means[first, label], 0.0)
     length = float(np.linalg.norm(found))
     return found / length if length > 0 else found
 
@@ -134,10 +134,17 @@ def moved(given: Given, ratios: Floats, rows: Floats, loss: Floats, step: float)
 
 def _shared(ratios: Floats, rows: Floats, change: Floats) -> Floats:
     """One label's ratios: every group but the first moves by ``change`` rows of weight, the first takes the rest."""
-    others, total = rows[1:], rows.sum()
-    if rows[0] == 0:  # nothing to compare with
+    total, first = rows.sum(), _first(rows)
+    if total == 0:
         return ratios
-    weight = np.clip(ratios[1:] * others + np.where(others > 0, change[1:], 0.0), 0.0, total)
+    others = np.where(np.arange(rows.size) == first, 0.0, rows)
+    weight = np.clip(ratios * others + np.where(others > 0, change, 0.0), 0.0, total)
     weight *= min(1.0, total / max(weight.sum(), total))  # more than two groups may ask for more than there is
-    moved_ratios = np.divide(weight, others, out=np.ones_like(weight), where=others > 0)
-    return np.concatenate([[(total - weight.sum()) / rows[0]], moved_ratios])
+    found = np.divide(weight, others, out=np.ones_like(weight), where=others > 0)
+    found[first] = max(total - weight.sum(), 0.0) / rows[first]  # by rounding the rest may be below nothing
+    return found
+
+
+def _first(sizes: Floats) -> int:
+    """The group that others are compared with: the first that has any rows."""
+    return int(np.argmax(sizes > 0))

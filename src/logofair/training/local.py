@@ -129,7 +129,8 @@ def slopes(network: Network, rows: Rows, parameters: Vector, ask: AskSlopes, rng
     """Loss and smooth disparities of a mini-batch, with their gradients.
 
     A disparity is, for each condition and each group but the first, the absolute difference between the group's mean
-    of sigmoid(10 z) and the first group's, z the logit, over the rows that meet the condition.
+    of sigmoid(10 z) and the first group's, z the logit, over the rows that meet the condition. The first group is the
+    first that has such rows.
 
     Examples
     --------
@@ -149,7 +150,11 @@ def slopes(network: Network, rows: Rows, parameters: Vector, ask: AskSlopes, rng
     for condition in ask.given:
         meets = torch.ones_like(labels, dtype=torch.bool) if condition is None else labels == condition
         means = [accepted[meets & (group == number)].mean() for number in range(len(rows.groups))]
-        wanted += [(mean - means[0]).abs() for mean in means[1:]]
+        first = next((number for number, mean in enumerate(means) if bool(torch.isfinite(mean))), 0)
+        # Of the first group itself, where it is not group 0, there is no difference to tell.
+        wanted += [
+            (mean - means[first]).abs() if number != first else mean * np.nan for number, mean in enumerate(means)
+        ][1:]
     values = np.array([float(value.detach()) for value in wanted])
     gradients = [_gradient(value, vector) for value in wanted]
     return Slopes(values, torch.stack(gradients).cpu().numpy())

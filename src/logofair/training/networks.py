@@ -79,7 +79,7 @@ class Network:
     def _drawn(self, seed: int) -> nn.Module:
         """The network as PyTorch's own, its parameters drawn from a seed; PyTorch's generator is left as it was."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed GPUs too
             return self.module()
 
     def tensor(self, parameters: Vector, device: torch.device) -> Tensor:
@@ -215,6 +215,10 @@ def build_network(name: str, shape: Shape, *, hidden: int = 32, dtype: torch.dty
     """
     if name not in NETWORKS:
         raise InputError(f"network: got {name!r}{nearest_name(name, NETWORKS)}; use one of {', '.join(NETWORKS)}.")
+    if not isinstance(shape, tuple | list | torch.Size) or not (len(shape) == 1 or (len(shape) == 3 and shape[0] == 3)):
+        raise InputError(f"shape: got {shape!r}; pass the shape of one row, (features,) or (3, height, width).")
+    for length in shape:
+        whole_number(length, "shape")
     if (len(shape) == 3) != (name == "resnet18"):
         kind, fit = ("images", "resnet18") if len(shape) == 3 else ("tables", "logistic or mlp")
         raise InputError(f"network: {name} does not take {kind}; use {fit}.")

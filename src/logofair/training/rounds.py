@@ -8,7 +8,7 @@ no bits.) Training yields parameters, and so scores; it knows nothing of post-pr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,12 +71,17 @@ class State:
 
     def stepped(self, method: Method, answers: Answers, clients: tuple[Floats | None, ...] | None = None) -> State:
         """The state with the next model, which is not measured yet; ``clients`` is what these remember now."""
-        parameters, memory = method.step(self.memory, self.parameters, self.measured, answers)
+        with np.errstate(all="ignore"):  # what is no number is said in a sentence
+            parameters, memory = method.step(self.memory, self.parameters, self.measured, answers)
+        if not np.isfinite(parameters).all():
+            raise _diverged(self.round + 1)
         kept = self.clients if clients is None else clients
         return replace(self, round=self.round + 1, parameters=parameters, memory=memory, clients=kept)
 
     def learned(self, method: Method, measured: Measured) -> State:
         """The state once its model was measured."""
+        if not np.isfinite(measured.loss).all():
+            raise _diverged(self.round)
         memory = method.learn(self.memory, measured)
         return replace(self, measured=measured, measured_at=self.round, memory=memory)
 
@@ -132,6 +137,13 @@ def train(
     return _rounds(method, network, clients, total, plan, seed, state)
 
 
+def _diverged(number: int) -> InputError:
+    return InputError(
+        f"train: the model diverged in round {number} (it holds numbers that are not finite); use a smaller learning "
+        "rate or step size."
+    )
+
+
 def _rounds(
     method: Method, network: Network, clients: Sequence[Rows], rounds: int, plan: Schedule, seed: int, state: State
 ) -> Iterator[State]:
@@ -153,7 +165,8 @@ def begin(method: Method, network: Network, clients: Sequence[Rows], seed: int =
     """
     _check(method, network, clients)
     parameters = network.start(seed)
-    return State.before(method, parameters, measure(network, clients, parameters))
+    with _same_bits():
+        return State.before(method, parameters, measure(network, clients, parameters))
 
 
 def _advanced(
@@ -242,6 +255,8 @@ def _fitting(state: State, method: Method, network: Network, clients: Sequence[R
     names = tuple(rows.client for rows in clients)
     if state.measured.clients != names or state.measured.groups != clients[0].groups:
         raise InputError("start: the state is of other clients or groups; start afresh.")
+    if not np.array_equal(state.measured.rows, np.stack([rows.counts for rows in clients])):
+        raise InputError("start: the state is of other rows, by their counts of groups and labels; start afresh.")
     if set(state.memory) != set(method.begin(state.measured)):
         raise InputError(f"start: the state is of another method than {method.name}; start afresh.")
     if state.parameters.size != network.size:
@@ -251,9 +266,13 @@ def _fitting(state: State, method: Method, network: Network, clients: Sequence[R
     return state
 
 
-def _same_bits() -> AbstractContextManager[None]:
-    """Convolutions that give the same bits every time, where there is a GPU."""
-    if not torch.cuda.is_available():
-        return nullcontext()
-    flags: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
-    return flags
+@contextmanager
+def _same_bits() -> Iterator[None]:
+    """Convolutions that give the same bits every time, where there is a GPU; the user's other settings stay."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark
+    cudnn.deterministic, cudnn.benchmark = True, False
+    try:
+        yield
+    finally:
+        cudnn.deterministic, cudnn.benchmark = before

@@ -22,7 +22,7 @@ from logofair.inputs import InputError, Label
 from logofair.training import Network, Schedule, build_network
 from logofair.training.messages import Answer, AskSlopes, Counts, LocalSteps, Vector
 
-__all__ = ["Question", "arrays_in", "asked", "groups_in", "groups_text", "model_in", "model_out", "told", "understood"]
+__all__ = ["Question", "arrays_in", "asked", "groups_text", "model_in", "model_out", "sender_in", "told", "understood"]
 
 ARRAYS, CONFIG, OURS = "arrays", "config", "logofair"
 _MODEL = "parameters"
@@ -159,14 +159,14 @@ def groups_text(groups: tuple[Label, ...]) -> str:
     return json.dumps([label_out(group, "group") for group in groups])
 
 
-def groups_in(content: RecordDict) -> tuple[str, str] | None:
+def sender_in(content: RecordDict) -> tuple[str, str] | None:
     """Return the site that answers and the text of its groups, or None where the answer is not one of ours.
 
     Examples
     --------
-    >>> groups_in(told("north", None, ("F", "M")))
+    >>> sender_in(told("north", None, ("F", "M")))
     ('north', '["F", "M"]')
-    >>> groups_in(RecordDict()) is None
+    >>> sender_in(RecordDict()) is None
     True
     """
     ours = content.config_records.get(OURS, ConfigRecord())
@@ -210,7 +210,9 @@ def _array_in(array: Array, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
         found = array.numpy()
     except Exception:  # whatever a stranger's bytes may cause
         return None
-    return found if found.shape == shape and found.dtype in (np.float32, np.float64) else None
+    if not isinstance(found, np.ndarray) or found.dtype not in (np.float32, np.float64):
+        return None
+    return found if found.shape == shape else None
 
 
 def _task_out(task: LocalSteps | AskSlopes | None) -> dict[str, Any] | None:

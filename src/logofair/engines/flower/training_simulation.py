@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logofair.engines.conductor import RunError
 from logofair.engines.flower import require_flower
 from logofair.engines.flower.children import Child, Family, free_port
 from logofair.engines.flower.commands import run_command
@@ -71,14 +72,14 @@ class Simulator:
             _, printed = self.processes.call("run", command, _CALL)
         answer = json_object(printed)
         if not answer.get("success"):
-            raise InputError(f"run: Flower did not take it; it said: {printed[-300:]}")
+            raise RunError(f"Flower did not take the run; it said: {printed[-300:]}")
         watch = watch_run(self.processes, self.superlink, folder, str(answer["run-id"]))
         while True:
             try:
                 next(watch)
             except StopIteration as end:
                 if end.value.status != "completed":
-                    raise InputError(f"run: {end.value.sentence}") from None
+                    raise RunError(end.value.sentence) from None
                 return
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TypeVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -136,8 +135,9 @@ class MethodStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Let the method make the next model of the answers."""
         state, task = self.state, self.method.task(self.state.memory)
-        read = partial(answer_in, task=task, network=self.network, n_groups=len(self.groups))
-        found: Mapping[str, Answer] = self._sound(server_round, replies, read)
+        found: Mapping[str, Answer] = self._sound(
+            server_round, replies, lambda content, site: answer_in(content, task, self.network, len(self.groups))
+        )
         answers = {place: found[site] for place, site in enumerate(self.sites) if site in found}
         self._state = state.stepped(self.method, answers)
         return model_out(self._state.parameters), MetricRecord({"sites": len(answers)})
@@ -155,7 +155,10 @@ class MethodStrategy(Strategy):
         if server_round % self.method.measure_every:
             return None
         state, before = self.state, self.state.measured
-        found = self._sound(server_round, replies, partial(counts_in, n_groups=len(self.groups)))
+        first = dict(zip(self.sites, before.rows, strict=True))
+        found = self._sound(
+            server_round, replies, lambda content, site: counts_in(content, len(self.groups), first[site])
+        )
         kept = zip(before.rows, before.accepted, before.loss, strict=True)
         counts = [found.get(site, Counts(*last)) for site, last in zip(self.sites, kept, strict=True)]
         measured = Measured.together(self.sites, self.groups, counts)
@@ -175,7 +178,7 @@ class MethodStrategy(Strategy):
         while len(list(grid.get_node_ids())) < len(self.sites) and time.monotonic() < deadline:
             time.sleep(_LOOK)
         replies = grid.send_and_receive(self._messages(MessageType.EVALUATE, 0, arrays, config, grid), timeout=timeout)
-        found = self._sound(0, replies, partial(counts_in, n_groups=len(self.groups)))
+        found = self._sound(0, replies, lambda content, site: counts_in(content, len(self.groups)))
         self.sites = tuple(site for site in self.sites if site in found)
         measured = Measured.together(self.sites, self.groups, [found[site] for site in self.sites])
         self._state = State.before(self.method, parameters, measured)
@@ -206,7 +209,7 @@ class MethodStrategy(Strategy):
         return {site: places[site] for site in self.sites if site in places}
 
     def _sound(
-        self, number: int, replies: Iterable[Message], read: Callable[[RecordDict], Sound | Absent]
+        self, number: int, replies: Iterable[Message], read: Callable[[RecordDict, str], Sound | Absent]
     ) -> Mapping[str, Sound]:
         """The sound replies of a round by site; who is left out is said in the log, too few are an error."""
         outcome: dict[str, Sound | Absent] = {
@@ -218,7 +221,7 @@ class MethodStrategy(Strategy):
             site = sites.get(reply.metadata.src_node_id)
             if site is not None:
                 content = content_in(reply, site, self.groups)
-                outcome[site] = content if isinstance(content, Absent) else read(content)
+                outcome[site] = content if isinstance(content, Absent) else read(content, site)
         absent = {site: found for site, found in outcome.items() if isinstance(found, Absent)}
         for site, why in absent.items():
             _log.warning("round %d: site %s is left out: %s.", number, site, why.reason)

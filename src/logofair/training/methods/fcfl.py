@@ -30,7 +30,7 @@ from logofair.training.methods.method import Answers, Memory
 
 __all__ = ["FCFL", "best_mix", "shortest_mix"]
 
-_SMALLEST_SMOOTHING = 1e-4
+_SHARPENED_ABOVE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class FCFL:
             positive_number(getattr(self, name), name, 1e6)
         whole_number(self.first_stage, "first_stage", least=0)
         whole_number(self.batch_size, "batch_size")
+        whole_number(self.measure_every, "measure_every")
 
     def begin(self, measured: Measured) -> Memory:
         """Start in the first stage, with wide smoothing of losses and of disparities."""
@@ -202,5 +203,5 @@ def shortest_mix(products: Floats) -> Floats:
 
 def _sharpened(smoothing: Floats, lengths: Floats) -> Floats:
     """A hundredth of the width where gradients are small beside it."""
-    small = (smoothing > _SMALLEST_SMOOTHING) & (0.1 * lengths <= smoothing)
+    small = (smoothing > _SHARPENED_ABOVE) & (0.1 * lengths <= smoothing)
     return np.where(small, 0.01 * smoothing, smoothing)

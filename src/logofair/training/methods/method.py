@@ -54,7 +54,8 @@ def average(parameters: Vector, answers: Answers, weights: Floats) -> Vector:
     >>> average(np.zeros(2), models, np.array([0.5, 0.25, 0.25]))
     array([2., 1.])
     """
-    present = [client for client in sorted(answers) if isinstance(answers[client], Trained)]
+    # A client without weight is left out: 0 times a model that is no number would be none.
+    present = [client for client in sorted(answers) if isinstance(answers[client], Trained) and weights[client] > 0]
     share = np.asarray(weights)[present]
     if share.sum() <= 0.0:
         return parameters
