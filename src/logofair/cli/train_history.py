@@ -35,11 +35,8 @@ def line_of(state: State, notion: Notion) -> dict[str, Any]:
     """
     measured = state.measured
     local, shared = measured.gaps(notion)
-    with np.errstate(all="ignore"):
-        loss = measured.loss.sum((1, 2)) / measured.rows.sum((1, 2))
-    gaps = measured.sides(notion)[0].gaps
-    largest = np.where(np.isnan(gaps).all(0), np.nan, np.where(np.isnan(gaps), -1.0, gaps).max(0))
-    figures = zip(measured.clients, measured.client_accuracy, loss, largest, strict=True)
+    own = (measured.client_accuracy, measured.client_loss, measured.client_gaps(notion))
+    figures = zip(measured.clients, *own, strict=True)
     return {
         "round": state.round,
         "loss": _number(measured.mean_loss),
@@ -47,8 +44,8 @@ def line_of(state: State, notion: Notion) -> dict[str, Any]:
         "local_gap": _number(local),
         "global_gap": _number(shared),
         "clients": [
-            {"client": plain(client), "accuracy": _number(accuracy), "loss": _number(own), "gap": _number(gap)}
-            for client, accuracy, own, gap in figures
+            {"client": plain(client), "accuracy": _number(accuracy), "loss": _number(loss), "gap": _number(gap)}
+            for client, accuracy, loss, gap in figures
         ],
         "memory": {name: _listed(values) for name, values in state.memory.items()},
     }

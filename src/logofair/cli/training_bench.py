@@ -182,13 +182,13 @@ def watched_memory(mark: str) -> Iterator[list[int]]:
 
     What processes share counts once; 0 where the system does not tell.
     """
-    from logofair.engines.flower.children import _marked
+    from logofair.engines.flower.children import marked
 
     peak, done = [0], threading.Event()
 
     def look() -> None:
         while not done.wait(0.5):
-            peak[0] = max(peak[0], sum(_share(pid) for pid in _marked(mark)))
+            peak[0] = max(peak[0], sum(_share(pid) for pid in marked(mark)))
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

@@ -67,6 +67,12 @@ class Measured:
         return float(self.tally.pooled().accuracy()[0])
 
     @property
+    def client_loss(self) -> Floats:
+        """Mean loss at each client."""
+        loss: Floats = self.loss.sum((1, 2)) / self.rows.sum((1, 2))
+        return loss
+
+    @property
     def mean_loss(self) -> float:
         """Mean loss over all rows."""
         return float(self.loss.sum() / self.rows.sum())
@@ -78,6 +84,14 @@ class Measured:
 
     def gaps(self, notion: Notion) -> tuple[float, float]:
         """The largest gap at any client, and over all; NaN where no gap is defined."""
-        return tuple(  # type: ignore[return-value]
-            float(np.nanmax(side.gaps)) if np.isfinite(side.gaps).any() else np.nan for side in self.sides(notion)
-        )
+        local, shared = (_largest(side.gaps) for side in self.sides(notion))
+        return float(_largest(local[:, None])[0]), float(shared[0])
+
+    def client_gaps(self, notion: Notion) -> Floats:
+        """The largest gap of any rate at each client; NaN where none is defined."""
+        return _largest(self.sides(notion)[0].gaps)
+
+
+def _largest(gaps: Floats) -> Floats:
+    """The largest gap over the rates, (rates, places) to (places,); NaN where none is defined."""
+    return np.where(np.isnan(gaps).all(0), np.nan, np.where(np.isnan(gaps), -np.inf, gaps).max(0))

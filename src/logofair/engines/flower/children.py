@@ -248,14 +248,14 @@ def _signal_group(pid: int, number: int) -> None:
 def _end_marked(mark: str, grace: float) -> None:
     """End the processes that carry the mark: they get a moment to follow their parents, then no choice."""
     deadline = time.monotonic() + grace
-    while (left := _marked(mark)) and time.monotonic() < deadline:
+    while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for pid in left:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
-def _marked(mark: str) -> list[int]:
+def marked(mark: str) -> list[int]:
     """Return the processes with the mark in their environment; none where the system has no /proc."""
     needle = f"{_MARK}={mark}".encode()
     found = []
