@@ -13,7 +13,7 @@ import pytest
 from logofair.auditing import audit
 from logofair.cli.baselines_table import PAPER, SETTINGS, Figures, Line, lines, measure
 from logofair.datasets import dirichlet_clients, load_adult, split
-from logofair.notions import EQUALIZED_ODDS, NOTIONS
+from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FedFB, Schedule, build_network, make_rows, train
 
 pytestmark = pytest.mark.training
