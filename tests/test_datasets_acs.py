@@ -15,9 +15,10 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from logofair.datasets import Dataset
+from logofair.datasets import Dataset, deal
 from logofair.datasets.acs import load_acs, prepare_acs
 from logofair.datasets.acs_rows import OCCUPATIONS, REGIONS
+from logofair.datasets.cache import OWN_FILES
 from logofair.inputs import InputError
 
 DATA = Path(os.environ.get("LOGOFAIR_DATA", Path(__file__).parents[2] / "shared" / "data")) / "acs"
@@ -79,9 +80,13 @@ def test_the_sample_has_35_states_and_37_per_cent_positive_and_its_own_groups(pr
 def test_merged_codes_of_the_sample_are_taken_as_they_are(prepared: Path) -> None:
     vermont = pl.read_parquet(SAMPLE).filter(pl.col("STATE").cast(pl.String) == "VT")
     data = load_acs(prepared, sensitive="race", states=["VT"])
+    everybody = pl.read_parquet(SAMPLE)["STATE"].cast(pl.String)
+    assert data.row_numbers.tolist() == (everybody == "VT").arg_true().to_list()
     names = {1: "White", 2: "Black", 3: "Asian", 4: "Native", 5: "Other"}
     assert data.sensitive.tolist() == [names[code] for code in vermont["RAC1P"].to_list()]
-    assert data.clients is None
+    assert data.clients is not None
+    assert set(data.clients.tolist()) == {"VT"}
+    assert len(data.notes) == 2
     married = data.features[:, data.feature_names.index("MAR=married")]
     assert married.tolist() == (vermont["MAR"] == 1).to_list()
     assert "MAR=not married" in data.feature_names
@@ -171,7 +176,10 @@ def test_later_files_with_other_names_of_relation_and_state_are_read(tmp_path: P
     prepare_acs(written(tmp_path / "psam_p48.csv", people, header), tmp_path / "acs")
     data = load_acs(tmp_path / "acs")
     assert seen(data, 0)["RELSHIPP=20"] == seen(data, 1)["RELSHIPP=38"] == 1.0
-    assert data.clients is None
+    assert data.clients is not None
+    assert data.clients.tolist() == ["TX", "TX"]
+    with pytest.raises(InputError, match=r"^by: acs has one natural client alone, 'TX'; take in more of them, or use"):
+        deal(data, by="natural")
 
 
 def test_labels_of_folktables_are_taken_and_its_race_codes_merged(tmp_path: Path) -> None:
@@ -246,7 +254,14 @@ def test_what_cannot_be_the_income_task_is_refused_in_one_sentence(tmp_path: Pat
         "work 1); pass records of adults who work."
     )
     written(source, [person(), person()])
-    assert refused(source, into) == "psam_p06.csv: every income is above 50,000 USD, so there is one label only."
+    assert (
+        refused(source, into)
+        == "psam_p06.csv: every income is above 50,000 USD, so there is one label only; pass records of more people."
+    )
+    written(source, [])
+    assert refused(source, into) == "psam_p06.csv: has no rows below its header; download it again."
+    written(source, [person(PINCP=1)], [name for name in PUMS if name not in ("PWGTP", "RAC1P", "ST")])
+    assert "lacks the columns RAC1P, ST (or STATE); pass" in refused(source, into)  # no weight needed beside labels
     source.write_text("name,age\nann,3\n")
     assert refused(source, into) == (
         "psam_p06.csv: holds no ACS person records (no CSV, ZIP or Parquet file with a column 'PINCP'); "
@@ -263,6 +278,65 @@ def test_files_of_two_kinds_are_refused(tmp_path: Path) -> None:
     written(files / "psam_p48.csv", [person(ST=48, RELSHIPP=20)], header)
     with pytest.raises(InputError, match=r"has other columns or codes than .* prepare files of one kind at a time\.$"):
         prepare_acs(files, tmp_path / "acs")
+
+
+NUMBERED = [*PUMS, "SPORDER"]
+HOUSEHOLD = [person(SERIALNO="0000123", SPORDER=place, PINCP=income) for place, income in (("01", 200), ("02", 60_000))]
+
+
+def test_people_who_are_there_twice_are_refused(tmp_path: Path) -> None:
+    files, into = tmp_path / "files", tmp_path / "acs"
+    source = written(files / "psam_p06.csv", [*HOUSEHOLD, person(SERIALNO="124", SPORDER="01")], NUMBERED)
+    assert prepare_acs(files, into)["rows kept"] == 3
+    pl.read_csv(source).write_parquet(files / "california.parquet")
+    with pytest.raises(InputError) as caught:
+        prepare_acs(files, tmp_path / "other")
+    who = "the same ST and SERIALNO and SPORDER"
+    where = f"{source}: 3 of its 3 rows are in {files / 'california.parquet'} too ({who})"
+    assert str(caught.value) == f"{where}; leave one of the files."
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["acs", "files"]
+    again = written(tmp_path / "again.csv", [*HOUSEHOLD, *HOUSEHOLD], NUMBERED)
+    assert refused(again, tmp_path / "other") == (
+        "again.csv: 2 of its 4 rows repeat the ST and SERIALNO and SPORDER of another row in it; download it again, "
+        "or take them out."
+    )
+
+
+def test_one_state_in_two_files_that_do_not_name_people_is_refused(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    source = written(files / "psam_p06.csv", [person(), person(PINCP=200)])
+    written(files / "texas.csv", [person(ST=48)])
+    assert prepare_acs(files, tmp_path / "acs")["rows kept"] == 3
+    pl.read_csv(source).write_parquet(files / "texas.parquet")
+    with pytest.raises(InputError) as caught:
+        prepare_acs(files, tmp_path / "acs")
+    rest = f"has rows of the state CA, as {source} has, and may repeat it; leave one of them."
+    assert str(caught.value) == f"{files / 'texas.parquet'}: {rest}"
+    assert load_acs(tmp_path / "acs").features.shape[0] == 3
+
+
+def test_rows_keep_their_numbers_in_the_whole_data_set(tmp_path: Path) -> None:
+    people = [person(ST=(6, 48)[number % 2], AGEP=20 + number, PINCP=200 + 9_000 * number) for number in range(12)]
+    prepare_acs(written(tmp_path / "a.csv", people), tmp_path / "acs")
+    whole = load_acs(tmp_path / "acs")
+    assert whole.row_numbers.tolist() == list(range(12))
+    assert load_acs(tmp_path / "acs", states=["TX"]).row_numbers.tolist() == [1, 3, 5, 7, 9, 11]
+    some = load_acs(tmp_path / "acs", states=["TX"], rows=4, rng=5)
+    assert len(set(some.row_numbers.tolist())) == 4
+    np.testing.assert_array_equal(some.features, whole.features[some.row_numbers])
+    np.testing.assert_array_equal(some.take([3, 0]).features, whole.features[some.take([3, 0]).row_numbers])
+
+
+def test_stored_rows_that_were_changed_are_refused(tmp_path: Path) -> None:
+    prepare_acs(written(tmp_path / "a.csv", [person(), person(PINCP=200)]), tmp_path / "acs")
+    file = tmp_path / "acs" / "rows.parquet"
+    assert {path.name for path in file.parent.iterdir()} <= OWN_FILES
+    rows, again = pl.read_parquet(file), f"--from PATH --cache {tmp_path} --force."
+    for changed in (rows.drop("SEX"), rows.reverse(), rows.head(1)):
+        changed.write_parquet(file)
+        with pytest.raises(InputError) as caught:
+            load_acs(tmp_path / "acs")
+        assert str(caught.value) == f"{file}: is damaged; prepare it again: logofair data prepare acs {again}"
 
 
 def test_what_was_prepared_before_is_no_source(tmp_path: Path) -> None:

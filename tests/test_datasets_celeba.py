@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from logofair.datasets import celeba, images
+from logofair.datasets.cache import OWN_FILES
 from logofair.datasets.celeba import load_celeba, prepare_celeba
 from logofair.inputs import InputError
 
@@ -166,12 +167,14 @@ def test_grey_and_palette_images_become_red_green_and_blue() -> None:
 
 def test_features_stay_a_read_only_memory_map_until_rows_are_taken(faces: Faces, into: Path) -> None:
     prepare_celeba(faces.folder, into, size=WIDTH)
+    assert {path.name for path in into.iterdir()} <= OWN_FILES
     data = load_celeba(into, rows=120)
     assert isinstance(data.features, np.memmap)
     assert not data.features.flags.writeable
     assert (data.kind, data.feature_names, data.features.shape) == ("images", (), (120, 3, WIDTH, WIDTH))
     assert repr(data).startswith("Dataset(celeba: 120 rows, 8 x 8 images, ")
     taken = data.take([7, 3])
+    assert taken.row_numbers.tolist() == [7, 3]
     assert not isinstance(taken.features, np.memmap)
     np.testing.assert_array_equal(taken.features, faces.squares[[7, 3]])
 
@@ -242,7 +245,8 @@ def test_more_than_one_per_cent_skipped_is_refused_and_the_older_folder_stays(
         path = faces.image(faces.names[number])
         path.unlink() if gone else path.write_bytes(b"spoilt")
     with pytest.raises(
-        InputError, match=r"at least 4 of 300 images are missing or damaged, the first 000010\.jpg, more"
+        InputError,
+        match=rf"^{faces.folder}: at least 4 of 300 images are missing or damaged, the first 000010\.jpg, more",
     ):
         prepare_celeba(faces.folder, into, size=WIDTH)
     assert sorted((path.name, path.read_bytes()) for path in into.iterdir()) == before
@@ -266,8 +270,11 @@ def test_a_limit_takes_the_first_images_listed_and_needs_no_others(faces: Faces,
 
 def test_without_identities_there_are_no_natural_clients(faces: Faces, into: Path) -> None:
     (faces.folder / "identity_CelebA.txt").unlink()
-    assert prepare_celeba(faces.folder, into, size=WIDTH)["people shown"] == 0
-    assert load_celeba(into).clients is None
+    assert "people shown" not in prepare_celeba(faces.folder, into, size=WIDTH)
+    data = load_celeba(into)
+    assert data.clients is None
+    (note,) = data.notes
+    assert note.startswith("There was no identity_CelebA.txt, ")
 
 
 LINE = "000001.jpg" + " -1" * 40
@@ -289,7 +296,7 @@ WRONG_ATTRIBUTES = {
 def test_wrong_tables_of_attributes_are_refused_in_one_sentence(faces: Faces, into: Path, fault: str) -> None:
     text, sentence = WRONG_ATTRIBUTES[fault]
     faces.write("list_attr_celeba.txt", text)
-    with pytest.raises(InputError, match=f"^list_attr_celeba.txt: {sentence}; .*[.]$"):
+    with pytest.raises(InputError, match=f"^{faces.folder}: list_attr_celeba.txt: {sentence}; .*[.]$"):
         prepare_celeba(faces.folder, into, size=WIDTH)
     assert not into.exists()
 
@@ -305,7 +312,7 @@ def test_wrong_tables_of_attributes_are_refused_in_one_sentence(faces: Faces, in
 )
 def test_wrong_tables_of_people_are_refused(faces: Faces, into: Path, text: str, sentence: str) -> None:
     faces.write("identity_CelebA.txt", text)
-    with pytest.raises(InputError, match=f"^identity_CelebA.txt: {sentence}"):
+    with pytest.raises(InputError, match=f"^{faces.folder}: identity_CelebA.txt: {sentence}"):
         prepare_celeba(faces.folder, into, size=WIDTH)
 
 
@@ -353,7 +360,7 @@ def test_a_disk_too_small_is_found_out_before_it_is_full(
     faces: Faces, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=14_000_000))
-    with pytest.raises(InputError, match=r"300 images of 128 x 128 need 0\.0 GB, but only 0\.0 GB are free"):
+    with pytest.raises(InputError, match=r"celeba: 300 images of 128 x 128 need 14\.7 MB, but only 14\.0 MB are free"):
         prepare_celeba(faces.folder, into, size=128)
 
 
@@ -384,7 +391,7 @@ def test_a_prepared_folder_that_was_damaged_says_so(faces: Faces, into: Path, na
     whole = (into / name).read_bytes()
     for content in (None, whole[:-1], whole[:40], b""):
         (into / name).unlink() if content is None else (into / name).write_bytes(content)
-        with pytest.raises(InputError, match="missing or malformed; prepare it again: logofair data prepare celeba"):
+        with pytest.raises(InputError, match=rf"{name}: is (missing|damaged); prepare it again: logofair data prepare"):
             load_celeba(into)
 
 

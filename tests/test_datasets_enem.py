@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import os
 import statistics
@@ -18,7 +19,7 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from logofair.datasets import Dataset
+from logofair.datasets import Dataset, deal
 from logofair.datasets.enem import load_enem, prepare_enem
 from logofair.inputs import InputError
 
@@ -50,6 +51,9 @@ KEPT = {name: "1" for name in LAYOUT_2020 if name.startswith("TP_PRESENCA")} | {
 }
 
 
+NUMBERS = itertools.count()  # no two people have the same
+
+
 def person(place: str = "Brasília", **values: object) -> dict[str, str]:
     code, state = PLACES[place]
     where = {"CO_MUNICIPIO_PROVA": str(code), "NO_MUNICIPIO_PROVA": place, "SG_UF_PROVA": state}
@@ -57,7 +61,7 @@ def person(place: str = "Brasília", **values: object) -> dict[str, str]:
 
 
 def text(people: list[dict[str, str]], header: list[str] = LAYOUT_2020) -> str:
-    numbered = ({"NU_INSCRICAO": str(200_000 + number)} | each for number, each in enumerate(people))
+    numbered = ({"NU_INSCRICAO": str(200_000 + next(NUMBERS))} | each for each in people)
     lines = [";".join(header), *(";".join(each.get(name, "") for name in header) for each in numbered)]
     return "\r\n".join(lines) + "\r\n"
 
@@ -224,7 +228,10 @@ def test_each_filter_of_the_2020_layout_drops_its_rows_and_the_rest_is_coded(tmp
     same = {f"Q{q:03d}=A": 1.0 for q in range(2, 25) if q != 5} | {"SG_UF_PROVA=SP": 1.0}
     assert seen(data, 0) == same | {"Q001=H": 1.0, "TP_SEXO=M": 1.0, "TP_FAIXA_ETARIA": 1.0, "Q005": 1.0}
     assert seen(data, 1) == same | {"Q001=C": 1.0, "TP_SEXO=F": 1.0}
-    assert load_enem(tmp_path / "enem", clients="state").clients is None  # one state is no federation
+    states = load_enem(tmp_path / "enem", clients="state")
+    assert repr(states).endswith(", 1 natural client)")
+    with pytest.raises(InputError, match=r"^by: enem has one natural client alone, 'SP'; take in more of them"):
+        deal(states, by="natural")
 
 
 def test_ages_in_years_become_the_ranges_of_later_layouts(tmp_path: Path) -> None:
@@ -285,6 +292,8 @@ def test_rows_are_drawn_at_random_and_the_median_stays(tmp_path: Path) -> None:
     whole = load_enem(tmp_path / "enem")
     some = load_enem(tmp_path / "enem", rows=20, rng=3)
     assert len(some) == 20
+    np.testing.assert_array_equal(some.features, whole.features[some.row_numbers])
+    assert whole.row_numbers.tolist() == list(range(len(whole)))
     everyone = list(zip(map(tuple, whole.features.tolist()), whole.labels.tolist(), strict=True))
     assert all(pair in everyone for pair in zip(map(tuple, some.features.tolist()), some.labels.tolist(), strict=True))
     with pytest.raises(InputError, match=r"^rows: got 1,000,000, but there are \d+ rows; ask for at most as many\.$"):
@@ -296,6 +305,7 @@ def test_a_year_nobody_checked_is_read_where_all_columns_are_there_and_that_is_s
     prepare_enem(written(tmp_path / "MICRODADOS_ENEM_2021.csv", people), tmp_path / "enem")
     body = json.loads((tmp_path / "enem" / "about.json").read_text())["prepared data set"]
     assert body["year"] == "2021"
+    assert load_enem(tmp_path / "enem").notes == tuple(body["notes"])
     assert body["notes"][0] == "The year is 2021; only 2019 and 2020 were checked, but all columns needed are there."
 
 
@@ -339,15 +349,35 @@ def test_the_same_table_packed_and_unpacked_is_not_counted_twice(tmp_path: Path)
     assert "the same table as" in refused(tmp_path / "files", tmp_path / "c" / "enem")
 
 
+def test_people_who_are_there_twice_are_refused(tmp_path: Path) -> None:
+    files, into = tmp_path / "files", tmp_path / "c" / "enem"
+    content = text(many(9)).encode("latin-1")
+    files.mkdir()
+    (files / "rr.csv").write_bytes(content)
+    with zipfile.ZipFile(files / "rr.csv.zip", "w") as archive:
+        archive.writestr("RORAIMA.csv", content)
+    sentence = refused(files, into).replace(f"files{os.sep}", "")
+    both = "rr.csv.zip (RORAIMA.csv): 9 of its 9 rows are in rr.csv too (the same NU_INSCRICAO)"
+    assert sentence == f"{both}; leave one of the files."
+    (files / "rr.csv.zip").unlink()
+    header, *lines = content.splitlines(keepends=True)
+    (files / "rr.csv").write_bytes(b"".join([header, *(line for line in lines for _ in range(2))]))
+    assert refused(files / "rr.csv", into) == (
+        "rr.csv: 9 of its 18 rows repeat the NU_INSCRICAO of another row in it; download it again, or take them out."
+    )
+
+
 def test_rows_that_are_all_dropped_or_of_one_label_are_refused(tmp_path: Path) -> None:
     source = written(tmp_path / "a.csv", [person(IN_TREINEIRO=1), person(TP_COR_RACA=0)])
     assert refused(source, tmp_path / "c" / "enem") == (
         "a.csv: none of its rows is left (rows read 2, dropped: trainee 1, dropped: race unknown 1); "
         "pass microdata of all participants."
     )
+    written(source, [])
+    assert refused(source, tmp_path / "c" / "enem") == "a.csv: has no rows below its header; download it again."
     written(source, [person(), person()])
     assert refused(source, tmp_path / "c" / "enem") == (
-        "a.csv: no mark lies above the median 500, so there is one label only."
+        "a.csv: no mark lies above the median 500, so there is one label only; pass microdata of more people."
     )
 
 
@@ -389,7 +419,7 @@ def test_text_that_is_cut_short_or_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_or_older_cache_says_to_prepare_again(made: tuple[Path, Path]) -> None:
     source, folder = made
     prepare_enem(source, folder)
-    again = r"prepare it again: logofair data prepare enem --from PATH --force\.$"
+    again = rf"prepare it again: logofair data prepare enem --from PATH --cache {folder.parent} --force\.$"
     about = json.loads((folder / "about.json").read_text())
     (folder / "about.json").write_text(json.dumps(about | {"version": 0}))
     with pytest.raises(InputError, match=again):

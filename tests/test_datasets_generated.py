@@ -239,6 +239,11 @@ def test_wishes_that_cannot_be_met_are_refused(changes: dict[str, object], messa
         load_generated(**changes)  # type: ignore[arg-type]
 
 
+def test_more_rows_than_fit_are_refused_before_they_are_drawn() -> None:
+    with pytest.raises(InputError, match=r"^rows: got 100,000,000; at most 5,000,000 are drawn at once: ask for fewer"):
+        load_generated(rows=100_000_000)
+
+
 def test_sizes_that_make_no_sense_are_refused() -> None:
     with pytest.raises(InputError, match="n_groups: got 1; pass a whole number of at least 2"):
         make_population(2, 1, 3, rng=0)

@@ -57,6 +57,18 @@ def test_taking_rows_of_images_copies_them_with_everything_else() -> None:
     assert (taken.kind, taken.licence) == ("images", "ours")
 
 
+def test_rows_taken_keep_their_numbers_in_the_whole() -> None:
+    data = faces(pixels())
+    assert data.row_numbers.tolist() == [0, 1, 2, 3, 4, 5]
+    assert data.take([5, 2, 3]).take([2, 0]).row_numbers.tolist() == [3, 5]
+    assert data.take([False, True, False, False, True, False]).row_numbers.tolist() == [1, 4]
+    assert faces(pixels(), numbers=[9, 8, 7, 6, 5, 4]).take([0, 5]).row_numbers.tolist() == [9, 4]
+
+
+def test_notes_go_with_the_rows() -> None:
+    assert faces(pixels(), notes=["of 2021"]).take([1]).notes == ("of 2021",)
+
+
 def test_the_representation_says_height_and_width() -> None:
     expected = "Dataset(faces: 6 rows, 64 x 64 images, 50.0 % positive, groups a 4, b 2, 3 natural clients)"
     assert repr(faces(pixels())) == expected
@@ -79,6 +91,8 @@ def test_a_table_says_that_it_is_one() -> None:
         ({"features": pixels()[..., :0]}, r"got uint8 of shape \(6, 3, 64, 0\)"),
         ({"features": pixels()[:0]}, "features: no rows"),
         ({"features": pixels()[:5]}, "labels: has 6 rows, but the first column has 5"),
+        ({"numbers": [1, 2]}, "numbers: has 2 rows, but the first column has 6"),
+        ({"numbers": [0.5] * 6}, "numbers: expected whole numbers of rows, got values of type float64"),
         ({"feature_names": ("red",)}, "feature_names: got 1 names for images; pass an empty tuple"),
     ],
 )

@@ -311,7 +311,11 @@ def test_rows_of_natural_clients_not_chosen_are_left_out_and_counted(
 
 
 @settings(deadline=None, max_examples=60)
-@given(codes=st.lists(st.integers(0, 9), min_size=1, max_size=80), least=st.integers(1, 12), seed=seeds)
+@given(
+    codes=st.lists(st.integers(0, 9), min_size=2, max_size=80).filter(lambda c: len(set(c)) > 1),
+    least=st.integers(1, 12),
+    seed=seeds,
+)
 def test_natural_clients_kept_and_left_out_are_all_rows_once(codes: list[int], least: int, seed: int) -> None:
     data = people(len(codes), clients=codes, seed=seed)
     sizes = {code: codes.count(code) for code in set(codes)}
@@ -356,5 +360,8 @@ def test_deals_that_make_no_sense_are_refused(choices: dict[str, object], messag
 
 
 def test_a_data_set_without_natural_clients_says_so() -> None:
+    alone = r"by: toy has one natural client alone, 'north'; take in more of them, or use 'sensitive' or 'label'\.$"
+    with pytest.raises(InputError, match=alone):
+        deal(Dataset("toy", [[0.0]] * 2, ("x",), [0, 1], ["a", "b"], ["north"] * 2), by="natural")
     with pytest.raises(InputError, match="by: toy has no natural clients; use 'sensitive' or 'label'"):
         deal(people(), by="natural")

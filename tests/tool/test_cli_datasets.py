@@ -97,6 +97,7 @@ def test_describe_tells_terms_harms_and_how_to_get_the_files(name: str, tmp_path
     entry, output = CATALOGUE[name], words_of("describe", name, "--cache", tmp_path).replace(" ", "")
     for sentence in (entry.title, entry.licence, entry.citation, *entry.known_harms, *entry.where):
         assert sentence.replace(" ", "") in output
+    assert (f"--cache{tmp_path}" in output) is entry.needs_files
     found = plain("describe", name, "--cache", tmp_path)
     assert found["ready"] is not entry.needs_files
     assert found["known_harms"] == list(entry.known_harms)
@@ -107,6 +108,43 @@ def test_a_prepared_data_set_is_replaced_only_by_force(tmp_path: Path, official:
     words_of(*arguments)
     assert refused(*arguments) == f"logofair: {tmp_path / 'acs'}: acs is prepared already; add --force to replace it."
     assert "rows kept 2" in words_of(*arguments, "--force")
+
+
+def test_what_is_left_of_prepared_data_is_replaced_by_force(tmp_path: Path, official: Path) -> None:
+    arguments = ("prepare", "acs", "--from", official, "--cache", tmp_path)
+    words_of(*arguments)
+    (tmp_path / "acs" / "about.json").unlink()
+    assert refused(*arguments) == (
+        f"logofair: {tmp_path / 'acs'}: holds what is left of prepared data; add --force to replace it."
+    )
+    assert "rows kept 2" in words_of(*arguments, "--force")
+
+
+@pytest.mark.parametrize("damage", ["about", "rows"])
+def test_list_and_describe_say_what_is_wrong_with_prepared_data(tmp_path: Path, official: Path, damage: str) -> None:
+    words_of("prepare", "acs", "--from", official, "--cache", tmp_path)
+    if damage == "about":
+        (tmp_path / "acs" / "about.json").write_text("{")
+    else:
+        (tmp_path / "acs" / "rows.parquet").unlink()
+    (line,) = (line for line in plain("list", "--cache", tmp_path) if line["name"] == "acs")
+    assert not line["ready"]
+    assert line["rows"] is None
+    assert line["fault"].endswith(f"logofair data prepare acs --from PATH --cache {tmp_path} --force.")
+    assert line["fault"].replace(" ", "") in words_of("list", "--cache", tmp_path).replace(" ", "")
+    assert refused("describe", "acs", "--cache", tmp_path) == f"logofair: {line['fault']}"
+
+
+def test_describe_says_that_there_is_one_client_alone_and_tells_notes(tmp_path: Path, official: Path) -> None:
+    official.write_text("\n".join((HEADER, PEOPLE[0], PEOPLE[0].replace("60000", "9000"))) + "\n")
+    words_of("prepare", "acs", "--from", official, "--cache", tmp_path)
+    output = words_of("describe", "acs", "--cache", tmp_path)
+    assert "one state alone (CA): deal the rows to clients" in output
+    official.write_text("\n".join((HEADER, PEOPLE[0].replace("60000", "1"), PEOPLE[0].replace("60000", "0"))) + "\n")
+    words_of("prepare", "acs", "--from", official, "--cache", tmp_path, "--force")
+    (note, _) = plain("describe", "acs", "--cache", tmp_path)["notes"]
+    assert note.startswith("PINCP holds labels")
+    assert note in words_of("describe", "acs", "--cache", tmp_path)
 
 
 def test_what_cannot_be_prepared_is_refused_in_one_sentence(tmp_path: Path, official: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ pytest.importorskip("torch")
 import polars as pl
 
 from logofair.cli import train_rows, train_run
+from logofair.cli.train_settings import TrainSettings
 from logofair.datasets import Dataset
 from logofair.datasets.cache import write_about
 from logofair.datasets.catalogue import CATALOGUE
@@ -73,7 +75,11 @@ def test_a_limit_draws_rows_of_the_embedded_data(tmp_path: Path) -> None:
     found = trained(*words, "--out", tmp_path / "s.csv")
     assert (found["data"], sum(found["rows"].values()), found["parameters"]) == ("adult", 2000, 92)
     assert set(found["groups"]) >= {"Black", "White"}
-    assert pl.read_csv(tmp_path / "s.csv")["id"].max() < 2000  # type: ignore[operator]
+    scores, whole = pl.read_csv(tmp_path / "s.csv"), CATALOGUE["adult"].load(sensitive="race")
+    ids = scores["id"].to_numpy()
+    assert (np.unique(ids).size, ids.max() > 40_000) == (1300, True)
+    assert (whole.labels[ids] == scores["label"].to_numpy()).all()
+    assert (whole.sensitive[ids] == scores["group"].to_numpy()).all()
 
 
 def test_the_kinds_of_file_hold_the_same_table(tmp_path: Path) -> None:
@@ -168,6 +174,42 @@ def test_the_page_fits_and_its_next_commands_can_be_typed(tmp_path: Path, monkey
     policy = json.loads(Path("policy.json").read_text())
     assert '"where": "part=calibration"' in json.dumps(policy)
     assert "equal_opportunity" in json.dumps(policy)
+
+
+def test_every_gap_of_the_page_stands_beside_the_rows_behind_it(tmp_path: Path) -> None:
+    words = ("--method", "fedavg", *SMALL, "--clients", 10, "--alpha", 1, "--seed", 1)
+    page = run("train", *words, "--out", tmp_path / "s.csv")[1]
+    found = trained(*words, "--out", tmp_path / "t.csv")
+    assert max(map(len, page.splitlines())) <= 80
+    text = " ".join(page.split())
+    assert "score >= 1/2 trained on rows test rows" in text
+    names = {"global": "parity gap", "largest_local": "at the worst client", "largest_local_30_rows": "30+ rows"}
+    for kind, name in names.items():
+        (line,) = (line for line in page.splitlines() if name in line)
+        figures = [found[part]["gaps"]["demographic_parity"][kind] for part in ("train", "test")]
+        shown = [w for f in figures for w in (f["client"], f"{f['value']:.4f}", f["rows"]) if w is not None]
+        assert line.split()[-len(shown) :] == [*map(str, shown)]
+    assert found["train"]["gaps"]["demographic_parity"]["largest_local"]["rows"] < 30
+    support = found["test_support"]
+    assert f"rests on {support['smallest']['rows']} test row" in text
+    assert f"at {support['clients']} of 10 clients some rate rests on fewer than 30, so that its gap is " in text
+
+
+def test_few_rows_are_told_only_where_they_are_few(tmp_path: Path) -> None:
+    words = ("train", *QUICK, "--clients", 1, "--out", tmp_path / "s.csv", "--force")
+    page = run(*words)[1]
+    assert "2,000 rows at 1 client; " in page
+    assert "Small" not in page
+    page = " ".join(run(*words, "--train-share", 0.9, "--calibration-share", 0.08)[1].split())
+    assert "test rows, fewer than 30, so that the gap is mostly chance." in page
+
+
+def test_what_is_to_know_about_the_data_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = replace(CATALOGUE["generated"].load(rows=2000), notes=("The year is 2018.", "Read as they are."))
+    monkeypatch.setattr(train_rows, "load", lambda name, **choices: noted)
+    page = run("train", *QUICK, "--out", tmp_path / "s.csv")[1]
+    assert "\nNote     The year is 2018.\n         Read as they are.\n" in page
+    assert trained(*QUICK, "--out", tmp_path / "t.csv")["notes"] == [*noted.notes]
 
 
 def test_without_calibration_rows_there_is_nothing_to_fit(tmp_path: Path) -> None:
@@ -271,17 +313,52 @@ def test_a_state_of_another_run_is_refused(tmp_path: Path) -> None:
     trained("--method", "fairfed", *SMALL, "--out", tmp_path / "s.csv", "--checkpoint", state)
     assert f"{state}: exists already" in refused("--method", "fairfed", *words)
     cases = {
-        ("--method", "fedavg"): "method 'fairfed', not 'fedavg'",
-        ("--method", "fairfed", "--beta", 1): "method_beta 0.05, not 1.0",
-        ("--method", "fairfed", "--seed", 1): "seed 0, not 1",
-        ("--method", "fairfed", "--alpha", 5): "dealing_alpha 0.5, not 5.0",
-        ("--method", "fairfed", "--learning-rate", 1): "schedule_learning_rate 0.01, not 1.0",
+        ("--method", "fedavg"): "--method 'fairfed', not 'fedavg'",
+        ("--method", "fairfed", "--beta", 1): "--beta 0.05, not 1.0",
+        ("--method", "fairfed", "--seed", 1): "--seed 0, not 1",
+        ("--method", "fairfed", "--alpha", 5): "--alpha 0.5, not 5.0",
+        ("--method", "fairfed", "--learning-rate", 1): "--learning-rate 0.01, not 1.0",
     }
     for method, difference in cases.items():
         said = refused(*method, *words, "--resume")
         assert said == f"logofair: {state}: is of a run with {difference}; use the same settings, or another file."
     assert not (tmp_path / "t.csv").exists()
     trained("--method", "fairfed", "--alpha", 0.5, "--beta", 0.05, *words, "--resume")  # the defaults, typed
+
+
+def test_fcfl_goes_on_for_more_rounds_with_the_first_stage_it_began_with(tmp_path: Path) -> None:
+    words = ("--method", "fcfl", *SMALL[:-2], "--checkpoint", tmp_path / "s.npz")
+    first = trained(*words, "--rounds", 6, "--out", tmp_path / "six.csv")
+    found = trained(*words, "--rounds", 10, "--out", tmp_path / "ten.csv", "--resume")
+    assert (found["rounds"], found["rounds_before"]) == (10, 6)
+    assert found["settings"]["method_first_stage"] == first["settings"]["method_first_stage"] == 3
+    trained(*words[:-2], "--rounds", 10, "--first-stage", 3, "--out", tmp_path / "straight.csv")
+    assert (tmp_path / "ten.csv").read_bytes() == (tmp_path / "straight.csv").read_bytes()
+    said = refused(*words, "--rounds", 12, "--first-stage", 4, "--out", tmp_path / "s.csv", "--resume")
+    assert "is of a run with --first-stage 3, not 4; use " in said
+    (tmp_path / "s.npz").write_bytes(b"no state")
+    said = refused(*words, "--rounds", 12, "--out", tmp_path / "s.csv", "--resume")
+    assert said.endswith("s.npz: is no training state of logofair, or is damaged; remove it and train afresh.")
+
+
+@pytest.mark.parametrize(("rounds", "stage"), [(None, 800), (6, 3), (1, 0), (5000, 800)])
+def test_the_first_stage_is_the_papers_and_at_most_half(rounds: int | None, stage: int) -> None:
+    assert TrainSettings("fcfl", "generated", rounds=rounds).described()["method_first_stage"] == stage
+
+
+def test_a_state_of_data_prepared_anew_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = CATALOGUE["generated"].load(rows=1000)
+    monkeypatch.setattr(train_rows, "load", lambda name, **choices: drawn)
+    folder, state = tmp_path / "cache" / "acs", tmp_path / "s.npz"
+    words = ("--method", "fedavg", "--data", "acs", "--rounds", 1, "--cache", tmp_path / "cache", "--checkpoint", state)
+    folder.mkdir(parents=True)
+    write_about(folder, "acs", 1, {"counts": 1})
+    trained(*words, "--out", tmp_path / "s.csv")
+    trained(*words, "--out", tmp_path / "t.csv", "--resume")
+    write_about(folder, "acs", 1, {"counts": 2})
+    said = refused(*words, "--out", tmp_path / "u.csv", "--resume")
+    assert said.startswith(f"logofair: {state}: is of a run with prepared data '")
+    assert not (tmp_path / "u.csv").exists()
 
 
 def test_the_history_tells_every_round(tmp_path: Path) -> None:
@@ -322,8 +399,8 @@ def test_the_history_of_fcfl_tells_the_rounds_it_counts(tmp_path: Path) -> None:
         ("--method fedavg --data adult --from x", "--from: adult needs no files; leave it out."),
         ("--method fedavg --data adult --target x", "--target: adult has one target alone; leave it out."),
         ("--method fedavg --data adult --partition natural", "--partition: adult has no natural clients; use "),
-        ("--method fedavg --data adult --limit 60000", "got 60,000, but there are 48,842 rows; ask for at most as "),
-        ("--method fedavg --data generated --network resnet18", "resnet18 does not take tables; use logistic "),
+        ("--method fedavg --data adult --limit 60000", "--limit: got 60,000, but there are 48,842 rows; ask for "),
+        ("--method fedavg --data generated --network resnet18", "r: --network: resnet18 does not take tables; use "),
         ("--method fedavg --data generated --hidden 9", "--hidden: is the width of an mlp; leave it out for logistic."),
         ("--method fedavg --data generated --beta 1", "--beta: is a setting of fairfed; leave it out for fedavg."),
         ("--method fairfed --data generated --step 1", "--step: is a setting of fedfb; leave it out for fairfed."),
@@ -353,6 +430,26 @@ def test_the_history_of_fcfl_tells_the_rounds_it_counts(tmp_path: Path) -> None:
         ),
         ("--method fedavg --data generated --clients 0", "--clients: got 0; pass a whole number from 1."),
         ("--method fedavg --data generated --learning-rate nan", "--learning-rate: got nan; pass a number above 0."),
+        (
+            "--method fedavg --data generated --learning-rate 1e9",
+            "logofair: --learning-rate: got 1000000000.0; pass a ",
+        ),
+        ("--method fcfl --data generated --step-size 1e9", "logofair: --step-size: got 1000000000.0; pass a number "),
+        (
+            "--method fcfl --data generated --first-stage 3 --rounds 2",
+            "--first-stage: 3 rounds are more than the 2 in ",
+        ),
+        ("--method fedavg --data generated --limit 9 --clients 10", "logofair: --clients: got 10 clients for 9 rows; "),
+        ("--method fedavg --data adult --sensitive sxe", "logofair: --sensitive: unknown sensitive column 'sxe'"),
+        ("--method fedavg --data generated --sensitive sex", "logofair: --sensitive: unknown sensitive column 'sex'"),
+        (
+            "--method fedavg --data generated --limit 100 --train-share 1e-4",
+            "logofair: --train-share and --calibration-share: part 'train' gets none of 100 rows; ",
+        ),
+        ("--method fedavg --data acs --from nowhere", "logofair: --from: nowhere is not there; check the path."),
+        ("--method fedavg --data generated --checkpoint ./s.csv", "--checkpoint: s.csv is the file of --out too; "),
+        ("--method fedavg --data generated --checkpoint h --history h", "--history: h is the file of --checkpoint too"),
+        ("--method fedavg --data generated --history no/h", "no/h: cannot be written (no folder 'no'); make the "),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(
@@ -375,23 +472,104 @@ def test_the_output_is_checked_before_any_work(tmp_path: Path) -> None:
 def test_without_a_gpu_or_pytorch_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     said = refused(*QUICK, "--device", "cuda", "--out", tmp_path / "s.csv")
-    assert said.endswith("got 'cuda', but PyTorch finds no GPU here; use cpu or auto.")
+    assert said == "logofair: --device: got 'cuda', but PyTorch finds no GPU here; use cpu or auto."
     monkeypatch.setattr(extra, "find_spec", lambda name: None)
     said = refused(*QUICK, "--out", tmp_path / "s.csv")
     assert said.endswith("needs PyTorch; install it with: pip install 'logofair[train]'.")
 
 
-def test_a_diverged_model_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = train_run.train
+def test_two_names_of_one_file_are_one_file(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").symlink_to(tmp_path / "h.jsonl")
+    said = refused(*QUICK, "--out", tmp_path / "s.csv", "--history", tmp_path / "h.jsonl")
+    assert said == f"logofair: --history: {tmp_path / 'h.jsonl'} is the file of --out too; choose another name."
 
-    def diverging(*words: Any, **more: Any) -> Iterator[Any]:
-        for state in real(*words, **more):
-            yield replace(state, parameters=state.parameters * np.float32(np.nan))
 
-    monkeypatch.setattr(train_run, "train", diverging)
-    said = refused(*QUICK, "--out", tmp_path / "s.csv")
-    assert said == "logofair: --method: training by fedavg diverged; use a smaller step or learning rate."
+@pytest.mark.parametrize("option", ["--out", "--checkpoint", "--history"])
+def test_a_folder_that_takes_no_files_is_found_before_any_work(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.touch
+
+    def touch(path: Path, *words: Any, **more: Any) -> None:
+        if path.parent == tmp_path / "sealed":
+            raise PermissionError(1, "Operation not permitted")
+        real(path, *words, **more)
+
+    monkeypatch.setattr(Path, "touch", touch)
+    (tmp_path / "sealed").mkdir()
+    path = tmp_path / "sealed" / "s.csv"
+    words = ("--method", "fedavg", "--data", "acs", "--out", tmp_path / "t.csv")  # acs is not even there
+    said = refused(*words, option, path, "--cache", tmp_path)
+    assert said == f"logofair: {path}: cannot be written (Operation not permitted); choose another folder."
+    assert [path.name for path in tmp_path.rglob("*")] == ["sealed"]
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """No file can grow past a size, as on a disk that is full."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+def test_a_full_disk_is_one_sentence_and_leaves_no_scores(ending: str, tmp_path: Path) -> None:
+    out = tmp_path / f"s.{ending}"
+    with files_of_at_most(4096):
+        said = refused(*QUICK, "--out", out)
+    assert said.startswith(f"logofair: {out}: cannot be written (File too large")
+    assert said.endswith("; choose a folder with room that may be written to.")
+    assert not list(tmp_path.iterdir())
+
+
+def test_on_a_full_disk_the_history_keeps_the_lines_that_are_whole(tmp_path: Path) -> None:
+    trained(*QUICK, "--out", tmp_path / "s.csv", "--history", tmp_path / "whole.jsonl")
+    first, _ = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    history = tmp_path / "h.jsonl"
+    for room, left in ((len(first) + 9, first), (9, None)):
+        with files_of_at_most(room):
+            said = refused(*QUICK, "--out", tmp_path / "t.csv", "--history", history, "--force")
+        assert said == f"logofair: {history}: cannot be written (File too large); make room or choose another folder."
+        assert (history.read_bytes() if history.exists() else None) == left
+    assert not (tmp_path / "t.csv").exists()
+
+
+@pytest.fixture
+def unscaled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows whose features are so large that a large step leaves what a float can hold."""
+    drawn = CATALOGUE["generated"].load(rows=2000)
+    large = replace(drawn, features=1e5 * drawn.features)
+    monkeypatch.setattr(train_rows, "load", lambda name, **choices: large)
+
+
+@pytest.mark.usefixtures("unscaled")
+def test_a_model_that_diverges_is_said_once_and_only_sound_states_are_kept(tmp_path: Path) -> None:
+    steps = ("--learning-rate", 1e6, "--optimiser", "sgd", "--local-epochs", 1, "--batch-size", 700)
+    kept = ("--checkpoint", tmp_path / "s.npz", "--history", tmp_path / "h.jsonl", "--save-every", 1)
+    said = refused("--method", "fedavg", *SMALL, *steps, "--network", "mlp", *kept, "--out", tmp_path / "s.csv")
+    assert said == (
+        "logofair: train: the model diverged in round 2 (it holds numbers that are not finite); use a smaller learning "
+        "rate or step size."
+    )
+    (line,) = lines_of(tmp_path / "h.jsonl")
+    assert (line["round"], line["loss"] > 0) == (1, True)
+    with np.load(tmp_path / "s.npz") as stored:
+        assert all(np.isfinite(stored[name]).all() for name in stored.files)
+        assert json.loads(stored["header"].tobytes())["round"] == 1
     assert not (tmp_path / "s.csv").exists()
+
+
+@pytest.mark.usefixtures("unscaled")
+@pytest.mark.parametrize("kept", [False, True])
+def test_rounds_that_are_not_counted_cannot_hide_that_a_model_diverged(kept: bool, tmp_path: Path) -> None:
+    words = ("--method", "fcfl", "--network", "mlp", "--step-size", 1e6, *SMALL[:-2], "--rounds", 12)
+    state = ("--checkpoint", tmp_path / "s.npz") if kept else ()
+    assert "train: the model diverged in round " in refused(*words, *state, "--out", tmp_path / "s.csv")
+    assert not list(tmp_path.iterdir())
 
 
 # ---------------------------------------------------------------- other data and engines
@@ -409,6 +587,7 @@ def faces(rows: int = 40, labels: Any = None) -> Dataset:
 
 
 def test_images_are_trained_on_by_resnet18(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_rows, "digest_of", lambda folder: "none")
     monkeypatch.setattr(train_rows, "load", lambda name, **choices: faces(choices["rows"]))
     words = ("--method", "fedavg", "--data", "celeba", "--limit", 40, "--clients", 2, "--alpha", 9, "--rounds", 1)
     said = refused(*words, "--network", "mlp", "--out", tmp_path / "s.csv")
@@ -438,10 +617,15 @@ def test_files_are_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     drawn = CATALOGUE["generated"].load(rows=1000)
     monkeypatch.setattr(train_rows, "CATALOGUE", {"acs": replace(CATALOGUE["acs"], prepare=prepare)})
     monkeypatch.setattr(train_rows, "load", lambda name, **choices: drawn)
-    words = ("--method", "fedavg", "--data", "acs", "--rounds", 1, "--from", "files", "--cache", tmp_path / "cache")
+    source = tmp_path / "files"
+    source.mkdir()
+    words = ("--method", "fedavg", "--data", "acs", "--rounds", 1, "--from", source, "--cache", tmp_path / "cache")
     assert "prepared before" not in run("train", *words, "--out", tmp_path / "s.csv")[1]
     assert "The data set was prepared before, so that the files" in run("train", *words, "--out", tmp_path / "t.csv")[1]
-    assert prepared == [Path("files")]
+    assert prepared == [source]
+    assert f"--from: {source}x is not there; check the path." in refused(
+        *words[:-4], "--from", f"{source}x", *words[-2:], "--out", tmp_path / "u.csv"
+    )
 
 
 def test_flower_gets_the_same_work_and_its_state_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,7 @@ def gap_text(rough: Figure, solid: Figure) -> str:
 
 def _reading(found: Findings, several: bool) -> Iterator[tuple[str, str]]:
     """How to read the figures."""
-    yield "Gap", "The largest rate of a group minus the smallest. Rows: behind the smaller of these two rates."
+    yield "Gap", "The largest rate of a group minus the smallest. Rows: each of these two rates has at least so many."
     if several and any(figures.worst != figures.worst_solid for figures in found.notions):
         brackets = " and stands in brackets" if any(f.value is None for n in found.notions for f in n.solid) else ""
         text = f"Only rates that rest on {FEW_ROWS} rows or more: a gap on fewer is mostly chance{brackets}."

@@ -34,8 +34,12 @@ def check_output(path: Path, *, force: bool) -> None:
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise InputError(f"{path}: cannot be written (no folder {str(path.parent)!r}); make the folder first.")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{path}: cannot be written (its folder is write-protected); choose another folder.")
+    neighbour = folder / f".logofair-{secrets.token_hex(8)}.part"
+    try:  # what a folder may hold is known only once it does: /sys, a full disk, another's folder
+        neighbour.touch(exist_ok=False)
+        neighbour.unlink()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}); choose another folder.") from None
 
 
 @contextmanager

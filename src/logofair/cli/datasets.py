@@ -138,12 +138,15 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: 
 def _preparation(entry: Entry, folder: Path, force: bool) -> Preparation:
     """How to prepare a data set; raise where that is not needed, or would replace something without being told."""
     from logofair.datasets.cache import is_prepared
+    from logofair.datasets.folders import are_remains
     from logofair.inputs import InputError
 
     if entry.prepare is None:
         raise InputError(f"{entry.name}: needs no files and is ready; see logofair data describe {entry.name}.")
     if is_prepared(folder) and not force:
         raise InputError(f"{folder}: {entry.name} is prepared already; add --force to replace it.")
+    if are_remains(folder) and not force:
+        raise InputError(f"{folder}: holds what is left of prepared data; add --force to replace it.")
     return entry.prepare
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from logofair.cli.audit_page import grid, notes, print_page
-from logofair.datasets.cache import cache_folder, is_prepared, summary_of
+from logofair.datasets.cache import cache_folder, cache_option, check_about, is_prepared, summary_of
 from logofair.datasets.catalogue import CATALOGUE, Entry
 from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
+from logofair.inputs import InputError
 
 __all__ = ["described", "listed", "show_description", "show_list", "show_prepared"]
 
@@ -25,7 +25,7 @@ _FACTS = ("name", "title", "summary", "licence", "citation", "model", "natural_c
 
 
 def listed(cache: Path | None) -> list[dict[str, Any]]:
-    """All data sets: name, what it is, licence, whether it can be loaded, and its rows where they were counted.
+    """All data sets: name, what it is, licence, whether it is ready or what is wrong with it, its rows where counted.
 
     Examples
     --------
@@ -36,16 +36,30 @@ def listed(cache: Path | None) -> list[dict[str, Any]]:
 
 
 def _line(entry: Entry, folder: Path) -> dict[str, Any]:
-    rows = summary_of(folder).get("counts", {}).get("rows kept") if entry.needs_files else None
+    fault = _fault(entry, folder)
+    ready = not entry.needs_files or (is_prepared(folder) and fault is None)
+    rows = summary_of(folder).get("counts", {}).get("rows kept") if entry.needs_files and ready else None
     return {
         "name": entry.name,
         "title": entry.title,
         "summary": entry.summary,
         "licence": entry.licence,
-        "ready": not entry.needs_files or is_prepared(folder),
+        "ready": ready,
+        "fault": fault,
         "rows": rows,
         "folder": str(folder) if entry.needs_files else None,
     }
+
+
+def _fault(entry: Entry, folder: Path) -> str | None:
+    """What is wrong with prepared data, as far as can be told without reading all of them."""
+    if not entry.needs_files or not is_prepared(folder):
+        return None
+    try:
+        check_about(folder, entry.name, entry.version)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def show_list(found: Sequence[Mapping[str, Any]], console: Console) -> None:
@@ -55,11 +69,12 @@ def show_list(found: Sequence[Mapping[str, Any]], console: Console) -> None:
         column.justify, column.no_wrap = "left", False
     for line in found:
         built_in = line["folder"] is None
-        ready = "built in" if built_in else "yes" if line["ready"] else "not yet"
+        ready = "built in" if built_in else "yes" if line["ready"] else "not yet" if line["fault"] is None else "no"
         rows = "" if line["rows"] is None else f"{line['rows']:,}"
         table.add_row(line["name"], line["title"], rows, ready, _shortened(line["licence"]))
     advice = "logofair data describe NAME says more, and where to get files; logofair data prepare NAME reads them."
-    print_page([table, "", Text(advice)], console)
+    faults = [("Fault", line["fault"]) for line in found if line["fault"] is not None]
+    print_page([table, "", *([_folded(faults), ""] if faults else []), Text(advice)], console)
 
 
 def _shortened(licence: str) -> str:
@@ -83,10 +98,9 @@ def described(name: str, sensitive: str | None, cache: Path | None) -> dict[str,
     found: dict[str, Any] = {fact: getattr(entry, fact) for fact in _FACTS}
     found |= {"known_harms": list(entry.known_harms), "sensitive": list(entry.sensitive), "where": list(entry.where)}
     found |= {key: value for key, value in _line(entry, folder).items() if key in ("ready", "folder")}
-    if found["ready"]:
+    if found["ready"] or is_prepared(folder):  # damaged data say themselves what is wrong
         wish = {} if sensitive is None else {"sensitive": sensitive}
         found |= _counted(entry.load(folder, **wish) if entry.needs_files else entry.load(**wish))
-        found["notes"] = list(summary_of(folder).get("notes", ())) if entry.needs_files else []
     return found
 
 
@@ -99,6 +113,7 @@ def _counted(data: Dataset) -> dict[str, Any]:
         "positive_rate": float(data.labels.mean()),
         "groups": {group: {"rows": own.size, "positive_rate": float(own.mean())} for group, own in groups.items()},
         "clients": None if data.clients is None else _sizes(data.clients),
+        "notes": list(data.notes),
     }
 
 
@@ -135,16 +150,22 @@ def _counts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     yield "Features", " x ".join(map(str, found["features"]))
     if (clients := found["clients"]) is not None:
-        least, most = clients["smallest"], clients["largest"]
-        yield (
-            "Clients",
-            f"{clients['number']:,}, each a {found['natural_clients']}; rows: {least['rows']:,} ({least['client']}) "
-            f"to {most['rows']:,} ({most['client']}), median {clients['median_rows']:,.0f}",
-        )
+        yield "Clients", _of_clients(clients, found["natural_clients"])
     if found["folder"] is not None:
         yield "Prepared", f"in {found['folder']}"
     for place, note in enumerate(found["notes"]):
         yield "" if place else "Note", note
+
+
+def _of_clients(clients: Mapping[str, Any], natural: str) -> str:
+    """How many natural clients there are, and of what size."""
+    least, most = clients["smallest"], clients["largest"]
+    if clients["number"] == 1:
+        return f"one {natural} alone ({most['client']}): deal the rows to clients"
+    return (
+        f"{clients['number']:,}, each a {natural}; rows: {least['rows']:,} ({least['client']}) to {most['rows']:,} "
+        f"({most['client']}), median {clients['median_rows']:,.0f}"
+    )
 
 
 def _terms(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -163,7 +184,10 @@ def _terms(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _steps(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """How to get what is missing."""
-    for place, step in enumerate(() if found["ready"] else found["where"]):
+    if found["ready"]:
+        return
+    *steps, command = found["where"]
+    for place, step in enumerate((*steps, command + cache_option(found["name"], Path(found["folder"])))):
         yield "" if place else "Get it", f"{place + 1}. {step}"
 
 
@@ -173,6 +197,5 @@ def show_prepared(name: str, folder: Path, counts: Mapping[str, int], console: C
     for what, count in counts.items():
         table.add_row(what, f"{count:,}")
     lines = [("Note" if not place else "", note) for place, note in enumerate(summary_of(folder).get("notes", ()))]
-    base = "" if folder == cache_folder(name) else f" --cache {shlex.quote(str(folder.parent))}"
-    lines += [("Lies in", str(folder)), ("Next", f"logofair data describe {name}{base}")]
+    lines += [("Lies in", str(folder)), ("Next", f"logofair data describe {name}{cache_option(name, folder)}")]
     print_page([table, "", _folded(lines)], console)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,20 +93,20 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     need_torch()
     with watching(quiet=as_json) as watch:
         from logofair.cli.train_rows import training_rows  # here, while the reader sees that work goes on
-        from logofair.cli.train_run import Keeping, Stopped, train_and_score, write_scores
-        from logofair.cli.train_settings import TrainSettings
+        from logofair.cli.train_run import Keeping, Stopped, as_begun, train_and_score, write_scores
+        from logofair.cli.train_settings import TrainSettings, in_options
         from logofair.training.rows import device_named
 
-        settings, stopped = TrainSettings(**options), None
-        device = device_named(_device_name(place["device"], place["engine"], kept))
-        rows = training_rows(settings, watch, source=place["source"], cache=place["cache"])
-        try:
-            trained = train_and_score(
-                settings, rows, watch, device=device, engine=place["engine"], keeping=Keeping(**kept)
-            )
-            write_scores(out, rows, trained.scores)
-        except Stopped as interrupt:
-            stopped = interrupt
+        stopped, keeping = None, Keeping(**kept)
+        with in_options():
+            settings = as_begun(TrainSettings(**options), keeping)
+            device = device_named(_device_name(place["device"], place["engine"], kept))
+            rows = training_rows(settings, watch, source=place["source"], cache=place["cache"])
+            try:
+                trained = train_and_score(settings, rows, watch, device=device, engine=place["engine"], keeping=keeping)
+                write_scores(out, rows, trained.scores)
+            except Stopped as interrupt:
+                stopped = interrupt
     if stopped is not None:
         click.echo(_interrupted(stopped.rounds, settings.n_rounds, kept["checkpoint"], stopped.saved), err=True)
         ctx.exit(130)
@@ -126,6 +127,11 @@ def _check(
     for path in (checkpoint, history):
         if path is not None:
             check_output(path, force=force or resume)
+    named = {"--out": out, "--checkpoint": checkpoint, "--history": history}
+    files: dict[str, str] = {}
+    for option, path in named.items():
+        if path is not None and (other := files.setdefault(os.path.realpath(path), option)) != option:
+            raise InputError(f"{option}: {path} is the file of {other} too; choose another name.")
 
 
 def _device_name(device: str, engine: str, kept: Mapping[str, Any]) -> str:

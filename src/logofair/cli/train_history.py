@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+from io import FileIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,6 +65,8 @@ def _listed(values: Any) -> Any:
 class History:
     """A file of lines, one per measured round; of a run that goes on, those of later rounds are dropped first.
 
+    A run that fails before its first line leaves no file.
+
     Examples
     --------
     >>> import tempfile
@@ -78,21 +82,33 @@ class History:
     def __init__(self, path: Path, after: int = 0) -> None:
         self.path = path
         put_whole(path, "".join(f"{line}\n" for line in _kept(path, after)).encode())
-        self.file: IO[str] | None = None
+        self.file: FileIO | None = None
 
     def __enter__(self) -> History:
-        self.file = self.path.open("a", encoding="utf-8")
+        self.file = self.path.open("ab", buffering=0)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.file is not None:
-            self.file.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.file is None:
+            return
+        empty = not self.file.seek(0, os.SEEK_END)
+        self.file.close()
+        if empty and kind is not None:
+            self.path.unlink(missing_ok=True)
 
     def add(self, line: dict[str, Any]) -> None:
-        """Write a line, at once."""
+        """Write a line, at once and whole, or raise."""
         assert self.file is not None
-        self.file.write(json.dumps(line, allow_nan=False) + "\n")
-        self.file.flush()
+        whole, rest = self.file.seek(0, os.SEEK_END), (json.dumps(line, allow_nan=False) + "\n").encode()
+        try:
+            while rest:
+                rest = rest[self.file.write(rest) :]
+        except OSError as error:
+            self.file.truncate(whole)
+            reason = error.strerror or str(error)
+            raise InputError(
+                f"{self.path}: cannot be written ({reason}); make room or choose another folder."
+            ) from None
 
 
 def _kept(path: Path, after: int) -> list[str]:

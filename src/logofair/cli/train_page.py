@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ def show(
 
 
 def _heading(settings: TrainSettings, rows: TrainingRows, trained: Trained) -> Text:
-    sizes = {name: part.ids.size for name, part in rows.parts.items()}
+    sizes = {name: part.places.size for name, part in rows.parts.items()}
     every = np.concatenate([part.groups for part in rows.parts.values()])
     counts = [f"{group} {int((every == group).sum()):,}" for group in rows.groups]
     more = f" and {len(counts) - _GROUPS} more" if len(counts) > _GROUPS else ""
@@ -97,7 +97,7 @@ def _heading(settings: TrainSettings, rows: TrainingRows, trained: Trained) -> T
     model = f"{trained.network.name}, {trained.network.size:,} parameters"
     kept = "".join(f", {size:,} to {_PURPOSE[name]}" for name, size in sizes.items() if name != "train")
     lines = [
-        f"{rows.data.name}: {sum(sizes.values()):,} rows at {len(rows.clients):,} clients{left_out}; "
+        f"{rows.data.name}: {sum(sizes.values()):,} rows at {_counted(len(rows.clients), 'client')}{left_out}; "
         f"{', '.join(counts[:_GROUPS])}{more}",
         f"{settings.method}{goal}: {model}; {_rounds(trained)}, seed {settings.seed}",
         f"{sizes['train']:,} rows to train{kept}",
@@ -106,25 +106,35 @@ def _heading(settings: TrainSettings, rows: TrainingRows, trained: Trained) -> T
 
 
 def _rounds(trained: Trained) -> str:
-    done = trained.state.round
     before = f" ({trained.resumed:,} of them before)" if trained.resumed else ""
-    return f"{done:,} round{'s' * (done != 1)}{before}"
+    return f"{_counted(trained.state.round, 'round')}{before}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _table(rows: TrainingRows, measures: Measures) -> Table:
     """Accuracy and gaps on the rows trained on and on the test rows."""
     before, after = measures.train.notions[0], measures.test.notions[0]
-    table = grid("score >= 1/2", "trained on", "test", "test rows", left=1)
-    tested = f"{rows.parts['test'].ids.size:,}"
-    table.add_row("accepted", f"{measures.train.accepted:.1%}", f"{measures.test.accepted:.1%}", tested)
-    table.add_row("accuracy", _figure(measures.train.accuracy), _figure(measures.test.accuracy), tested)
-    table.add_row(f"{words(after)} gap, over all", *map(_gap, (before.whole, after.whole)), _rows(after.whole))
+    table = grid("score >= 1/2", "trained on", "rows", "test", "rows", left=1)
+    sizes = [f"{rows.parts[name].places.size:,}" for name in ("train", "test")]
+    stages = (measures.train, measures.test)
+    table.add_row("accepted", *_pairs([f"{stage.accepted:.1%}" for stage in stages], sizes))
+    table.add_row("accuracy", *_pairs([_figure(stage.accuracy) for stage in stages], sizes))
+    lines = {f"{words(after)} gap": (before.whole, after.whole)}
     if len(rows.clients) > 1:
-        table.add_row("  at the worst client", *map(_gap, (before.worst, after.worst)), _rows(after.worst))
-        solid = before.worst_solid, after.worst_solid
-        if (before.worst, after.worst) != solid:
-            table.add_row(f"  the worst with {FEW_ROWS}+ rows", *map(_gap, solid), _rows(solid[1]))
+        lines["  at the worst client"] = worst = (before.worst, after.worst)
+        if worst != (solid := (before.worst_solid, after.worst_solid)):
+            lines[f"  the worst with {FEW_ROWS}+ rows"] = solid
+    for name, figures in lines.items():
+        table.add_row(name, *_pairs(map(_gap, figures), map(_rows, figures)))
     return table
+
+
+def _pairs(values: Iterable[str], rows: Iterable[str]) -> list[str]:
+    """Every figure and the rows behind it, side by side."""
+    return [text for pair in zip(values, rows, strict=True) for text in pair]
 
 
 def _figure(value: float | None) -> str:
@@ -145,20 +155,21 @@ def _reading(measures: Measures) -> Iterator[tuple[str, str]]:
     """How to read the gaps, and what they rest on."""
     rate, client, group, fewest = measures.support.smallest()
     small, clients = int(measures.support.small_clients.sum()), len(measures.support.clients)
-    yield "Gap", "The largest rate of a group minus the smallest. Rows: behind the smaller of these two rates."
-    cell = f"{rate} of {group} at client {client} rests on {fewest:,} test row{'s' * (fewest != 1)}, the fewest"
-    if small:
-        yield (
-            "Small",
-            f"The {cell}; at {small:,} of {clients:,} clients some rate rests on less than {FEW_ROWS}, so that its gap "
-            "is mostly chance.",
-        )
-    else:
-        yield "Small", f"The {cell}."
+    yield "Gap", "The largest rate of a group minus the smallest. Rows: each of these two rates has at least so many."
+    if not small:
+        return
+    cell = f"The {rate} of {group} at client {client} rests on {_counted(fewest, 'test row')}"
+    if clients == 1:
+        yield "Small", f"{cell}, fewer than {FEW_ROWS}, so that the gap is mostly chance."
+        return
+    others = f"at {small:,} of {clients:,} clients some rate rests on fewer than {FEW_ROWS}"
+    yield "Small", f"{cell}, the fewest; {others}, so that its gap is mostly chance."
 
 
 def _terms(rows: TrainingRows) -> Iterator[tuple[str, str]]:
-    """Where the data come from."""
+    """Where the data come from, and what is to know about them."""
+    for place, note in enumerate(rows.data.notes):
+        yield "" if place else "Note", note
     if rows.data.licence:
         yield "Licence", f"{rows.data.licence.rstrip('.')}. Known harms: logofair data describe {rows.entry.name}"
     if rows.unread:
@@ -167,7 +178,7 @@ def _terms(rows: TrainingRows) -> Iterator[tuple[str, str]]:
 
 def _next(settings: TrainSettings, rows: TrainingRows, out: Path) -> Iterator[tuple[str, str]]:
     """What was written and what to do with it."""
-    sizes = {name: part.ids.size for name, part in rows.parts.items() if name != "train"}
+    sizes = {name: part.places.size for name, part in rows.parts.items() if name != "train"}
     listed = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
     yield "Wrote", f"{out}: the scores of the rows not trained on ({listed})"
     for command, lines in enumerate(_commands(settings, out, "calibration" in sizes)):
@@ -194,12 +205,13 @@ def as_dict(
         "out": str(out),
         "data": rows.data.name,
         "licence": rows.data.licence,
+        "notes": list(rows.data.notes),
         "settings": settings.described(),
         "network": trained.network.name,
         "parameters": trained.network.size,
         "rounds": trained.state.round,
         "rounds_before": trained.resumed,
-        "rows": {name: part.ids.size for name, part in rows.parts.items()},
+        "rows": {name: part.places.size for name, part in rows.parts.items()},
         "groups": [plain(group) for group in rows.groups],
         "clients": [plain(client) for client in rows.clients],
         "clients_left_out": rows.left_out,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from logofair.cli.train_settings import TrainSettings
 from logofair.datasets import CATALOGUE, Dataset, deal, load, split
-from logofair.datasets.cache import cache_folder, is_prepared
+from logofair.datasets.cache import cache_folder, digest_of, is_prepared
 from logofair.datasets.catalogue import Entry, choices_of
 from logofair.datasets.prepared import random_rows
 from logofair.inputs import InputError, Label
@@ -28,9 +28,9 @@ RowNumbers: TypeAlias = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows of a data set; ``ids`` are their numbers in it."""
+    """Some rows of a data set; ``places`` are where they stand among those loaded."""
 
-    ids: RowNumbers
+    places: RowNumbers
     labels: npt.NDArray[np.int64]
     groups: npt.NDArray[np.str_]
     clients: npt.NDArray[Any]
@@ -41,7 +41,7 @@ class TrainingRows:
     """A data set's rows by part: train, calibration (unless its share is 0) and test.
 
     ``left_out`` is the number of natural clients without a place in the run, ``unread`` whether the files named were
-    not needed, since the data set was prepared before.
+    not needed, since the data set was prepared before, ``digest`` what tells prepared data from others.
     """
 
     data: Dataset
@@ -51,6 +51,7 @@ class TrainingRows:
     clients: tuple[Label, ...]
     left_out: int = 0
     unread: bool = False
+    digest: str | None = None
 
 
 def training_rows(
@@ -63,7 +64,7 @@ def training_rows(
     >>> from logofair.cli.console import watching
     >>> with watching(quiet=True) as watch:
     ...     rows = training_rows(TrainSettings("fedavg", "generated", limit=1000), watch)
-    >>> {name: part.ids.size for name, part in rows.parts.items()}, rows.clients
+    >>> {name: part.places.size for name, part in rows.parts.items()}, rows.clients
     ({'train': 350, 'calibration': 350, 'test': 300}, (0, 1, 2, 3, 4))
     """
     # The third stream trains in logofair demo, which deals and splits alike.
@@ -82,7 +83,8 @@ def training_rows(
     }
     groups, sites = encode(data.sensitive[rows], "groups").names, encode(clients, "clients")
     _check(parts["train"], sites, groups, settings)
-    return TrainingRows(data, entry, parts, groups, sites.names, len(dealt.left_out), unread)
+    digest = digest_of(cache_folder(entry.name, cache)) if entry.needs_files else None
+    return TrainingRows(data, entry, parts, groups, sites.names, len(dealt.left_out), unread, digest)
 
 
 def _prepare(entry: Entry, source: Path | None, cache: Path | None, watch: Watch) -> bool:
@@ -91,6 +93,8 @@ def _prepare(entry: Entry, source: Path | None, cache: Path | None, watch: Watch
         return False
     if entry.prepare is None:
         raise InputError(f"--from: {entry.name} needs no files; leave it out.")
+    if not source.exists():
+        raise InputError(f"--from: {source} is not there; check the path.")
     folder = cache_folder(entry.name, cache)
     if is_prepared(folder):
         return True
@@ -130,5 +134,5 @@ def _check(train: Part, clients: Codes, groups: tuple[Label, ...], settings: Tra
     if len(groups) < 2:
         raise InputError(f"--data: all rows are of group {groups[0]!r}; fairness compares two or more groups.")
     if train.labels.min() == train.labels.max():
-        only = f"all {train.ids.size:,} rows to train on have label {train.labels[0]}"
+        only = f"all {train.places.size:,} rows to train on have label {train.labels[0]}"
         raise InputError(f"--data: {only}, and training needs both; use more rows or another target.")

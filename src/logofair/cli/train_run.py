@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +18,18 @@ from logofair.cli.train_history import History, line_of
 from logofair.cli.train_rows import Part, TrainingRows
 from logofair.cli.train_settings import TrainSettings
 from logofair.inputs import Floats, InputError
-from logofair.notions import NOTIONS
+from logofair.notions import NOTIONS, Notion
 from logofair.tables import kind_of, polars_module
 from logofair.training import Network, Rows, State, build_network, make_rows, train
-from logofair.training.checkpoint import load_state, save_state
+from logofair.training.checkpoint import load_state, save_state, stored_settings
 from logofair.training.rounds import measure
 
 if TYPE_CHECKING:
     from logofair.cli.console import Watch
 
-__all__ = ["Keeping", "Stopped", "Trained", "train_and_score", "write_scores"]
+__all__ = ["Keeping", "Stopped", "Trained", "as_begun", "train_and_score", "write_scores"]
+
+_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,9 @@ def train_and_score(
     if engine == "flower":
         resumed, state = 0, _with_flower(settings, network, sites, watch)
     else:
-        resumed, state = _in_process(settings, network, sites, watch, keeping or Keeping())
-    if not np.isfinite(state.parameters).all():
-        raise InputError(f"--method: training by {settings.method} diverged; use a smaller step or learning rate.")
-    if state.measured_at != state.round:
-        state = replace(state, measured=measure(network, sites, state.parameters), measured_at=state.round)
+        about = _about(settings, rows, network)
+        resumed, state = _in_process(settings, network, sites, watch, keeping or Keeping(), about)
+    state = _measured(settings, network, sites, state)
     del sites
     kept_back = {name: part for name, part in rows.parts.items() if name != "train"}
     scores = {name: _scores(network, state, rows, part, device) for name, part in kept_back.items()}
@@ -105,7 +107,7 @@ def _network(settings: TrainSettings, rows: TrainingRows) -> Network:
 
 def _on_device(rows: TrainingRows, part: Part, device: torch.device) -> list[Rows]:
     return make_rows(
-        rows.data.features[part.ids],
+        rows.data.features[part.places],
         part.labels,
         groups=part.groups,
         clients=part.clients,
@@ -128,10 +130,9 @@ def _with_flower(settings: TrainSettings, network: Network, sites: list[Rows], w
 
 
 def _in_process(
-    settings: TrainSettings, network: Network, sites: list[Rows], watch: Watch, keeping: Keeping
+    settings: TrainSettings, network: Network, sites: list[Rows], watch: Watch, keeping: Keeping, about: dict[str, Any]
 ) -> tuple[int, State]:
     """The rounds done before, and the state after the last."""
-    about = _about(settings, network, sites)
     start = load_state(keeping.checkpoint, about) if keeping.resume and keeping.checkpoint else None
     done = 0 if start is None else start.round
     if done > settings.n_rounds:
@@ -146,24 +147,54 @@ def _in_process(
         start=start,
     )
     watched = watch(states, f"Training by {settings.method}, {settings.n_rounds:,} rounds", settings.n_rounds - done)
-    return done, _kept(iter(watched), start, settings, keeping, about)
+    sound = partial(_measured, settings, network, sites)
+    return done, _kept(iter(watched), start, NOTIONS[settings.notion], keeping, about, sound)
 
 
-def _about(settings: TrainSettings, network: Network, sites: list[Rows]) -> dict[str, Any]:
+def _measured(settings: TrainSettings, network: Network, sites: list[Rows], state: State) -> State:
+    """The state with its own model measured; raise where that diverged."""
+    if state.measured_at == state.round:
+        return state
+    return state.learned(settings.federated_method(), measure(network, sites, state.parameters))
+
+
+def _about(settings: TrainSettings, rows: TrainingRows, network: Network) -> dict[str, Any]:
     """What a state on disk must be of, to go on from it."""
-    rows = sum(len(site) for site in sites)
-    return settings.described() | {"network": network.name, "hidden": network.hidden, "rows_to_train": rows}
+    prepared = None if rows.digest is None else rows.digest[:_DIGITS]
+    model = {"network": network.name, "hidden": network.hidden}
+    return settings.described() | model | {"rows_to_train": rows.parts["train"].places.size, "prepared_data": prepared}
+
+
+def as_begun(settings: TrainSettings, keeping: Keeping) -> TrainSettings:
+    """The settings, with the first stage that a run of fcfl began with where it goes on.
+
+    Examples
+    --------
+    >>> settings = TrainSettings("fcfl", "generated", rounds=10)
+    >>> as_begun(settings, Keeping()) == settings
+    True
+    """
+    if settings.method != "fcfl" or settings.first_stage is not None or not keeping.resume or not keeping.checkpoint:
+        return settings
+    began = stored_settings(keeping.checkpoint).get("method_first_stage")
+    return replace(settings, first_stage=began) if isinstance(began, int) else settings
 
 
 def _kept(
-    states: Iterator[State], start: State | None, settings: TrainSettings, keeping: Keeping, about: dict[str, Any]
+    states: Iterator[State],
+    start: State | None,
+    notion: Notion,
+    keeping: Keeping,
+    about: dict[str, Any],
+    sound: Callable[[State], State],
 ) -> State:
     """The last state; on the way states are stored and written down, and an interrupt stores the last one done."""
-    state, saved, notion = start, -1 if start is None else start.round, NOTIONS[settings.notion]
+    state, saved = start, -1 if start is None else start.round
 
     def save() -> None:
         nonlocal saved
         if keeping.checkpoint is not None and state is not None and state.round != saved:
+            sound(state)  # what diverged is not kept
             save_state(keeping.checkpoint, state, about)
             saved = state.round
 
@@ -187,9 +218,11 @@ def _kept(
 def _scores(network: Network, state: State, rows: TrainingRows, part: Part, device: torch.device) -> Floats:
     """Scores of some rows, a bounded number at a time."""
     pieces = []
-    for first in range(0, part.ids.size, network.at_once):
+    for first in range(0, part.places.size, network.at_once):
         some = slice(first, first + network.at_once)
-        piece = Part(part.ids[some], part.labels[some], part.groups[some], np.zeros(part.ids[some].size, np.int32))
+        piece = Part(
+            part.places[some], part.labels[some], part.groups[some], np.zeros(part.places[some].size, np.int32)
+        )
         (site,) = _on_device(rows, piece, device)
         pieces.append(network.scores(state.parameters, site))
     return np.concatenate(pieces)
@@ -201,7 +234,7 @@ def write_scores(path: Path, rows: TrainingRows, scores: Mapping[str, Floats]) -
     tables = [
         pl.DataFrame(
             {
-                "id": rows.parts[name].ids.astype(np.int64),
+                "id": rows.data.row_numbers[rows.parts[name].places],
                 "part": [name] * own.size,
                 "client": rows.parts[name].clients.tolist(),
                 "group": rows.parts[name].groups.tolist(),
@@ -212,8 +245,10 @@ def write_scores(path: Path, rows: TrainingRows, scores: Mapping[str, Floats]) -
         for name, own in scores.items()
     ]
     table, kind = pl.concat(tables), kind_of(path)
+    packed = io.BytesIO()  # of a full disk polars may say only that the file is out of specification
+    if kind == "CSV":
+        table.write_csv(packed, separator="\t" if path.suffix.lower() == ".tsv" else ",")
+    else:
+        (table.write_parquet if kind == "Parquet" else table.write_ipc)(packed)
     with replacing(path) as neighbour:
-        if kind == "CSV":
-            table.write_csv(neighbour, separator="\t" if path.suffix.lower() == ".tsv" else ",")
-        else:
-            (table.write_parquet if kind == "Parquet" else table.write_ipc)(neighbour)
+        neighbour.write_bytes(packed.getbuffer())

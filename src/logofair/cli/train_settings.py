@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from logofair.inputs import InputError
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from logofair.training import Schedule
     from logofair.training.methods import Method
 
-__all__ = ["TrainSettings"]
+__all__ = ["TrainSettings", "in_options", "option_of"]
 
 # The options that only one method has, and what the method calls them.
 _OWN = {
@@ -26,8 +29,26 @@ _OWN = {
     "first_stage": ("fcfl", "first_stage"),
 }
 _LOCAL = ("local_epochs", "learning_rate", "optimiser", "batch_size")
-_ROUNDS = {"fcfl": 1600}
+_ROUNDS, _FIRST_STAGE = {"fcfl": 1600}, 800
 _USUAL_ROUNDS, _USUAL_CLIENTS, _USUAL_ALPHA = 20, 5, 0.5
+
+# What the library and the record of a run call otherwise than the options are called.
+_TYPED = {
+    "by": "--partition",
+    "n_clients": "--clients",
+    "rows": "--limit",
+    "start": "--checkpoint",
+    "fractions": "--train-share and --calibration-share",
+    "load_adult": "--sensitive",
+    "load_generated": "--sensitive",
+    "method_alpha": "--step",
+    "method_smoothing": "smoothing",
+    "share_train": "--train-share",
+    "share_calibration": "--calibration-share",
+    "share_test": "share to test",
+    "rows_to_train": "rows to train",
+    "prepared_data": "prepared data",
+}
 
 
 @dataclass(frozen=True)
@@ -87,6 +108,9 @@ class TrainSettings:
         if self.train_share + self.calibration_share > 1.0 - 1e-9:
             total = f"{self.train_share:g} + {self.calibration_share:g}"
             raise InputError(f"--calibration-share: {total} leave no rows for testing; make them less than 1.")
+        if self.first_stage is not None and self.first_stage > self.n_rounds:
+            longer = f"{self.first_stage:,} rounds are more than the {self.n_rounds:,} in all"
+            raise InputError(f"--first-stage: {longer}; make it shorter or ask for more --rounds.")
 
     @property
     def n_rounds(self) -> int:
@@ -117,7 +141,8 @@ class TrainSettings:
         if self.method != "fedavg":
             told["notion"] = NOTIONS[self.notion]
         if self.method == "fcfl":
-            told["first_stage"] = self.first_stage if self.first_stage is not None else self.n_rounds // 2
+            usual = min(_FIRST_STAGE, self.n_rounds // 2)
+            told["first_stage"] = usual if self.first_stage is None else self.first_stage
             told |= {} if self.batch_size is None else {"batch_size": self.batch_size}
         return METHODS[self.method](**told)
 
@@ -147,3 +172,39 @@ class TrainSettings:
 def _typed(name: str) -> str:
     """An option as it is typed."""
     return "--" + name.replace("_", "-")
+
+
+def option_of(name: str) -> str:
+    """The option that says what the library, or the record of a run, calls by this name.
+
+    Examples
+    --------
+    >>> option_of("n_clients"), option_of("schedule_learning_rate"), option_of("method_alpha")
+    ('--clients', '--learning-rate', '--step')
+    """
+    bare = name
+    for prefix in ("method_", "schedule_", "dealing_"):
+        bare = bare.removeprefix(prefix)
+    return _TYPED.get(name) or _TYPED.get(bare) or _typed(bare)
+
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Let sentences name the options that were typed, where they begin with the library's names or tell states apart.
+
+    Examples
+    --------
+    >>> with in_options():
+    ...     raise InputError("n_clients: got 9 clients for 3 rows; pass at most one client per row.")
+    Traceback (most recent call last):
+    logofair.inputs.InputError: --clients: got 9 clients for 3 rows; pass at most one client per row.
+    """
+    try:
+        yield
+    except InputError as error:
+        name, _, rest = str(error).partition(":")
+        if name in _TYPED or name in {"device", *(field.name for field in fields(TrainSettings))}:
+            raise InputError(f"{option_of(name)}:{rest}") from None
+        raise InputError(
+            re.sub(r"(?<=: is of a run with )\w+", lambda found: option_of(found[0]), str(error))
+        ) from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ import numpy.typing as npt
 
 from logofair.arguments import RandomSource
 from logofair.datasets import acs_rows as layouts
-from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
+from logofair.datasets.cache import Watch, advice_again, read_about, unwatched, write_about
+from logofair.datasets.folders import new_folder
 from logofair.datasets.prepared import (
     Categories,
     Scaled,
@@ -23,8 +25,10 @@ from logofair.datasets.prepared import (
     feature_table,
     random_rows,
     read_rows,
+    refuse_nothing_left,
     write_rows,
 )
+from logofair.datasets.repeats import Repeats, refuse_shared
 from logofair.datasets.streams import PIECE, Table, find_tables, one_layout, pieces
 from logofair.datasets.table import Dataset
 from logofair.documents import or_damaged
@@ -33,7 +37,7 @@ from logofair.inputs import InputError
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "SENSITIVE", "WHERE", "load_acs", "prepare_acs"]
+__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "SENSITIVE", "VERSION", "WHERE", "load_acs", "prepare_acs"]
 
 LICENCE = "US Census Bureau, public domain"
 CITATION = (
@@ -56,9 +60,11 @@ WHERE = (
     "Run: logofair data prepare acs --from PATH",
 )
 SENSITIVE = ("sex", "race", "race2")
+VERSION = 2
 
-_NAME, _VERSION = "acs", 1
+_NAME = "acs"
 _KEPT = "rows kept"
+_PERSON = ("SERIALNO", "SPORDER")
 _SEXES = {1: "Male", 2: "Female"}
 _WORK = dict(enumerate(("private company", "not-for-profit", "local government", "state government"), 1))
 _WORK |= dict(enumerate(("federal government", "self-employed", "own company", "unpaid in family", "unemployed"), 5))
@@ -98,28 +104,56 @@ def prepare_acs(source: Path, into: Path, *, watch: Watch = unwatched, piece: in
     """
     tables = find_tables(source, "PINCP", "ACS person records")
     layout = one_layout(tables, layouts.layout_of, "columns or codes", "kind")
-    counts: Counter[str] = Counter()
+    reading = _Reading(layout, Repeats((layout.state, *_PERSON)) if _have_persons(tables) else None)
+    counts = reading.counts
     with new_folder(into) as folder:
-        read = pieces(tables, lambda table: layout.columns, watch, size=piece)
-        kept = write_rows(folder, _coded(read, layout, counts))
+        columns = (*layout.columns, *(_PERSON if reading.people else ()))
+        kept = write_rows(folder, reading.coded(pieces(tables, lambda table: columns, watch, size=piece)))
         if kept == 0:
-            dropped = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
-            raise InputError(f"{source}: none of its rows is left ({dropped}); pass records of adults who work.")
+            refuse_nothing_left(source, counts, "pass records of adults who work")
+        reading.refuse_repeats()
         labels = read_rows(folder, _NAME, kept, ["PINCP"])["PINCP"]
         if labels.n_unique() == 1:
             side = "above" if labels[0] else "at or below"
-            raise InputError(f"{source}: every income is {side} 50,000 USD, so there is one label only.")
+            raise InputError(
+                f"{source}: every income is {side} 50,000 USD, so there is one label only; pass records of more people."
+            )
         counts[_KEPT] = kept
         about = {"relation": layout.relation, "merged": layout.merged, "counts": counts, "notes": _notes(layout)}
-        write_about(folder, _NAME, _VERSION, about)
+        write_about(folder, _NAME, VERSION, about)
     return counts
 
 
-def _coded(
-    read: Iterable[tuple[Table, polars.DataFrame]], layout: layouts.Layout, counts: Counter[str]
-) -> Iterator[polars.DataFrame]:
-    for _, rows in read:
-        yield layouts.coded_rows(rows, layout, counts)
+def _have_persons(tables: Sequence[Table]) -> bool:
+    """Whether all tables tell which person a row is."""
+    return all(set(_PERSON) <= set(table.header) for table in tables)
+
+
+@dataclass
+class _Reading:
+    """What is learnt while rows go by: counts, and who they are; where that is unknown, the states of each table."""
+
+    layout: layouts.Layout
+    people: Repeats | None
+    counts: Counter[str] = field(default_factory=Counter)
+    states: dict[str, set[str]] = field(default_factory=dict)
+
+    def coded(self, read: Iterable[tuple[Table, polars.DataFrame]]) -> Iterator[polars.DataFrame]:
+        """Hand on the rows that are kept, as codes."""
+        for table, rows in read:
+            if self.people is not None:
+                self.people.add(table, rows)
+            kept = layouts.coded_rows(rows, self.layout, self.counts)
+            names = (layouts.STATES[code] for code in kept["ST"].unique())
+            self.states.setdefault(table.where, set()).update(names)
+            yield kept
+
+    def refuse_repeats(self) -> None:
+        """Raise where rows would count twice."""
+        if self.people is None:
+            refuse_shared(self.states, "the state")
+        else:
+            self.people.refuse()
 
 
 def _notes(layout: layouts.Layout) -> list[str]:
@@ -168,10 +202,12 @@ def load_acs(
     logofair.inputs.InputError: acs: nothing prepared in nowhere; run: logofair data prepare acs --from PATH.
     """
     column, groups = _GROUPS[chosen(sensitive, SENSITIVE, "sensitive")]
-    about = read_about(folder, _NAME, _VERSION)
-    n_rows, features = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=advice_again(_NAME))
-    table = _of_states(read_rows(folder, _NAME, n_rows), states)
-    table = table[random_rows(table.height, rows, rng)]
+    about = read_about(folder, _NAME, VERSION)
+    n_rows, features = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=advice_again(_NAME, folder))
+    table = read_rows(folder, _NAME, n_rows)
+    numbers = _of_states(table["ST"], states)
+    numbers = numbers[random_rows(numbers.size, rows, rng)]
+    table = table[numbers]
     shown = [feature for feature in features if keep_sensitive or feature.name != column]
     values, names = feature_table(table, shown)
     return Dataset(
@@ -180,10 +216,12 @@ def load_acs(
         feature_names=names,
         labels=table["PINCP"].to_numpy().astype(np.int64),
         sensitive=_named(table[column], groups),
-        clients=_named(table["ST"], layouts.STATES) if table["ST"].n_unique() > 1 else None,
+        clients=_named(table["ST"], layouts.STATES),
         licence=LICENCE,
         citation=CITATION,
         known_harms=KNOWN_HARMS,
+        notes=tuple(about["notes"]),
+        numbers=numbers,
     )
 
 
@@ -206,14 +244,15 @@ def _stored(about: Mapping[str, Any]) -> tuple[int, list[Scaled | Categories]]:
     return int(about["counts"][_KEPT]), features
 
 
-def _of_states(table: polars.DataFrame, states: Sequence[str] | None) -> polars.DataFrame:
+def _of_states(rows: polars.Series, states: Sequence[str] | None) -> npt.NDArray[np.intp]:
+    """The numbers of the rows of some states."""
     if states is None:
-        return table
-    codes = {layouts.STATES[code]: code for code in table["ST"].unique().sort()}
+        return np.arange(rows.len())
+    codes = {layouts.STATES[code]: code for code in rows.unique().sort()}
     wanted = [codes[chosen(state, codes, "states")] for state in ([states] if isinstance(states, str) else states)]
     if not wanted:
         raise InputError("states: got an empty list; name at least one, or None for all.")
-    return table.filter(table["ST"].is_in(wanted))
+    return np.flatnonzero(np.isin(rows.to_numpy(), wanted))
 
 
 def _named(codes: polars.Series, names: Mapping[int, str]) -> npt.NDArray[np.str_]:

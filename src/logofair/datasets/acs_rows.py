@@ -84,7 +84,7 @@ def layout_of(table: Table) -> Layout:
     missing = [name for name in _NEEDED if name not in header]
     missing += [] if relations else ["RELP (or RELSHIPP)"]
     missing += [] if states else ["ST (or STATE)"]
-    labelled, merged = (False, False) if missing else _kind(table)
+    labelled, merged = _kind(table)
     missing += [] if labelled or "PWGTP" in header else ["PWGTP"]
     if missing:
         raise InputError(
@@ -96,13 +96,13 @@ def layout_of(table: Table) -> Layout:
 
 def _kind(table: Table) -> tuple[bool, bool]:
     """Whether PINCP is a label, and whether race and marriage are merged: told by the largest codes of all rows."""
-    largest = dict.fromkeys(("PINCP", "RAC1P", "MAR"), 0.0)
+    largest = {name: 0.0 for name in ("PINCP", "RAC1P", "MAR") if name in table.header}
     for piece in table.pieces(list(largest)):
         for name in largest:
             largest[name] = max(largest[name], piece.select(number(name).max()).item() or 0.0)
         if largest["PINCP"] > 1:
             return False, False
-    return True, largest["RAC1P"] <= 5 and largest["MAR"] <= 2
+    return True, largest.get("RAC1P", 0.0) <= 5 and largest.get("MAR", 0.0) <= 2
 
 
 def coded_rows(piece: polars.DataFrame, layout: Layout, counts: Counter[str]) -> polars.DataFrame:

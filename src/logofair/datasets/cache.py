@@ -1,30 +1,32 @@
-"""Where prepared data lie, and how they get there: a folder that is whole or not there at all.
+"""Where prepared data lie, what is written down about them, and whether they still are what was written.
 
-A prepared folder holds ``about.json`` (the data set's name, the version of its layout, counts) beside its data.
+A prepared folder holds ``about.json`` (the data set's name, the version of its layout, counts, digests of all files)
+beside its data.
 """
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import json
 import os
-import secrets
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from logofair.documents import read_document, write_document
+from logofair.documents import of_type, or_damaged, read_document, write_document
 from logofair.inputs import InputError
 
 __all__ = [
     "ABOUT",
+    "OWN_FILES",
     "Watch",
     "advice_again",
     "cache_folder",
+    "cache_option",
+    "check_about",
+    "digest_of",
     "is_prepared",
-    "new_folder",
     "read_about",
     "summary_of",
     "unwatched",
@@ -34,7 +36,11 @@ __all__ = [
 T = TypeVar("T")
 
 ABOUT = "about.json"
+# All names that a prepared folder may hold.
+OWN_FILES = frozenset((ABOUT, "rows.parquet", "images.npy", "attributes.npy", "identities.npy"))
 _WHAT = "prepared data set"
+_BLOCK = 1 << 20
+_BLOCKS = 256  # of a file that are read to tell whether it is the one stored; of a larger one, evenly spread
 
 
 class Watch(Protocol):
@@ -88,7 +94,7 @@ def is_prepared(folder: Path) -> bool:
 
 
 def write_about(folder: Path, name: str, version: int, body: Mapping[str, Any]) -> None:
-    """Write down what a folder holds: the data set's name, the version of its layout, and what else loading needs.
+    """Write down what a folder holds: the data set's name, its layout's version, what loading needs, files' digests.
 
     Examples
     --------
@@ -98,11 +104,14 @@ def write_about(folder: Path, name: str, version: int, body: Mapping[str, Any]) 
     ...     read_about(Path(folder), "enem", 1)
     {'median': 500.5}
     """
-    write_document(folder / ABOUT, f"logofair data: {name}", version, body, what=_WHAT)
+    files = {path.name: _digest(path) for path in sorted(folder.iterdir()) if path.name != ABOUT}
+    write_document(folder / ABOUT, _format(name), version, {**body, "files": files}, what=_WHAT)
 
 
 def read_about(folder: Path, name: str, version: int) -> dict[str, Any]:
-    """Read what `write_about` wrote; raise one sentence where it is missing, damaged, or of another version.
+    """Read what `write_about` wrote; raise one sentence where it or a file beside it is missing, damaged or outdated.
+
+    A file of more than 256 MB is checked by its length and by 256 MB of it, evenly spread.
 
     Examples
     --------
@@ -110,9 +119,68 @@ def read_about(folder: Path, name: str, version: int) -> dict[str, Any]:
     Traceback (most recent call last):
     logofair.inputs.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
     """
+    body = check_about(folder, name, version)
+    for file, digest in body.pop("files").items():
+        if _digest(folder / file) != digest:
+            raise InputError(f"{folder / file}: is damaged; {advice_again(name, folder)}.")
+    return body
+
+
+def check_about(folder: Path, name: str, version: int) -> dict[str, Any]:
+    """Read what `write_about` wrote, and see that all files are there, but not what is in them.
+
+    Examples
+    --------
+    >>> check_about(Path("nowhere"), "enem", 1)
+    Traceback (most recent call last):
+    logofair.inputs.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
+    """
+    folder = Path(folder)
     if not is_prepared(folder):
-        raise InputError(f"{name}: nothing prepared in {folder}; run: {_command(name)}.")
-    return read_document(folder / ABOUT, f"logofair data: {name}", version, what=_WHAT, remedy=advice_again(name))
+        raise InputError(f"{name}: nothing prepared in {folder}; run: {_command(name, folder)}.")
+    remedy = advice_again(name, folder)
+    body = read_document(folder / ABOUT, _format(name), version, what=_WHAT, remedy=remedy)
+    for file in or_damaged(lambda: of_type(body["files"], dict), folder / ABOUT, what=_WHAT, remedy=remedy):
+        if not (folder / file).is_file():
+            raise InputError(f"{folder / file}: is missing; {remedy}.")
+    return body
+
+
+def digest_of(folder: Path) -> str:
+    """What identifies the data prepared in a folder, read from what was written down about them alone.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_about(Path(folder), "enem", 1, {"median": 500.5})
+    ...     digest_of(Path(folder))[:8]
+    'ad567547'
+    """
+    about = Path(folder) / ABOUT
+    try:
+        return of_type(json.loads(about.read_text(encoding="utf-8"))["checksum"], str)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        raise InputError(f"{about}: is missing or damaged; prepare the data again.") from None
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file's length and bytes; of a large file not all bytes, but blocks from its start to its end."""
+    found = hashlib.sha256()
+    try:
+        size = path.stat().st_size
+        found.update(f"{size} ".encode())
+        with path.open("rb") as file:
+            for start in range(0, size, _BLOCK * max(1, size // (_BLOCK * _BLOCKS))):
+                file.seek(start)
+                found.update(file.read(_BLOCK))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}); check the file.") from None
+    return found.hexdigest()
+
+
+def _format(name: str) -> str:
+    return f"logofair data: {name}"
 
 
 def summary_of(folder: Path) -> dict[str, Any]:
@@ -130,71 +198,29 @@ def summary_of(folder: Path) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def advice_again(name: str) -> str:
+def advice_again(name: str, folder: Path) -> str:
     """What to do where prepared data cannot be read.
 
     Examples
     --------
-    >>> advice_again("enem")
-    'prepare it again: logofair data prepare enem --from PATH --force'
+    >>> advice_again("enem", Path("/data/enem"))
+    'prepare it again: logofair data prepare enem --from PATH --cache /data --force'
     """
-    return f"prepare it again: {_command(name)} --force"
+    return f"prepare it again: {_command(name, folder)} --force"
 
 
-def _command(name: str) -> str:
-    return f"logofair data prepare {name} --from PATH"
-
-
-@contextmanager
-def new_folder(into: Path) -> Iterator[Path]:
-    """Hand out a temporary neighbour to fill, which takes the folder's name if all goes well and else vanishes.
-
-    A prepared folder that is there is replaced; any other that holds something stays, and is an error.
+def cache_option(name: str, folder: Path) -> str:
+    """The option that a command needs to find a folder; nothing where it looks there anyway.
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with new_folder(Path(folder, "caches", "enem")) as neighbour:
-    ...         _ = (neighbour / "rows.txt").write_text("1")
-    ...     [path.name for path in Path(folder, "caches").rglob("*")]
-    ['enem', 'rows.txt']
+    >>> cache_option("enem", Path("/data/enem")), cache_option("enem", cache_folder("enem"))
+    (' --cache /data', '')
     """
-    target = Path(os.path.realpath(into))
-    with _writable(into):
-        if target.exists() and not target.is_dir():
-            raise InputError(f"{into}: is a file; choose a folder for the prepared data.")
-        if target.is_dir() and any(target.iterdir()) and not is_prepared(target):
-            raise InputError(f"{into}: holds other files; choose an empty folder for the prepared data.")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        neighbour = target.with_name(f".logofair-{secrets.token_hex(8)}.part")
-        neighbour.mkdir()
-    try:
-        yield neighbour
-        with _writable(into):
-            _put(neighbour, target)
-    finally:
-        shutil.rmtree(neighbour, ignore_errors=True)
+    if folder == cache_folder(name) or folder.name != name:
+        return ""
+    return f" --cache {shlex.quote(str(folder.parent))}"
 
 
-@contextmanager
-def _writable(into: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"{into}: cannot be written ({reason}); choose a folder that may be written to.") from None
-
-
-def _put(neighbour: Path, target: Path) -> None:
-    """Give the new folder its name; the old one is put aside first, since folders cannot be swapped at once."""
-    aside = neighbour.with_suffix(".old")
-    if target.exists():
-        target.rename(aside)
-    try:
-        neighbour.rename(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            aside.rename(target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
+def _command(name: str, folder: Path) -> str:
+    return f"logofair data prepare {name} --from PATH{cache_option(name, folder)}"

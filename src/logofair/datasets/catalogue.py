@@ -43,6 +43,8 @@ class Entry:
         ``prepare(source, into, *, watch, **choices)``, which returns counts.
     load : callable
         ``load(folder, *, sensitive, **choices)``, without the folder where no files are needed.
+    version : int
+        The version of the folder that ``prepare`` makes; 0 where it makes none.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Entry:
     model: str
     prepare: Callable[..., Mapping[str, int]] | None
     load: Callable[..., Dataset]
+    version: int = 0
 
 
 _ENTRIES = (
@@ -90,6 +93,7 @@ _ENTRIES = (
         model="mlp",
         prepare=enem.prepare_enem,
         load=enem.load_enem,
+        version=enem.VERSION,
     ),
     Entry(
         name="celeba",
@@ -105,6 +109,7 @@ _ENTRIES = (
         model="resnet18",
         prepare=celeba.prepare_celeba,
         load=celeba.load_celeba,
+        version=celeba.VERSION,
     ),
     Entry(
         name="acs",
@@ -120,6 +125,7 @@ _ENTRIES = (
         model="logistic",
         prepare=acs.prepare_acs,
         load=acs.load_acs,
+        version=acs.VERSION,
     ),
     Entry(
         name="generated",

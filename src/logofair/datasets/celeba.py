@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.arguments import whole_number
-from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
-from logofair.datasets.celeba_files import N_ATTRIBUTES, Official, Pictures, opened
+from logofair.datasets.cache import Watch, advice_again, read_about, unwatched, write_about
+from logofair.datasets.celeba_files import IDENTITIES, N_ATTRIBUTES, Official, Pictures, opened
+from logofair.datasets.folders import new_folder
 from logofair.datasets.images import (
     BATCH,
     Booleans,
@@ -31,7 +32,7 @@ from logofair.datasets.table import Dataset
 from logofair.documents import of_type, or_damaged
 from logofair.inputs import InputError
 
-__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "WHERE", "load_celeba", "prepare_celeba"]
+__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "VERSION", "WHERE", "load_celeba", "prepare_celeba"]
 
 LICENCE = (
     "Non-commercial research only; the images are not the property of the data set's authors, and neither they nor "
@@ -63,8 +64,9 @@ WHERE = (
     "Run: logofair data prepare celeba --from FOLDER",
 )
 
+VERSION = 2
+
 _NAME = "celeba"
-_VERSION = 1
 _IMAGES, _VALUES, _PEOPLE = "images.npy", "attributes.npy", "identities.npy"
 _KEPT, _SHOWN = "rows kept", "people shown"
 _MOST_SKIPPED = 0.01
@@ -122,11 +124,11 @@ def prepare_celeba(
     with opened(Path(source)) as official, new_folder(Path(into)) as folder:
         names = official.names[:limit]
         present = np.array([name in official.pictures.places for name in names])
-        _check_skipped(names, present)
-        _check_space(folder, names, size)
+        _check_skipped(source, names, present)
+        _check_space(into, folder, names, size)
         squares = to_squares(_batches(official.pictures, names, watch), size, workers=workers)
         try:
-            kept = store_squares(folder / _IMAGES, _not_too_many_skipped(squares, names), size)
+            kept = store_squares(folder / _IMAGES, _not_too_many_skipped(source, squares, names), size)
         except OSError as error:
             raise InputError(f"{into}: cannot be written ({error.strerror or error}); make room.") from None
         return _write_tables(folder, official, present, kept, size)
@@ -139,56 +141,59 @@ def _batches(pictures: Pictures, names: Sequence[str], watch: Watch) -> Iterator
         yield [pictures.get(name) for name in names[start : start + BATCH]]
 
 
-def _not_too_many_skipped(squares: Iterator[Squares], names: Sequence[str]) -> Iterator[Squares]:
+def _not_too_many_skipped(source: Path, squares: Iterator[Squares], names: Sequence[str]) -> Iterator[Squares]:
     """Hand squares on, until it is clear that too many images are missing or damaged."""
     kept = np.ones(len(names), dtype=bool)
     done = 0
     for batch in squares:
         kept[done : done + batch.kept.size] = batch.kept
         done += batch.kept.size
-        _check_skipped(names, kept)
+        _check_skipped(source, names, kept)
         yield batch
 
 
-def _check_skipped(names: Sequence[str], usable: Booleans) -> None:
+def _check_skipped(source: Path, names: Sequence[str], usable: Booleans) -> None:
     """Raise where more than 1 % of the images cannot be used."""
     skipped = np.flatnonzero(~usable)
     if skipped.size > _MOST_SKIPPED * len(names):
         raise InputError(
-            f"celeba: at least {skipped.size:,} of {len(names):,} images are missing or damaged, the first "
+            f"{source}: at least {skipped.size:,} of {len(names):,} images are missing or damaged, the first "
             f"{names[skipped[0]]}, more than 1 %; download the images again, or pass a limit if you have only some."
         )
 
 
-def _check_space(folder: Path, names: Sequence[str], size: int) -> None:
+def _check_space(into: Path, folder: Path, names: Sequence[str], size: int) -> None:
     """Raise where the disk is too small, before it is full."""
     needed, free = 3 * size * size * len(names), shutil.disk_usage(folder).free
     if needed > free:
         raise InputError(
-            f"celeba: {len(names):,} images of {size} x {size} need {needed / 1e9:.1f} GB, but only "
-            f"{free / 1e9:.1f} GB are free; choose a smaller size or limit, or another folder."
+            f"{into}: {len(names):,} images of {size} x {size} need {_room(needed)}, but only {_room(free)} are free; "
+            "choose a smaller size or limit, or another folder."
         )
+
+
+def _room(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 def _write_tables(folder: Path, official: Official, present: Booleans, kept: Booleans, size: int) -> dict[str, int]:
     """Write attributes, identities and what the folder holds; return the counts."""
     names = official.names[: kept.size]
     np.save(folder / _VALUES, np.packbits(official.values[: kept.size][kept], axis=1))
-    people = 0
-    if official.identities is not None:
-        of_kept = official.identities[: kept.size][kept]
-        people = np.unique(of_kept).size
-        np.save(folder / _PEOPLE, of_kept)
     counts = {
         "rows read": len(names),
         "dropped: image missing": int((~present).sum()),
         "dropped: image damaged": int((present & ~kept).sum()),
         _KEPT: int(kept.sum()),
-        _SHOWN: people,
     }
+    notes = [f"There was no {IDENTITIES}, so that nobody knows who is shown and there are no natural clients."]
+    if official.identities is not None:
+        of_kept = official.identities[: kept.size][kept]
+        np.save(folder / _PEOPLE, of_kept)
+        counts[_SHOWN], notes = np.unique(of_kept).size, []
     skipped = [names[row] for row in np.flatnonzero(~kept)[:_NAMES_LISTED]]
-    body = {"size": size, "counts": counts, "skipped": skipped, "attributes": list(official.attributes)}
-    write_about(folder, _NAME, _VERSION, body)
+    body = {"size": size, "counts": counts, "skipped": skipped, "notes": notes}
+    write_about(folder, _NAME, VERSION, body | {"attributes": list(official.attributes)})
     return counts
 
 
@@ -220,9 +225,9 @@ def load_celeba(
     logofair.inputs.InputError: celeba: nothing prepared in nowhere; run: logofair data prepare celeba --from PATH.
     """
     folder = Path(folder)
-    about = read_about(folder, _NAME, _VERSION)
+    about = read_about(folder, _NAME, VERSION)
     names, images, values, people = or_damaged(
-        lambda: _stored(folder, about), folder, what="prepared images", remedy=advice_again(_NAME)
+        lambda: _stored(folder, about), folder, what="prepared images", remedy=advice_again(_NAME, folder)
     )
     if sensitive == target:
         raise InputError(f"target: {target!r} is the sensitive attribute too; choose two attributes.")
@@ -239,17 +244,18 @@ def load_celeba(
         licence=LICENCE,
         citation=CITATION,
         known_harms=KNOWN_HARMS,
+        notes=tuple(about["notes"]),
     )
 
 
 def _stored(folder: Path, about: dict[str, Any]) -> tuple[list[str], Pixels, Booleans, npt.NDArray[np.int32] | None]:
     """Attribute names, images, attributes and identities as they were written; raise on anything else."""
     names, size = of_type(about["attributes"], list), of_type(about["size"], int)
-    n_rows, n_people = (of_type(about["counts"][what], int) for what in (_KEPT, _SHOWN))
+    n_rows = of_type(about["counts"][_KEPT], int)
     try:
         images = np.load(folder / _IMAGES, mmap_mode="r")
         packed = np.load(folder / _VALUES)
-        people = np.load(folder / _PEOPLE) if n_people else None
+        people = np.load(folder / _PEOPLE) if _SHOWN in about["counts"] else None
     except (OSError, EOFError):
         raise ValueError("a file is missing or cut short") from None
     values = np.unpackbits(packed, axis=1, count=N_ATTRIBUTES).astype(bool)

@@ -74,9 +74,19 @@ def opened(source: Path) -> Iterator[Official]:
             raise InputError(f"{source}: holds no {ATTRIBUTES}; pass the folder or ZIP file with CelebA's files.")
         if not pictures.places:
             raise InputError(f"{source}: holds no images; put {IMAGES}.zip or the folder {IMAGES} beside {ATTRIBUTES}.")
-        names, attributes, values = read_attributes(tables[ATTRIBUTES])
-        people = read_identities(tables[IDENTITIES], names) if IDENTITIES in tables else None
+        with _inside_of(source):
+            names, attributes, values = read_attributes(tables[ATTRIBUTES])
+            people = read_identities(tables[IDENTITIES], names) if IDENTITIES in tables else None
         yield Official(names, attributes, values, people, pictures)
+
+
+@contextmanager
+def _inside_of(source: Path) -> Iterator[None]:
+    """Say of which folder or ZIP file a sentence speaks."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
 
 
 def _only_archive(source: Path) -> Path | None:

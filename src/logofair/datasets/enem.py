@@ -15,9 +15,18 @@ import numpy as np
 
 from logofair.arguments import RandomSource
 from logofair.datasets import enem_rows as layouts
-from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
+from logofair.datasets.cache import Watch, advice_again, read_about, unwatched, write_about
 from logofair.datasets.enem_columns import clients_of, features_of, groups_of
-from logofair.datasets.prepared import chosen, feature_table, random_rows, read_rows, write_rows
+from logofair.datasets.folders import new_folder
+from logofair.datasets.prepared import (
+    chosen,
+    feature_table,
+    random_rows,
+    read_rows,
+    refuse_nothing_left,
+    write_rows,
+)
+from logofair.datasets.repeats import Repeats
 from logofair.datasets.streams import PIECE, Table, find_tables, one_layout, pieces
 from logofair.datasets.table import Dataset
 from logofair.documents import or_damaged
@@ -26,7 +35,7 @@ from logofair.inputs import InputError
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "SENSITIVE", "WHERE", "load_enem", "prepare_enem"]
+__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "SENSITIVE", "VERSION", "WHERE", "load_enem", "prepare_enem"]
 
 LICENCE = "INEP open data"
 CITATION = (
@@ -51,9 +60,10 @@ WHERE = (
     "Run: logofair data prepare enem --from PATH",
 )
 SENSITIVE = ("race", "race5", "sex")
+VERSION = 2
 
-_NAME, _VERSION = "enem", 1
-_KEPT = "rows kept"
+_NAME = "enem"
+_PERSON, _KEPT = "NU_INSCRICAO", "rows kept"
 _KNOWN_YEARS = ("2019", "2020")
 _PLACES = ("municipality", "state")
 
@@ -83,20 +93,24 @@ def prepare_enem(source: Path, into: Path, *, watch: Watch = unwatched, piece: i
     Traceback (most recent call last):
     logofair.inputs.InputError: MICRODADOS_ENEM_2020.csv: not there; check the path.
     """
-    tables = find_tables(source, "NU_INSCRICAO", "ENEM microdata")
+    tables = find_tables(source, _PERSON, "ENEM microdata")
     reading = _Reading(one_layout(tables, layouts.layout_of, "columns", "year"))
     with new_folder(into) as folder:
-        read = pieces(tables, lambda table: reading.layout.columns, watch, size=piece)
+        columns = (*reading.layout.columns, _PERSON)
+        read = pieces(tables, lambda table: columns, watch, size=piece)
         kept = write_rows(folder, reading.coded(read))
         if kept == 0:
-            dropped = ", ".join(f"{reason} {count:,}" for reason, count in reading.counts.items() if count)
-            raise InputError(f"{source}: none of its rows is left ({dropped}); pass microdata of all participants.")
+            refuse_nothing_left(source, reading.counts, "pass microdata of all participants")
+        reading.people.refuse()
         marks = read_rows(folder, _NAME, kept, ["NU_NOTA_CH"])["NU_NOTA_CH"].to_numpy()
         median = float(np.median(marks))
         if not (marks > median).any():
-            raise InputError(f"{source}: no mark lies above the median {median:g}, so there is one label only.")
+            raise InputError(
+                f"{source}: no mark lies above the median {median:g}, so there is one label only; "
+                "pass microdata of more people."
+            )
         counts = {**reading.counts, _KEPT: kept}
-        write_about(folder, _NAME, _VERSION, reading.about() | {"median": median, "counts": counts})
+        write_about(folder, _NAME, VERSION, reading.about() | {"median": median, "counts": counts})
     return counts
 
 
@@ -108,11 +122,13 @@ class _Reading:
     counts: Counter[str] = field(default_factory=Counter)
     years: dict[str, str] = field(default_factory=dict)
     municipalities: dict[int, str] = field(default_factory=dict)
+    people: Repeats = field(default_factory=lambda: Repeats((_PERSON,)))
 
     def coded(self, read: Iterable[tuple[Table, polars.DataFrame]]) -> Iterator[polars.DataFrame]:
         """Hand on the rows that are kept, as codes."""
         for table, piece in read:
             self._same_year(table, piece)
+            self.people.add(table, piece)
             kept = layouts.coded_rows(piece, self.layout, self.counts)
             if self.layout.named:
                 self._name(piece, set(kept["CO_MUNICIPIO"].unique()))
@@ -165,7 +181,7 @@ def load_enem(
     sensitive : {"race", "race5", "sex"}
         "race": White or Asian against all others, as in the paper; "race5": all five.
     clients : {"municipality", "state"}
-        The natural clients: where people live, or (from 2020 on) sat the exam. None where all are of one place.
+        The natural clients: where people live, or (from 2020 on) sat the exam.
     keep_sensitive : bool, optional
         Whether the features tell the sensitive group. By default as in the paper's protocol: sex is among the
         features, race is not.
@@ -182,9 +198,11 @@ def load_enem(
     """
     chosen(sensitive, SENSITIVE, "sensitive")
     chosen(clients, _PLACES, "clients")
-    about = read_about(folder, _NAME, _VERSION)
-    n_rows, median, named = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=advice_again(_NAME))
-    table = read_rows(folder, _NAME, n_rows)[random_rows(n_rows, rows, rng)]
+    about = read_about(folder, _NAME, VERSION)
+    remedy = advice_again(_NAME, folder)
+    n_rows, median, named = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=remedy)
+    numbers = random_rows(n_rows, rows, rng)
+    table = read_rows(folder, _NAME, n_rows)[numbers]
     features, names = feature_table(table, features_of(sensitive, keep_sensitive))
     return Dataset(
         name=_NAME,
@@ -196,6 +214,8 @@ def load_enem(
         licence=LICENCE,
         citation=CITATION,
         known_harms=KNOWN_HARMS,
+        notes=tuple(about["notes"]),
+        numbers=numbers,
     )
 
 

@@ -62,8 +62,8 @@ def groups_of(rows: polars.DataFrame, sensitive: str) -> npt.NDArray[np.str_]:
     return groups
 
 
-def clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_] | None:
-    """The municipality or state of each row by name, or None where there is only one.
+def clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
+    """The municipality or state of each row by name.
 
     Examples
     --------
@@ -71,8 +71,6 @@ def clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> 
     ['Rio Branco, AC', '1400100, RR']
     """
     found, inverse = np.unique(codes if kind == "municipality" else codes // 100_000, return_inverse=True)
-    if found.size == 1:
-        return None
     places = found.tolist()
     if kind == "state":
         labels = [STATES[place] for place in places]

@@ -13,6 +13,7 @@ from logofair.inputs import InputError, nearest_name, numbers
 __all__ = ["KNOWN_HARMS", "LICENCE", "BestRule", "Population", "load_generated", "make_population"]
 
 _MOST_ENTRIES = 100_000
+_MOST_ROWS = 5_000_000
 
 
 def make_population(
@@ -69,7 +70,7 @@ def load_generated(*, sensitive: str = "group", rows: int = 20_000, clients: int
     sensitive : {"group"}
         Which column the groups are; there is one.
     rows, clients : int
-        How many rows, and how many natural clients.
+        How many rows (at most 5,000,000), and how many natural clients.
     rng : np.random.Generator or int
         Source of randomness, or a seed.
 
@@ -81,5 +82,7 @@ def load_generated(*, sensitive: str = "group", rows: int = 20_000, clients: int
     if sensitive != "group":
         hint = nearest_name(sensitive, ("group",))
         raise InputError(f"load_generated: unknown sensitive column {sensitive!r}{hint}; use 'group'.")
-    random = generator(rng)
-    return make_population(whole_number(clients, "clients"), rng=random).draw(whole_number(rows, "rows"), random)
+    random, rows = generator(rng), whole_number(rows, "rows")
+    if rows > _MOST_ROWS:
+        raise InputError(f"rows: got {rows:,}; at most {_MOST_ROWS:,} are drawn at once: ask for fewer.")
+    return make_population(whole_number(clients, "clients"), rng=random).draw(rows, random)

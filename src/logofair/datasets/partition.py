@@ -132,6 +132,9 @@ def _natural(dataset: Dataset, n_clients: int | None, least_rows: int | None) ->
     if dataset.clients is None:
         raise InputError(f"by: {dataset.name} has no natural clients; use 'sensitive' or 'label'.")
     codes = encode(dataset.clients, "clients")
+    if len(codes.names) == 1:
+        only = f"one natural client alone, {codes.names[0]!r}"
+        raise InputError(f"by: {dataset.name} has {only}; take in more of them, or use 'sensitive' or 'label'.")
     sizes = np.bincount(codes.codes, minlength=len(codes.names))
     by_size = np.argsort(-sizes, kind="stable")
     kept = _how_many(sizes, n_clients, least_rows, dataset.name)

@@ -34,6 +34,7 @@ __all__ = [
     "number",
     "random_rows",
     "read_rows",
+    "refuse_nothing_left",
     "write_rows",
 ]
 
@@ -132,7 +133,22 @@ def read_rows(folder: Path, name: str, n_rows: int, columns: Sequence[str] | Non
             return rows
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         fault = "is missing" if isinstance(error, FileNotFoundError) else fault
-    raise InputError(f"{folder / _ROWS}: {fault}; {advice_again(name)}.")
+    raise InputError(f"{folder / _ROWS}: {fault}; {advice_again(name, folder)}.")
+
+
+def refuse_nothing_left(source: Path, counts: Mapping[str, int], advice: str) -> None:
+    """Raise one sentence on why no row is left; ``advice`` says what to pass where all were dropped.
+
+    Examples
+    --------
+    >>> refuse_nothing_left(Path("a.csv"), {}, "pass records of adults")
+    Traceback (most recent call last):
+    logofair.inputs.InputError: a.csv: has no rows below its header; download it again.
+    """
+    if not counts.get("rows read"):
+        raise InputError(f"{source}: has no rows below its header; download it again.")
+    dropped = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
+    raise InputError(f"{source}: none of its rows is left ({dropped}); {advice}.")
 
 
 def random_rows(n_rows: int, wanted: int | None, rng: RandomSource) -> npt.NDArray[np.intp]:

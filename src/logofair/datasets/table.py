@@ -39,6 +39,10 @@ class Dataset:
         Terms of use, and how to cite the source.
     known_harms : tuple of str
         What the data misrepresent, one sentence each.
+    notes : tuple of str
+        What a reader must know about these rows in particular, such as a year nobody checked, one sentence each.
+    numbers : array of shape (n_rows,), optional
+        The number of each row in the whole data set; None where these are all its rows, or its first ones, in order.
 
     Examples
     --------
@@ -63,6 +67,8 @@ class Dataset:
     licence: str = ""
     citation: str = ""
     known_harms: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    numbers: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {
@@ -71,10 +77,12 @@ class Dataset:
             "labels": binary(self.labels, "labels").astype(np.int64),
             "sensitive": column(self.sensitive, "sensitive").astype(np.str_),
             "clients": None if self.clients is None else column(self.clients, "clients"),
+            "notes": tuple(self.notes),
+            "numbers": None if self.numbers is None else _whole(self.numbers),
         }
         n_rows = len(checked["features"])
         not_empty(n_rows, "features")
-        same_length(n_rows, **{name: checked[name] for name in ("labels", "sensitive", "clients")})
+        same_length(n_rows, **{name: checked[name] for name in ("labels", "sensitive", "clients", "numbers")})
         _check_names(checked["feature_names"], checked["features"])
         for field, value in checked.items():
             object.__setattr__(self, field, value)
@@ -93,8 +101,21 @@ class Dataset:
         """
         return "table" if self.features.ndim == 2 else "images"
 
+    @property
+    def row_numbers(self) -> npt.NDArray[np.int64]:
+        """The number of each row in the whole data set, from 0; `take` and loaders asked for some rows keep it.
+
+        Examples
+        --------
+        >>> toy = Dataset("toy", features=[[0.1], [0.9]], feature_names=("age",), labels=[0, 1], sensitive=["a", "b"])
+        >>> toy.row_numbers, toy.take([1]).row_numbers
+        (array([0, 1]), array([1]))
+        """
+        return np.arange(len(self)) if self.numbers is None else self.numbers
+
     def __repr__(self) -> str:
         groups, sizes = np.unique(self.sensitive, return_counts=True)
+        n_clients = None if self.clients is None else len(set(self.clients.tolist()))
         listed = ", ".join(f"{group} {size:,}" for group, size in zip(groups, sizes, strict=True))
         n_features, *image = self.features.shape[1:]
         parts = (
@@ -102,7 +123,7 @@ class Dataset:
             f"{image[0]} x {image[1]} images" if image else f"{n_features:,} feature{'s' * (n_features != 1)}",
             f"{100 * self.labels.mean():.1f} % positive",
             f"groups {listed}" if groups.size <= _GROUPS_SHOWN else f"{groups.size:,} groups",
-            "no natural clients" if self.clients is None else f"{len(set(self.clients.tolist())):,} natural clients",
+            "no natural clients" if n_clients is None else f"{n_clients:,} natural client{'s' * (n_clients != 1)}",
         )
         return f"Dataset({self.name}: {', '.join(parts)})"
 
@@ -120,17 +141,18 @@ class Dataset:
         >>> toy.take([True, False])
         Dataset(toy: 1 row, 1 feature, 0.0 % positive, groups a 1, no natural clients)
         """
-        chosen = self._row_numbers(rows)
+        chosen = self._chosen(rows)
         return replace(
             self,
             features=self.features[chosen],
             labels=self.labels[chosen],
             sensitive=self.sensitive[chosen],
             clients=None if self.clients is None else self.clients[chosen],
+            numbers=self.row_numbers[chosen],
         )
 
-    def _row_numbers(self, rows: npt.ArrayLike) -> npt.NDArray[np.intp]:
-        """Checked row numbers of a selection."""
+    def _chosen(self, rows: npt.ArrayLike) -> npt.NDArray[np.intp]:
+        """Checked places of a selection."""
         chosen = column(rows, "rows")
         not_empty(chosen.size, "rows")
         if chosen.dtype.kind == "b":
@@ -142,6 +164,14 @@ class Dataset:
             wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
             raise InputError(f"rows: got row number {wrong}; {self.name} has rows 0 to {len(self) - 1}.")
         return chosen.astype(np.intp)
+
+
+def _whole(numbers: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Row numbers of the whole data set."""
+    found = column(numbers, "numbers")
+    if found.dtype.kind not in "iu":
+        raise InputError(f"numbers: expected whole numbers of rows, got values of type {found.dtype}.")
+    return found.astype(np.int64)
 
 
 def _is_stack(features: object) -> bool:

@@ -21,7 +21,7 @@ from logofair.inputs import InputError
 from logofair.training.measured import Measured
 from logofair.training.rounds import State
 
-__all__ = ["load_state", "save_state"]
+__all__ = ["load_state", "save_state", "stored_settings"]
 
 _FORMAT, _VERSION = "logofair training state", 1
 
@@ -93,6 +93,19 @@ def load_state(path: FileName, settings: Mapping[str, Any]) -> State:
         )
     except (KeyError, TypeError, ValueError):
         raise _damaged(path) from None
+
+
+def stored_settings(path: FileName) -> dict[str, Any]:
+    """Return the settings of the run that a state is of.
+
+    Examples
+    --------
+    >>> stored_settings("none.npz")
+    Traceback (most recent call last):
+    logofair.inputs.InputError: none.npz: cannot be read (No such file or directory); check the path.
+    """
+    settings: dict[str, Any] = _read(path)[1]["settings"]
+    return settings
 
 
 def _read(path: FileName) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
