@@ -101,10 +101,10 @@ of_methods = _options(
         "--debias",
         metavar="NAME",
         callback=_maybe(_DEBIASING),
-        help=f"fairfed: {', '.join(_DEBIASING)} at the clients.  [default: reweighing]",
+        help=f"fairfed: {', '.join(_DEBIASING)} at the clients.  [default: reweighing; none where labels condition]",
     ),
     _number("--debias-step", float, _above, "fairfed: step of fairbatch.  [default: 0.05]"),
-    _number("--step", float, _from_0, "fedfb: step of the weights.  [default: 0.3]"),
+    _number("--step", float, _from_0, "fedfb: step of the weights; 0.005 suits equalized_odds.  [default: 0.3]"),
     _number("--bound", float, _from_0, "fcfl: largest disparity of a client.  [default: 0.1]"),
     _number(
         "--step-size",

@@ -39,24 +39,28 @@ class FairFed:
     beta : float
         How fast weights move; 0 is FedAvg. The LoGoFair paper tries 0.01, 0.05, 0.5 and 1.
     debias : {"none", "reweighing", "fairbatch"}
-        What clients do about fairness in their own training.
+        What clients do about fairness in their own training; by default reweighing for selection rates and none for
+        conditions on labels, whose gaps reweighing may widen.
     debias_step : float
         Step size of FairBatch; the LoGoFair paper tries 0.005, 0.01 and 0.05.
 
     Examples
     --------
-    >>> FairFed(beta=1.0, debias="fairbatch").task({}).debias
-    'fairbatch'
+    >>> from logofair.notions import EQUALIZED_ODDS
+    >>> FairFed(beta=1.0).debias, FairFed(EQUALIZED_ODDS).debias
+    ('reweighing', 'none')
     """
 
     name: ClassVar[str] = "fairfed"
     notion: Notion = DEMOGRAPHIC_PARITY
     beta: float = 0.05
-    debias: str = "reweighing"
+    debias: str = ""
     debias_step: float = 0.05
 
     def __post_init__(self) -> None:
         not_negative(self.beta, "beta")
+        if self.debias == "":
+            object.__setattr__(self, "debias", "reweighing" if conditions(self.notion) == (None,) else "none")
         self.task({})  # refuses what clients could not do
 
     @property
