@@ -639,3 +639,21 @@ def test_flower_gets_the_same_work_and_its_state_is_scored(tmp_path: Path, monke
     trained(*words, "--engine", "flower", "--out", tmp_path / "f.csv")
     trained(*words, "--out", tmp_path / "s.csv")
     assert (tmp_path / "f.csv").read_bytes() == (tmp_path / "s.csv").read_bytes()
+
+
+def test_a_model_that_decides_alike_on_all_rows_is_said_to_be_constant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logofair.training.Network.scores", lambda network, parameters, rows: np.full(len(rows), 0.9))
+    words = ("--method", "fedavg", "--data", "generated", "--limit", 400, "--rounds", 1, "--local-epochs", 1)
+    code, output, error = run("train", *words, "--out", tmp_path / "a.csv")
+    assert code == 0, error
+    assert "The model accepts everybody on the test rows" in " ".join(output.split())
+
+
+@pytest.mark.parametrize(("network", "rate"), [("logistic", 0.01), ("mlp", 0.001)])
+def test_networks_with_hidden_layers_take_smaller_steps_unless_told(network: str, rate: float, tmp_path: Path) -> None:
+    words = ("--method", "fedavg", "--data", "generated", "--limit", 400, "--rounds", 1, "--network", network)
+    assert trained(*words, "--out", tmp_path / "a.csv")["settings"]["schedule_learning_rate"] == rate
+    again = trained(*words, "--learning-rate", 0.5, "--out", tmp_path / "b.csv")
+    assert again["settings"]["schedule_learning_rate"] == 0.5

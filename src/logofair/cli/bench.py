@@ -1,4 +1,4 @@
-"""``logofair bench``: how fast fit and decide are on this machine, as ratios within one run."""
+"""``logofair bench``: how fast fitting, deciding, federations and training are here, as ratios within one run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MORE_GROUPS = (3, 5)
 @click.option("--quick", is_flag=True, help="A tenth of the rows, two runs, no goals: seconds instead of minutes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def bench(repeat: int, quick: bool, as_json: bool) -> None:
-    """Measure how fast fit and decide are on this machine.
+    """Measure how fast fitting, deciding, federations and training are here.
 
     Times are multiples of numpy's own sort of the same scores, the faster of its
     two paths, so that machines can be compared.

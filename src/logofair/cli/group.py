@@ -21,7 +21,7 @@ _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 _COMMANDS = {
     "apply": ("logofair.cli.apply:apply", "Decide on new rows by a policy; files of any size."),
     "audit": ("logofair.cli.audit:audit", "Show how fair decisions are, inside every client and over all."),
-    "bench": ("logofair.cli.bench:bench", "Measure how fast fit and decide are on this machine."),
+    "bench": ("logofair.cli.bench:bench", "Measure how fast fitting, deciding and training are here."),
     "data": ("logofair.cli.datasets:data", "List, describe and prepare data sets."),
     "demo": ("logofair.cli.demo:demo", "Train, post-process and audit on the embedded Adult data."),
     "explain": ("logofair.cli.explain:explain", "Say in words what a policy does."),

@@ -91,7 +91,7 @@ steps = _options(
     _number("--hidden", int, _count, "mlp: width of the hidden layer.  [default: 32]"),
     _number("--rounds", int, _count, "Rounds in all.  [default: 20; fcfl: 1600]"),
     _number("--local-epochs", int, _count, "Passes of a client over its rows in a round.  [default: 5]"),
-    _number("--learning-rate", float, _above, "Step size of the clients.  [default: 0.01]"),
+    _number("--learning-rate", float, _above, "Step size of the clients.  [default: 0.01; mlp, resnet18: 0.001]"),
     _number("--batch-size", int, _count, "Rows of a mini-batch.  [default: 128; fcfl: 100]"),
     click.option("--optimiser", metavar="NAME", callback=_maybe(("adam", "sgd")), help="adam or sgd.  [default: adam]"),
 )

@@ -30,6 +30,7 @@ from logofair.notions import NOTIONS
 __all__ = ["Measures", "as_dict", "measures_of", "show"]
 
 _GROUPS = 8
+_NAME = 10
 _PURPOSE = {"calibration": "calibrate", "test": "test"}
 
 
@@ -143,8 +144,13 @@ def _figure(value: float | None) -> str:
 
 def _gap(figure: Figure) -> str:
     """A gap and where it is."""
-    where = "" if figure.client is None else f"{figure.client}  "
+    where = "" if figure.client is None else f"{_short(str(figure.client))}  "
     return "undefined" if figure.value is None else f"{where}{figure.value:.4f}"
+
+
+def _short(name: str) -> str:
+    """A client's name as far as a column has room for it; --json tells it whole."""
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip(' ,')}…"
 
 
 def _rows(figure: Figure) -> str:
@@ -156,6 +162,9 @@ def _reading(measures: Measures) -> Iterator[tuple[str, str]]:
     rate, client, group, fewest = measures.support.smallest()
     small, clients = int(measures.support.small_clients.sum()), len(measures.support.clients)
     yield "Gap", "The largest rate of a group minus the smallest. Rows: each of these two rates has at least so many."
+    if measures.test.accepted in (0.0, 1.0):
+        everybody = "accepts everybody" if measures.test.accepted else "refuses everybody"
+        yield "Constant", f"The model {everybody} on the test rows: gaps of 0 then say nothing about fairness."
     if not small:
         return
     cell = f"The {rate} of {group} at client {client} rests on {_counted(fewest, 'test row')}"

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from logofair.datasets import CATALOGUE
 from logofair.inputs import InputError
 from logofair.notions import NOTIONS
 from logofair.training import METHODS
@@ -30,6 +31,8 @@ _OWN = {
 }
 _LOCAL = ("local_epochs", "learning_rate", "optimiser", "batch_size")
 _ROUNDS, _FIRST_STAGE = {"fcfl": 1600}, 800
+# Networks that learn their training rows by heart, or diverge, at a logistic regression's step size.
+_SMALL_STEPS = {"mlp": 0.001, "resnet18": 0.001}
 _USUAL_ROUNDS, _USUAL_CLIENTS, _USUAL_ALPHA = 20, 5, 0.5
 
 # What the library and the record of a run call otherwise than the options are called.
@@ -151,7 +154,9 @@ class TrainSettings:
         from logofair.training import Schedule
 
         told = {name: getattr(self, name) for name in _LOCAL}
-        return Schedule(**{name: value for name, value in told.items() if value is not None})
+        network = self.network or CATALOGUE[self.data].model
+        usual: dict[str, Any] = {"learning_rate": _SMALL_STEPS[network]} if network in _SMALL_STEPS else {}
+        return Schedule(**usual | {name: value for name, value in told.items() if value is not None})
 
     def described(self) -> dict[str, Any]:
         """All that a training state depends on but the number of rounds, with defaults filled in; ready for JSON."""
