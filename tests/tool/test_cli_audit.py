@@ -17,8 +17,8 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
-from logofair.cli.audit import NOTIONS
 from logofair.cli.group import LazyGroup
+from logofair.cli.options import NOTIONS
 
 pytestmark = pytest.mark.tool
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logofair.cli.data import Columns, data_options, find_files
-from logofair.cli.options import examples, one_of, such_that
+from logofair.cli.options import NOTIONS, examples, one_of, such_that
 
 if TYPE_CHECKING:
     from logofair.cli.audit_figures import NotionFigures
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from logofair.cli.console import Watch
 
 __all__ = ["audit"]
-
-NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
 
 
 @dataclass(frozen=True, eq=False)

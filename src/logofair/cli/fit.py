@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.audit import NOTIONS
 from logofair.cli.data import Columns, data_options, find_files
 from logofair.cli.data_out import check_output, force_option
-from logofair.cli.options import examples, one_of, seed_option
+from logofair.cli.options import NOTIONS, examples, one_of, seed_option
 
 if TYPE_CHECKING:
     from logofair.cli.data_rows import DataRows

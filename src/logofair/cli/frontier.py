@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.audit import NOTIONS
 from logofair.cli.data import Columns, data_options, find_files
 from logofair.cli.data_out import check_output, force_option, replacing
 from logofair.cli.fit import CALIBRATIONS
-from logofair.cli.options import examples, one_of, seed_option, such_that
+from logofair.cli.options import examples, notion_option, one_of, seed_option, such_that
 
 if TYPE_CHECKING:
     from logofair.cli.console import Watch
@@ -54,14 +53,7 @@ def _ending(ending: str, advice: str) -> Any:
     )
 )
 @data_options
-@click.option(
-    "--notion",
-    metavar="NAME",
-    default="demographic_parity",
-    show_default=True,
-    callback=one_of(NOTIONS),
-    help=f"What is fair: {', '.join(NOTIONS)}.",
-)
+@notion_option
 @click.option(
     "--local",
     "local_tolerances",

@@ -7,7 +7,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
-__all__ = ["Check", "examples", "one_of", "seed_option", "such_that"]
+__all__ = ["NOTIONS", "Check", "examples", "notion_option", "one_of", "seed_option", "such_that"]
+
+# As in logofair.notions, whose import would bring numpy.
+NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
@@ -66,6 +69,16 @@ def such_that(accepted: Callable[[Any], bool], advice: str) -> Check:
         raise click.BadParameter(f"got {value}; {advice}.", ctx, param)
 
     return check
+
+
+notion_option = click.option(
+    "--notion",
+    metavar="NAME",
+    default="demographic_parity",
+    show_default=True,
+    callback=one_of(NOTIONS),
+    help=f"What is fair: {', '.join(NOTIONS)}.",
+)
 
 
 def seed_option(purpose: str, *name: str) -> Callable[[Command], Command]:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.apply import ENDINGS
-from logofair.cli.audit import NOTIONS
 from logofair.cli.data_out import check_output, force_option
 from logofair.cli.datasets import NAMES
-from logofair.cli.options import examples, one_of, seed_option, such_that
+from logofair.cli.options import examples, notion_option, one_of, seed_option, such_that
 from logofair.cli.train_options import data_set, dealing, keeping, of_methods, steps
 
 if TYPE_CHECKING:
@@ -36,14 +35,7 @@ METHODS = ("fedavg", "fairfed", "fedfb", "fcfl")
 @click.option("--method", metavar="NAME", required=True, callback=one_of(METHODS), help=f"{', '.join(METHODS)}.")
 @click.option("--data", metavar="NAME", required=True, callback=one_of(NAMES), help=f"{', '.join(NAMES)}.")
 @data_set
-@click.option(
-    "--notion",
-    metavar="NAME",
-    default="demographic_parity",
-    show_default=True,
-    callback=one_of(NOTIONS),
-    help=f"What is fair: {', '.join(NOTIONS)}.",
-)
+@notion_option
 @dealing
 @steps
 @of_methods
