@@ -3,9 +3,8 @@
 ``python -m logofair.cli.baselines_table adult`` (or ``enem``, ``celeba``, once prepared) prints a table of
 ``docs/BASELINES.md``. Rows are dealt to five clients by the sensitive attribute with Dirichlet shares at alpha 0.5;
 70 % are trained on and 30 % tested on, as in the paper, and every seed deals, splits and trains anew. The methods'
-settings were chosen by a few trials on parts of the training rows under other seeds. They lie in the paper's grids but
-for FCFL's step size (0.01 leaves a logistic regression untrained after 1,600 rounds) and the steps under equalized odds
-(the grids' overshoot on Adult).
+settings were chosen by small trials, mostly under other seeds, and some lie outside the paper's grids;
+``docs/BASELINES.md`` lists them and says why.
 """
 
 from __future__ import annotations
