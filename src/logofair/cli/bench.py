@@ -7,7 +7,7 @@ import os
 import platform
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -15,6 +15,9 @@ from rich.table import Table
 
 from logofair.cli.console import Watch, page, watching
 from logofair.cli.options import examples, such_that
+
+if TYPE_CHECKING:
+    from logofair.cli import measurements
 
 # Goals as multiples of the sort: (notion, numpy alone, with numba), for two groups.
 _GOALS = {
@@ -59,16 +62,7 @@ def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
     from logofair.cli import training_bench as training
 
     compiled = [False, True] if find_spec("numba") else [False]
-    cases: list[tuple[m.Size, str, bool, float | None]] = []
-    for (clients, rows), goals in _GOALS.items():
-        size = m.Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
-        cases += [
-            (size, notion, code, goals[notion][code] if shrink == 1 else None) for notion in goals for code in compiled
-        ]
-        if clients < 100_000:
-            for groups in _MORE_GROUPS:
-                more = m.Size(size.clients, size.rows_each, groups)
-                cases += [(more, notion, code, None) for notion in goals for code in compiled]
+    cases = _fit_cases(shrink, compiled)
     units: dict[int, dict[str, float]] = {}
     timings = []
     for size, notion, code, goal in watch(cases, "Fits", len(cases)):
@@ -99,6 +93,23 @@ def measure(repeat: int, shrink: int, watch: Watch) -> dict[str, Any]:
     rest = {name: work() for name, work in watch(list(others.items()), "Stages, decisions, federation", len(others))}
     machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     return {"machine": machine, "sort_seconds": units, "fit": m.as_plain(timings), **rest}
+
+
+def _fit_cases(shrink: int, compiled: list[bool]) -> list[tuple[measurements.Size, str, bool, float | None]]:
+    """Sizes, notions and codes to time, with their goals; more than two groups have none."""
+    from logofair.cli.measurements import Size
+
+    cases: list[tuple[Size, str, bool, float | None]] = []
+    for (clients, rows), goals in _GOALS.items():
+        size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
+        cases += [
+            (size, notion, code, goals[notion][code] if shrink == 1 else None) for notion in goals for code in compiled
+        ]
+        if clients < 100_000:
+            for groups in _MORE_GROUPS:
+                more = Size(size.clients, size.rows_each, groups)
+                cases += [(more, notion, code, None) for notion in goals for code in compiled]
+    return cases
 
 
 def show(results: dict[str, Any], console: Console) -> None:
