@@ -657,3 +657,15 @@ def test_networks_with_hidden_layers_take_smaller_steps_unless_told(network: str
     assert trained(*words, "--out", tmp_path / "a.csv")["settings"]["schedule_learning_rate"] == rate
     again = trained(*words, "--learning-rate", 0.5, "--out", tmp_path / "b.csv")
     assert again["settings"]["schedule_learning_rate"] == 0.5
+
+
+def test_the_options_name_every_method_network_and_way_of_debiasing() -> None:
+    from logofair.cli import train_options
+    from logofair.cli.train import METHODS
+    from logofair.training import methods
+    from logofair.training.messages import DEBIASING
+    from logofair.training.networks import NETWORKS
+
+    assert tuple(methods.METHODS) == METHODS
+    assert tuple(NETWORKS) == train_options._NETWORKS
+    assert DEBIASING == train_options._DEBIASING

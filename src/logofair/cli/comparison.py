@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from logofair.auditing import Audit, audit
 from logofair.cli.support import Support
 from logofair.datasets import Dataset, dirichlet_clients, split
+from logofair.datasets.cache import unwatched
 from logofair.fitting import fit
 from logofair.inputs import Floats, Integers, Label
 from logofair.solution import Solution
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from logofair.cli.console import Watch
 
 __all__ = ["Comparison", "Outcome", "Settings", "compare"]
-
-T = TypeVar("T")
 
 _ROUNDS = 20
 # The paper's protocol: 30 % of all rows for testing, half of the others for post-processing.
@@ -160,12 +159,7 @@ class Comparison:
         }
 
 
-def _unwatched(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
-    """Pass steps through and show nothing."""
-    return steps
-
-
-def compare(data: Dataset, settings: Settings, watch: Watch = _unwatched) -> Comparison:
+def compare(data: Dataset, settings: Settings, watch: Watch = unwatched) -> Comparison:
     """Train FedAvg on one part of the data, post-process on another, and audit every method on the third.
 
     Parameters

@@ -16,6 +16,7 @@ from logofair.engines.conductor import Desk, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.federation import Client, Columns, Plan, Server, make_plan
 from logofair.federation.client import Identity
+from logofair.labels import encode
 from logofair.training import fedavg
 
 _NOTIONS = ("demographic_parity", "equalized_odds")
@@ -27,10 +28,8 @@ def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:
     """A certified run of many sites in one process, as a multiple of the central fit of the same rows."""
     size = Size(max(1_000 // shrink, 5), 1_000)
     scores, groups, clients = federation(size)
-    order = np.argsort(clients, kind="stable")
-    cuts = np.cumsum(np.bincount(clients, minlength=size.clients))[:-1]
-    parts = zip(np.split(scores[order], cuts), np.split(groups[order], cuts), strict=True)
-    sites = {f"site {i}": Columns(groups=each[1], scores=each[0]) for i, each in enumerate(parts)}
+    by_site = encode(clients, "clients").by_name()
+    sites = {f"site {name}": Columns(groups=groups[rows], scores=scores[rows]) for name, rows in by_site}
     found = []
     for notion in _NOTIONS:
         for compiled in [False, True] if find_spec("numba") else [False]:
