@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from oracles import EVERY_NOTION, Case, cases, random_case, rates_of
 
 import logofair
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
-from logofair.solvers.exact import solve_exact
+from logofair.solvers.decomposition import solve_exact
 
 modest = settings(deadline=None, max_examples=30)
 

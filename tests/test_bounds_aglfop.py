@@ -16,15 +16,15 @@ import logofair
 from logofair.bounds import (
     aglfop,
     aglfop_of_table,
-    cutting,
     gap_bound,
     gap_bound_of_table,
     label_table,
     oracle,
     probability_table,
 )
-from logofair.fitting import SolverError
-from logofair.inputs import InputError
+from logofair.bounds import aglfop as cutting
+from logofair.columns.checks import InputError
+from logofair.fitting.fit import SolverError
 
 module = sys.modules["logofair.bounds.aglfop"]
 modest = settings(deadline=None, max_examples=15)

@@ -13,7 +13,7 @@ from oracles import Case
 
 import logofair
 from logofair.bounds import oracle
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.notions import NOTIONS
 
 modest = settings(deadline=None, max_examples=20)

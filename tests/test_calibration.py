@@ -15,8 +15,8 @@ from scipy.special import expit, logit, xlogy
 from sklearn.linear_model import LogisticRegression
 
 from logofair.calibration import METHODS, Calibrator, fit_calibrator
-from logofair.calibration.families import FAMILIES
-from logofair.inputs import InputError
+from logofair.calibration.logistic import FAMILIES
+from logofair.columns.checks import InputError
 
 Array = NDArray[np.float64]
 

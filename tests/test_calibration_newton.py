@@ -11,10 +11,19 @@ from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
 from logofair.calibration import runs as runs_module
-from logofair.calibration.families import EDGE, FAMILIES
-from logofair.calibration.newton import Descent, Normal, most_probable, unit_sums
+from logofair.calibration.logistic import EDGE, FAMILIES
+from logofair.calibration.newton import (
+    Descent,
+    Normal,
+    bounded_step,
+    model_change,
+    most_probable,
+    penalised_derivatives,
+    penalised_loss,
+    solve,
+    unit_sums,
+)
 from logofair.calibration.runs import Runs, grouped
-from logofair.calibration.steps import bounded_step, model_change, penalised_derivatives, penalised_loss, solve
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import cases
 
-from logofair.cells import build_cells
+from logofair.cells.cells import build_cells
 
 modest = settings(deadline=None, max_examples=50)
 lines = st.tuples(st.integers(-4, 4).map(lambda k: k / 2), st.integers(-4, 4).map(lambda k: k / 4))

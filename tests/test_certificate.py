@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from oracles import EVERY_NOTION, Case, Request, cases, random_case, random_request, spelled_out
 
 import logofair
-from logofair.mixtures import reduce
+from logofair.policy.mixtures import reduce
 from logofair.solvers.certificate import certify
-from logofair.solvers.exact import solve_exact
+from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import solve_joint
 
 modest = settings(deadline=None, max_examples=40)

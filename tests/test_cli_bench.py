@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from logofair.cli import bench as command
-from logofair.cli import measurements, peers
-from logofair.cli.console import page
+from logofair.benchmarks import bench as command
+from logofair.benchmarks import measurements, peers
 from logofair.cli.group import cli
+from logofair.cli.pages.console import page
 
 pytestmark = pytest.mark.tool
 

@@ -20,15 +20,15 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from logofair.auditing import audit
-from logofair.cli.comparison import Settings, _large_gap, compare
-from logofair.cli.comparison_page import show
-from logofair.cli.console import watching
-from logofair.cli.demo import DEFAULT_TOLERANCES, SCHEMES, demo
+from logofair.auditing.support import FEW_ROWS, Support
+from logofair.cli.commands.demo import DEFAULT_TOLERANCES, SCHEMES, demo
 from logofair.cli.group import cli
-from logofair.cli.support import FEW_ROWS, Support
+from logofair.cli.pages.console import watching
+from logofair.cli.pages.demo import show
+from logofair.columns.checks import InputError
 from logofair.datasets import Dataset, dirichlet_clients
-from logofair.fitting import SolverError
-from logofair.inputs import InputError
+from logofair.experiments.comparison import Settings, _large_gap, compare
+from logofair.fitting.fit import SolverError
 from logofair.notions import NOTIONS
 
 pytestmark = pytest.mark.tool

@@ -23,16 +23,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logofair
-from logofair.cli.federate_client import Lookout, finished_policy
-from logofair.cli.federate_example import SITES
-from logofair.cli.federate_folder import Invitation, prepare
-from logofair.cli.federate_plan import check_same, plan_options, planned
-from logofair.cli.federate_server import server as server_command
-from logofair.cli.federate_server import watched
+from logofair.cli.commands.federate.client import Lookout, finished_policy
+from logofair.cli.commands.federate.example import SITES
+from logofair.cli.commands.federate.plan import Invitation, check_same, plan_options, planned, prepare
+from logofair.cli.commands.federate.server import server as server_command
+from logofair.cli.commands.federate.server import watched
 from logofair.cli.group import cli
+from logofair.columns.checks import InputError
 from logofair.engines.folder import read_plan, read_result, write_plan
-from logofair.inputs import InputError
-from logofair.policy import Policy
+from logofair.policy.policy import Policy
 
 pytestmark = [pytest.mark.federation, pytest.mark.tool]
 
@@ -382,7 +381,7 @@ def test_a_site_can_be_taken_out_of_a_stopped_run_and_saying_so_twice_is_no_erro
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("flwr")
-    from logofair.engines.flower import processes
+    from logofair.engines.flower.deployment import processes
     from logofair.engines.folder import read_state
 
     def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
@@ -404,9 +403,9 @@ def test_a_server_waits_for_the_last_processes_of_one_that_was_killed(
 ) -> None:
     pytest.importorskip("flwr")
     pytest.importorskip("fcntl")
-    from logofair.cli import federate_server
-    from logofair.engines.flower import processes
-    from logofair.engines.locks import locked
+    from logofair.cli.commands.federate import server as federate_server
+    from logofair.engines.flower.deployment import processes
+    from logofair.files.locks import locked
 
     def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
         yield "Serving."
@@ -426,8 +425,8 @@ def test_a_site_is_not_taken_out_of_a_run_that_is_still_under_way(
 ) -> None:
     pytest.importorskip("flwr")
     pytest.importorskip("fcntl")
-    from logofair.cli import federate_server
-    from logofair.engines.locks import locked
+    from logofair.cli.commands.federate import server as federate_server
+    from logofair.files.locks import locked
 
     monkeypatch.setattr(federate_server, "_EARLIER", 0.0)
     before = (stopped / "state.json").read_bytes()
@@ -675,7 +674,7 @@ def test_a_site_that_cannot_take_part_says_why_before_it_connects(
 def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "spring") -> list[dict[str, Any]]:
     """Replace the engine by one whose run ends at once, and return the settings it was given."""
     pytest.importorskip("flwr")
-    from logofair.engines.flower import processes
+    from logofair.engines.flower.deployment import processes
     from logofair.engines.site import SiteSettings
 
     seen: list[dict[str, Any]] = []
@@ -737,7 +736,7 @@ def test_a_policy_of_another_run_is_not_replaced_unless_told(
 def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("flwr")
     pytest.importorskip("fcntl")
-    from logofair.engines.locks import locked
+    from logofair.files.locks import locked
 
     with locked(tmp_path / "north" / "command.lock"):
         assert "another process works in this folder" in refused(*client(tmp_path, "--insecure"))
@@ -759,7 +758,7 @@ def test_an_old_end_and_old_complaints_are_no_news(tmp_path: Path, capsys: pytes
 def test_a_site_that_is_asked_nothing_for_long_is_told_once_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logofair.cli import federate_client
+    from logofair.cli.commands.federate import client as federate_client
 
     monkeypatch.setattr(federate_client, "_IDLE", 0.0)
     lookout = Lookout(tmp_path)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.coins import id_coins, read_ids, row_coins
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
+from logofair.policy.coins import id_coins, read_ids, row_coins
 
 modest = settings(deadline=None, max_examples=60)
 MASK = 2**64 - 1

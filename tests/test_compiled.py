@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logofair
-from logofair.acceleration import ENOUGH_ROWS, accelerated
+from logofair.cells.acceleration import ENOUGH_ROWS, accelerated
+from logofair.columns.segments import cumulative, sorted_by_cell
 from logofair.notions import NOTIONS
-from logofair.segments import cumulative, sorted_by_cell
 
 pytest.importorskip("numba")
 
-from logofair.compiled_cells import sorted_cells
+from logofair.cells.compiled import sorted_cells
 
 
 def federation(seed, *, rows, clients, groups, digits=None):

@@ -11,10 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from logofair.columns.checks import InputError
 from logofair.datasets import CATALOGUE, load, load_adult
-from logofair.datasets.cache import cache_folder, digest_of, is_prepared, read_about, summary_of, write_about
-from logofair.datasets.folders import are_remains, new_folder
-from logofair.inputs import InputError
+from logofair.datasets.cache import (
+    are_remains,
+    cache_folder,
+    digest_of,
+    is_prepared,
+    new_folder,
+    read_about,
+    summary_of,
+    write_about,
+)
 
 
 def test_the_catalogue_holds_the_five_data_sets_under_their_own_names() -> None:
@@ -184,7 +192,7 @@ def test_a_large_file_is_known_by_its_length_and_by_blocks_of_it(
 
 def test_what_a_killed_process_left_is_cleared_and_what_a_living_one_fills_is_not(tmp_path: Path) -> None:
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom logofair.datasets.folders import new_folder\n"
+        "import os, sys\nfrom pathlib import Path\nfrom logofair.datasets.cache import new_folder\n"
         "with new_folder(Path(sys.argv[1])) as folder:\n"
         "    (folder / 'rows.parquet').write_bytes(b'1')\n    os._exit(9)"
     )

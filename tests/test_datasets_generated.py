@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logofair
+from logofair.columns.checks import InputError
 from logofair.datasets.generated import Population, load_generated, make_population
-from logofair.inputs import InputError
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.joint import solve_joint
 

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from logofair.documents import (
+from logofair.columns.checks import InputError
+from logofair.files.documents import (
     label_in,
     label_out,
     labels_in,
@@ -27,7 +28,6 @@ from logofair.documents import (
     read_document,
     write_document,
 )
-from logofair.inputs import InputError
 
 modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and folders as on POSIX")

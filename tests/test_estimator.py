@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 import logofair
 from logofair import InputError, LoGoFairClassifier
-from logofair.policy import PolicyWarning
+from logofair.policy.policy import PolicyWarning
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles import BENEFIT, EVERY_NOTION, TOLERANCES, Case, cases, random_case, rates_of
 
 from logofair.notions import NOTIONS
-from logofair.solvers.exact import solve_exact
+from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import solve_joint
 
 modest = settings(deadline=None, max_examples=60)

@@ -16,12 +16,12 @@ from hypothesis.extra import numpy as arrays
 from oracles import EVERY_NOTION, USERS, Case, random_request, rates_of, spelled_out
 
 import logofair
-from logofair import fitting
-from logofair.fitting import SolverError
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
+from logofair.fitting import fit as fitting
+from logofair.fitting.fit import SolverError
 from logofair.notions import NOTIONS
 from logofair.solvers.algorithm1 import Algorithm1
-from logofair.solvers.exact import solve_exact
+from logofair.solvers.decomposition import solve_exact
 
 modest = settings(deadline=None, max_examples=25)
 seeds = st.integers(0, 10**9)

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from logofair.inputs import (
+from logofair.columns.checks import (
     InputError,
     binary,
     column,
@@ -24,7 +24,7 @@ from logofair.inputs import (
     same_length,
     weights,
 )
-from logofair.labels import Codes, encode, encode_known
+from logofair.columns.labels import Codes, encode, encode_known
 
 modest = settings(deadline=None, max_examples=80)
 integer_types = st.sampled_from([np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from oracles import EVERY_NOTION, cases, random_case
 
-from logofair.solvers.exact import solve_exact
+from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import solve_joint
 
 modest = settings(deadline=None, max_examples=40)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logofair.cells import Cells, build_cells
-from logofair.mixtures import Mixtures, evaluate, evaluate_single, reduce
+from logofair.cells.cells import Cells, build_cells
+from logofair.policy.mixtures import Mixtures, evaluate, evaluate_single, reduce
 
 modest = settings(deadline=None, max_examples=80)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.notions import (
     DEMOGRAPHIC_PARITY,
     EQUAL_OPPORTUNITY,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logofair.columns.checks import InputError
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.datasets.partition import deal
-from logofair.inputs import InputError
 
 seeds = st.integers(0, 2**32)
 

@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 
 import logofair
 from logofair.calibration import Calibrator
-from logofair.inputs import InputError
-from logofair.mixtures import Mixtures
-from logofair.policy import Policy, PolicyWarning
+from logofair.columns.checks import InputError
+from logofair.policy.mixtures import Mixtures
+from logofair.policy.policy import Policy, PolicyWarning
 
 modest = settings(deadline=None, max_examples=80)
 

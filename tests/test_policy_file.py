@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import logofair
 from logofair.calibration import Calibrator
-from logofair.inputs import InputError
-from logofair.mixtures import Mixtures
-from logofair.policy import Policy
+from logofair.columns.checks import InputError
+from logofair.policy.mixtures import Mixtures
+from logofair.policy.policy import Policy
 
 modest = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and links as on POSIX")

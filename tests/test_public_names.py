@@ -18,7 +18,7 @@ def test_every_public_name_is_there_and_no_other():
 
 def test_the_functions_are_not_hidden_by_modules_of_the_same_name():
     import logofair.auditing
-    import logofair.fitting
+    import logofair.fitting.fit
 
     assert callable(logofair.audit)
     assert callable(logofair.fit)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import logofair
-from logofair.mixtures import Mixtures
-from logofair.rules import RuleRow, RuleTable
+from logofair.policy.mixtures import Mixtures
+from logofair.policy.rules import RuleRow, RuleTable
 
 
 def table_of(*cells, groups=("a", "b"), clients=(None,)) -> RuleTable:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.segments import cumulative, run_sums, search_runs, sorted_by_cell
+from logofair.columns.segments import cumulative, run_sums, search_runs, sorted_by_cell
 
 modest = settings(deadline=None, max_examples=60)
 lengths = st.lists(st.integers(0, 6), min_size=1, max_size=12)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from oracles import HIGHS
 from scipy.optimize import linprog
 
-from logofair.solvers.simplex import Corners, maximise
-from logofair.solvers.tableau import refactorise, start
+from logofair.solvers.simplex import Corners, maximise, refactorise, start
 
 modest = settings(deadline=None, max_examples=60)
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logofair.inputs import InputError, probabilities
-from logofair.labels import encode
-from logofair.tables import ROLES, DataSource, feature_matrix, fingerprint, read_columns
+from logofair.columns.checks import InputError, probabilities
+from logofair.columns.labels import encode
+from logofair.files.tables import ROLES, DataSource, feature_matrix, fingerprint, read_columns
 
 modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 BINARY = {".parquet": pl.DataFrame.write_parquet, ".pq": pl.DataFrame.write_parquet, ".arrow": pl.DataFrame.write_ipc}
@@ -550,5 +550,5 @@ def test_without_polars_the_extra_is_named(tmp_path, monkeypatch):
 
 
 def test_importing_the_module_does_not_import_polars():
-    code = "import sys, logofair.tables; sys.exit('polars' in sys.modules)"
+    code = "import sys, logofair.files.tables; sys.exit('polars' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logofair.columns.checks import InputError
 from logofair.datasets import dirichlet_clients, load_adult, split
-from logofair.inputs import InputError
 from logofair.training import LogisticModel, Round, fedavg
 
 pytestmark = pytest.mark.training

@@ -10,11 +10,9 @@ from oracles import EVERY_NOTION, Case, random_case, rates_of
 from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_clients, load_adult
-from logofair.solvers.exact import solve_exact
-from logofair.solvers.incumbent import Asked, incumbent
+from logofair.solvers.decomposition import Asked, Master, incumbent, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.master import Master
 from logofair.solvers.problem import Problem, spread
 from logofair.solvers.trials import Landmarks, landmarks, largest_size, trial_prices, trial_size
 

@@ -8,12 +8,12 @@ from logofair._version import __version__
 
 if TYPE_CHECKING:
     from logofair.auditing import Audit, audit
+    from logofair.columns.checks import InputError
     from logofair.estimator import LoGoFairClassifier
-    from logofair.fitting import SolverError, fit
-    from logofair.inputs import InputError
+    from logofair.fitting.fit import SolverError, fit
+    from logofair.fitting.solution import Solution
     from logofair.notions import Notion, Rate
-    from logofair.policy import Policy
-    from logofair.solution import Solution
+    from logofair.policy.policy import Policy
     from logofair.solvers.algorithm1 import Algorithm1
     from logofair.solvers.certificate import Certificate
 
@@ -37,15 +37,15 @@ _HOME = {
     "Algorithm1": "logofair.solvers.algorithm1",
     "Audit": "logofair.auditing",
     "Certificate": "logofair.solvers.certificate",
-    "InputError": "logofair.inputs",
+    "InputError": "logofair.columns.checks",
     "LoGoFairClassifier": "logofair.estimator",
     "Notion": "logofair.notions",
-    "Policy": "logofair.policy",
+    "Policy": "logofair.policy.policy",
     "Rate": "logofair.notions",
-    "Solution": "logofair.solution",
-    "SolverError": "logofair.fitting",
+    "Solution": "logofair.fitting.solution",
+    "SolverError": "logofair.fitting.fit",
     "audit": "logofair.auditing",
-    "fit": "logofair.fitting",
+    "fit": "logofair.fitting.fit",
 }
 
 

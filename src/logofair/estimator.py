@@ -17,8 +17,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from logofair.fitting import fit as fit_policy
-from logofair.inputs import Floats, InputError, Label, seed_number, weights
+from logofair.columns.checks import Floats, InputError, Label, seed_number, weights
+from logofair.fitting.fit import fit as fit_policy
 from logofair.notions import NotionLike
 from logofair.solvers.algorithm1 import Algorithm1
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from logofair.inputs import Floats, InputError, nearest_name
+from logofair.columns.checks import Floats, InputError, nearest_name
 
 __all__ = [
     "DEMOGRAPHIC_PARITY",

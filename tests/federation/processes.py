@@ -20,13 +20,13 @@ import numpy as np
 import polars
 import pytest
 
-from logofair.documents import read_document
-from logofair.engines.flower.children import free_port
-from logofair.engines.flower.keys import make_authority, make_site_key
+from logofair.engines.flower.deployment.children import free_port
+from logofair.engines.flower.deployment.keys import make_authority, make_site_key
 from logofair.engines.folder import read_plan, read_result, read_state
 from logofair.engines.inprocess import run
 from logofair.federation import Columns
-from logofair.policy import Policy
+from logofair.files.documents import read_document
+from logofair.policy.policy import Policy
 
 MARK = "LOGOFAIR_TEST"
 GROUPS = ("F", "M")

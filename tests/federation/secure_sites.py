@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-import logofair.federation.masked  # noqa: F401
+import logofair.federation.secure.exchange  # noqa: F401
 from logofair.federation.secure import Refused, SecureClient, SecureServer, new_signing_key, public_line
 from logofair.federation.wire import decode, encode
 

@@ -9,9 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import logofair
-from logofair.engines.conductor import Desk, conduct
+from logofair.engines.conductor import Absent, Desk, conduct
 from logofair.engines.inprocess import LocalTransport
-from logofair.engines.transport import Absent
 from logofair.federation import Client, Columns, Server, make_plan
 from logofair.federation.client import Identity
 from logofair.federation.policies import SitePolicies

@@ -14,15 +14,12 @@ from scipy.special import expit, logit
 from logofair.calibration import Calibrator, fit_calibrator, logistic
 from logofair.calibration import sums as sums_module
 from logofair.calibration.crossfit import Sample, deal_folds
-from logofair.calibration.families import FAMILIES
-from logofair.calibration.levels import GroupMaps, Levels
-from logofair.calibration.logistic import LogisticMaps
+from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators
+from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Descent, Normal, unit_sums
-from logofair.calibration.own_cells import cell_calibrators
-from logofair.calibration.runs import Runs
+from logofair.calibration.runs import Runs, Units
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
-from logofair.calibration.units import Units
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 
 Array = NDArray[np.float64]
 

@@ -12,16 +12,15 @@ from sites import Tampered, clients, federation, go, plan_of, private_key, publi
 
 import logofair.engines.site as on_disk
 from logofair import Policy
-from logofair.engines.conductor import RunError
+from logofair.columns.checks import InputError
+from logofair.engines.conductor import Absent, RunError
 from logofair.engines.folder import Terms, conduct_from_disk, read_result, resume_without, write_plan
 from logofair.engines.inprocess import run
-from logofair.engines.locks import locked
 from logofair.engines.site import SiteSettings, answer_on_disk
-from logofair.engines.transport import Absent
 from logofair.federation import Privacy, QuorumLostError, Server, late_policy
 from logofair.federation.messages import Refusal
 from logofair.federation.wire import decode, encode
-from logofair.inputs import InputError
+from logofair.files.locks import locked
 
 pytestmark = pytest.mark.federation
 
@@ -288,7 +287,7 @@ def test_a_full_disk_is_a_refusal_and_the_same_question_is_answered_once_there_i
         raise OSError(28, "No space left on device", f"/data/{MARK}")
 
     with monkeypatch.context() as patch:
-        patch.setattr("logofair.documents._replace", full)
+        patch.setattr("logofair.files.documents._replace", full)
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
     assert decode(reply).refusal == "BAD_DATA"
     assert MARK.encode() not in reply

@@ -9,14 +9,13 @@ import pytest
 from sites import Tampered, central, clients, federation, go, instead, plan_of, rows
 
 import logofair.federation.client
+from logofair.columns.checks import InputError
 from logofair.engines.conductor import RunError
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.federation import Client, Columns, QuorumLostError, Server, Training
-from logofair.federation.messages import AskSettled, Refusal, Reply
+from logofair.federation.messages import AskSettled, Refusal, Reply, Totals
 from logofair.federation.rows import RefusedError
-from logofair.federation.sums import Totals
 from logofair.federation.wire import decode, encode
-from logofair.inputs import InputError
 from logofair.solvers.algorithm1 import Algorithm1
 
 pytestmark = pytest.mark.federation

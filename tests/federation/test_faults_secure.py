@@ -21,14 +21,13 @@ from sites import (
 )
 
 import logofair.federation.client
-from logofair.engines.conductor import Desk, RunError, conduct
+from logofair.columns.checks import InputError
+from logofair.engines.conductor import Absent, Desk, RunError, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
-from logofair.engines.transport import Absent
 from logofair.federation import QuorumLostError, Server
 from logofair.federation.messages import Ask, AskTotals, Refusal
 from logofair.federation.secure import Masked
 from logofair.federation.wire import decode, encode
-from logofair.inputs import InputError
 
 pytestmark = pytest.mark.federation
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from sites import Tampered, central, clients, federation, go, gone_from, measured, plan_of, policies_of
 
-from logofair.engines.conductor import Desk, conduct
+from logofair.engines.conductor import Absent, Desk, conduct
 from logofair.engines.inprocess import LocalTransport, run
-from logofair.engines.transport import Absent
 from logofair.federation import QuorumLostError, Server, Training
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1

@@ -17,9 +17,12 @@ pytest.importorskip("flwr")
 
 from flwr.common.config import parse_config_args
 
-from logofair.engines.flower import processes, require_flower, runs
-from logofair.engines.flower.children import family, free_port, wait_for_port
-from logofair.engines.flower.commands import (
+from logofair.columns.checks import InputError
+from logofair.engines.flower import require_flower
+from logofair.engines.flower.deployment import processes
+from logofair.engines.flower.deployment import processes as runs
+from logofair.engines.flower.deployment.children import family, free_port, wait_for_port
+from logofair.engines.flower.deployment.commands import (
     ServerCredentials,
     SiteCredentials,
     assignments,
@@ -30,11 +33,9 @@ from logofair.engines.flower.commands import (
     superlink_command,
     supernode_command,
 )
-from logofair.engines.flower.keys import make_authority, make_site_key
-from logofair.engines.flower.processes import join, serve, simulate
-from logofair.engines.flower.runs import Outcome
-from logofair.engines.flower.superlink import admitted
-from logofair.inputs import InputError
+from logofair.engines.flower.deployment.keys import make_authority, make_site_key
+from logofair.engines.flower.deployment.processes import Outcome, join, serve, simulate
+from logofair.engines.flower.deployment.superlink import admitted
 
 NODE = {"site": "north", "settings": "/data of north/north.toml"}
 

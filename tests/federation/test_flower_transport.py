@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.engines.transport import Absent
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
+from logofair.engines.conductor import Absent
 
 pytest.importorskip("flwr")
 
@@ -18,8 +18,7 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.engines.flower.records import CARRY, WHO, Envelope, opened, sealed
-from logofair.engines.flower.roster import Seen, sites_of
+from logofair.engines.flower.records import CARRY, WHO, Envelope, Seen, opened, sealed, sites_of
 from logofair.engines.flower.transport import FlowerTransport
 
 Reply = Callable[[Message], Message | None]

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.federation.noise import Privacy, Release, release
-from logofair.federation.noise_bins import histogram
-from logofair.fitting import fit
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
+from logofair.federation.privacy.bins import histogram
+from logofair.federation.privacy.release import Privacy, Release, release
+from logofair.fitting.fit import fit
 
 ROWS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 2)), min_size=1, max_size=6)
 POINTS = [(score, group) for score in (0.0, 0.3, 0.5, 1.0) for group in (0, 1, 2)]

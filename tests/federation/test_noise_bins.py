@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq
 
-from logofair.cells import build_cells
-from logofair.federation.noise_bins import at_edges, histogram, midpoints, without_negatives
-from logofair.fitting import fit
-from logofair.mixtures import Mixtures, evaluate, evaluate_single
+from logofair.cells.cells import build_cells
+from logofair.federation.privacy.bins import at_edges, histogram, midpoints, without_negatives
+from logofair.fitting.fit import fit
+from logofair.policy.mixtures import Mixtures, evaluate, evaluate_single
 
 COUNTS = hnp.arrays(np.int64, st.tuples(st.integers(1, 3), st.sampled_from([2, 4, 16])), elements=st.integers(-60, 60))
 BINS = st.sampled_from([2, 8, 32, 1024])

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from logofair.federation.noise import Privacy
-from logofair.federation.noise_kept import Kept, release_once
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
+from logofair.federation.privacy.kept import Kept, release_once
+from logofair.federation.privacy.release import Privacy
 
 ETA, GROUPS = np.array([0.1, 0.8, 0.4, 0.8]), np.array([0, 1, 1, 0])
 USUAL = {"n_groups": 2, "privacy": Privacy(1.0, 1e-6, bins=8)}

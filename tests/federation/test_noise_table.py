@@ -6,8 +6,8 @@ import numpy as np
 import polars
 import pytest
 
-from logofair.cli import privacy_table
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
+from logofair.experiments import privacy as privacy_table
 
 
 def scored(seed=0, n=4000):

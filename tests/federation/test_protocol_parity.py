@@ -13,7 +13,7 @@ from sites import BENEFIT, central, federation, identities, measured, plan_of, p
 import logofair
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import Columns, Crowd, Server, late_policy
-from logofair.federation.sums import Noted
+from logofair.federation.messages import Noted
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 
 pytestmark = pytest.mark.federation

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy
 
-from logofair.engines.conductor import conduct
+from logofair.engines.conductor import Absent, conduct
 from logofair.engines.inprocess import LocalTransport
-from logofair.engines.transport import Absent
 from logofair.federation import Client, Training
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1

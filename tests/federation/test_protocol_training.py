@@ -9,12 +9,12 @@ import pytest
 from scipy.special import expit
 from sites import Tampered, clients, go, measured, plan_of, policies_of, same_policy
 
+from logofair.columns.checks import InputError
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.federation import Columns, Crowd, Training, late_policy
-from logofair.federation.memory import Memory
+from logofair.federation.client import Memory
 from logofair.federation.rows import site_rows
 from logofair.federation.wire import decode
-from logofair.inputs import InputError
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sites import Tampered, clients, federation, go, plan_of, rows
 
-import logofair.federation.masked  # noqa: F401  # so that all types are declared
+import logofair.federation.secure.exchange  # noqa: F401  # so that all types are declared
+from logofair.columns.checks import InputError
 from logofair.federation import Columns, Server, Training, make_plan
-from logofair.federation import sums as told
+from logofair.federation import messages as told
 from logofair.federation.expected import reply_form
 from logofair.federation.messages import Ask, Reply
 from logofair.federation.wire import KINDS, decode, encode
-from logofair.inputs import InputError
 from logofair.solvers.algorithm1 import Algorithm1
 
 pytestmark = pytest.mark.federation

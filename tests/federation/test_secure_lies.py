@@ -19,7 +19,7 @@ from secure_sites import (
 )
 
 from logofair.federation.secure import Refusal, Refused, Roster
-from logofair.federation.secure.masking import decoded, pair_mask, self_mask
+from logofair.federation.secure.primitives import decoded, pair_mask, self_mask
 from logofair.federation.secure.shamir import combine
 
 

@@ -21,8 +21,7 @@ from secure_sites import (
 )
 
 from logofair.federation.secure import GarbledTotal, Refusal, Refused, SecureClient, SecureServer, SumFailed
-from logofair.federation.secure.masking import pair_mask, self_mask
-from logofair.federation.secure.primitives import public_half, signature
+from logofair.federation.secure.primitives import pair_mask, public_half, self_mask, signature
 from logofair.federation.secure.roster import bound
 
 

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from logofair.calibration.levels import GroupMaps
-from logofair.engines.conductor import Desk, conduct, outcome_of
+from logofair.engines.conductor import Absent, Desk, conduct, outcome_of
 from logofair.engines.inprocess import LocalTransport, run
-from logofair.engines.transport import Absent
 from logofair.federation import Client, Columns, Server, make_plan
 from logofair.federation.client import Identity
 from logofair.federation.expected import reply_form
-from logofair.federation.masked import SecureServer
 from logofair.federation.messages import Ask, AskAnswers, AskTotals, Opening, first_link, next_link
 from logofair.federation.secure import GarbledTotal, new_signing_key, public_line
+from logofair.federation.secure.exchange import SecureServer
 from logofair.federation.secure.primitives import private_text
 
 pytestmark = pytest.mark.federation

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from secure_sites import STEP, Federation, public, signing, some_values
 
 import logofair.federation.secure as secure
+from logofair.columns.checks import InputError
 from logofair.federation.wire import encode
-from logofair.inputs import InputError
 
 OPENSSH = (serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH)
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from secure_sites import STEP, Federation, added, names, some_values
 
+from logofair.columns.checks import InputError
 from logofair.federation.secure import GarbledTotal, Refusal, Refused, SumFailed
-from logofair.inputs import InputError
 
 SUMS = 3
 STAGES = ("keys", "shares", *(f"{stage} {r}" for r in range(1, SUMS + 1) for stage in ("masked", "unmask")))

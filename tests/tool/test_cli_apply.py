@@ -20,18 +20,18 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
-from logofair.cli import apply_write
-from logofair.cli.apply_rows import Decider, spelling
-from logofair.cli.console import watching
+from logofair.cli import deciding as apply_write
 from logofair.cli.data import Columns, find_files
+from logofair.cli.deciding import Decider, spelling
 from logofair.cli.group import LazyGroup
+from logofair.cli.pages.console import watching
 
 pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "apply")
 applied = partial(commandline.told, "apply")
 refused = partial(commandline.refused, "apply")
-TOOL = LazyGroup("logofair", lazy={"apply": ("logofair.cli.apply:apply", "Apply.")})
+TOOL = LazyGroup("logofair", lazy={"apply": ("logofair.cli.commands.apply:apply", "Apply.")})
 NAMED = ("--score", "p", "--group", "sex", "--client", "site")
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.tool
 run = partial(commandline.run, "audit")
 audited = partial(commandline.told, "audit")
 refused = partial(commandline.refused, "audit")
-TOOL = LazyGroup("logofair", lazy={"audit": ("logofair.cli.audit:audit", "Audit.")})
+TOOL = LazyGroup("logofair", lazy={"audit": ("logofair.cli.commands.audit:audit", "Audit.")})
 
 
 @pytest.fixture(scope="module")

@@ -21,14 +21,14 @@ import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logofair.cli import data_scan
-from logofair.cli.console import watching
 from logofair.cli.data import Columns, find_files
-from logofair.cli.data_out import check_output, replacing
-from logofair.cli.data_rows import DataRows, read_rows
-from logofair.cli.data_scan import column_names, scanned
-from logofair.cli.data_values import as_chances, check_scores, join_groups, united
-from logofair.inputs import InputError
+from logofair.cli.pages.console import watching
+from logofair.cli.rows import DataRows, read_rows
+from logofair.columns.checks import InputError
+from logofair.files import scan as data_scan
+from logofair.files.output import check_output, replacing
+from logofair.files.scan import column_names, scanned
+from logofair.files.values import as_chances, check_scores, join_groups, united
 
 pytestmark = pytest.mark.tool
 modest = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -16,7 +16,7 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 
-from logofair.cli.datasets import NAMES
+from logofair.cli.commands.data import NAMES
 from logofair.datasets import CATALOGUE
 
 pytestmark = pytest.mark.tool

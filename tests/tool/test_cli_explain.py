@@ -18,14 +18,14 @@ pytest.importorskip("polars")
 
 
 import logofair
-from logofair.cli.explain_words import Band, bands_of, raw_scores, rule_in_words
 from logofair.cli.group import LazyGroup
+from logofair.cli.pages.explain import Band, bands_of, raw_scores, rule_in_words
 
 pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "explain")
 refused = partial(commandline.refused, "explain")
-TOOL = LazyGroup("logofair", lazy={"explain": ("logofair.cli.explain:explain", "Explain.")})
+TOOL = LazyGroup("logofair", lazy={"explain": ("logofair.cli.commands.explain:explain", "Explain.")})
 
 
 def words_of(*words: object) -> str:

@@ -18,16 +18,16 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
-from logofair.cli import fit_solve
 from logofair.cli.group import LazyGroup
-from logofair.tables import fingerprint
+from logofair.cli.pages import fit as fit_solve
+from logofair.files.tables import fingerprint
 
 pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "fit")
 fitted = partial(commandline.told, "fit")
 refused = partial(commandline.refused, "fit")
-TOOL = LazyGroup("logofair", lazy={"fit": ("logofair.cli.fit:fit", "Fit.")})
+TOOL = LazyGroup("logofair", lazy={"fit": ("logofair.cli.commands.fit:fit", "Fit.")})
 
 
 @pytest.fixture(scope="module")

@@ -17,15 +17,15 @@ pytest.importorskip("polars")
 
 
 import logofair
-from logofair import frontier_figure
 from logofair.cli.group import LazyGroup
-from logofair.frontier import frontier
+from logofair.tradeoff import figure as frontier_figure
+from logofair.tradeoff import frontier
 
 pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "frontier")
 
-GROUP = LazyGroup("logofair", lazy={"frontier": ("logofair.cli.frontier:frontier", "What fairness costs.")})
+GROUP = LazyGroup("logofair", lazy={"frontier": ("logofair.cli.commands.frontier:frontier", "What fairness costs.")})
 COLUMNS = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex", "--client", "site")
 SMALL = ("--local", "0.01,none", "--global", "0,0.05,none")
 
@@ -192,7 +192,7 @@ def test_a_solver_that_fails_is_a_sentence_and_exit_code_1(data, monkeypatch):
     def failing(*arguments, **options):
         raise logofair.SolverError("exact: no policy with a valid certificate was found.")
 
-    monkeypatch.setattr("logofair.frontier.surface.certified", failing)
+    monkeypatch.setattr("logofair.tradeoff.frontier.certified", failing)
     code, out, err = run(data, *COLUMNS, *SMALL)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "no policy with a valid certificate" in err

@@ -24,12 +24,13 @@ pytest.importorskip("torch")
 
 import polars as pl
 
-from logofair.cli import train_rows, train_run
-from logofair.cli.train_settings import TrainSettings
+from logofair.cli.training import run as train_rows
+from logofair.cli.training import run as train_run
+from logofair.cli.training.settings import TrainSettings
 from logofair.datasets import Dataset
 from logofair.datasets.cache import write_about
 from logofair.datasets.catalogue import CATALOGUE
-from logofair.training import extra
+from logofair.training import rows as extra
 
 pytestmark = [pytest.mark.tool, pytest.mark.training]
 
@@ -634,7 +635,9 @@ def test_flower_gets_the_same_work_and_its_state_is_scored(tmp_path: Path, monke
         return last
 
     monkeypatch.setattr("logofair.engines.flower.require_flower", lambda *packages: None)
-    monkeypatch.setitem(sys.modules, "logofair.engines.flower.training", SimpleNamespace(train_with_flower=in_place))
+    monkeypatch.setitem(
+        sys.modules, "logofair.engines.flower.training.run", SimpleNamespace(train_with_flower=in_place)
+    )
     words = ("--method", "fairfed", *SMALL)
     trained(*words, "--engine", "flower", "--out", tmp_path / "f.csv")
     trained(*words, "--out", tmp_path / "s.csv")
@@ -660,8 +663,8 @@ def test_networks_with_hidden_layers_take_smaller_steps_unless_told(network: str
 
 
 def test_the_options_name_every_method_network_and_way_of_debiasing() -> None:
-    from logofair.cli import train_options
-    from logofair.cli.train import METHODS
+    from logofair.cli.commands import train as train_options
+    from logofair.cli.commands.train import METHODS
     from logofair.training import methods
     from logofair.training.messages import DEBIASING
     from logofair.training.networks import NETWORKS

@@ -20,9 +20,9 @@ import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logofair.cli.console import watching
 from logofair.cli.data import Columns, find_files
-from logofair.cli.data_rows import read_rows
+from logofair.cli.pages.console import watching
+from logofair.cli.rows import read_rows
 
 pytestmark = pytest.mark.tool
 modest = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import logofair
-from logofair import preparing
-from logofair.frontier import Frontier, Point, frontier
-from logofair.frontier.grid import default_grid
-from logofair.frontier.held_out import keep_back
-from logofair.frontier.knee import find_knee, given_away
-from logofair.frontier.sweep import Sweep
-from logofair.frontier_figure import frontier_figure
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
+from logofair.fitting import prepare as preparing
+from logofair.fitting.prepare import checked_rows
 from logofair.notions import NOTIONS, Notion, Rate
-from logofair.preparing import checked_rows
 from logofair.solvers.certificate import Certificate, Prices
+from logofair.tradeoff import Frontier, Point, frontier
+from logofair.tradeoff.figure import frontier_figure
+from logofair.tradeoff.grid import default_grid
+from logofair.tradeoff.held_out import keep_back
+from logofair.tradeoff.result import find_knee, given_away
+from logofair.tradeoff.sweep import Sweep
 
 pytestmark = pytest.mark.tool
 

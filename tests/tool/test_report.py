@@ -15,16 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
+from logofair.files.tables import DataSource
 from logofair.report import NewRows, in_memory, report_html, write_report
-from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip
+from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, reliability_by_group
+from logofair.report.facts import promised_gaps
 from logofair.report.figures import measure_calibration, measure_new
 from logofair.report.markup import render, tag
-from logofair.report.promised import promised_gaps
-from logofair.report.reliability import reliability_by_group
 from logofair.report.verdict import judge
 from logofair.solvers.algorithm1 import Algorithm1
-from logofair.tables import DataSource
 
 pytestmark = pytest.mark.tool
 
@@ -42,11 +41,11 @@ def _data(n: int = 3000, *, clients: int = 4, groups: int = 2, seed: int = 0) ->
     }
 
 
-def _fit(data: dict[str, np.ndarray], **wishes: object) -> logofair.fitting.Solution:
+def _fit(data: dict[str, np.ndarray], **wishes: object) -> logofair.fitting.fit.Solution:
     return logofair.fit(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"], **wishes)
 
 
-def _html(solution: logofair.fitting.Solution, **more: object) -> str:
+def _html(solution: logofair.fitting.fit.Solution, **more: object) -> str:
     return report_html(solution, data=in_memory("data", solution), command="logofair fit data.csv", **more)
 
 

@@ -12,8 +12,8 @@ from browser import running_browser
 
 import logofair
 from logofair.datasets import dirichlet_clients, load_adult, split
-from logofair.frontier import frontier
 from logofair.report import NewRows, in_memory, write_report
+from logofair.tradeoff import frontier
 from logofair.training import fedavg
 
 pytestmark = pytest.mark.tool

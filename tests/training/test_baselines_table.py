@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from logofair.auditing import audit
-from logofair.cli.baselines_table import PAPER, SETTINGS, Figures, Line, lines, measure
 from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.experiments.baselines import PAPER, SETTINGS, Figures, Line, lines, measure
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FedFB, Schedule, build_network, make_rows, train
 
@@ -66,7 +66,7 @@ def test_fedavg_is_trained_once_and_judged_by_every_notion(monkeypatch):
         calls.append((name, [notion.name for notion in notions], seed))
         return [Figures(0.8, 0.1, 0.1, 0.1) for _ in notions]
 
-    monkeypatch.setattr("logofair.cli.baselines_table.measure", pretend)
+    monkeypatch.setattr("logofair.experiments.baselines.measure", pretend)
     made = list(lines(load_adult(), SETTINGS["adult"], ["fedavg", "fedfb"], seeds=2))
     both = "demographic_parity", "equalized_odds"
     assert [(line.notion, line.method) for line in made] == [

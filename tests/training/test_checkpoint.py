@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from problems import biased, last, same_bits
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, State, build_network, make_rows, train
 from logofair.training.checkpoint import load_state, save_state

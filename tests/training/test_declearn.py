@@ -11,7 +11,7 @@ import pytest
 
 from logofair.notions import NOTIONS
 from logofair.training.balance import moved, plain, slope
-from logofair.training.measured import Measured
+from logofair.training.messages import Measured
 from logofair.training.methods.fairfed import FairFed
 
 pytest.importorskip("declearn", reason="declearn is not installed; make test-declearn makes an environment with it")

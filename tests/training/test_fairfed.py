@@ -8,11 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from problems import awkward, biased
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FairFed, FedAvg, Schedule, build_network, train
-from logofair.training.measured import Measured
-from logofair.training.messages import Slopes, Trained
+from logofair.training.messages import Measured, Slopes, Trained
 from logofair.training.methods.fairfed import distances
 
 pytestmark = pytest.mark.training

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from problems import awkward, biased, last
 from scipy.optimize import minimize
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FCFL, build_network, train
 from logofair.training.local import slopes
-from logofair.training.measured import Measured
-from logofair.training.messages import Slopes, Trained
+from logofair.training.messages import Measured, Slopes, Trained
 from logofair.training.methods import fcfl
 from logofair.training.methods.fcfl import best_mix, shortest_mix
 

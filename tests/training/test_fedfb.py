@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from problems import awkward, biased, last
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FedAvg, FedFB, Schedule, build_network, train
-from logofair.training.measured import Measured
-from logofair.training.messages import Trained
+from logofair.training.messages import Measured, Trained
 
 pytestmark = pytest.mark.training
 

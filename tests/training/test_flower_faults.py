@@ -15,7 +15,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from test_flower_strategies import NETWORK, FakeGrid, other, strategy, told, trained, without_south
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FCFL, FedAvg, FedFB
 from logofair.training.messages import Counts, Slopes

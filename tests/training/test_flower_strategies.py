@@ -17,13 +17,14 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
+from logofair.columns.checks import InputError
 from logofair.engines.conductor import RunError
-from logofair.engines.flower import training_client, training_strategy
-from logofair.engines.flower.training import Job, train_each_with_flower, train_with_flower
-from logofair.engines.flower.training_client import remembered, training_client_app
-from logofair.engines.flower.training_records import Question, asked, model_out, told, understood
-from logofair.engines.flower.training_strategy import MethodStrategy
-from logofair.inputs import InputError
+from logofair.engines.flower.training import client as training_client
+from logofair.engines.flower.training import strategy as training_strategy
+from logofair.engines.flower.training.client import remembered, training_client_app
+from logofair.engines.flower.training.records import Question, asked, model_out, told, understood
+from logofair.engines.flower.training.run import Job, train_each_with_flower, train_with_flower
+from logofair.engines.flower.training.strategy import MethodStrategy
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, build_network, make_rows, train
 from logofair.training.messages import AskSlopes, Counts, LocalSteps, Slopes, Trained

@@ -7,7 +7,7 @@ import pytest
 import torch
 from problems import awkward, biased, sigmoid
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.training import Network, Rows, Schedule, build_network, logistic, make_rows
 from logofair.training.balance import moved
 from logofair.training.local import count, slopes, take_steps

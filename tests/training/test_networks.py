@@ -9,9 +9,9 @@ from problems import sigmoid
 from torch import nn
 from torch.nn import functional
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.training import Network, Schedule, build_network, make_rows
-from logofair.training.steps import fresh_steps
+from logofair.training.local import fresh_steps
 
 pytestmark = pytest.mark.training
 

@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from logofair.cli import training_bench
-from logofair.cli.console import page
+from logofair.benchmarks import training as training_bench
+from logofair.cli.pages.console import page
 
 pytestmark = pytest.mark.training
 
@@ -119,7 +119,7 @@ def test_the_stock_client_trains_evaluates_and_leaves_our_messages_to_ours(tmp_p
     from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
     from flwr.supercore.task_identity import TaskIdentity
 
-    from logofair.cli.training_bench_apps import client
+    from logofair.benchmarks.training_apps import client
 
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)

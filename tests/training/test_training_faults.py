@@ -9,9 +9,9 @@ import pytest
 from problems import biased
 
 from logofair.bounds import aglfop
-from logofair.cli.baselines_table import _judged, main
+from logofair.columns.checks import InputError
 from logofair.datasets import Dataset
-from logofair.inputs import InputError
+from logofair.experiments.baselines import _judged, main
 from logofair.notions import DEMOGRAPHIC_PARITY
 from logofair.training import FairFed, FedAvg, FedFB, Schedule, State, build_network, train
 from logofair.training.balance import moved, plain

@@ -10,7 +10,7 @@ import pytest
 import torch
 from problems import awkward, biased, last, same_bits
 
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FCFL, METHODS, FairFed, FedAvg, FedFB, Rows, Schedule, build_network, make_rows, train
 from logofair.training.local import take_steps
@@ -286,7 +286,7 @@ def test_a_missing_gpu_and_other_devices_are_refused_in_one_sentence(monkeypatch
 
 def test_without_pytorch_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import logofair.training as training
-    from logofair.training import extra
+    from logofair.training import rows as extra
 
     monkeypatch.setattr(extra, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs PyTorch; install it with: pip install 'logofair\[train\]'\.$"):

@@ -5,7 +5,7 @@ Labels take the place of eta in the rates of :mod:`logofair.notions`, so one for
 nobody counts in, and a gap between fewer than two rates, is undefined: ``None`` with a reason, never 0.
 """
 
-from logofair.auditing.door import audit
+from logofair.auditing.audit import audit
 from logofair.auditing.measure import Gap
 from logofair.auditing.result import Audit, ClientAudit, ClientTable
 

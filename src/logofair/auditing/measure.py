@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from logofair.inputs import Floats, Label
-from logofair.labels import Codes
+from logofair.columns.checks import Floats, Label
+from logofair.columns.labels import Codes
 from logofair.notions import Rate
 
 __all__ = ["Gap", "Side", "Tally", "side_of", "tally_of", "text"]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.measure import Gap, Side, text
-from logofair.inputs import Floats, Label
+from logofair.columns.checks import Floats, Label
 
 __all__ = ["Audit", "ClientAudit", "ClientTable", "value_of"]
 

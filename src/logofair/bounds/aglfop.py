@@ -13,15 +13,201 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
+from scipy.special import rel_entr
 
-from logofair.bounds.cutting import Limits, Proof, prove
 from logofair.bounds.gaps import GapBound, gap_bound_of_table
-from logofair.bounds.information import across, inside
 from logofair.bounds.table import LabelTable, label_table
-from logofair.fitting import SolverError
-from logofair.inputs import Floats, InputError, nearest_name
+from logofair.columns.checks import Floats, InputError, nearest_name
+from logofair.columns.segments import Indices
+from logofair.fitting.fit import SolverError
 
-__all__ = ["InformationBound", "aglfop", "aglfop_of_table"]
+__all__ = [
+    "Information",
+    "InformationBound",
+    "Limits",
+    "Proof",
+    "across",
+    "aglfop",
+    "aglfop_of_table",
+    "inside",
+    "prove",
+]
+
+
+# A tangent is taken this far from where a group is accepted or rejected entirely: there it would be vertical.
+_FROM_THE_EDGE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """I(Z; Yhat) inside populations, in the mean over them: ``sum weight * KL(rate || mean)``.
+
+    ``rates @ shares`` are the selection rates of the groups, ``means @ shares`` those of their populations.
+    """
+
+    rates: csr_array
+    means: csr_array
+    weight: Floats
+
+    def value(self, shares: Floats) -> float:
+        """The information, in nats."""
+        # Rejected shares are summed on their own: 1 - rate and 1 - mean, both near 0, would round apart.
+        (rate, mean), (rejected, of_all) = self._both(shares), self._both(1.0 - shares)
+        return max(0.0, float(self.weight @ (rel_entr(rate, mean) + rel_entr(rejected, of_all))))
+
+    def expression(self, cvxpy: Any, shares: Any) -> Any:
+        """The same, for cvxpy."""
+        rate, mean = self.rates @ shares, self.means @ shares
+        return self.weight @ (cvxpy.rel_entr(rate, mean) + cvxpy.rel_entr(1.0 - rate, 1.0 - mean))
+
+    def differences(self) -> csr_array:
+        """Rows that are 0 at shares without any information."""
+        return csr_array(self.rates - self.means)
+
+    def tangent(self, shares: Floats) -> tuple[Floats, float]:
+        """Slope and constant of an affine function of the shares that is nowhere above the information.
+
+        By ``x ln(x/y) >= x w - y (e^w - 1) + ...`` with w the logarithms at the given shares, whose terms in y cancel
+        because rates average to their mean.
+        """
+        rate, mean = self._both(shares)
+        rate = rate + _FROM_THE_EDGE * (mean - rate)
+        accepted, rejected = _log_ratio(rate, mean), _log_ratio(1.0 - rate, 1.0 - mean)
+        slope = self.rates.T @ (self.weight * (accepted - rejected))
+        return np.asarray(slope), float(self.weight @ rejected)
+
+    def _both(self, shares: Floats) -> tuple[Floats, Floats]:
+        return np.clip(self.rates @ shares, 0.0, 1.0), np.clip(self.means @ shares, 0.0, 1.0)
+
+
+def across(table: LabelTable) -> Information:
+    """Across all clients: I(Z; Yhat)."""
+    clients, groups, _ = table.mass.shape
+    return _information(table.mass.ravel(), np.tile(np.repeat(np.arange(groups), 2), clients), np.zeros(groups, int))
+
+
+def inside(table: LabelTable) -> Information:
+    """Inside the clients, in the mean over them: I(Z; Yhat | S)."""
+    clients, groups, _ = table.mass.shape
+    member = np.repeat(np.arange(clients * groups), 2)
+    return _information(table.mass.ravel(), member, np.repeat(np.arange(clients), groups))
+
+
+def _information(mass: Floats, member: Indices, population: Indices) -> Information:
+    """Compare the members that have any mass with their population, where there are two or more."""
+    weight: Floats = np.bincount(member, mass).astype(np.float64, copy=False)
+    total = np.bincount(population, weight)
+    present = np.bincount(population, weight > 0)
+    compared = np.flatnonzero((weight > 0) & (present[population] > 1))
+    home, entry = population[member], np.arange(mass.size)
+    share = np.divide(mass, weight[member], out=np.zeros_like(mass), where=mass > 0)
+    part = np.divide(mass, total[home], out=np.zeros_like(mass), where=mass > 0)
+    rates = csr_array((share, (member, entry)), shape=(weight.size, mass.size))
+    means = csr_array((part, (home, entry)), shape=(total.size, mass.size))
+    return Information(rates[compared], means[population[compared]], weight[compared])
+
+
+def _log_ratio(part: Floats, whole: Floats) -> Floats:
+    """``ln(part / whole)``, or 0 where nobody is in the whole."""
+    ratio = np.divide(part, whole, out=np.ones_like(part), where=whole > 0)
+    return np.asarray(np.log(np.where(ratio > 0, ratio, 1.0)))
+
+
+Limits = tuple[tuple[Information, float], ...]
+
+# Information of rates that are equal up to rounding.
+_ROUNDING = 1e-14
+_CLOSE_ENOUGH = 1e-8
+_ROUNDS = 60
+_HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Shares within the limits, flattened, with their accuracy, and the bound on the accuracy of all such shares."""
+
+    shares: Floats
+    accuracy: float
+    bound: float
+
+
+@dataclass
+class _Cuts:
+    """The tangents known so far, as rows ``row @ shares <= right``, each in units of its limit."""
+
+    rows: list[Floats]
+    right: list[float]
+
+    def add(self, limits: Limits, shares: Floats) -> None:
+        """Add the tangents at some shares."""
+        for side, limit in limits:
+            if limit > 0:
+                slope, constant = side.tangent(shares)
+                self.rows.append(slope / limit)
+                self.right.append((limit - constant) / limit)
+
+
+def prove(table: LabelTable, limits: Limits, shares: Floats, independent: Floats) -> Proof:
+    """Move shares inside the limits, and bound all others, improving both until they meet or rounds run out.
+
+    ``independent`` are shares without information on any limited side: moving towards them leads inside.
+    """
+    label = np.broadcast_to([0.0, 1.0], table.mass.shape)
+    cost = (table.mass * (1.0 - 2.0 * label)).ravel()
+    best = _inside(limits, shares, independent)
+    bound, cuts = 1.0, _Cuts([], [])
+    for step in (0.0, 1e-6, 1e-3):  # the later ones where the first lies at an edge
+        cuts.add(limits, best + step * (independent - best))
+    for _ in range(_ROUNDS):
+        solved = _relaxed(limits, cuts, cost)
+        if solved is None:
+            break
+        point, least = solved
+        bound = min(bound, 1.0 - float(table.mass[..., 1].sum()) - least)
+        best = min(best, _inside(limits, point, independent), key=lambda each: float(cost @ each))
+        if bound - table.accuracy(best.reshape(table.mass.shape)) <= _CLOSE_ENOUGH:
+            break
+        cuts.add(limits, (point + best) / 2.0)
+        cuts.add(limits, point)
+    accuracy = table.accuracy(best.reshape(table.mass.shape))
+    return Proof(best, accuracy, bound)
+
+
+def _inside(limits: Limits, shares: Floats, independent: Floats) -> Floats:
+    """The last shares within every limit on the way from the independent ones."""
+
+    def at(step: float) -> Floats:
+        return np.asarray(independent + step * (shares - independent))
+
+    def holds(step: float) -> bool:
+        return all(side.value(at(step)) <= max(limit, _ROUNDING) for side, limit in limits)
+
+    if holds(1.0):
+        return at(1.0)
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return at(low)
+
+
+def _relaxed(limits: Limits, cuts: _Cuts, cost: Floats) -> tuple[Floats, float] | None:
+    """The best shares behind the cuts, and the least cost of any, from the multipliers; None where HiGHS fails."""
+    upper, right = np.array(cuts.rows).reshape(-1, cost.size), np.array(cuts.right)
+    differences = [side.differences() for side, limit in limits if limit == 0]
+    equal = csr_array(vstack([csr_array((0, cost.size)), *differences]))
+    program = cost, csr_array(upper), right, equal, np.zeros(equal.shape[0]), (0.0, 1.0)
+    for method, presolve in (("highs", True), ("highs-ds", False), ("highs-ipm", True)):  # light cells need the others
+        options = {**_HIGHS, "presolve": presolve}
+        solved = linprog(*program, method=method, options=options)  # type: ignore[call-overload]  # sparse matrices
+        if solved.status == 0:
+            price = np.maximum(0.0, -solved.ineqlin.marginals)
+            reduced = cost + upper.T @ price - equal.T @ solved.eqlin.marginals
+            return np.clip(solved.x, 0.0, 1.0), float(np.minimum(0.0, reduced).sum() - price @ right)
+    return None
+
 
 LARGEST_GAP = 1e-6
 _NATS = {"bits": math.log(2.0), "nats": 1.0}

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from logofair.bounds.table import LabelTable, label_table
-from logofair.fitting import fit
-from logofair.inputs import Floats
+from logofair.columns.checks import Floats
+from logofair.fitting.fit import fit
+from logofair.fitting.solution import Solution
 from logofair.notions import NotionLike
-from logofair.solution import Solution
 
 __all__ = ["GapBound", "gap_bound", "gap_bound_of_table"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from logofair.auditing import Audit
-from logofair.fitting import fit
+from logofair.fitting.fit import fit
+from logofair.fitting.solution import Solution
 from logofair.notions import NotionLike
-from logofair.solution import Solution
 
 __all__ = ["Oracle", "oracle"]
 

@@ -9,9 +9,8 @@ scores as they are.
 from __future__ import annotations
 
 from logofair.calibration.calibrator import METHODS, STRENGTH, Calibrator, fit_calibrator
-from logofair.calibration.crossfit import CrossFit, cross_fit
+from logofair.calibration.crossfit import CrossFit, cross_fit, rising_chances
 from logofair.calibration.error import CalibrationErrors, calibration_errors
-from logofair.calibration.rising import rising_chances
 
 __all__ = [
     "METHODS",

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.calibration.families import FAMILIES
 from logofair.calibration.isotonic import IsotonicMaps, fit_isotonic
-from logofair.calibration.logistic import LogisticMaps, fit_logistic
+from logofair.calibration.logistic import FAMILIES, LogisticMaps, fit_logistic
+from logofair.calibration.runs import Units
 from logofair.calibration.stored import count_of, refuse
-from logofair.calibration.units import Units
-from logofair.inputs import Floats, InputError, Integers, nearest_name
+from logofair.columns.checks import Floats, InputError, Integers, nearest_name
 
 __all__ = ["METHODS", "STRENGTH", "Calibrator", "fit_calibrator"]
 

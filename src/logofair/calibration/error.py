@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.runs import Places, grouped
-from logofair.calibration.units import Units
-from logofair.inputs import Floats, Integers
+from logofair.calibration.runs import Places, Units, grouped
+from logofair.columns.checks import Floats, Integers
 
 __all__ = ["CalibrationErrors", "calibration_errors", "errors_by_cell"]
 

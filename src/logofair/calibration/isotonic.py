@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from logofair.calibration.runs import Places, grouped
+from logofair.calibration.runs import IDENTITY_ROWS, Places, Units, grouped
 from logofair.calibration.stored import numbers_of, refuse
-from logofair.calibration.units import IDENTITY_ROWS, Units
-from logofair.inputs import Floats, Integers
+from logofair.columns.checks import Floats, Integers
 
 __all__ = ["IsotonicMaps", "fit_isotonic", "isotonic_knots"]
 

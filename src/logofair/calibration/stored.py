@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from logofair.inputs import Floats, InputError
+from logofair.columns.checks import Floats, InputError
 
 __all__ = ["count_of", "numbers_of", "refuse"]
 

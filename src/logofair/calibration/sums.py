@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration.crossfit import Sample, deal_folds
-from logofair.calibration.families import FAMILIES, Family
+from logofair.calibration.logistic import FAMILIES, Family
 from logofair.calibration.newton import unit_sums
-from logofair.calibration.runs import Places, Runs, grouped
-from logofair.calibration.units import Units
-from logofair.inputs import Floats, InputError, Integers, nearest_name
+from logofair.calibration.runs import Places, Runs, Units, grouped
+from logofair.columns.checks import Floats, InputError, Integers, nearest_name
 
 __all__ = ["OwnRows", "Points", "calibration_counts", "calibration_sums", "deal_rows", "summable_family"]
 

@@ -75,8 +75,8 @@ class Columns:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""
         missing = [role for role in needed if not getattr(self, role)]
         if missing:
-            from logofair.cli.data_scan import column_names
-            from logofair.inputs import InputError, shown
+            from logofair.columns.checks import InputError, shown
+            from logofair.files.scan import column_names
 
             names = column_names(files.paths[0])
             listed = ", ".join(map(shown, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
@@ -190,8 +190,8 @@ def find_files(data: Sequence[str], *, client: str | None = None) -> DataFiles:
 
 def _matching(name: str) -> list[Path]:
     """The tables in a folder, those that match a pattern, or the one file."""
-    from logofair.inputs import InputError
-    from logofair.tables import KINDS
+    from logofair.columns.checks import InputError
+    from logofair.files.tables import KINDS
 
     folder = Path(name)
     if folder.is_dir():
@@ -209,7 +209,7 @@ def _matching(name: str) -> list[Path]:
 
 def _refuse_twins(paths: Sequence[Path]) -> None:
     """Raise if two files would be the same client."""
-    from logofair.inputs import InputError
+    from logofair.columns.checks import InputError
 
     known: dict[str, Path] = {}
     for path in paths:

@@ -19,16 +19,16 @@ _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 
 # Where each command lives and what it does, so that help need not import it.
 _COMMANDS = {
-    "apply": ("logofair.cli.apply:apply", "Decide on new rows by a policy; files of any size."),
-    "audit": ("logofair.cli.audit:audit", "Show how fair decisions are, inside every client and over all."),
-    "bench": ("logofair.cli.bench:bench", "Measure how fast fitting, deciding and training are here."),
-    "data": ("logofair.cli.datasets:data", "List, describe and prepare data sets."),
-    "demo": ("logofair.cli.demo:demo", "Train, post-process and audit on the embedded Adult data."),
-    "explain": ("logofair.cli.explain:explain", "Say in words what a policy does."),
-    "federate": ("logofair.cli.federate:federate", "Make fair policies for sites that keep their rows."),
-    "fit": ("logofair.cli.fit:fit", "Make fair decision rules, with a certificate."),
-    "frontier": ("logofair.cli.frontier:frontier", "Show what fairness costs for every pair of tolerances."),
-    "train": ("logofair.cli.train:train", "Train a model over clients; write scores for audit and fit."),
+    "apply": ("logofair.cli.commands.apply:apply", "Decide on new rows by a policy; files of any size."),
+    "audit": ("logofair.cli.commands.audit:audit", "Show how fair decisions are, inside every client and over all."),
+    "bench": ("logofair.benchmarks.bench:bench", "Measure how fast fitting, deciding and training are here."),
+    "data": ("logofair.cli.commands.data:data", "List, describe and prepare data sets."),
+    "demo": ("logofair.cli.commands.demo:demo", "Train, post-process and audit on the embedded Adult data."),
+    "explain": ("logofair.cli.commands.explain:explain", "Say in words what a policy does."),
+    "federate": ("logofair.cli.commands.federate:federate", "Make fair policies for sites that keep their rows."),
+    "fit": ("logofair.cli.commands.fit:fit", "Make fair decision rules, with a certificate."),
+    "frontier": ("logofair.cli.commands.frontier:frontier", "Show what fairness costs for every pair of tolerances."),
+    "train": ("logofair.cli.commands.train:train", "Train a model over clients; write scores for audit and fit."),
 }
 
 
@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
 
     Examples
     --------
-    >>> group = LazyGroup("tool", lazy={"demo": ("logofair.cli.demo:demo", "Show it.")})
+    >>> group = LazyGroup("tool", lazy={"demo": ("logofair.cli.commands.demo:demo", "Show it.")})
     >>> group.get_command(click.Context(group), "demo").name
     'demo'
     """
@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command asked for, or name the nearest."""
         if args[0] not in self.lazy:
-            from logofair.inputs import nearest_name
+            from logofair.columns.checks import nearest_name
 
             known = self.list_commands(ctx)
             raise click.UsageError(
@@ -134,9 +134,9 @@ def _explained(error: Exception) -> tuple[str, int]:
     """Sentence and exit code of an error raised by a command."""
     # Looked up, not imported: these modules bring numpy, and were imported if they raised the error.
     known = {
-        ("logofair.inputs", "InputError"): _BAD_INPUT,
+        ("logofair.columns.checks", "InputError"): _BAD_INPUT,
         ("logofair.federation.rows", "RefusedError"): _BAD_INPUT,
-        ("logofair.fitting", "SolverError"): _FAILED,
+        ("logofair.fitting.fit", "SolverError"): _FAILED,
         ("logofair.engines.conductor", "RunError"): _FAILED,
         ("logofair.federation.server", "QuorumLostError"): _FAILED,
     }

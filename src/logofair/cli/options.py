@@ -44,7 +44,7 @@ def one_of(names: Sequence[str]) -> Check:
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if value in names:
             return value
-        from logofair.inputs import nearest_name  # brings numpy: only where it is needed
+        from logofair.columns.checks import nearest_name  # brings numpy: only where it is needed
 
         hint = nearest_name(value, names)
         raise click.BadParameter(f"got {value!r}{hint}; use one of {', '.join(names)}.", ctx, param)

@@ -170,7 +170,7 @@ def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, 
     Dataset(adult: 48,842 rows, 91 features, 23.9 % positive, groups Amer-Indian-Eskimo 470, ... no natural clients)
     >>> load("adlut")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    logofair.inputs.InputError: name: got 'adlut' (did you mean 'adult'?); use one of adult, enem, celeba, acs, ...
+    logofair.columns.checks.InputError: name: got 'adlut' (did you mean 'adult'?); use one of adult, enem, celeba, acs, ...
     """
     entry = CATALOGUE[chosen(name, CATALOGUE, "name")]
     for choice in choices:

@@ -2,15 +2,246 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
-from logofair.arguments import RandomSource, generator, positive_number, whole_number
-from logofair.datasets.population import KNOWN_HARMS, LICENCE, BestRule, Population
+from logofair.columns.checks import (
+    Floats,
+    InputError,
+    RandomSource,
+    generator,
+    nearest_name,
+    numbers,
+    positive_number,
+    probabilities,
+    whole_number,
+)
+from logofair.columns.labels import encode_known
 from logofair.datasets.table import Dataset
-from logofair.inputs import InputError, nearest_name, numbers
+from logofair.notions import NotionLike, Rate, requirements, sides
 
-__all__ = ["KNOWN_HARMS", "LICENCE", "BestRule", "Population", "load_generated", "make_population"]
+__all__ = ["BestRule", "KNOWN_HARMS", "LICENCE", "Population", "load_generated", "make_population"]
+
+
+LICENCE = "none needed: the rows are generated"
+KNOWN_HARMS = (
+    "The rows are drawn by chance and describe nobody: they show how a method works, not what it does to people.",
+)
+# As everywhere in the library: a rate of fewer than one in 100,000 of its expected members is left out.
+_NOBODY = 1e-5
+
+
+class BestRule(NamedTuple):
+    """The most accurate rule within the tolerances."""
+
+    accuracy: float
+    """Its accuracy on the whole population."""
+    acceptance: Floats
+    """Its chance to accept in every entry of the population, (clients, groups, levels)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """A population as a table: what share of it every entry has, and the chance of label 1 there.
+
+    Parameters
+    ----------
+    mass : array of shape (clients, groups, levels)
+        Share of each entry in the population, in all 1.
+    chance : array of the same shape
+        Probability of label 1 (eta in the paper).
+
+    Examples
+    --------
+    One client in which level 1 has better chances, and group 1 more people of that level:
+
+    >>> people = Population(mass=[[[0.4, 0.1], [0.2, 0.3]]], chance=[[[0.2, 0.9], [0.2, 0.9]]])
+    >>> free = people.optimum("demographic_parity", None, None)
+    >>> fair = people.optimum("demographic_parity", 0.0, None)
+    >>> round(free.accuracy, 4), round(fair.accuracy, 4)
+    (0.84, 0.72)
+    """
+
+    mass: Floats
+    chance: Floats
+
+    def __post_init__(self) -> None:
+        mass, chance = (_array(values) for values in (self.mass, self.chance))
+        if mass.ndim != 3 or mass.shape != chance.shape or not mass.size:
+            raise InputError(
+                f"Population: got mass of shape {mass.shape} and chance of shape {chance.shape}; "
+                "pass both as (clients, groups, levels)."
+            )
+        for values, where in ((mass, "mass"), (chance, "chance")):
+            probabilities(values.ravel(), where)
+        if abs(mass.sum() - 1.0) > 1e-9:
+            raise InputError(f"mass: the shares sum to {mass.sum():g}; make them sum to 1.")
+        object.__setattr__(self, "mass", mass / mass.sum())
+        object.__setattr__(self, "chance", chance)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The names of the clients."""
+        return tuple(f"client {number}" for number in range(self.mass.shape[0]))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the groups: a, b, ... z, a1, ..."""
+        return tuple(f"{chr(97 + number % 26)}{number // 26 or ''}" for number in range(self.mass.shape[1]))
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The whole population as weighted rows, named as `logofair.fit` names its arguments.
+
+        Examples
+        --------
+        >>> import logofair
+        >>> from logofair.datasets.generated import make_population
+        >>> people = make_population(n_clients=2, rng=0)
+        >>> best = people.optimum("equal_opportunity", 0.05, 0.01).accuracy
+        >>> notion = {"notion": "equal_opportunity", "local_tolerance": 0.05, "global_tolerance": 0.01}
+        >>> fitted = logofair.fit(labels=None, calibration="none", **people.columns(), **notion)
+        >>> bool(abs(fitted.certificate.primal - best) < 1e-6)
+        True
+        """
+        client, group, _ = np.indices(self.mass.shape)
+        return {
+            "scores": self.chance.ravel(),
+            "groups": np.array(self.groups)[group.ravel()],
+            "clients": np.array(self.clients)[client.ravel()],
+            "sample_weight": self.mass.ravel(),
+        }
+
+    def draw(self, n: int, rng: RandomSource) -> Dataset:
+        """Draw rows at random; a model sees the group and the level, not the client.
+
+        Examples
+        --------
+        >>> from logofair.datasets.generated import make_population
+        >>> make_population(n_clients=3, rng=0).draw(1_000, rng=1)
+        Dataset(generated: 1,000 rows, 10 features, 46.0 % positive, groups a 746, b 254, 3 natural clients)
+        """
+        n, random = whole_number(n, "n"), generator(rng)
+        entry = random.choice(self.mass.size, size=n, p=self.mass.ravel())
+        client, group, level = np.unravel_index(entry, self.mass.shape)
+        groups, levels = self.mass.shape[1:]
+        return Dataset(
+            name="generated",
+            features=np.hstack([np.eye(groups)[group], np.eye(levels)[level]]),
+            feature_names=(*(f"group={name}" for name in self.groups), *(f"level={k}" for k in range(levels))),
+            labels=(random.random(n) < self.chance.ravel()[entry]).astype(np.int64),
+            sensitive=np.array(self.groups)[group],
+            clients=np.array(self.clients)[client],
+            licence=LICENCE,
+            known_harms=KNOWN_HARMS,
+        )
+
+    def scores(self, rows: Dataset) -> Floats:
+        """The true chance of label 1 of rows drawn from this population: the best scores there can be.
+
+        Examples
+        --------
+        >>> from logofair.datasets.generated import make_population
+        >>> people = make_population(n_clients=3, rng=0)
+        >>> people.scores(people.draw(4, rng=0)).round(2)
+        array([0.44, 0.17, 0.14, 0.14])
+        """
+        levels = self.mass.shape[2]
+        if rows.clients is None or rows.features.shape[1:] != (len(self.groups) + levels,):
+            raise InputError(f"scores: {rows.name} was not drawn from this population; pass what its draw returned.")
+        client = encode_known(rows.clients, self.clients, "clients")
+        group = encode_known(rows.sensitive, self.groups, "sensitive")
+        if min(client.min(), group.min()) < 0:
+            raise InputError(f"scores: {rows.name} has clients or groups that are not of this population.")
+        scores: Floats = self.chance[client, group, rows.features[:, len(self.groups) :].argmax(axis=1)]
+        return scores
+
+    def accuracy(self, acceptance: Floats) -> float:
+        """Accuracy of accepting with given chances in every entry.
+
+        Examples
+        --------
+        >>> Population(mass=[[[1.0]]], chance=[[[0.75]]]).accuracy(np.ones((1, 1, 1)))
+        0.75
+        """
+        return float(np.sum(self.mass * (1.0 - self.chance + acceptance * (2.0 * self.chance - 1.0))))
+
+    def optimum(
+        self,
+        notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
+        local_tolerance: float | None = 0.02,
+        global_tolerance: float | None = 0.02,
+    ) -> BestRule:
+        """The most accurate rule of all whose gaps stay within the tolerances (arguments as of `logofair.fit`).
+
+        Examples
+        --------
+        >>> from logofair.datasets.generated import make_population
+        >>> people = make_population(n_clients=3, rng=0)
+        >>> [round(people.optimum("equalized_odds", eps, eps).accuracy, 4) for eps in (0.0, 0.05, None)]
+        [0.687, 0.698, 0.7172]
+        """
+        from scipy.optimize import linprog  # a third of a second to import, and other data sets need none of it
+
+        demands = list(self._demands(notion, local_tolerance, global_tolerance))
+        gain = (self.mass * (2.0 * self.chance - 1.0)).ravel()
+        bounds = [(0.0, 1.0)] * gain.size + [(None, None)] * len(demands)
+        solved = linprog(
+            -np.concatenate([gain, np.zeros(len(demands))]),
+            *_inequalities(demands, gain.size),
+            bounds=bounds,
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if solved.status != 0 or solved.x is None:
+            raise RuntimeError(f"Population.optimum: the linear program was not solved ({solved.message})")
+        acceptance: Floats = np.clip(solved.x[: gain.size], 0.0, 1.0).reshape(self.mass.shape)
+        return BestRule(self.accuracy(acceptance), acceptance)
+
+    def _demands(
+        self, notion: NotionLike | Mapping[str, NotionLike], local: float | None, shared: float | None
+    ) -> Iterator[tuple[float, list[Floats]]]:
+        """Every gap that is bounded: its tolerance, and each group's rate as weights of the acceptance chances."""
+        inside, across = sides(notion)
+        everybody = np.ones(len(self.clients), dtype=bool)
+        for part in np.eye(len(self.clients), dtype=bool):
+            for demand in requirements(inside, local, "local"):
+                if demand.tolerance is not None:
+                    yield demand.tolerance, self._rates(demand.rate, part)
+        for demand in requirements(across, shared, "global"):
+            if demand.tolerance is not None:
+                yield demand.tolerance, self._rates(demand.rate, everybody)
+
+    def _rates(self, rate: Rate, part: npt.NDArray[np.bool_]) -> list[Floats]:
+        """The rate of every group among some clients; groups of which nobody counts in it are left out."""
+        mass = self.mass * part[:, None, None]
+        base = (mass * rate.weight(self.chance)).sum(axis=(0, 2))
+        counted = np.flatnonzero(base > _NOBODY * mass.sum(axis=(0, 2)))
+        moment = mass * rate.moment(self.chance)
+        return [moment * (np.arange(base.size) == a)[None, :, None] / base[a] for a in counted]
+
+
+def _inequalities(demands: list[tuple[float, list[Floats]]], n: int) -> tuple[Floats, Floats]:
+    """``floor <= rate <= floor + tolerance`` for every rate: coefficients of n chances and the floors, and limits."""
+    rows, limits = [np.zeros(n + len(demands))], [0.0]
+    for number, (tolerance, rates) in enumerate(demands):
+        for rate in rates:
+            row = np.zeros(n + len(demands))
+            row[:n], row[n + number] = rate.ravel(), -1.0
+            rows += [row, -row]
+            limits += [tolerance, 0.0]
+    return np.array(rows), np.array(limits)
+
+
+def _array(values: object) -> Floats:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("Population: mass and chance must be arrays of numbers.") from None
+
 
 _MOST_ENTRIES = 100_000
 _MOST_ROWS = 5_000_000

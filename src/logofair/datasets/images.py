@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from logofair.arguments import whole_number
-from logofair.inputs import InputError
+from logofair.columns.checks import InputError, whole_number
 
 if TYPE_CHECKING:
     from PIL.Image import Image

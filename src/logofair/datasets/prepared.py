@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.arguments import RandomSource, generator, whole_number
+from logofair.columns.checks import Floats, InputError, RandomSource, generator, nearest_name, whole_number
 from logofair.datasets.cache import advice_again
-from logofair.inputs import Floats, InputError, nearest_name
-from logofair.tables import polars_module
+from logofair.files.tables import polars_module
 
 if TYPE_CHECKING:
     import polars
@@ -143,7 +142,7 @@ def refuse_nothing_left(source: Path, counts: Mapping[str, int], advice: str) ->
     --------
     >>> refuse_nothing_left(Path("a.csv"), {}, "pass records of adults")
     Traceback (most recent call last):
-    logofair.inputs.InputError: a.csv: has no rows below its header; download it again.
+    logofair.columns.checks.InputError: a.csv: has no rows below its header; download it again.
     """
     if not counts.get("rows read"):
         raise InputError(f"{source}: has no rows below its header; download it again.")
@@ -174,7 +173,7 @@ def chosen(value: str, known: Iterable[str], where: str) -> str:
     --------
     >>> chosen("rase", ["race", "sex"], "sensitive")
     Traceback (most recent call last):
-    logofair.inputs.InputError: sensitive: got 'rase' (did you mean 'race'?); use one of race, sex.
+    logofair.columns.checks.InputError: sensitive: got 'rase' (did you mean 'race'?); use one of race, sex.
     """
     names = list(known)
     if value not in names:

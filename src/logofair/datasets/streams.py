@@ -9,20 +9,24 @@ import codecs
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from logofair.columns.checks import InputError
 from logofair.datasets.cache import Watch, is_prepared
-from logofair.inputs import InputError
-from logofair.tables import header_of, places_of, polars_module, readable, regular_file, whole_last_line
+from logofair.files.tables import header_of, places_of, polars_module, readable, regular_file, whole_last_line
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Table", "find_tables", "one_layout", "pieces"]
+__all__ = ["Repeats", "Table", "find_tables", "one_layout", "pieces", "refuse_shared"]
+
 
 _TEXT, _ARCHIVE, _PARQUET = (".csv", ".txt"), ".zip", ".parquet"
 Layout = TypeVar("Layout")
@@ -122,7 +126,7 @@ def find_tables(source: Path, mark: str, what: str) -> list[Table]:
     --------
     >>> find_tables(Path("nowhere"), "NU_ANO", "ENEM table")
     Traceback (most recent call last):
-    logofair.inputs.InputError: nowhere: not there; check the path.
+    logofair.columns.checks.InputError: nowhere: not there; check the path.
     """
     source = Path(source)
     if not source.exists():
@@ -145,7 +149,7 @@ def one_layout(tables: Sequence[Table], layout_of: Callable[[Table], Layout], di
     >>> tables = [Table(Path(f"{name}.csv"), None, header, ",", 9) for name, header in (("a", ("x",)), ("b", ("y",)))]
     >>> one_layout(tables, lambda table: table.header, "columns", "year")
     Traceback (most recent call last):
-    logofair.inputs.InputError: b.csv: has other columns than a.csv; prepare files of one year at a time.
+    logofair.columns.checks.InputError: b.csv: has other columns than a.csv; prepare files of one year at a time.
     """
     found = {table.where: layout_of(table) for table in tables}
     first = tables[0].where
@@ -237,3 +241,73 @@ def _utf8(lines: bytes, where: str) -> bytes:
     except UnicodeDecodeError:
         return lines.decode("latin-1").encode()  # as the official files are
     return lines
+
+
+class Repeats:
+    """Remembers who was read, 8 bytes a row, and finds out who was read before; ``columns`` say who a row is.
+
+    Examples
+    --------
+    >>> import polars
+    >>> from pathlib import Path
+    >>> people = Repeats(("ID",))
+    >>> for name in ("a.csv", "b.csv"):
+    ...     people.add(Table(Path(name), None, ("ID",), ",", 9), polars.DataFrame({"ID": ["07", "8"]}))
+    >>> people.refuse()
+    Traceback (most recent call last):
+    logofair.columns.checks.InputError: b.csv: 2 of its 2 rows are in a.csv too (the same ID); leave one of the files.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = tuple(columns)
+        self._of: dict[str, list[npt.NDArray[np.uint64]]] = {}
+
+    def add(self, table: Table, rows: polars.DataFrame) -> None:
+        """Note the rows of a piece of a table; those that do not tell who they are go unseen."""
+        pl = polars_module()
+        # "06", 6 and 6.0 are one number, whatever kind of file it stands in.
+        cells = [
+            pl.col(name).cast(pl.String).str.strip_suffix(".0").str.strip_chars_start("0") for name in self._columns
+        ]
+        marks = rows.select(mark=pl.concat_str(cells, separator=" "))["mark"].drop_nulls()
+        self._of.setdefault(table.where, []).append(marks.hash().to_numpy())
+
+    def refuse(self) -> None:
+        """Raise one sentence where a row is there twice."""
+        found = {where: np.concatenate(parts) for where, parts in self._of.items()}
+        if not found or _repeated(np.concatenate(list(found.values()))) == 0:
+            return
+        what, before = " and ".join(self._columns), dict[str, npt.NDArray[np.uint64]]()
+        for where, own in found.items():
+            if inside := _repeated(own):
+                raise InputError(
+                    f"{where}: {inside:,} of its {own.size:,} rows repeat the {what} of another row in it; "
+                    "download it again, or take them out."
+                )
+            for other, theirs in before.items():
+                if common := np.intersect1d(own, theirs).size:
+                    both = f"{common:,} of its {own.size:,} rows are in {other} too (the same {what})"
+                    raise InputError(f"{where}: {both}; leave one of the files.")
+            before[where] = own
+
+
+def _repeated(marks: npt.NDArray[np.uint64]) -> int:
+    return int(marks.size - np.unique(marks).size)
+
+
+def refuse_shared(places: Mapping[str, set[str]], what: str) -> None:
+    """Raise one sentence where two tables have rows of one place: they do not tell whether these are the same people.
+
+    Examples
+    --------
+    >>> refuse_shared({"a.csv": {"CA", "TX"}, "b.parquet": {"CA"}}, "the state")
+    Traceback (most recent call last):
+    logofair.columns.checks.InputError: b.parquet: has rows of the state CA, as a.csv has, and may repeat it; leave one of them.
+    """
+    first: dict[str, str] = {}
+    for where, own in places.items():
+        for place in sorted(own):
+            if place in first:
+                both = f"has rows of {what} {place}, as {first[place]} has, and may repeat it"
+                raise InputError(f"{where}: {both}; leave one of them.")
+            first[place] = where

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from logofair.arguments import matrix
-from logofair.inputs import InputError, binary, column, not_empty, same_length
+from logofair.columns.checks import InputError, binary, column, matrix, not_empty, same_length
 
 __all__ = ["Dataset"]
 

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from logofair.documents import or_damaged, read_document, write_document
-from logofair.engines.conductor import Desk, RunError, conduct
-from logofair.engines.locks import locked
-from logofair.engines.transport import Transport
+from logofair.columns.checks import InputError
+from logofair.engines.conductor import Desk, RunError, Transport, conduct
 from logofair.federation.outcome import Outcome
+from logofair.federation.phases import Finished
 from logofair.federation.plan import Plan
 from logofair.federation.server import Server
-from logofair.federation.settlement import Finished
 from logofair.federation.wire import decode, encode
-from logofair.inputs import InputError
+from logofair.files.documents import or_damaged, read_document, write_document
+from logofair.files.locks import locked
 
 __all__ = ["Terms", "conduct_from_disk", "read_plan", "read_result", "resume_without", "write_plan", "write_result"]
 

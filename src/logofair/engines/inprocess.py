@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logofair.engines.conductor import Desk, RunError, check_settled, conduct, outcome_of
-from logofair.engines.transport import Absent
+from logofair.columns.checks import InputError
+from logofair.engines.conductor import Absent, Desk, RunError, check_settled, conduct, outcome_of
+from logofair.federation.batch import Crowd
 from logofair.federation.client import Client, Identity
-from logofair.federation.crowd import Crowd
 from logofair.federation.expected import fault
 from logofair.federation.outcome import Outcome
 from logofair.federation.plan import Plan
@@ -16,8 +16,7 @@ from logofair.federation.policies import SitePolicies
 from logofair.federation.rows import Columns, RefusedError
 from logofair.federation.server import Server
 from logofair.federation.wire import decode, encode
-from logofair.inputs import InputError
-from logofair.policy import Policy
+from logofair.policy.policy import Policy
 
 __all__ = ["LocalTransport", "Run", "run", "run_apart"]
 

@@ -14,19 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from logofair.documents import read_document, write_document
-from logofair.engines.locks import locked
+from logofair.columns.checks import InputError
 from logofair.federation.client import Client, Identity, Notes
 from logofair.federation.messages import Ask, Refusal, Reply
-from logofair.federation.noise import Release
-from logofair.federation.noise_kept import Kept, release_once
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
+from logofair.federation.privacy.kept import Kept, release_once
+from logofair.federation.privacy.release import Release
 from logofair.federation.rows import Columns, RefusedError, site_rows
 from logofair.federation.wire import decode, encode
-from logofair.inputs import InputError
-from logofair.policy import Policy
-from logofair.tables import feature_matrix, fingerprint, read_columns
+from logofair.files.documents import read_document, write_document
+from logofair.files.locks import locked
+from logofair.files.tables import feature_matrix, fingerprint, read_columns
+from logofair.policy.policy import Policy
 
 __all__ = ["SiteSettings", "answer_on_disk", "kept_release", "read_site"]
 
@@ -102,7 +102,7 @@ class SiteSettings:
         """The keys for secure sums, where the site has any."""
         if self.key is None:
             return None
-        import logofair.federation.masked  # noqa: F401  # so that messages of secure sums can be read
+        import logofair.federation.secure.exchange  # noqa: F401  # so that messages of secure sums can be read
 
         peers: dict[str, str] = {}
         for file in sorted(Path(self.peers).glob("*.pub")) if self.peers else []:

@@ -10,16 +10,15 @@ import numpy as np
 from scipy.special import expit
 
 from logofair.calibration import Calibrator, rising_chances
-from logofair.calibration.own_cells import cell_calibrators
+from logofair.calibration.levels import cell_calibrators
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
+from logofair.columns.checks import Floats, Integers
 from logofair.federation import messages as ask
-from logofair.federation.memory import Memory
-from logofair.federation.messages import Model, Refusal
-from logofair.federation.noise import Release, release
+from logofair.federation.client import Memory
+from logofair.federation.messages import Counts, Curvature, Model, Moments, Refusal, Sums, Update
 from logofair.federation.plan import Plan, Training
+from logofair.federation.privacy.release import Release, release
 from logofair.federation.rows import RefusedError, SiteRows
-from logofair.federation.sums import Counts, Curvature, Moments, Sums, Update
-from logofair.inputs import Floats, Integers
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from logofair.calibration.families import FAMILIES
+from logofair.calibration.logistic import FAMILIES
+from logofair.columns.checks import Floats
 from logofair.federation import messages as ask
-from logofair.federation import sums as told
+from logofair.federation import messages as told
 from logofair.federation.plan import Plan
-from logofair.inputs import Floats
 from logofair.notions import Rate
 
 __all__ = ["Part", "fault", "global_rates", "reply_form"]

@@ -11,13 +11,12 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
+from logofair.columns.checks import Floats, InputError
 from logofair.federation.expected import global_rates
-from logofair.federation.messages import Model
+from logofair.federation.messages import Model, Settled, Totals
+from logofair.federation.phases import Finished, global_bounds
 from logofair.federation.plan import Plan
-from logofair.federation.settlement import Finished, global_bounds
-from logofair.federation.sums import Settled, Totals
 from logofair.federation.wire import carried, decode, encode
-from logofair.inputs import Floats, InputError
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, Prices
 
 __all__ = ["Lost", "Outcome"]

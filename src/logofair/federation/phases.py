@@ -8,23 +8,332 @@ void with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from logofair.calibration.levels import GroupMaps, Levels
 from logofair.calibration.newton import Descent, Normal
+from logofair.columns.checks import Floats
 from logofair.federation import messages as ask
-from logofair.federation import sums as told
+from logofair.federation import messages as told
+from logofair.federation.expected import Part, global_rates
 from logofair.federation.messages import Model, Request
 from logofair.federation.plan import Plan
-from logofair.federation.pricing import Pricing
-from logofair.federation.settlement import Phase, Standing
-from logofair.federation.stepping import Steepening, Stepping
 from logofair.federation.wire import carried
-from logofair.inputs import Floats
+from logofair.solvers.algorithm1 import signed
+from logofair.solvers.decomposition import Asked, incumbent
+from logofair.solvers.problem import groups_compared, spread, zero_sum
+from logofair.solvers.trials import landmarks, trial_prices, trial_size
 
-__all__ = ["Averaging", "Calibrating", "Measuring", "Totalling", "first_phase"]
+__all__ = [
+    "Averaging",
+    "Bounding",
+    "Calibrating",
+    "Finished",
+    "Measuring",
+    "Phase",
+    "Pricing",
+    "Settling",
+    "Standing",
+    "Steepening",
+    "Stepping",
+    "Totalling",
+    "first_phase",
+    "global_bounds",
+    "penalty_of",
+]
+
+
+class Phase(Protocol):
+    """One question to all clients, and what follows from the total of the replies."""
+
+    @property
+    def name(self) -> str:
+        """What the exchange is counted as."""
+
+    @property
+    def request(self) -> Request:
+        """What every client is asked."""
+
+    def take(self, total: Any, plan: Plan, clients: int) -> Phase:
+        """The next phase, given the total of the replies of so many clients."""
+
+    def without(self, plan: Plan) -> Phase | None:
+        """Where to go on with fewer clients; None: the replies of those who remain can be taken as they are."""
+
+
+@carried
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What all later phases share: the totals of the roster, and the phase they came from."""
+
+    mass: Floats
+    positives: Floats
+    clients: int
+    before: Any  # the phase that asked for them
+
+    @property
+    def part(self) -> Part:
+        """The rows of the whole roster."""
+        return Part(self.mass, self.positives)
+
+    @property
+    def baseline(self) -> float:
+        """Accuracy of rejecting everybody."""
+        return float((self.mass.sum() - self.positives.sum()) / self.mass.sum())
+
+    def tolerance(self, plan: Plan) -> Floats:
+        """Global tolerances, (groups, rates), in units of order 1; infinity where a group does not count."""
+        rates, bounds = global_rates(plan), global_bounds(plan)[0]
+        n = self.mass.sum()
+        counts = groups_compared(rates, self.mass / n, self.positives / n, bounds)
+        return np.where(counts, bounds, np.inf)
+
+    def again(self, plan: Plan, prices: Floats | None) -> Phase:
+        """The phase to go back to when clients are lost; ``prices`` are worth asking the new roster."""
+        return self.before.again(plan, prices)  # type: ignore[no-any-return]
+
+
+def global_bounds(plan: Plan) -> tuple[Floats, Floats]:
+    """Tolerances of the constrained global rates in units of order 1, and those units."""
+    constrained = [r for r in plan.shared if r.tolerance is not None]
+    units = np.array([r.rate.normalised()[1] for r in constrained])
+    return np.array([r.tolerance for r in constrained], dtype=float) * units, units
+
+
+def penalty_of(prices: Floats, tolerance: Floats) -> float:
+    """What the tolerances are worth at given prices."""
+    return 0.5 * float(np.sum(np.where(np.isfinite(tolerance), tolerance, 0.0) * np.abs(prices)))
+
+
+@carried
+@dataclass(frozen=True, eq=False)
+class Settling:
+    """The weights of the mixture go out; every client stores its policy and measures it."""
+
+    standing: Standing
+    prices: Floats  # (answers mixed, groups, rates)
+    weights: Floats
+    bound: float  # above rejecting everybody
+    duals: Floats  # (groups, rates): the prices that prove the bound
+    rounds: int
+    name = "settlement"
+
+    @classmethod
+    def mixture(
+        cls, standing: Standing, asked: Asked, weights: Floats, bound: float, duals: Floats, rounds: int
+    ) -> Settling:
+        """Keep the answers that count; the weight of the first column is that of rejecting everybody."""
+        used = np.flatnonzero(weights[1:] > 0)
+        prices, weights = asked.prices[used], weights[1:][used]
+        if not used.size:  # everybody is rejected: any answer with weight 0 says so
+            prices, weights = asked.prices[:1], np.zeros(1)
+        return cls(standing, prices, weights, bound, duals, rounds)
+
+    @property
+    def request(self) -> Request:
+        """Ask every client to store its policy and to measure it."""
+        return ask.AskSettled(self.prices, self.weights)
+
+    def take(self, total: told.Settled, plan: Plan, clients: int) -> Phase:
+        """What was measured is the result."""
+        bounds, units = global_bounds(plan)
+        counts = np.isfinite(self.standing.tolerance(plan))
+        gaps = spread(total.shares, counts, axis=0)
+        excess = float(np.max((gaps - bounds) / units, initial=0.0))
+        return Finished(self, total, gaps / units, excess, clients)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """Who is lost now was counted in every column: ask the new roster the prices that mattered."""
+        return self.standing.again(plan, np.unique(np.concatenate([self.prices, self.duals[None]]), axis=0))
+
+
+@carried
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """All measured; what remains is to tell everybody."""
+
+    settling: Settling
+    settled: told.Settled
+    gaps: Floats  # global gaps in the user's units, (rates,)
+    violation: float
+    clients: int
+    name = "publication"
+
+    @property
+    def request(self) -> Request:
+        """The result itself is put together by the server, which knows the roster."""
+        raise NotImplementedError
+
+    def take(self, total: told.Noted, plan: Plan, clients: int) -> Phase:
+        """Nothing follows."""
+        return self
+
+    def without(self, plan: Plan) -> Phase | None:
+        """A client that does not hear the result can ask for it later."""
+        return None
+
+
+@carried
+@dataclass(frozen=True, eq=False)
+class Steepening:
+    """Algorithm 1 takes one common step, from the largest smoothness constants."""
+
+    standing: Standing
+    name = "steps"
+
+    @property
+    def request(self) -> Request:
+        """Ask for smoothness constants."""
+        return ask.AskSteepness(self.standing.mass, self.standing.positives)
+
+    def take(self, total: told.Steepness, plan: Plan, clients: int) -> Phase:
+        """``total`` holds the largest constants, not their sums."""
+        assert plan.solver is not None
+        step = plan.solver.length(total.constant, len(plan.groups))
+        return Stepping.start(self.standing, plan, step, clients)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """Back to the totals."""
+        return self.standing.again(plan, None)
+
+
+@carried
+@dataclass(frozen=True, eq=False)
+class Stepping:
+    """One round of Algorithm 1; the server takes the mean of the clients' changes and projects it."""
+
+    standing: Standing
+    multipliers: Floats  # (pairs, rates)
+    step: float
+    round: int
+    clients: int
+    name = "steps"
+
+    @classmethod
+    def start(cls, standing: Standing, plan: Plan, step: float, clients: int) -> Stepping:
+        """All multipliers are 0 at first."""
+        groups = len(plan.groups)
+        return cls(standing, np.zeros((groups * (groups - 1), len(global_rates(plan)))), step, 1, clients)
+
+    @property
+    def request(self) -> Request:
+        """Ask for local steps."""
+        s = self.standing
+        return ask.AskSteps(s.mass, s.positives, self.multipliers, self.step, self.round, self.clients)
+
+    def take(self, total: told.Steps, plan: Plan, clients: int) -> Phase:
+        """Average, project, and after the last round settle at the final multipliers."""
+        assert plan.solver is not None
+        after = np.maximum(self.multipliers + total.change / clients, 0.0)
+        if self.round < plan.solver.rounds:
+            return replace(self, multipliers=after, round=self.round + 1)
+        prices = signed(after, len(plan.groups))
+        return Bounding(self.standing, prices[None], self.round)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """Back to the totals: the steps so far were those of other rows."""
+        return self.standing.again(plan, None)
+
+
+@carried
+@dataclass(frozen=True, eq=False)
+class Bounding:
+    """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
+
+    standing: Standing
+    prices: Floats
+    round: int
+    name = "answers"
+
+    @property
+    def request(self) -> Request:
+        """Ask for the answer to the final multipliers."""
+        return ask.AskAnswers(self.standing.mass, self.standing.positives, self.prices)
+
+    def take(self, total: told.Answers, plan: Plan, clients: int) -> Phase:
+        """Settle on that one answer, whether it keeps the tolerances or not."""
+        penalty = penalty_of(self.prices[0], self.standing.tolerance(plan))
+        bound = float(total.bound[0]) + penalty
+        return Settling(self.standing, self.prices, np.ones(1), bound, self.prices[0], self.round)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """Back to the totals."""
+        return self.standing.again(plan, None)
+
+
+carried(Asked)
+
+# Bytes that a secure sum's message carries for each site beside the numbers.
+_SEALED = 140
+
+
+@carried
+@dataclass(frozen=True, eq=False)
+class Pricing:
+    """One round: a batch of prices out, summed answers back."""
+
+    standing: Standing
+    asked: Asked
+    prices: Floats
+    round: int
+    name = "answers"
+
+    @classmethod
+    def start(cls, standing: Standing, plan: Plan) -> Pricing:
+        """Begin with what the last roster found worth asking, or with the usual batch."""
+        groups, rates = len(plan.groups), len(global_rates(plan))
+        none = Asked(np.zeros((0, groups, rates)), np.zeros(0), np.zeros((0, groups, rates)), np.zeros(0))
+        again = standing.before.prices
+        if again is None:
+            return cls(standing, none, _next_prices(plan, standing, none), 1)
+        # Prices prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
+        counts = np.isfinite(standing.tolerance(plan))
+        return cls(standing, none, np.unique(zero_sum(again, counts[None], 1), axis=0), 1)
+
+    @property
+    def request(self) -> Request:
+        """Ask for the best answer to every price vector of the batch."""
+        return ask.AskAnswers(self.standing.mass, self.standing.positives, self.prices)
+
+    def take(self, total: told.Answers, plan: Plan, clients: int) -> Phase:
+        """Add the columns; settle where the certificate is good enough, else ask on."""
+        asked = _with(self.asked, Asked(self.prices, total.gain, total.shares, total.bound))
+        found = incumbent(asked, self.standing.tolerance(plan))
+        if found.bound - found.value > plan.gap and self.round < plan.rounds:
+            prices = _next_prices(plan, self.standing, asked)
+            if len(prices):  # none: everything near the optimum was tried, and rounding is all that is left
+                return Pricing(self.standing, asked, prices, self.round + 1)
+        return Settling.mixture(self.standing, asked, found.weights, found.bound, found.centre, self.round)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """The columns are void; the most telling prices are asked of the new roster at once."""
+        if not self.asked.gains.size:
+            return self.standing.again(plan, self.prices)
+        found = incumbent(self.asked, self.standing.tolerance(plan))
+        telling = np.concatenate([self.asked.prices[found.weights[1:] > 0], found.centre[None], self.prices])
+        _, first = np.unique(telling, axis=0, return_index=True)
+        return self.standing.again(plan, telling[np.sort(first)][: max(1, len(self.prices))])
+
+
+def _next_prices(plan: Plan, standing: Standing, asked: Asked) -> Floats:
+    """The next batch; a single zero price where nothing global is constrained."""
+    tolerance = standing.tolerance(plan)
+    if not np.isfinite(tolerance).any():
+        return np.zeros((1, *tolerance.shape))
+    share = standing.mass.sum()
+    marks = landmarks(standing.mass / share, standing.positives / share, global_rates(plan))
+    groups, rates = tolerance.shape
+    size = plan.trials or trial_size(groups, rates, _SEALED * standing.clients if plan.secure else 0)
+    return trial_prices(asked, tolerance, size, marks)
+
+
+def _with(asked: Asked, more: Asked) -> Asked:
+    """All that was asked, and answered, together."""
+    return Asked(*(np.concatenate([getattr(asked, f.name), getattr(more, f.name)]) for f in fields(Asked)))
+
 
 for kind in (Levels, Descent, Normal):
     carried(kind)

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.arguments import positive_number, whole_number
 from logofair.calibration import METHODS
-from logofair.federation.noise import Privacy
+from logofair.columns.checks import InputError, Label, nearest_name, positive_number, seed_number, whole_number
+from logofair.federation.privacy.release import Privacy
 from logofair.federation.wire import carried, encode
-from logofair.inputs import InputError, Label, nearest_name, seed_number
 from logofair.notions import NotionLike, Rate, Requirement, check_tolerance, requirements, sides
-from logofair.promise import Promise
+from logofair.requirements import Promise
 from logofair.solvers.algorithm1 import Algorithm1
 
 __all__ = ["Plan", "Training", "make_plan"]

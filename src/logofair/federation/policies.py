@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from logofair.federation.crowd import Crowd
-from logofair.federation.memory import Memory
+from logofair.columns.labels import Codes
+from logofair.federation.batch import Crowd
+from logofair.federation.client import Memory
 from logofair.federation.messages import AskSettled, Model, Refusal
-from logofair.federation.noise import Release
-from logofair.federation.noise_bins import at_edges
 from logofair.federation.outcome import Outcome
 from logofair.federation.plan import Training
+from logofair.federation.privacy.bins import at_edges
+from logofair.federation.privacy.release import Release
 from logofair.federation.rows import Columns, RefusedError, site_rows
-from logofair.labels import Codes
-from logofair.mixtures import Mixtures
-from logofair.policy import Policy
-from logofair.solution import FEW_ROWS, Rows, small_cells
+from logofair.fitting.solution import FEW_ROWS, Rows, small_cells
+from logofair.policy.mixtures import Mixtures
+from logofair.policy.policy import Policy
 
 __all__ = ["SitePolicies", "late_policy"]
 

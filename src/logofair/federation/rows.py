@@ -6,11 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.arguments import matrix
+from logofair.columns.checks import (
+    Floats,
+    InputError,
+    Integers,
+    binary,
+    matrix,
+    not_empty,
+    probabilities,
+    same_length,
+    weights,
+)
+from logofair.columns.labels import encode_known
 from logofair.federation.messages import Refusal
 from logofair.federation.plan import Plan
-from logofair.inputs import Floats, InputError, Integers, binary, not_empty, probabilities, same_length, weights
-from logofair.labels import encode_known
 
 __all__ = ["Columns", "RefusedError", "SiteRows", "site_rows"]
 

@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from logofair.columns.checks import InputError
 from logofair.federation.expected import Part
-from logofair.federation.messages import Ask, Opening, Publish, Request, first_link, next_link
+from logofair.federation.messages import Ask, Opening, Publish, Request, Sums, first_link, next_link
 from logofair.federation.outcome import Lost, Outcome
-from logofair.federation.phases import Calibrating, first_phase
+from logofair.federation.phases import Calibrating, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
-from logofair.federation.settlement import Finished, Phase
-from logofair.federation.sums import Sums
 from logofair.federation.wire import carried
-from logofair.inputs import InputError
 
 __all__ = ["QuorumLostError", "Server"]
 

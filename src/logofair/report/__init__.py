@@ -4,8 +4,8 @@ Everything is measured once (:mod:`~logofair.report.facts`), told as a tree of s
 Pictures are SVG drawn by hand, so that letters stay letters and colours follow the page's light or dark theme.
 """
 
+from logofair.report.facts import in_memory
 from logofair.report.figures import NewRows
-from logofair.report.provenance import in_memory
-from logofair.report.write import report_html, write_report
+from logofair.report.page import report_html, write_report
 
 __all__ = ["NewRows", "in_memory", "report_html", "write_report"]

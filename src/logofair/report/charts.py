@@ -1,18 +1,104 @@
-"""Pictures of every client's gap as SVG: pure functions of data, text as text, colours from the page's variables.
-
-Every picture is drawn for a given width, so that its letters keep their size: once for a desk, once for a phone.
-"""
+"""Reliability of scores per group: what was predicted beside what happened, before and after calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from logofair.report.canvas import Scale, grid_line, nice_ticks, picture
+import numpy as np
+
+from logofair.columns.checks import Floats, Label
+from logofair.columns.segments import Indices
+from logofair.fitting.solution import Rows
 from logofair.report.markup import Element, Node, tag
 from logofair.report.wording import short
 
-__all__ = ["GapPoint", "gap_dumbbells", "gap_strip"]
+__all__ = [
+    "GapPoint",
+    "Reliability",
+    "Scale",
+    "gap_dumbbells",
+    "gap_strip",
+    "grid_line",
+    "nice_ticks",
+    "picture",
+    "reliability_by_group",
+    "reliability_diagram",
+]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps numbers from ``low`` to ``high`` to pixels from ``start`` to ``end``; numbers beyond stay at the edge.
+
+    Examples
+    --------
+    >>> scale = Scale(0.0, 0.5, 100.0, 200.0)
+    >>> scale.place(0.25), scale.place(7.0)
+    (150.0, 200.0)
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        """Return the pixel of a number."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+
+def nice_ticks(highest: float, about: int = 5) -> list[float]:
+    """Return round numbers from 0 that reach up to ``highest`` or just beyond.
+
+    Examples
+    --------
+    >>> nice_ticks(0.21)
+    [0.0, 0.05, 0.1, 0.15, 0.2, 0.25]
+    """
+    rough = max(highest, 0.01) / about
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * m for m in (1.0, 2.0, 2.5, 5.0, 10.0) if unit * m >= rough * 0.999)
+    count = math.ceil(max(highest, 0.01) / step - 1e-9)
+    return [round(step * i, 12) for i in range(count + 1)]
+
+
+def grid_line(
+    x: tuple[float, float], y: tuple[float, float], text: str, at: tuple[float, float], anchor: str = "middle"
+) -> Element:
+    """Return a line from ``(x[0], y[0])`` to ``(x[1], y[1])`` with its number written at a point.
+
+    Examples
+    --------
+    >>> str(grid_line((0.0, 9.0), (5.0, 5.0), "0.2", (0.0, 9.0))).count("0.2")
+    1
+    """
+    line = tag("line", x1=x[0], x2=x[1], y1=y[0], y2=y[1], class_="grid")
+    return tag("g", line, tag("text", text, x=at[0], y=at[1], class_="tick", text_anchor=anchor))
+
+
+def picture(width: float, height: float, label: str, *parts: Node | Iterable[Node]) -> Element:
+    """Return a picture of some parts; ``label`` tells those who do not see it what it shows.
+
+    Examples
+    --------
+    >>> str(picture(10, 5, "Nothing"))[:30]
+    '<svg xmlns="http://www.w3.org/'
+    """
+    return tag(
+        "svg",
+        *parts,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=label,
+        class_="chart",
+    )
+
 
 _LETTER = 7.0  # width of a letter of the labels, in pixels
 _ROW = 26.0
@@ -201,3 +287,120 @@ def _shared_tolerance(
 def _largest(points: Sequence[GapPoint]) -> float:
     """The largest number a picture must show."""
     return max((v for p in points for v in (p.before, p.after, p.tolerance) if v is not None), default=0.0)
+
+
+# As in the calibration errors: fewer rows than this in a bin are mostly noise.
+_ROWS_PER_BIN = 25
+_MOST_BINS = 10
+_NORMAL = 1.96
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """One group's rows in bins of rising score, each array (bins,).
+
+    ``score`` and ``chance`` are the mean prediction before and after calibration, ``share`` the share of label 1, from
+    ``low`` to ``high`` at 95% (Wilson), ``rows`` how many there are; ``before`` and ``after`` are the mean errors.
+    """
+
+    group: Label
+    rows: Indices
+    score: Floats
+    chance: Floats
+    share: Floats
+    low: Floats
+    high: Floats
+    before: float
+    after: float
+
+
+def reliability_by_group(rows: Rows) -> list[Reliability]:
+    """Cut each group's rows by score into bins of equal count and measure them; nothing without labels.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 1], groups=["a", "a", "b", "b"], calibration="none")
+    >>> first = reliability_by_group(solution.rows)[0]
+    >>> first.rows.tolist(), first.score.tolist(), first.share.tolist(), round(first.before, 3)
+    ([2], [0.75], [1.0], 0.25)
+    """
+    if rows.labels is None:
+        return []
+    weight = np.ones_like(rows.scores) if rows.weights is None else rows.weights
+    found = []
+    for code, name in enumerate(rows.groups.names):
+        mine = np.flatnonzero((rows.groups.codes == code) & (weight > 0))
+        if mine.size:
+            mine = mine[np.argsort(rows.scores[mine], kind="stable")]
+            columns = (rows.scores[mine], rows.eta[mine], rows.labels[mine], weight[mine])
+            found.append(_binned(name, *columns))
+    return found
+
+
+def _binned(name: Label, score: Floats, chance: Floats, label: Floats, weight: Floats) -> Reliability:
+    """One group's bins, from its rows by rising score."""
+    bins = int(np.clip(score.size // _ROWS_PER_BIN, 1, _MOST_BINS))
+    first = np.searchsorted(score, score)  # equal scores share a bin
+    bin_of = np.unique(first * bins // score.size, return_inverse=True)[1]
+    rows, mass = np.bincount(bin_of), np.bincount(bin_of, weight)
+    means = [np.bincount(bin_of, weight * column) / mass for column in (score, chance, label)]
+    before, after = (float(mass @ np.abs(means[2] - predicted) / mass.sum()) for predicted in means[:2])
+    return Reliability(name, rows, means[0], means[1], means[2], *_wilson(means[2], rows), before, after)
+
+
+def _wilson(share: Floats, rows: Indices) -> tuple[Floats, Floats]:
+    """95% interval of a share."""
+    squared = _NORMAL**2
+    middle = (share + squared / (2 * rows)) / (1 + squared / rows)
+    half = _NORMAL / (1 + squared / rows) * np.sqrt(share * (1 - share) / rows + squared / (4 * rows**2))
+    return np.asarray(middle - half), np.asarray(middle + half)
+
+
+def reliability_diagram(found: Reliability, *, label: str, size: float = 300.0) -> Element:
+    """Draw predictions across, the share of label 1 upwards: on the diagonal a prediction is right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one = np.array([0.5])
+    >>> found = Reliability("a", np.array([40]), one, one, one, one - 0.1, one + 0.1, 0.0, 0.0)
+    >>> str(reliability_diagram(found, label="Group a")).count("<title>")
+    2
+    """
+    across, up = Scale(0.0, 1.0, 38.0, size - 10.0), Scale(0.0, 1.0, size - 40.0, 12.0)
+    grid: list[Node] = []
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        x, y = across.place(tick), up.place(tick)
+        grid.append(grid_line((x, x), (up.end, up.start), f"{tick:g}", (x, up.start + 16.0)))
+        grid.append(grid_line((across.start, across.end), (y, y), f"{tick:g}", (across.start - 6.0, y + 4.0), "end"))
+    diagonal = tag("line", x1=across.start, y1=up.start, x2=across.end, y2=up.end, class_="diagonal")
+    words = tag("text", "predicted chance of label 1", x=size / 2, y=size - 6, class_="tick", text_anchor="middle")
+    return picture(size, size, label, grid, diagonal, words, _marks(found, across, up))
+
+
+def _marks(found: Reliability, across: Scale, up: Scale) -> list[Node]:
+    """Marks of every bin; those before lie below those after."""
+    rows = found.rows.tolist()
+    befores: Sequence[Node] = [
+        tag(
+            "circle",
+            tag("title", f"Score {x:.3f}, share of label 1 {y:.3f} ({n:,} rows)"),
+            cx=across.place(x),
+            cy=up.place(y),
+            r=5.0,
+            class_="before",
+        )
+        for x, y, n in zip(found.score.tolist(), found.share.tolist(), rows, strict=True)
+    ]
+    afters = []
+    for x, y, low, high, n in zip(
+        found.chance.tolist(), found.share.tolist(), found.low.tolist(), found.high.tolist(), rows, strict=True
+    ):
+        at = across.place(x)
+        title = tag(
+            "title", f"Calibrated {x:.3f}, share of label 1 {y:.3f}, by chance {low:.3f} to {high:.3f} ({n:,} rows)"
+        )
+        whisker = tag("line", x1=at, x2=at, y1=up.place(low), y2=up.place(high), class_="interval")
+        afters.append(tag("g", title, whisker, tag("circle", cx=at, cy=up.place(y), r=4.0, class_="after")))
+    return [*befores, *afters]

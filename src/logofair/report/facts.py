@@ -2,23 +2,167 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import platform
+from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from logofair.report.figures import Measured, NewRows, measure_calibration, measure_new
-from logofair.report.promised import Promised, promised_gaps
-from logofair.report.provenance import Provenance
+from logofair._version import __version__
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans
+from logofair.files.tables import DataSource
+from logofair.fitting.solution import Rows, Solution
+from logofair.notions import Rate, Requirement
+from logofair.policy.mixtures import evaluate
+from logofair.report.figures import Measured, NewRows, compared_rates, measure_calibration, measure_new
 from logofair.report.verdict import Verdict, judge
 from logofair.report.wording import name_of
-from logofair.solution import Solution
+from logofair.solvers.problem import spread
 
 if TYPE_CHECKING:
-    from logofair.frontier import Frontier
+    from logofair.tradeoff import Frontier
 
-__all__ = ["Facts", "gather"]
+__all__ = ["Facts", "Promised", "Provenance", "gather", "in_memory", "promised_gaps", "versions"]
+
+
+@dataclass(frozen=True, eq=False)
+class Promised:
+    """What one side promises, for each of its rates at each place, and what it holds in the basis of the promise.
+
+    ``tolerance`` is infinite where free; ``gap`` NaN where nothing is promised or fewer than two groups have the rate;
+    ``price`` is what one more unit of tolerance wins at most. All are (rates, places).
+    """
+
+    rates: tuple[Rate, ...]
+    tolerance: Floats
+    gap: Floats
+    price: Floats
+
+    def line(self, rate: Rate) -> int | None:
+        """Where a rate stands, if anything is promised for it."""
+        return self.rates.index(rate) if rate in self.rates else None
+
+    @property
+    def bound(self) -> Booleans:
+        """Where something is promised."""
+        return np.isfinite(self.tolerance)
+
+    @property
+    def measured(self) -> Booleans:
+        """Where something is promised and can be measured."""
+        return self.bound & ~np.isnan(self.gap)
+
+
+def promised_gaps(solution: Solution) -> tuple[Promised, Promised]:
+    """Return what is promised and held inside each client and over all.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
+    >>> inside, across = promised_gaps(solution)
+    >>> inside.tolerance.tolist(), inside.gap.round(6).tolist(), across.rates
+    ([[0.02]], [[0.02]], ())
+    """
+    problem, promise, prices = solution.problem, solution.promise, solution.certificate.prices
+    u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
+    inside = [r for k, r in enumerate(promise.local) if np.isfinite(promise.tolerances[:, k]).any()]
+    across = [r for r in promise.shared if r.tolerance is not None]
+    local = spread(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
+    shared = spread(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
+    local = np.where(problem.local_counts.any(axis=1), local, np.nan)
+    shared = np.where(problem.global_counts.any(axis=0), shared, np.nan)
+    bounds = problem.local_tolerance / problem.local_units
+    return (
+        _tightest(inside, bounds.T, local.T, prices.local.T),
+        _tightest(
+            across,
+            (problem.global_tolerance / problem.global_units)[:, None],
+            shared[:, None],
+            prices.global_[:, None],
+        ),
+    )
+
+
+def _tightest(requirements: list[Requirement], tolerance: Floats, gap: Floats, price: Floats) -> Promised:
+    """One line per rate: where several notions bound the same rate, the smaller tolerance and the sum of prices."""
+    rates = compared_rates(tuple(requirements))
+    lines = [[k for k, r in enumerate(requirements) if r.rate == rate] for rate in rates]
+    shape = (len(rates), tolerance.shape[1])
+    return Promised(
+        rates,
+        np.array([tolerance[k].min(axis=0) for k in lines]).reshape(shape),
+        np.array([gap[k[0]] for k in lines]).reshape(shape),
+        np.array([price[k].sum(axis=0) for k in lines]).reshape(shape),
+    )
+
+
+_PACKAGES = ("numpy", "scipy", "numba", "polars")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions a result may depend on, of what is installed.
+
+    Examples
+    --------
+    >>> list(versions())[:3]
+    ['logofair', 'Python', 'numpy']
+    """
+    found = {"logofair": __version__, "Python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a report was made: from which data, by which command, when (the clock is not asked) and with what.
+
+    Examples
+    --------
+    >>> Provenance(DataSource("loans.csv", ("loans.csv",), "5d41", 1200, {}), "logofair fit loans.csv").made is None
+    True
+    """
+
+    data: DataSource
+    command: str
+    made: str | None = None
+    versions: dict[str, str] = field(default_factory=versions)
+
+
+def in_memory(name: str, solution: Solution) -> DataSource:
+    """Return the source of a solution whose rows came from no file: a name, and a fingerprint of its columns.
+
+    The same rows in the same order have the same fingerprint.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> solution = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none")
+    >>> in_memory("two rows", solution).rows
+    2
+    """
+    rows = solution.rows
+    return DataSource(name, (), _fingerprint(rows), rows.scores.size, {})
+
+
+def _fingerprint(rows: Rows) -> str:
+    """SHA-256 of the checked columns."""
+    digest = hashlib.sha256()
+    for numbers in (rows.scores, rows.labels, rows.weights):
+        digest.update(b"none;" if numbers is None else np.ascontiguousarray(numbers, dtype="<f8").tobytes())
+    for column in (rows.groups, rows.clients):
+        digest.update(repr(column.names).encode("utf-8", "backslashreplace"))
+        digest.update(np.ascontiguousarray(column.codes, dtype="<i8").tobytes())
+    return digest.hexdigest()
+
 
 # Cells and clients whose rules and figures are listed one by one: several kilobytes each, and a page stays below 6 MB.
 MOST_CELLS, MOST_CLIENTS = 2000, 600

@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 
 from logofair.auditing.measure import Side, Tally, side_of, tally_of
-from logofair.inputs import Floats, InputError, Label, binary, probabilities, same_length, weights
-from logofair.labels import Codes, encode
+from logofair.columns.checks import Floats, InputError, Label, binary, probabilities, same_length, weights
+from logofair.columns.labels import Codes, encode
+from logofair.columns.segments import Booleans, Indices
+from logofair.fitting.solution import FEW_ROWS, Rows, Solution
 from logofair.notions import Rate, Requirement
-from logofair.policy import Policy
-from logofair.promise import Promise
-from logofair.segments import Booleans, Indices
-from logofair.solution import FEW_ROWS, Rows, Solution
+from logofair.policy.policy import Policy
+from logofair.requirements import Promise
 
 __all__ = ["Measured", "NewRows", "Pair", "compared_rates", "measure_calibration", "measure_new"]
 

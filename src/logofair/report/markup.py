@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
 
-__all__ = ["Attribute", "Element", "Node", "Trusted", "render", "tag"]
+__all__ = ["Attribute", "Element", "Node", "Section", "Trusted", "note", "paragraph", "render", "render_section", "tag"]
+
 
 _VOID = frozenset({"br", "col", "input", "link", "meta"})
 # Control characters, halves of surrogate pairs (which UTF-8 cannot hold) and what Unicode calls no characters.
@@ -118,3 +119,67 @@ def _flat(children: Iterable[Node | Iterable[Node]]) -> Iterable[Node]:
             yield child
         else:
             yield from _flat(child)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report: its address, its title, what it says, and its own parts.
+
+    Examples
+    --------
+    >>> section = Section("rules", "The rules", (paragraph("Accept from 0.5."),))
+    >>> [part.title for part in section.walk()]
+    ['The rules']
+    """
+
+    anchor: str
+    title: str
+    body: tuple[Node, ...]
+    children: tuple[Section, ...] = ()
+
+    def walk(self) -> Iterator[Section]:
+        """The section and all sections inside it, in reading order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def render_section(section: Section, level: int = 2) -> Element:
+    """Return a section as markup, with its heading at a level and those of its parts below.
+
+    Examples
+    --------
+    >>> str(render_section(Section("rules", "The rules", ("All.",))))
+    '<section id="rules" aria-labelledby="rules-title"><h2 id="rules-title">The rules</h2>All.</section>'
+    """
+    title = f"{section.anchor}-title"
+    return tag(
+        "section",
+        tag(f"h{level}", section.title, id=title),
+        section.body,
+        [render_section(child, level + 1) for child in section.children],
+        id=section.anchor,
+        aria_labelledby=title,
+    )
+
+
+def paragraph(*words: Node) -> Element:
+    """Return a paragraph.
+
+    Examples
+    --------
+    >>> str(paragraph("One ", tag("b", "two")))
+    '<p>One <b>two</b></p>'
+    """
+    return tag("p", words)
+
+
+def note(*words: Node) -> Element:
+    """Return a paragraph in small print.
+
+    Examples
+    --------
+    >>> str(note("Counted with labels."))
+    '<p class="note">Counted with labels.</p>'
+    """
+    return tag("p", words, class_="note")

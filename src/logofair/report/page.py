@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from logofair.report.clients_section import clients_section
-from logofair.report.closing import cite_section, warnings_section
-from logofair.report.data_sections import cells_section, reliability_section, rules_section
-from logofair.report.facts import Facts
-from logofair.report.frontier_view import frontier_section
-from logofair.report.glance import glance_section, verdict_banner
-from logofair.report.markup import Element, Trusted, render, tag
-from logofair.report.prices_section import prices_section
-from logofair.report.section import Section, render_section
+from logofair.files.documents import put_whole
+from logofair.files.tables import DataSource
+from logofair.fitting.solution import Solution
+from logofair.report.facts import Facts, Provenance, gather
+from logofair.report.figures import NewRows
+from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
+from logofair.report.sections.clients import clients_section
+from logofair.report.sections.closing import cite_section, warnings_section
+from logofair.report.sections.data import cells_section, reliability_section, rules_section
+from logofair.report.sections.frontier import frontier_section
+from logofair.report.sections.glance import glance_section, verdict_banner
+from logofair.report.sections.prices import prices_section
 from logofair.report.wording import counted, joined
 
-__all__ = ["render_page", "report_sections"]
+if TYPE_CHECKING:
+    from logofair.tradeoff import Frontier
+
+__all__ = ["render_page", "report_html", "report_sections", "write_report"]
 
 
 def report_sections(facts: Facts) -> tuple[Section, ...]:
@@ -27,7 +35,7 @@ def report_sections(facts: Facts) -> tuple[Section, ...]:
     --------
     >>> import logofair
     >>> from logofair.report.facts import gather
-    >>> from logofair.report.provenance import Provenance, in_memory
+    >>> from logofair.report.facts import Provenance, in_memory
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 0, 1, 0], groups=["a", "a", "b", "b"], calibration="none")
     >>> [section.anchor for section in report_sections(gather(solution, Provenance(in_memory("4", solution), "fit")))]
     ['glance', 'clients', 'frontier', 'prices', 'rules', 'reliability', 'cells', 'warnings', 'cite']
@@ -52,7 +60,7 @@ def render_page(facts: Facts) -> str:
     --------
     >>> import logofair
     >>> from logofair.report.facts import gather
-    >>> from logofair.report.provenance import Provenance, in_memory
+    >>> from logofair.report.facts import Provenance, in_memory
     >>> solution = logofair.fit([0.9, 0.2], None, groups=["<a>", "b"], calibration="none")
     >>> page = render_page(gather(solution, Provenance(in_memory("two rows", solution), "fit")))
     >>> "&lt;a&gt;" in page, "<a>" in page
@@ -114,3 +122,76 @@ def _contents(sections: tuple[Section, ...]) -> Element:
 
 def _main(facts: Facts, sections: tuple[Section, ...]) -> Element:
     return tag("main", verdict_banner(facts), [render_section(section) for section in sections], id="report")
+
+
+def report_html(
+    solution: Solution,
+    *,
+    data: DataSource,
+    command: str,
+    new_rows: NewRows | None = None,
+    frontier: Frontier | None = None,
+    made: str | None = None,
+) -> str:
+    """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
+    >>> report_html(solution, data=in_memory("four rows", solution), command="logofair fit rows.csv")[:15]
+    '<!DOCTYPE html>'
+    """
+    return render_page(gather(solution, Provenance(data, command, made), new_rows, frontier))
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    solution: Solution,
+    *,
+    data: DataSource,
+    command: str,
+    new_rows: NewRows | None = None,
+    frontier: Frontier | None = None,
+    made: str | None = None,
+) -> None:
+    """Write a solution's report: one HTML file that opens offline, in any browser, on a phone and on paper.
+
+    It holds figures, rules and the names of clients and groups, never rows.
+
+    Parameters
+    ----------
+    path : path
+        Where to write; an existing file is replaced at once or not at all.
+    solution : Solution
+        What :func:`logofair.fit` returned.
+    data : DataSource
+        The data's name and fingerprint; :func:`in_memory` makes one for rows that came from no file.
+    command : str
+        What makes the same again, as it would be typed.
+    new_rows : NewRows, optional
+        Rows that took no part in the fit, to measure the policy on.
+    frontier : Frontier, optional
+        The trade-off that :func:`logofair.tradeoff.frontier` found, shown with the chosen point.
+    made : str, optional
+        The day it was made, as it should be written.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written, or the new rows cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile, logofair
+    >>> from logofair.report import in_memory
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/report.html"
+    ...     write_report(path, solution, data=in_memory("four rows", solution), command="logofair fit rows.csv")
+    ...     os.listdir(folder)
+    ['report.html']
+    """
+    page = report_html(solution, data=data, command=command, new_rows=new_rows, frontier=frontier, made=made)
+    put_whole(path, page.encode("utf-8"))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from logofair.fitting.solution import FEW_ROWS, Solution
 from logofair.notions import NOTIONS, Rate, Requirement
-from logofair.promise import Promise
+from logofair.report.facts import Promised
 from logofair.report.figures import Measured, Pair
-from logofair.report.promised import Promised
 from logofair.report.wording import counted, figure, joined, name_of
-from logofair.solution import FEW_ROWS, Solution
+from logofair.requirements import Promise
 
 __all__ = ["Verdict", "judge"]
 
@@ -48,7 +48,7 @@ def judge(
     --------
     >>> import logofair
     >>> from logofair.report.figures import measure_calibration
-    >>> from logofair.report.promised import promised_gaps
+    >>> from logofair.report.facts import promised_gaps
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
     >>> judge(solution, *promised_gaps(solution), measure_calibration(solution)).title
     'Kept on the calibration rows, mostly on few rows'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from logofair.inputs import Label
+from logofair.columns.checks import Label
 
 __all__ = ["UNDEFINED", "counted", "figure", "joined", "name_of", "short", "signed", "small", "tolerance_of"]
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from logofair.inputs import Floats, InputError
-from logofair.segments import Booleans, run_sums
-from logofair.solvers.exact import Optimum
+from logofair.columns.checks import Floats, InputError
+from logofair.columns.segments import Booleans, run_sums
+from logofair.solvers.decomposition import Optimum
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, spread
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.inputs import Floats
-from logofair.mixtures import Mixtures, evaluate
+from logofair.columns.checks import Floats
+from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from logofair.inputs import Floats
+from logofair.columns.checks import Floats
 from logofair.solvers.problem import Problem
-from logofair.solvers.simplex import OPTIMAL, PIVOT, TIE
-from logofair.solvers.tableau import Tableau
+from logofair.solvers.simplex import OPTIMAL, PIVOT, TIE, Tableau
 
 _ENOUGH_CLIENTS = 64  # for fewer, waking threads costs more than it saves
 _PIVOTS = 60  # more than any sound program needs; the rest is left to the reference code

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
-from logofair.inputs import Floats
-from logofair.segments import Indices
-from logofair.solvers.exact import Optimum
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Indices
+from logofair.solvers.decomposition import Optimum
 from logofair.solvers.problem import Problem, zero_sum
 
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.acceleration import accelerated
-from logofair.inputs import Floats
-from logofair.segments import Indices
+from logofair.cells.acceleration import accelerated
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Indices
 from logofair.solvers.problem import Problem, zero_sum
 from logofair.solvers.ranks import solve_by_rank
-from logofair.solvers.simplex import Corners, Pricer, maximise
-from logofair.solvers.tableau import Tableau, refactorise, start
+from logofair.solvers.simplex import Corners, Pricer, Tableau, maximise, refactorise, start
 
 # An answer may leave its constraints by rounding errors only.
 _ROUNDING = 1e-11

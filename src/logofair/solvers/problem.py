@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from logofair.cells import Cells
-from logofair.inputs import Floats
+from logofair.cells.cells import Cells
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans
 from logofair.notions import Rate
-from logofair.segments import Booleans
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from logofair.inputs import Floats
-from logofair.segments import Booleans, Indices, search_runs
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans, Indices, search_runs
 from logofair.solvers.problem import Problem
 
 # A share of a cell's mass this close to a row's edge lies on it: rounding errors are a hundred times smaller.

@@ -20,10 +20,10 @@ from math import gcd
 import numpy as np
 from scipy.optimize import nnls
 
-from logofair.inputs import Floats
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
-from logofair.segments import Booleans, Indices
-from logofair.solvers.incumbent import Asked, incumbent
+from logofair.solvers.decomposition import Asked, incumbent
 from logofair.solvers.problem import zero_sum
 
 _FEWEST = 8  # trials of a round, whatever the size of its messages

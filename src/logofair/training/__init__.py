@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
         if name in names:
             if module != "methods":
-                from logofair.training.extra import need_torch
+                from logofair.training.rows import need_torch
 
                 need_torch()
             return getattr(import_module(f"{__name__}.{module}"), name)

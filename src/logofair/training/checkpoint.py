@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.documents import FileName, label_in, label_out, put_whole
-from logofair.inputs import InputError
-from logofair.training.measured import Measured
+from logofair.columns.checks import InputError
+from logofair.files.documents import FileName, label_in, label_out, put_whole
+from logofair.training.messages import Measured
 from logofair.training.rounds import State
 
 __all__ = ["load_state", "save_state", "stored_settings"]
@@ -74,7 +74,7 @@ def load_state(path: FileName, settings: Mapping[str, Any]) -> State:
     --------
     >>> load_state("none.npz", {})
     Traceback (most recent call last):
-    logofair.inputs.InputError: none.npz: cannot be read (No such file or directory); check the path.
+    logofair.columns.checks.InputError: none.npz: cannot be read (No such file or directory); check the path.
     """
     arrays, header = _read(path)
     _same_run(path, header["settings"], settings)
@@ -102,7 +102,7 @@ def stored_settings(path: FileName) -> dict[str, Any]:
     --------
     >>> stored_settings("none.npz")
     Traceback (most recent call last):
-    logofair.inputs.InputError: none.npz: cannot be read (No such file or directory); check the path.
+    logofair.columns.checks.InputError: none.npz: cannot be read (No such file or directory); check the path.
     """
     settings: dict[str, Any] = _read(path)[1]["settings"]
     return settings

@@ -2,20 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 
-from logofair.inputs import Floats
+from logofair.columns.checks import Floats
 from logofair.training.balance import moved, plain, reweighing
 from logofair.training.messages import AskSlopes, Counts, LocalSteps, Slopes, Trained, Vector
 from logofair.training.networks import Network
 from logofair.training.rows import Rows
 from logofair.training.schedule import Schedule
-from logofair.training.steps import Step, fresh_steps
 
-__all__ = ["count", "slopes", "take_steps"]
+__all__ = ["Step", "count", "fresh_steps", "slopes", "take_steps"]
+
+
+Step: TypeAlias = Callable[[Tensor, Tensor], None]  # changes the vector in place, given a gradient
+
+
+def _sgd(learning_rate: float) -> Step:
+    def step(vector: Tensor, gradient: Tensor) -> None:
+        vector.sub_(gradient, alpha=learning_rate)
+
+    return step
+
+
+def _adam(learning_rate: float, decay: float = 0.9, square_decay: float = 0.999, floor: float = 1e-8) -> Step:
+    """Steps of Adam (Kingma and Ba, 2015), with moments of its own."""
+    moments: list[Tensor] = []
+    taken = 0
+
+    def step(vector: Tensor, gradient: Tensor) -> None:
+        nonlocal taken
+        if not moments:
+            moments.extend((torch.zeros_like(vector), torch.zeros_like(vector)))
+        taken += 1
+        mean, square = moments
+        mean.lerp_(gradient, 1.0 - decay)
+        square.mul_(square_decay).addcmul_(gradient, gradient, value=1.0 - square_decay)
+        # The root of the square's bias is taken out of the fraction: one pass over the vector less.
+        root = (1.0 - square_decay**taken) ** 0.5
+        vector.addcdiv_(mean, square.sqrt().add_(floor * root), value=-learning_rate * root / (1.0 - decay**taken))
+
+    return step
+
+
+_RULES: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
+
+
+def fresh_steps(schedule: Schedule) -> Step:
+    """A schedule's rule of steps, with moments of its own: they start afresh every round.
+
+    Examples
+    --------
+    >>> vector = torch.ones(2)
+    >>> fresh_steps(Schedule(learning_rate=0.5, optimiser="sgd"))(vector, torch.tensor([1.0, 2.0]))
+    >>> vector
+    tensor([0.5000, 0.0000])
+    """
+    return _RULES[schedule.optimiser](schedule.learning_rate)
+
 
 # How steep the sigmoid is that stands in for a decision in FCFL's disparities.
 _STEEPNESS = 10.0

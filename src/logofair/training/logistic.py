@@ -13,9 +13,18 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from logofair.arguments import RandomSource, generator, matrix, whole_number
-from logofair.inputs import Floats, InputError, binary, not_empty, same_length
-from logofair.labels import Codes, encode
+from logofair.columns.checks import (
+    Floats,
+    InputError,
+    RandomSource,
+    binary,
+    generator,
+    matrix,
+    not_empty,
+    same_length,
+    whole_number,
+)
+from logofair.columns.labels import Codes, encode
 from logofair.training.schedule import Schedule
 
 __all__ = ["LogisticModel", "Round", "fedavg"]

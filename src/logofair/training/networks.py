@@ -18,13 +18,73 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 
-from logofair.arguments import whole_number
-from logofair.inputs import Floats, InputError, nearest_name
+from logofair.columns.checks import Floats, InputError, nearest_name, whole_number
 from logofair.training.messages import Vector
-from logofair.training.resnet import ResNet18
 from logofair.training.rows import Rows
 
-__all__ = ["NETWORKS", "Network", "build_network"]
+__all__ = ["NETWORKS", "Network", "ResNet18", "build_network"]
+
+
+_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_WIDTHS = (64, 128, 256, 512)
+_GROUPS = 32
+
+
+class _Block(nn.Module):
+    """Two 3 x 3 convolutions, and the input added to what they give."""
+
+    def __init__(self, width_in: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(width_in, width, 3, stride, padding=1, bias=False)
+        self.first_norm = nn.GroupNorm(_GROUPS, width)
+        self.second = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.second_norm = nn.GroupNorm(_GROUPS, width)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or width_in != width:
+            across = nn.Conv2d(width_in, width, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(across, nn.GroupNorm(_GROUPS, width))
+
+    def forward(self, images: Tensor) -> Tensor:
+        inner = self.first_norm(self.first(images)).relu()
+        summed: Tensor = self.second_norm(self.second(inner)) + self.shortcut(images)
+        return summed.relu()
+
+
+class ResNet18(nn.Module):
+    """Eighteen layers, from bytes (rows, 3, height, width) to one logit.
+
+    Examples
+    --------
+    >>> ResNet18()(torch.zeros((2, 3, 32, 32), dtype=torch.uint8)).shape
+    torch.Size([2, 1])
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(_MEAN).view(3, 1, 1), persistent=False)
+        self.register_buffer("deviation", torch.tensor(_DEVIATION).view(3, 1, 1), persistent=False)
+        self.stem = nn.Conv2d(3, _WIDTHS[0], 7, stride=2, padding=3, bias=False)
+        self.stem_norm = nn.GroupNorm(_GROUPS, _WIDTHS[0])
+        self.pool = nn.MaxPool2d(3, stride=2, padding=1)
+        blocks: list[nn.Module] = []
+        width_in = _WIDTHS[0]
+        for stage, width in enumerate(_WIDTHS):
+            blocks += [_Block(width_in, width, stride=1 if stage == 0 else 2), _Block(width, width, stride=1)]
+            width_in = width
+        self.blocks = nn.Sequential(*blocks)
+        self.last = nn.Linear(_WIDTHS[-1], 1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of images."""
+        mean, deviation = self.mean.to(images.device), self.deviation.to(images.device)
+        standard = (images.to(self.last.weight.dtype) / 255.0 - mean) / deviation
+        inner = self.pool(self.stem_norm(self.stem(standard)).relu())
+        logits: Tensor = self.last(self.blocks(inner).mean((2, 3)))
+        return logits
+
 
 Shape: TypeAlias = tuple[int, ...]
 

@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from logofair.arguments import whole_number
-from logofair.inputs import Floats, InputError
+from logofair.columns.checks import Floats, InputError, whole_number
 from logofair.training.local import count, slopes, take_steps
-from logofair.training.measured import Measured
-from logofair.training.messages import Answer, AskSlopes, LocalSteps, Vector
+from logofair.training.messages import Answer, AskSlopes, LocalSteps, Measured, Vector
 from logofair.training.methods import Memory, Method
 from logofair.training.methods.method import Answers
 from logofair.training.networks import Network

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from logofair.arguments import matrix
-from logofair.inputs import Floats, InputError, Label, binary, not_empty, same_length
-from logofair.labels import Codes, encode, encode_known
+from logofair.columns.checks import Floats, InputError, Label, binary, matrix, not_empty, same_length
+from logofair.columns.labels import Codes, encode, encode_known
 
-__all__ = ["Rows", "device_named", "make_rows"]
+__all__ = ["Rows", "device_named", "make_rows", "need_torch"]
+
+
+def need_torch() -> None:
+    """Raise, naming the extra to install, where PyTorch is missing.
+
+    Examples
+    --------
+    >>> need_torch()
+    """
+    if find_spec("torch") is None:
+        raise InputError("Training of networks needs PyTorch; install it with: pip install 'logofair[train]'.")
 
 
 @dataclass(frozen=True, eq=False)

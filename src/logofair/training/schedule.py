@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from logofair.arguments import positive_number, whole_number
-from logofair.inputs import InputError, nearest_name
+from logofair.columns.checks import InputError, nearest_name, positive_number, whole_number
 
 __all__ = ["OPTIMISERS", "Schedule"]
 
@@ -33,7 +32,7 @@ class Schedule:
     128
     >>> Schedule(optimiser="adan")
     Traceback (most recent call last):
-    logofair.inputs.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
+    logofair.columns.checks.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
     """
 
     local_epochs: int = 5

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flwr.app import Message
 
-from logofair.engines.flower.records import CARRY, WHO, Envelope, opened, sealed
-from logofair.engines.flower.roster import Seen, seen, sites_of
-from logofair.engines.transport import Absent
+from logofair.engines.conductor import Absent
+from logofair.engines.flower.records import CARRY, WHO, Envelope, Seen, opened, sealed, seen, sites_of
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid

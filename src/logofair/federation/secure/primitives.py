@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
+from logofair.columns.checks import Floats, InputError
 from logofair.federation.secure.refusals import Refusal, Refused
-from logofair.inputs import InputError
+from logofair.federation.secure.roster import bound
+
+__all__ = [
+    "KEY_SIZE",
+    "NONCE_SIZE",
+    "SEAL_SIZE",
+    "SigningKey",
+    "checked_steps",
+    "decoded",
+    "encoded",
+    "new_signing_key",
+    "pair_mask",
+    "public_key",
+    "public_line",
+    "self_mask",
+    "signing_key",
+]
+
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
@@ -21,16 +41,6 @@ except ImportError:
         "secure sums: the package cryptography is not installed; run: pip install 'logofair[secure]'."
     ) from None
 
-__all__ = [
-    "KEY_SIZE",
-    "NONCE_SIZE",
-    "SEAL_SIZE",
-    "SigningKey",
-    "new_signing_key",
-    "public_key",
-    "public_line",
-    "signing_key",
-]
 
 SigningKey = ec.EllipticCurvePrivateKey
 Words = npt.NDArray[np.uint64]
@@ -139,7 +149,7 @@ def signing_key(pem: bytes, where: str = "key") -> SigningKey:
     --------
     >>> signing_key(b"", where="keys/north")
     Traceback (most recent call last):
-    logofair.inputs.InputError: keys/north: is no private key ...; make one with: ssh-keygen -t ecdsa -b 384 -N "".
+    logofair.columns.checks.InputError: keys/north: is no private key ...; make one with: ssh-keygen -t ecdsa -b 384 -N "".
     """
     advice = 'make one with: ssh-keygen -t ecdsa -b 384 -N ""'
     for read in (serialization.load_ssh_private_key, serialization.load_pem_private_key):
@@ -172,7 +182,7 @@ def public_key(line: bytes, where: str = "public key") -> str:
     --------
     >>> public_key(b"ssh-rsa AAAA", where="keys/north.pub")
     Traceback (most recent call last):
-    logofair.inputs.InputError: keys/north.pub: is no public key of kind ECDSA P-384 ...; ask the site for ...
+    logofair.columns.checks.InputError: keys/north.pub: is no public key of kind ECDSA P-384 ...; ask the site for ...
     """
     try:
         key = _verifier(line)
@@ -214,3 +224,45 @@ def _verifier(line: bytes) -> ec.EllipticCurvePublicKey:
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
         raise ValueError("kind")
     return key
+
+
+def checked_steps(steps: Floats) -> Floats:
+    """Return the fixed-point steps as an array, or say what is wrong with them."""
+    array = np.asarray(steps, dtype=np.float64)
+    if array.ndim != 1 or not np.all((array > 0) & np.isfinite(array)):
+        raise InputError(
+            "steps: expected one positive finite number per entry of the vector; pass the steps of the plan."
+        )
+    return array
+
+
+def encoded(values: Floats, steps: Floats, sites: int) -> Words:
+    """Values in units of their steps, and a one that will count the contributors; refuse what could wrap."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != steps.shape:
+        raise InputError(f"values: got shape {array.shape} for {steps.size} steps; pass one value per step.")
+    with np.errstate(over="ignore"):
+        units = array / steps
+    if not np.all(np.abs(units) <= 2.0**62 / sites):  # also where a value is not a number
+        raise Refused(Refusal.OUT_OF_RANGE)
+    return np.append(np.rint(units).astype(np.int64), 1).view(np.uint64)
+
+
+def decoded(words: Words, steps: Floats) -> tuple[Floats, int]:
+    """The totals, and the number of contributors they carry with them."""
+    units = words.view(np.int64)
+    return units[:-1].astype(np.float64) * steps, int(units[-1])
+
+
+def self_mask(seed: bytes, question: bytes, length: int) -> Words:
+    """The mask of one site that stays until its seed is rebuilt."""
+    return stream(derived(seed, bound("self mask", question)), length)
+
+
+def pair_mask(private: bytes, peer_keys: Mapping[str, bytes], site: str, question: bytes, length: int) -> Words:
+    """A site's pairwise masks: added for later names, subtracted for earlier ones, so that they cancel."""
+    total = np.zeros(length, dtype=np.uint64)
+    for peer, public in peer_keys.items():
+        mask = stream(agreed(private, public, bound("pair mask", question)), length)
+        total = total + mask if site < peer else total - mask
+    return total

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from logofair.columns.checks import Floats
 from logofair.federation.secure.refusals import Refusal, Refused
-from logofair.inputs import Floats
 
 __all__ = ["Roster"]
 

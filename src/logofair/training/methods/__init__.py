@@ -2,9 +2,8 @@
 
 from logofair.training.methods.fairfed import FairFed
 from logofair.training.methods.fcfl import FCFL
-from logofair.training.methods.fedavg import FedAvg
 from logofair.training.methods.fedfb import FedFB
-from logofair.training.methods.method import Memory, Method
+from logofair.training.methods.method import FedAvg, Memory, Method
 
 __all__ = ["FCFL", "METHODS", "FairFed", "FedAvg", "FedFB", "Memory", "Method"]
 

@@ -17,12 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from logofair.arguments import not_negative
-from logofair.inputs import Floats
+from logofair.columns.checks import Floats, not_negative
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
-from logofair.training.measured import Measured
-from logofair.training.messages import LocalSteps, Vector
+from logofair.training.messages import LocalSteps, Measured, Vector
 from logofair.training.methods.method import Answers, Memory, average
 
 __all__ = ["FairFed", "distances"]

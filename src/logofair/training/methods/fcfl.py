@@ -20,12 +20,10 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 from scipy.special import softmax
 
-from logofair.arguments import not_negative, positive_number, whole_number
-from logofair.inputs import Floats
+from logofair.columns.checks import Floats, not_negative, positive_number, whole_number
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
-from logofair.training.measured import Measured
-from logofair.training.messages import AskSlopes, Slopes, Vector
+from logofair.training.messages import AskSlopes, Measured, Slopes, Vector
 from logofair.training.methods.method import Answers, Memory
 
 __all__ = ["FCFL", "best_mix", "shortest_mix"]

@@ -13,11 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from logofair.arguments import not_negative
+from logofair.columns.checks import not_negative
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions, moved, plain
-from logofair.training.measured import Measured
-from logofair.training.messages import LocalSteps, Vector
+from logofair.training.messages import LocalSteps, Measured, Vector
 from logofair.training.methods.method import Answers, Memory, average
 
 __all__ = ["FedFB"]
@@ -38,7 +37,7 @@ class FedFB:
     --------
     >>> FedFB(alpha=-1)
     Traceback (most recent call last):
-    logofair.inputs.InputError: alpha: got -1; pass a number of at least 0.
+    logofair.columns.checks.InputError: alpha: got -1; pass a number of at least 0.
     """
 
     name: ClassVar[str] = "fedfb"

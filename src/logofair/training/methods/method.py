@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from logofair.inputs import Floats
-from logofair.training.measured import Measured
-from logofair.training.messages import Answer, AskSlopes, LocalSteps, Trained, Vector
+from logofair.columns.checks import Floats
+from logofair.training.messages import Answer, AskSlopes, LocalSteps, Measured, Trained, Vector
 
-__all__ = ["Answers", "Memory", "Method", "average"]
+__all__ = ["Answers", "FedAvg", "Memory", "Method", "average"]
+
 
 # What a method remembers from round to round, by name: arrays of doubles, so that it can be stored and sent.
 Memory: TypeAlias = Mapping[str, Floats]
@@ -66,3 +67,33 @@ def average(parameters: Vector, answers: Answers, weights: Floats) -> Vector:
         assert isinstance(answer, Trained)
         total += weight * answer.parameters
     return total.astype(parameters.dtype)
+
+
+@dataclass(frozen=True)
+class FedAvg:
+    """Average the clients' models with weights n_c / n.
+
+    Examples
+    --------
+    >>> FedAvg().task({}).debias
+    'none'
+    """
+
+    name: ClassVar[str] = "fedavg"
+    measure_every: int = 1
+
+    def begin(self, measured: Measured) -> Memory:
+        """Nothing to remember."""
+        return {}
+
+    def task(self, memory: Memory) -> LocalSteps:
+        """Plain local steps."""
+        return LocalSteps()
+
+    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+        """Average by rows."""
+        return average(parameters, answers, measured.shares), memory
+
+    def learn(self, memory: Memory, measured: Measured) -> Memory:
+        """Nothing to learn."""
+        return memory

@@ -1,0 +1,135 @@
+"""The door of the audit: check the columns, tally the cells, measure both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from logofair.auditing.measure import side_of, tally_of
+from logofair.auditing.result import Audit, ClientTable, value_of
+from logofair.columns import checks as inputs
+from logofair.columns.checks import Floats, InputError
+from logofair.columns.labels import Codes, encode
+from logofair.notions import Notion, named_notion, sides
+
+__all__ = ["audit"]
+
+
+_MOST_CELLS = 20_000_000  # more (client, group) pairs than this are ids passed by mistake
+
+
+def audit(
+    decisions: object,
+    labels: object,
+    *,
+    groups: object,
+    clients: object = None,
+    notion: object = "demographic_parity",
+    scores: object = None,
+    sample_weight: object = None,
+) -> Audit:
+    """Measure a decision rule's accuracy, its gaps over all clients, and its gaps inside each of them.
+
+    Parameters
+    ----------
+    decisions : column
+        0 and 1, or probabilities of acceptance: every figure is then an expectation over them.
+    labels : column of 0 and 1, or None
+        None where no rate needs labels, as for demographic parity; accuracy is then undefined.
+    groups, clients : columns of any hashable labels
+        ``clients=None``: all rows belong to one client.
+    notion : str, Notion, several of them in a list, tuple or mapping, or {"local": ..., "global": ...}
+        Whose rates to measure. The tolerances of a mapping are not used: an audit measures, it does not judge.
+    scores : column of probabilities, optional
+        Only for ``score_auc``, how well the scores tell the labels apart.
+    sample_weight : column of numbers, none negative, optional
+        How much each row counts; by default all count alike.
+
+    Returns
+    -------
+    Audit
+        The figures, and the reason for every one that is undefined.
+
+    Raises
+    ------
+    InputError
+        If a column cannot be used, there is only one group, or labels are needed and not given.
+
+    Examples
+    --------
+    >>> found = audit([1, 1, 0, 1], [1, 0, 0, 1], groups=["M", "M", "F", "F"], clients=["a", "b", "a", "b"])
+    >>> found.accuracy, found.global_gap, found.local_gap
+    (0.75, 0.5, 1.0)
+    >>> print(found.local_gaps[0])
+    1.0000 (selection rate, 'M' over 'F', client 'a')
+    """
+    local, overall = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
+    chance = _chances(decisions)
+    positive = None if labels is None else inputs.binary(labels)
+    score = None if scores is None else inputs.probabilities(scores)
+    weight = inputs.weights(sample_weight, chance.size)
+    group = encode(groups, "groups")
+    client = Codes(("all",), np.zeros(chance.size, np.int32)) if clients is None else encode(clients, "clients")
+    inputs.same_length(chance.size, labels=positive, groups=group, clients=client, scores=score)
+    _check(group, client, positive, local.needs_labels or overall.needs_labels)
+    tally = tally_of(chance, positive, weight, group, client)
+    auc = None if score is None or positive is None else _auc(score, positive, weight)
+    local_side = side_of(local.rates, group.names, (None,) if clients is None else client.names, tally)
+    same = clients is None and local == overall
+    global_side = local_side if same else side_of(overall.rates, group.names, (None,), tally.pooled())
+    table = ClientTable(client.names, tally.accuracy(), local_side)
+    accuracy = value_of(global_side.tally.accuracy()[0])
+    return Audit(group.names, client.names, accuracy, auc, table, _notes(positive, score, auc), local_side, global_side)
+
+
+def _merged(side: object) -> Notion:
+    """One notion with the rates of all those named."""
+    members: list[Any] = list(side) if isinstance(side, list | tuple | Mapping) else [side]
+    if not members:
+        raise InputError("notion: got an empty collection; name at least one notion.")
+    rates = tuple(dict.fromkeys(rate for member in members for rate in named_notion(member, "notion").rates))
+    names = [rate.name for rate in rates]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"notion: two different rates are called {name!r}; give each a name of its own.")
+    return Notion("audited", given=rates)
+
+
+def _chances(decisions: object) -> Floats:
+    """Chances of acceptance, one per row."""
+    chance = inputs.numbers(decisions, "decisions")
+    inputs.not_empty(chance.size, "decisions")
+    if chance.min() < 0.0 or chance.max() > 1.0:
+        row = int(np.flatnonzero((chance < 0.0) | (chance > 1.0))[0])
+        raise InputError(f"decisions: row {row} is {chance[row]:g}; pass 0 and 1, or probabilities of acceptance.")
+    return chance
+
+
+def _check(group: Codes, client: Codes, positive: Floats | None, needs_labels: bool) -> None:
+    """Refuse what has no gap, no labels where a rate needs them, or no sense."""
+    if len(group.names) < 2:
+        raise InputError(f"groups: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups.")
+    if len(group.names) * len(client.names) > _MOST_CELLS:
+        many = f"{len(group.names)} groups at {len(client.names)} clients"
+        raise InputError(f"groups: {many} are too many to audit; pass names of groups and clients, not ids of rows.")
+    if positive is None and needs_labels:
+        raise InputError("labels: got None, but a rate of the notion counts by label; pass 0 or 1 for every row.")
+
+
+def _auc(score: Floats, positive: Floats, weight: Floats | None) -> float | None:
+    """Chance that a positive row scores above a negative one, ties counting half; None with one label only."""
+    rows = np.ones_like(score) if weight is None else weight
+    place = np.unique(score, return_inverse=True)[1]
+    high, low = np.bincount(place, rows * positive), np.bincount(place, rows * (1.0 - positive))
+    if not high.any() or not low.any():
+        return None
+    return float(high / high.sum() @ ((np.cumsum(low) - low / 2) / low.sum()))
+
+
+def _notes(positive: Floats | None, score: Floats | None, auc: float | None) -> tuple[str, ...]:
+    """Sentences on the figures that are not rates."""
+    accuracy = "accuracy is undefined: there are no labels"
+    ranking = "score_auc is undefined: it needs rows of both labels"
+    return (*([accuracy] if positive is None else []), *([ranking] if score is not None and auc is None else []))

@@ -1,0 +1,204 @@
+"""What ``logofair bench`` measures: ratios within one run, best of several, on data made here.
+
+The unit is numpy's own sort of the same scores. numpy has several sort paths and picks one by processor, not always the
+fastest (on some AVX-512 machines the AVX2 path is five times faster), so both are timed, the second in a child
+process with AVX-512 switched off, and the faster is the unit.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import logofair
+from logofair.cells.cells import Cells, build_cells
+from logofair.columns.checks import Floats, probabilities
+from logofair.columns.labels import encode
+from logofair.notions import NOTIONS
+from logofair.policy.mixtures import reduce
+from logofair.requirements import make_promise
+from logofair.solvers.certificate import certify
+from logofair.solvers.decomposition import solve_exact
+
+
+@dataclass(frozen=True)
+class Size:
+    """Clients, rows per client and groups of a generated federation."""
+
+    clients: int
+    rows_each: int
+    groups: int = 2
+
+    @property
+    def rows(self) -> int:
+        """Rows in all."""
+        return self.clients * self.rows_each
+
+    def __str__(self) -> str:
+        groups = "" if self.groups == 2 else f", {self.groups} groups"
+        return f"{self.clients:,} x {self.rows_each:,}{groups}"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One fit: the best of several runs, as seconds and as a multiple of the sort."""
+
+    size: str
+    notion: str
+    code: str
+    seconds: float
+    multiple: float
+    goal: float | None
+    gap: float
+    violation: float
+    rounds: int
+
+
+def federation(size: Size, seed: int = 0) -> tuple[Floats, Any, Any]:
+    """Scores, groups and clients whose clients and groups differ, as plain integer columns."""
+    rng = np.random.default_rng(seed)
+    group, client = rng.integers(0, size.groups, size.rows), rng.integers(0, size.clients, size.rows)
+    shift = rng.normal(0.0, 0.3, (size.clients, size.groups)) + 0.5 * np.arange(size.groups)
+    return 1.0 / (1.0 + np.exp(0.8 - shift[client, group] - rng.normal(0.0, 1.2, size.rows))), group, client
+
+
+def best(work: Callable[[], Any], repeat: int) -> float:
+    """Shortest of several runs, in seconds."""
+    shortest = float("inf")
+    gc.collect()
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        work()
+        shortest = min(shortest, time.perf_counter() - begin)
+    return shortest
+
+
+def sort_seconds(scores: Floats, repeat: int) -> dict[str, float]:
+    """Seconds of numpy's default sort of these scores, and of its path without AVX-512."""
+    found = {"default": best(lambda: np.sort(scores), repeat)}
+    other = _sort_without_avx512(scores, max(repeat, 3))
+    return found if other is None else found | {"without AVX-512": other}
+
+
+def _sort_without_avx512(scores: Floats, repeat: int) -> float | None:
+    # No public name tells which instruction sets numpy chose among at run time.
+    core = import_module("numpy._core._multiarray_umath")
+    wide = [name for name in core.__cpu_dispatch__ if "512" in name or name == "X86_V4"]
+    wide = [name for name in wide if core.__cpu_features__.get(name)]
+    if not wide:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/scores.npy", scores)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _SORT, folder, str(repeat)],
+            env=os.environ | {"NPY_DISABLE_CPU_FEATURES": " ".join(wide)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return float(done.stdout) if done.returncode == 0 and done.stdout else None
+
+
+_SORT = """
+import sys, time
+import numpy
+scores, best = numpy.load(sys.argv[1] + "/scores.npy"), 1e9
+for _ in range(int(sys.argv[2])):
+    begin = time.perf_counter()
+    numpy.sort(scores)
+    best = min(best, time.perf_counter() - begin)
+print(best)
+"""
+
+
+@contextmanager
+def accelerate(wish: bool) -> Iterator[None]:
+    """Force or forbid the compiled code."""
+    before = os.environ.get("LOGOFAIR_ACCELERATE")
+    os.environ["LOGOFAIR_ACCELERATE"] = "1" if wish else "0"
+    try:
+        yield
+    finally:
+        del os.environ["LOGOFAIR_ACCELERATE"]
+        if before is not None:
+            os.environ["LOGOFAIR_ACCELERATE"] = before
+
+
+def time_fit(size: Size, notion: str, compiled: bool, unit: float, goal: float | None, repeat: int) -> Timing:
+    """Time ``fit`` from raw arrays: calibration none, no labels, no merged rule, tolerances that bind."""
+    scores, groups, clients = federation(size)
+
+    def work() -> logofair.Solution:
+        return logofair.fit(
+            scores,
+            None,
+            groups=groups,
+            clients=clients,
+            notion=notion,
+            local_tolerance=0.02,
+            global_tolerance=0.005,
+            calibration="none",
+            pooled=False,
+        )
+
+    with accelerate(compiled):
+        solution = work()  # also compiles
+        seconds = best(work, repeat)
+    proof = solution.certificate
+    code = "numba" if compiled else "numpy"
+    return Timing(str(size), notion, code, seconds, seconds / unit, goal, proof.gap, proof.violation, solution.rounds)
+
+
+def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, float]:
+    """Where the time of a fit goes, in milliseconds."""
+    scores, groups, clients = federation(size)
+    taken: dict[str, float] = {}
+    with accelerate(compiled):
+        taken["check and encode"] = best(
+            lambda: (probabilities(scores), encode(groups, "groups"), encode(clients, "clients")), repeat
+        )
+        group, client = encode(groups, "groups"), encode(clients, "clients")
+
+        def order() -> Cells:
+            return build_cells(scores, group.codes, client.codes, n_groups=size.groups, n_clients=size.clients)
+
+        taken["order into cells"], cells = best(order, repeat), order()
+        promise = make_promise(notion, 0.02, 0.005, None, client, True)
+        taken["solve"] = best(lambda: solve_exact(promise.problem(cells)), repeat)
+        problem = promise.problem(cells)
+        optimum = solve_exact(problem)
+        if optimum is not None:
+            selection_only = not NOTIONS[notion].needs_labels
+
+            def store() -> None:
+                rules = reduce(cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
+                certify(problem, rules, optimum.local_multipliers, optimum.global_multipliers, "eta")
+
+            taken["store and certify"] = best(store, repeat)
+    return {name: 1e3 * seconds for name, seconds in taken.items()}
+
+
+def text_columns(size: Size, repeat: int) -> dict[str, float]:
+    """Milliseconds to number text groups and clients, beside integer ones."""
+    _, groups, clients = federation(size)
+    words = np.array([f"site {c}" for c in range(size.clients)])[clients], np.array(["female", "male"])[groups]
+    return {
+        "integers": 1e3 * best(lambda: (encode(groups, "groups"), encode(clients, "clients")), repeat),
+        "text": 1e3 * best(lambda: (encode(words[1], "groups"), encode(words[0], "clients")), repeat),
+    }
+
+
+def as_plain(timings: list[Timing]) -> list[dict[str, Any]]:
+    """Timings as dictionaries."""
+    return [asdict(timing) for timing in timings]

@@ -1,0 +1,107 @@
+"""Convex hulls of cells whose values do not rise with the score: labels counted as they are.
+
+"Accept from some score up" and "accept up to some score" are two families of points (u, v) in each cell. With
+calibrated chances the first family is the polygon's upper edge. With labels it need not be: where a cell's labels
+happen to fall with the score, accepting the lowest scores is better than accepting the highest. The upper edge is then
+the hull of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans, Indices, pool_starts
+
+# Corners of the second family count only where they lie above the first by more than rounding.
+_ABOVE = 1e-10
+
+
+@dataclass(frozen=True)
+class Hull:
+    """Corners of the upper edge of every cell, from "accept all" down to "accept nobody"; one entry per corner.
+
+    ``cut`` counts the rungs (distinct scores) below the corner's threshold; ``turned`` corners accept those.
+    """
+
+    cell: Indices
+    cut: Indices
+    turned: Booleans
+
+
+def upper_hull(starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats) -> Hull:
+    """Upper hull of every cell from its rungs and their running sums, laid out as in ``Cells``."""
+    sizes = np.diff(starts)
+    cell = np.repeat(np.arange(sizes.size), sizes)
+    families = []
+    for turned in (False, True):
+        blocks = pool_starts(values, mass, cell, rising=not turned)
+        families.append(_corners(blocks, cell, starts, mass_below, positives_below, turned))
+    merged = _merge(*families)
+    return Hull(merged.cell, merged.cut, merged.turned)
+
+
+@dataclass(frozen=True)
+class _Corners:
+    """Corners sorted by cell and rising u."""
+
+    cell: Indices
+    cut: Indices
+    turned: Booleans
+    u: Floats
+    v: Floats
+
+    def take(self, which: Indices | Booleans) -> _Corners:
+        return _Corners(self.cell[which], self.cut[which], self.turned[which], self.u[which], self.v[which])
+
+    def height_at(self, other: _Corners) -> Floats:
+        """Height of this edge at the other corners' u; both have corners at 0 and 1 in every cell."""
+        return np.interp(2.0 * other.cell + other.u, 2.0 * self.cell + self.u, self.v)
+
+
+def _corners(
+    blocks: Indices, cell: Indices, starts: Indices, mass_below: Floats, positives_below: Floats, turned: bool
+) -> _Corners:
+    """One family's corners: a cut before every pool, and one after the last of each cell that has rows."""
+    sizes = np.diff(starts)
+    filled = np.flatnonzero(sizes)
+    owner = np.concatenate([cell[blocks], filled])
+    cut = np.concatenate([blocks - starts[cell[blocks]], sizes[filled]])
+    place, end = starts[owner] + owner + cut, starts[owner + 1] + owner
+    mass, positives = mass_below[end], positives_below[end]
+    u, v = mass_below[place] / mass, positives_below[place] / mass
+    if not turned:
+        u, v = 1.0 - u, positives / mass - v
+    order = np.lexsort((u, owner))
+    return _Corners(owner, cut, np.full(owner.size, turned), u, v).take(order)
+
+
+def _merge(top: _Corners, bottom: _Corners) -> _Corners:
+    """The hull of both families, sorted by cell and falling u."""
+    bottom = bottom.take(bottom.v > top.height_at(bottom) + _ABOVE)
+    if bottom.u.size:
+        joined = _Corners(*(np.concatenate(pair) for pair in zip(_arrays(top), _arrays(bottom), strict=True)))
+        top = _concave(_distinct(joined.take(np.lexsort((joined.v, joined.u, joined.cell)))))
+    top = _distinct(top)
+    return top.take(np.lexsort((-top.u, top.cell)))
+
+
+def _distinct(points: _Corners) -> _Corners:
+    """Of points with the same u the last, which is the highest: a rung may be too light to move u at all."""
+    return points.take(np.append((np.diff(points.u) > 0) | (np.diff(points.cell) > 0), True)[: points.u.size])
+
+
+def _arrays(corners: _Corners) -> tuple[Indices, Indices, Booleans, Floats, Floats]:
+    return corners.cell, corners.cut, corners.turned, corners.u, corners.v
+
+
+def _concave(points: _Corners) -> _Corners:
+    """Those of the points, sorted by cell and rising u, that lie on the upper hull."""
+    inner = np.flatnonzero(np.diff(points.cell) == 0)
+    width = points.u[inner + 1] - points.u[inner]
+    slope = (points.v[inner + 1] - points.v[inner]) / width
+    begins = inner[pool_starts(slope, width, points.cell[inner], rising=False)]
+    ends = np.flatnonzero(np.append(np.diff(points.cell) > 0, True))
+    return points.take(np.union1d(begins, ends))

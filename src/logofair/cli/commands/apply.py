@@ -1,0 +1,153 @@
+"""``logofair apply``: decide on new rows by a policy, in pieces, so that files may be larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logofair.cli.data import SCALES, Columns, DataFiles, find_files
+from logofair.cli.options import examples, one_of, seed_option, such_that
+from logofair.files.output import check_output, force_option
+
+if TYPE_CHECKING:
+    from logofair.cli.deciding import Totals
+    from logofair.policy.policy import Policy
+
+__all__ = ["apply"]
+
+
+ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
+
+
+@click.command(
+    epilog=examples(
+        "logofair apply policy.json new.csv --out decisions.csv --id person",
+        "logofair apply policy.json sites/ --out decisions.parquet --keep name --on-unknown pooled",
+        "logofair apply policy.json new.parquet --score p --group sex --client site --out decisions.parquet",
+    )
+)
+@click.argument("policy", type=click.Path(path_type=Path))
+@click.argument("new", metavar="NEW...", nargs=-1, required=True)
+@click.option("--score", metavar="COLUMN", help="Scores.  [default: as in the fit]")
+@click.option(
+    "--group", metavar="COLUMN", multiple=True, help="Groups; several as in the fit.  [default: as in the fit]"
+)
+@click.option("--client", metavar="COLUMN", help="Clients.  [default: as in the fit]")
+@click.option(
+    "--scale",
+    metavar="NAME",
+    callback=lambda ctx, param, name: name and one_of(SCALES)(ctx, param, name),
+    help=f"What scores are: {', '.join(SCALES)}.  [default: as in the fit]",
+)
+@click.option("--id", "record", metavar="COLUMN", help="Record ids: the same id always gets the same decision.")
+@click.option("--keep", metavar="COLUMN", multiple=True, help="Column to copy into the output; may be given again.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    callback=such_that(lambda path: path.suffix.lower() in ENDINGS, f"end its name in one of {', '.join(ENDINGS)}"),
+    help="Where to write the decisions; the ending says how: Parquet, CSV or Arrow.",
+)
+@click.option(
+    "--on-unknown",
+    metavar="NAME",
+    default="raise",
+    show_default=True,
+    callback=one_of(("raise", "pooled", "base")),
+    help="Clients the policy does not know: raise (refuse), pooled (the rule of all clients together) or base "
+    "(score from 1/2 on, also for unknown groups).",
+)
+@click.option("--deterministic", is_flag=True, help="No coins: one threshold per client and group, a little less fair.")
+@seed_option("Of the coins where there are no ids.")
+@force_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a summary.")
+def apply(
+    policy: Path,
+    new: Sequence[str],
+    score: str | None,
+    group: tuple[str, ...],
+    client: str | None,
+    scale: str | None,
+    record: str | None,
+    keep: tuple[str, ...],
+    out: Path,
+    on_unknown: str,
+    deterministic: bool,
+    seed: int,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Decide on the rows of NEW by a policy: 1 accept, 0 reject.
+
+    NEW is a file (CSV, Parquet, Arrow), several, a pattern in quotes, or a folder
+    with one file per client, of any size. The output has the record id (or the
+    row's number from 0), the decision, and the columns to keep.
+    """
+    check_output(out, force=force)
+    from logofair.cli.pages.console import watching
+
+    with watching(quiet=as_json) as watch:
+        from logofair.cli.deciding import Decider, decide_files
+        from logofair.files.scan import column_names
+        from logofair.policy.policy import Policy
+
+        rules = Policy.load(policy)
+        columns = _columns(rules, score, group, client, scale)
+        if client is None and columns.client not in (None, *column_names(find_files(new, client="any").paths[0])):
+            columns = replace(columns, client=None)  # then the file's name is the client
+        files = find_files(new, client=columns.client)
+        _check(rules, columns, files, out)
+        decider = Decider.of(rules, columns, record, keep, on_unknown, seed=seed, deterministic=deterministic)
+        totals = decide_files(decider, files, out, watch)
+    _show(totals, rules, out, decider.by_position and bool(rules.mixtures.mixed.any()), as_json)
+
+
+def _columns(
+    policy: Policy, score: str | None, group: tuple[str, ...], client: str | None, scale: str | None
+) -> Columns:
+    """The columns named, and for the others those of the fit."""
+    known: Any = policy.about.get("columns", {})
+    return Columns(
+        score=score or known.get("score"),
+        group=group or tuple(known.get("group", ())),
+        client=client or known.get("client"),
+        scale=scale or known.get("scale", "chance"),
+    )
+
+
+def _check(policy: Policy, columns: Columns, files: DataFiles, out: Path) -> None:
+    """Raise where policy and data do not fit together."""
+    from logofair.columns.checks import InputError
+
+    columns.require(files, score="the model's scores", group="the groups")
+    if columns.client is not None and not policy.has_clients:
+        raise InputError("--client: the policy was fitted without clients; leave it out.")
+    if any(out.exists() and path.exists() and out.samefile(path) for path in files.paths):
+        raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
+
+
+def _show(totals: Totals, policy: Policy, out: Path, by_position: bool, as_json: bool) -> None:
+    """Print what was decided."""
+    if as_json:
+        import json
+
+        click.echo(json.dumps({"out": str(out), **totals.as_dict(), "coins_by_position": by_position}, indent=2))
+        return
+    from logofair.cli.pages.audit import notes, print_page
+    from logofair.cli.pages.console import page
+
+    lines = [("Wrote", f"{out}: {totals.rows:,} rows, {totals.share(totals.accepted, totals.rows)} accepted")]
+    for name, rows, accepted in totals.largest(12):
+        lines.append(("", f"{name}: {rows:,} rows, {totals.share(accepted, rows)} accepted"))
+    if totals.unknown:
+        lines.append(("Unknown", f"{totals.unknown:,} rows are of clients or groups the policy does not know."))
+    if by_position:
+        lines.append(
+            ("Coins", "Some rules toss a coin. Without ids it hangs on the row's place in the file; add --id, so that "
+             "the same person always gets the same decision, or --deterministic.")
+        )  # fmt: skip
+    print_page([notes(lines)], page())

@@ -1,0 +1,167 @@
+"""``logofair data``: which data sets there are, what to know about them, and how to prepare those that need files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from logofair.cli.group import LazyGroup
+from logofair.cli.options import examples, one_of, such_that
+from logofair.files.output import force_option
+
+if TYPE_CHECKING:
+    from logofair.datasets.catalogue import Entry
+
+__all__ = ["NAMES", "data", "describe", "list_all", "prepare"]
+
+
+Preparation: TypeAlias = Callable[..., Mapping[str, int]]
+
+# Those of logofair.datasets.CATALOGUE, so that help need not import it.
+NAMES = ("adult", "enem", "celeba", "acs", "generated")
+
+_COMMANDS = {
+    "describe": ("logofair.cli.commands.data:describe", "Say what a data set is, its terms, harms and counts."),
+    "list": ("logofair.cli.commands.data:list_all", "List the data sets and whether they are prepared."),
+    "prepare": ("logofair.cli.commands.data:prepare", "Check official files and store what is needed of them."),
+}
+
+_name = click.argument("name", metavar="NAME", callback=one_of(NAMES))
+_cache = click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    help="Folder of prepared data.  [default: LOGOFAIR_CACHE, else ~/.cache/logofair]",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
+_at_least_one = such_that(lambda n: n >= 1, "pass a whole number from 1")
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=_COMMANDS,
+    epilog=examples(
+        "logofair data list",
+        "logofair data describe enem",
+        "logofair data prepare enem --from microdados_enem_2020.zip",
+    ),
+    invoke_without_command=True,
+)
+@click.pass_context
+def data(ctx: click.Context) -> None:
+    """List, describe and prepare data sets.
+
+    Adult and a generator are part of the package. The others are read from official
+    files, which you download yourself: describe says where from, prepare checks them
+    and stores what is needed, once.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@click.command("list", epilog=examples("logofair data list", "logofair data list --json"))
+@_cache
+@_json
+def list_all(cache: Path | None, as_json: bool) -> None:
+    """List the data sets, their terms, and whether they are prepared."""
+    from logofair.cli.pages.data import listed, show_list
+
+    found = listed(cache)
+    if as_json:
+        _print_json(found)
+    else:
+        from logofair.cli.pages.console import page
+
+        show_list(found, page())
+
+
+@click.command(
+    epilog=examples("logofair data describe adult", "logofair data describe enem --sensitive race5 --json"),
+)
+@_name
+@click.option("--sensitive", metavar="NAME", help="Attribute whose groups are counted.")
+@_cache
+@_json
+def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool) -> None:
+    """Say what a data set is, its terms, known harms and counts.
+
+    Where it needs files and is not prepared yet, says how to get them.
+    """
+    from logofair.cli.pages.console import page, watching
+
+    with watching(quiet=as_json) as watch:
+        from logofair.cli.pages.data import described, show_description  # here, while the reader sees progress
+
+        (found,) = watch(map(described, [name], [sensitive], [cache]), "Reading the data", total=1)
+    if as_json:
+        _print_json(found)
+    else:
+        show_description(found, page())
+
+
+@click.command(
+    epilog=examples(
+        "logofair data prepare enem --from microdados_enem_2020.zip",
+        "logofair data prepare acs --from data/2018/1-Year",
+        "logofair data prepare celeba --from celeba --size 64 --limit 100000",
+    )
+)
+@_name
+@click.option(
+    "--from", "source", type=click.Path(path_type=Path), required=True, help="The official files: see describe."
+)
+@_cache
+@click.option("--size", type=int, callback=_at_least_one, help="celeba: width of the images in pixels.  [default: 128]")
+@click.option("--limit", type=int, callback=_at_least_one, help="celeba: prepare only the first so many images.")
+@click.option("--workers", type=int, callback=_at_least_one, help="celeba: processes that decode.  [default: 1]")
+@force_option
+def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: int | None) -> None:
+    """Check the official files of a data set and store what is needed of them.
+
+    Reads files of any size piece by piece, says how many rows were kept and why the
+    others were not, and leaves the official files as they are.
+    """
+    from logofair.cli.pages.console import page, watching
+
+    with watching() as watch:
+        from logofair.cli.pages.data import show_prepared
+        from logofair.datasets.cache import cache_folder
+        from logofair.datasets.catalogue import CATALOGUE
+
+        entry, folder = CATALOGUE[name], cache_folder(name, cache)
+        work = _preparation(entry, folder, force)
+        counts = work(source, folder, watch=watch, **_given(wishes, work, name))
+    show_prepared(name, folder, counts, page())
+
+
+def _preparation(entry: Entry, folder: Path, force: bool) -> Preparation:
+    """How to prepare a data set; raise where that is not needed, or would replace something without being told."""
+    from logofair.columns.checks import InputError
+    from logofair.datasets.cache import are_remains, is_prepared
+
+    if entry.prepare is None:
+        raise InputError(f"{entry.name}: needs no files and is ready; see logofair data describe {entry.name}.")
+    if is_prepared(folder) and not force:
+        raise InputError(f"{folder}: {entry.name} is prepared already; add --force to replace it.")
+    if are_remains(folder) and not force:
+        raise InputError(f"{folder}: holds what is left of prepared data; add --force to replace it.")
+    return entry.prepare
+
+
+def _given(wishes: dict[str, int | None], work: Preparation, name: str) -> dict[str, int]:
+    """The options given, if this data set takes them."""
+    from logofair.datasets.catalogue import choices_of
+
+    given = {option: value for option, value in wishes.items() if value is not None}
+    for option in given:
+        if option not in choices_of(work):
+            raise click.UsageError(f"--{option} is for celeba; leave it out for {name}")
+    return given
+
+
+def _print_json(found: Any) -> None:
+    import json
+
+    click.echo(json.dumps(found, indent=2, allow_nan=False))

@@ -1,0 +1,95 @@
+"""``logofair federate example``: files of four sites to try a federation with, from the embedded Adult data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from logofair.cli.options import examples, seed_option
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from logofair.columns.checks import Floats
+    from logofair.datasets import Dataset
+
+__all__ = ["SITES", "example"]
+
+
+SITES = ("north", "south", "east", "west")
+_TOGETHER, _NEW = "together", "new-north"
+
+# Columns of the files, and what undoes the scaling of logofair.datasets: smallest value and range.
+_COLUMNS = {
+    "age": ("age", 17, 73),
+    "education-num": ("education_years", 1, 15),
+    "hours-per-week": ("hours_per_week", 1, 98),
+    "capital-gain": ("capital_gain", 0, 99_999),
+    "capital-loss": ("capital_loss", 0, 4_356),
+}
+_PARTS = {"train": 0.3, "sites": 0.5, "new": 0.2}
+_ALPHA = 5.0
+
+
+@click.command(epilog=examples("logofair federate example --out data"))
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("data"), show_default=True, help="Folder of the files."
+)
+@seed_option("The same seed writes the same files.")
+@click.option("--force", is_flag=True, help="Replace files that are there already.")
+def example(out: Path, seed: int, force: bool) -> None:
+    """Write the files of four sites, from the Adult data.
+
+    north.csv, south.csv and east.csv are for a first run (together.csv holds all three,
+    for a rehearsal), west.csv for a site that comes later, and new-north.csv has rows
+    of north to decide on afterwards. The scores are those of a logistic regression that
+    was trained on other rows; a label of 1 means an income above 50,000 USD.
+    """
+    from logofair.columns.checks import InputError
+    from logofair.datasets import load_adult
+
+    files = [out / f"{name}.csv" for name in (*SITES, _TOGETHER, _NEW)]
+    for file in files:
+        if file.exists() and not force:
+            raise InputError(f"--out: {file} exists; choose another folder, or pass --force.")
+    texts = _texts(load_adult(), seed)
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        file.write_text(texts[file.stem], encoding="utf-8")
+        click.echo(f"{file}: {texts[file.stem].count(chr(10)) - 1:,} rows")
+
+
+def _texts(data: Dataset, seed: int) -> dict[str, str]:
+    """The files by name."""
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+
+    from logofair.datasets import dirichlet_clients, split
+
+    dealing, splitting = np.random.default_rng(seed).spawn(2)
+    site = dirichlet_clients(data.sensitive, n_clients=len(SITES), alpha=_ALPHA, rng=dealing)
+    parts = split(len(data), _PARTS, rng=splitting)
+    model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
+    scores: Floats = model.predict_proba(data.features)[:, 1]
+    rows = {name: parts["sites"][site[parts["sites"]] == number] for number, name in enumerate(SITES)}
+    rows[_NEW] = parts["new"][site[parts["new"]] == 0]
+    lines = {name: _lines(data, scores, np.sort(chosen)) for name, chosen in rows.items()}
+    lines[_TOGETHER] = [f"site,{lines[SITES[0]][0]}"]
+    lines[_TOGETHER] += [f"{name},{line}" for name in SITES[:3] for line in lines[name][1:]]
+    return {name: "\n".join(each) + "\n" for name, each in lines.items()}
+
+
+def _lines(data: Dataset, scores: Floats, rows: npt.NDArray[np.intp]) -> list[str]:
+    """Some rows as lines of CSV, after their header."""
+    columns = {"id": rows}
+    for name, (shown, smallest, width) in _COLUMNS.items():
+        scaled = data.features[rows, data.feature_names.index(name)]
+        columns[shown] = (smallest + width * scaled).round().astype(int)
+    lines = [",".join([*columns, "sex", "score", "label"])]
+    fields = (*columns.values(), data.sensitive[rows], scores[rows], data.labels[rows].astype(int))
+    for *numbers, sex, score, label in zip(*(field.tolist() for field in fields), strict=True):
+        lines.append(",".join([*map(str, numbers), str(sex), f"{score:.6f}", str(label)]))
+    return lines

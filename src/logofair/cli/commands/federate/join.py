@@ -1,0 +1,58 @@
+"""``logofair federate join``: the policy of a site that comes after the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from logofair.cli.commands.federate.columns import column_options, columns_by_role, look_at
+from logofair.cli.options import examples
+
+__all__ = ["join"]
+
+
+@click.command(
+    epilog=examples(
+        "logofair federate join state/result.json --site west --data west.csv --group sex --score score --label label "
+        "--out west.json"
+    )
+)
+@click.argument("result", type=click.Path(path_type=Path))
+@click.option("--site", metavar="NAME", required=True, help="The name of the site.")
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Its file: CSV, Parquet or Arrow.")
+@column_options
+@click.option("--folder", type=click.Path(path_type=Path), help="The site's private notes; needed under --epsilon.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where its policy is written.")
+@click.option("--force", is_flag=True, help="Replace a file that is there already.")
+def join(result: Path, site: str, data: Path, folder: Path | None, out: Path, force: bool, **columns: Any) -> None:
+    """Make the policy of a site that comes later, or that missed the end.
+
+    RESULT is the server's result.json. The policy is made from it and the site's own
+    rows, on the site's own machine; it is fair inside the site, and the promise across
+    all sites was made without it. A site that took part gets the policy it had.
+    """
+    from logofair.cli.pages.console import page
+    from logofair.cli.pages.federate import show_policy
+    from logofair.columns.checks import InputError
+    from logofair.engines.folder import read_result
+    from logofair.engines.site import SiteSettings, kept_release, read_site
+    from logofair.federation import late_policy
+
+    outcome = read_result(result)
+    if out.exists() and not force:
+        raise InputError(f"--out: {out} exists; choose another name, or pass --force.")
+    if outcome.plan.privacy is not None and folder is None:
+        raise InputError(
+            "--folder: missing, but the run is differentially private: name the folder of the site's private notes, "
+            "where its one noised histogram is kept (or will be)."
+        )
+    named = columns_by_role(columns)
+    look_at(data, named, columns["positive"])
+    settings = SiteSettings(site, str(data), named, folder="", policy=str(out), positive=columns["positive"])
+    rows = read_site(settings, outcome.plan)
+    release = None if folder is None or outcome.plan.privacy is None else kept_release(folder, rows, outcome.plan)
+    policy = late_policy(outcome, rows, site, release)
+    policy.save(out)
+    show_policy(policy, out, page())

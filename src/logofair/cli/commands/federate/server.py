@@ -1,0 +1,214 @@
+"""``logofair federate server``: run a plan with sites that connect, or go on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, Invitation, listed, plan_options, prepare
+from logofair.cli.options import examples, such_that
+
+if TYPE_CHECKING:
+    from logofair.engines.flower.deployment.commands import ServerCredentials
+    from logofair.engines.folder import Terms
+    from logofair.federation import Plan
+
+__all__ = ["Ended", "report", "server", "watched"]
+
+
+_EARLIER = 10.0  # seconds for the processes of a killed server to end
+
+_seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 600")
+
+
+class Ended(Protocol):
+    """What became of a run, as an engine tells it."""
+
+    @property
+    def status(self) -> str:
+        """One word; "completed" is the only good one."""
+
+    @property
+    def sentence(self) -> str:
+        """Why, for people."""
+
+
+@click.command(
+    epilog=examples(
+        "logofair federate server --folder state --keys keys --sites north,south,east --groups Female,Male",
+        "logofair federate server --folder state --keys keys        (the same run again, where it stopped)",
+        "logofair federate server --folder state --keys keys --without east",
+    )
+)
+@click.option(
+    "--folder", type=click.Path(path_type=Path), required=True, help="Folder of the run: plan, state and result."
+)
+@click.option("--sites", metavar="NAMES", callback=listed, help="Sites to wait for, separated by commas.")
+@click.option(
+    "--expect",
+    type=int,
+    callback=such_that(lambda count: count >= 1, "use at least 1"),
+    help="How many sites to wait for, whoever they are.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 for all.")
+@click.option(
+    "--port",
+    type=int,
+    default=9300,
+    show_default=True,
+    callback=such_that(lambda port: 0 < port < 65536, "pass a port from 1 to 65535"),
+    help="Port to listen at.",
+)
+@click.option("--keys", type=click.Path(path_type=Path), help="Folder made by federate keys.")
+@click.option("--insecure", is_flag=True, help="No encryption, anyone may connect: for trials on one machine.")
+@click.option("--wait", type=float, callback=_seconds, help="Seconds to wait for the sites.  [default: 600]")
+@click.option("--timeout", type=float, callback=_seconds, help="Seconds a site may take to answer.  [default: 600]")
+@click.option("--without", metavar="NAME", multiple=True, help="Take a site out of a stopped run and go on.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON in place of the page.")
+@plan_options
+def server(
+    folder: Path,
+    sites: tuple[str, ...],
+    expect: int | None,
+    host: str,
+    port: int,
+    keys: Path | None,
+    insecure: bool,
+    wait: float | None,
+    timeout: float | None,
+    without: tuple[str, ...],
+    as_json: bool,
+    **wishes: Any,
+) -> None:
+    """Run a plan with sites that connect, or resume it.
+
+    Starts a server, waits for the sites, and runs the plan with them: rows stay where
+    they are. The state is stored after every exchange. Started again on the same
+    folder the run goes on where it stopped; options of the plan may then be left out.
+    """
+    from logofair.columns.checks import InputError
+
+    if sites and expect is not None:
+        raise InputError("--expect: given beside --sites; name the sites or their number.")
+    credentials = _credentials(keys, insecure)
+    plan, terms = prepare(folder, wishes, Invitation(sites, expect, wait, timeout), without)
+    if credentials is not None:
+        _check_keys(credentials.sites, terms.sites)
+    if not (folder / RESULT).exists():
+        _serve(folder, plan, terms, without, host=host, port=port, credentials=credentials, insecure=insecure)
+    report(folder, as_json)
+
+
+def watched(lines: Generator[str, None, Ended]) -> Ended:
+    """Print the lines of progress, and return what became of the run; left early, its processes are ended.
+
+    Examples
+    --------
+    >>> def run():
+    ...     yield "Working."
+    ...     return "done"
+    >>> watched(run())
+    'done'
+    """
+    try:
+        while True:
+            click.echo(next(lines), err=True)
+    except StopIteration as end:
+        ended: Ended = end.value
+        return ended
+    finally:
+        lines.close()
+
+
+def report(folder: Path, as_json: bool) -> None:
+    """Print the result in a folder; fail where it does not hold."""
+    from logofair.engines.conductor import RunError
+    from logofair.engines.folder import read_result
+
+    outcome = read_result(folder / RESULT)
+    if as_json:
+        click.echo(json.dumps(outcome.summary(), indent=2, allow_nan=False))
+    else:
+        from logofair.cli.pages.console import page
+        from logofair.cli.pages.federate import show_outcome
+
+        show_outcome(outcome, page())
+        click.echo(f"\n{folder / RESULT}: for sites that join later.")
+    if not outcome.keeps_promise and outcome.plan.solver is None:
+        raise RunError(f"run {outcome.plan.run}: a tolerance is exceeded by {outcome.violation:.1e}; do not use it.")
+    if not outcome.keeps_promise and as_json:
+        click.echo(f"Warning: algorithm1 exceeds a tolerance by up to {outcome.violation:.5f}.", err=True)
+
+
+def _serve(folder: Path, plan: Plan, terms: Terms, without: Sequence[str], **settings: Any) -> None:
+    """Store the plan, run it, and leave the result in the folder."""
+    from logofair.engines.conductor import RunError
+    from logofair.engines.flower import require_flower
+    from logofair.engines.folder import read_state, resume_without, write_plan
+    from logofair.files.locks import locked
+
+    require_flower()
+    from logofair.engines.flower.deployment.processes import serve
+
+    with locked(folder / "command.lock", wait=False):
+        _wait_for_earlier(folder)
+        write_plan(folder / PLAN, plan, terms)
+        if without:
+            gone = {each.site for each in read_state(folder / STATE).server.lost}
+            left = [site for site in without if site not in gone]  # said before, and stopped again
+            if left:
+                resume_without(folder, left)
+        goes_on = (folder / STATE).exists()
+        click.echo(f"Run {plan.run} {'goes on' if goes_on else 'begins'} in {folder}.", err=True)
+        ended = watched(serve(folder / PLAN, folder, **settings))
+    if ended.status != "completed" or not (folder / RESULT).exists():
+        raise RunError(f"{ended.sentence} The state is in {folder}: the same command goes on from there.")
+
+
+def _wait_for_earlier(folder: Path) -> None:
+    """Let the processes of a server that was killed a moment ago come to their own end."""
+    from logofair.columns.checks import InputError
+    from logofair.files.locks import locked
+
+    deadline = time.monotonic() + _EARLIER
+    while time.monotonic() < deadline:
+        try:
+            with locked(folder / "server.lock", wait=False):
+                return
+        except InputError:
+            time.sleep(0.2)
+
+
+def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
+    from logofair.cli.commands.federate.keys import SITES
+    from logofair.columns.checks import InputError
+    from logofair.engines.flower.deployment.commands import ServerCredentials
+
+    if keys is None and not insecure:
+        raise InputError(
+            "--keys: missing; make keys with logofair federate keys, or ask for --insecure on a machine of your own."
+        )
+    if keys is None:
+        return None
+    if insecure:
+        raise InputError("--insecure: given beside --keys; choose one of the two.")
+    credentials = ServerCredentials(keys / "ca.crt", keys / "server.crt", keys / "server.key", keys / SITES)
+    for file in (credentials.authority, credentials.certificate, credentials.key):
+        if not file.is_file():
+            raise InputError(f"--keys: there is no {file}; make it with logofair federate keys server --out {keys}.")
+    return credentials
+
+
+def _check_keys(folder: Path, sites: Sequence[str]) -> None:
+    from logofair.columns.checks import InputError
+
+    for site in sites:
+        if not (folder / f"{site}.pub").is_file():
+            raise InputError(f"--sites: there is no {folder / site}.pub; put the public key of site {site!r} there.")
+    if not any(folder.glob("*.pub")):
+        raise InputError(f"--keys: {folder} holds no NAME.pub; put the public key of each site there.")

@@ -1,0 +1,219 @@
+"""``logofair federate simulate``: rehearse a run with the sites of one file."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logofair.cli.commands.federate.columns import column_options, columns_by_role, look_at
+from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, plan_options, planned
+from logofair.cli.commands.federate.server import report, watched
+from logofair.cli.options import examples, one_of
+
+if TYPE_CHECKING:
+    from logofair.columns.checks import Label
+    from logofair.engines.site import SiteSettings
+    from logofair.federation import Plan
+
+__all__ = ["simulate", "write_sites"]
+
+
+_SITES, _POLICIES, _NOTES = "sites", "policies", "notes"
+_OWN_FOLDERS = (_SITES, _POLICIES, _NOTES, "keys", "flower")
+_OWN_FILES = (PLAN, STATE, RESULT, "progress.txt", "status.json")
+_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@click.command(
+    epilog=examples(
+        "logofair federate simulate people.csv --client site --score score --label label --group sex --folder try",
+        "logofair federate simulate people.csv --client site --score score --group sex --calibration none "
+        "--engine inprocess --folder quick",
+    )
+)
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--client", metavar="COLUMN", required=True, help="Column that names each row's site.")
+@column_options
+@click.option("--folder", type=click.Path(path_type=Path), required=True, help="Where sites, policies and result go.")
+@click.option(
+    "--engine",
+    metavar="NAME",
+    default="flower",
+    show_default=True,
+    callback=one_of(("flower", "inprocess")),
+    help="flower (its simulation: real messages) or inprocess (the same numbers, in one process).",
+)
+@click.option("--force", is_flag=True, help="Replace an earlier simulation in the folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON in place of the page.")
+@plan_options
+def simulate(data: Path, client: str, folder: Path, engine: str, force: bool, as_json: bool, **options: Any) -> None:
+    """Rehearse a run with the sites of one file.
+
+    Splits the rows of DATA by their site into one file each, runs the plan as if every
+    site were on a machine of its own, and writes FOLDER/policies/SITE.json and
+    FOLDER/result.json. Groups default to those in the file.
+    """
+    from logofair.files.locks import locked
+
+    if engine == "flower":
+        _require_flower()
+    columns = columns_by_role(options)
+    plan, parts = _plan_and_parts(data, client, columns, options)
+    _check_folder(folder, force)
+    with locked(folder / "command.lock", wait=False):
+        _clear(folder)
+        sites = write_sites(folder, parts, columns)
+        (folder / _POLICIES).mkdir()
+        (_with_flower if engine == "flower" else _in_process)(folder, plan, sites)
+    report(folder, as_json)
+    if not as_json:
+        click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
+
+
+def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) -> list[SiteSettings]:
+    """Write one file per site, and return each site's settings.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (site,) = write_sites(Path(folder), {"north": {"sex": ["F"], "p": [0.5]}}, {"group": "sex", "score": "p"})
+    ...     site.site, Path(site.data).name
+    ('north', 'north.parquet')
+    """
+    import polars
+
+    from logofair.engines.site import SiteSettings
+
+    home = folder.resolve()
+    (home / _SITES).mkdir(parents=True)
+    sites = []
+    for site, table in parts.items():
+        file = home / _SITES / f"{site}.parquet"
+        polars.DataFrame(dict(table)).write_parquet(file)
+        notes, policy = home / _NOTES / site, home / _POLICIES / f"{site}.json"
+        sites.append(SiteSettings(site, str(file), dict(columns), folder=str(notes), policy=str(policy)))
+    return sites
+
+
+def _plan_and_parts(
+    data: Path, client: str, columns: Mapping[str, str], options: Mapping[str, Any]
+) -> tuple[Plan, dict[str, dict[str, Any]]]:
+    """Read and check the file, make the plan, and split the columns by site; nothing is written."""
+    from logofair.columns.checks import InputError
+    from logofair.files.tables import feature_matrix
+
+    table = look_at(data, {**columns, "client": client}, options["positive"])
+    plan = planned(options, _groups(table["group"].tolist()))
+    for role, needed in (("label", plan.needs_labels), ("score", plan.training is None)):
+        if needed and role not in columns:
+            raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")
+    known = {str(group) for group in plan.groups}
+    strange = next((value for value in table["group"].tolist() if str(value) not in known), None)
+    if strange is not None:
+        raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
+    named = {columns[role]: values for role, values in table.items() if role != "client"}
+    if plan.training is not None:
+        features = feature_matrix(data, plan.training.features)
+        for place, name in enumerate(plan.training.features):
+            named.setdefault(name, features[:, place])
+    site_of_row = table["client"]
+    sites = {_site_name(value, data, client): value for value in dict.fromkeys(site_of_row.tolist())}
+    if len(sites) < plan.quorum:
+        raise InputError(
+            f"--client: column {client!r} names {len(sites)} sites, but the plan needs {plan.quorum} (--quorum)."
+        )
+    return plan, {
+        site: {name: values[site_of_row == sites[site]] for name, values in named.items()} for site in sorted(sites)
+    }
+
+
+def _groups(values: list[Label]) -> list[Label]:
+    return sorted(dict.fromkeys(values), key=lambda value: (str(type(value)), value))
+
+
+def _site_name(value: object, data: Path, client: str) -> str:
+    from logofair.columns.checks import InputError
+
+    if not _NAME.fullmatch(str(value)):
+        raise InputError(
+            f"{data}: column {client!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 letters, "
+            "digits, '-', '_' and '.', starting with a letter or digit."
+        )
+    return str(value)
+
+
+def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
+    """Run in this process, and write what the sites and the server would have written."""
+    from logofair.engines.folder import Terms, write_plan, write_result
+    from logofair.engines.inprocess import run
+    from logofair.engines.site import read_site
+
+    write_plan(folder / PLAN, plan, Terms(tuple(site.site for site in sites)))
+    done = run(plan, {site.site: read_site(site, plan) for site in sites})
+    for site in sites:
+        done.policies[site.site].save(site.policy)
+    write_result(folder / RESULT, done.outcome)
+
+
+def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
+    """Run in Flower's simulation, in which sites and server write their files themselves."""
+    from dataclasses import replace
+
+    from logofair.engines.conductor import RunError
+    from logofair.engines.flower.deployment.keys import make_site_key
+    from logofair.engines.flower.deployment.processes import simulate as flower_simulation
+    from logofair.engines.folder import Terms, write_plan
+
+    write_plan(folder / PLAN, plan, Terms(tuple(site.site for site in sites)))
+    settings = {}
+    for site in sites:
+        notes, keys = Path(site.folder), folder.resolve() / "keys"
+        notes.mkdir(parents=True)
+        if plan.secure:
+            key, _ = make_site_key(keys, site.site)
+            site = replace(site, key=str(key), peers=str(keys))
+        settings[site.site] = notes / f"{site.site}.site.json"
+        site.write(settings[site.site])
+    ended = watched(flower_simulation(folder / PLAN, settings, folder))
+    if ended.status != "completed" or not (folder / RESULT).exists():
+        raise RunError(f"{ended.sentence} The logs are in {folder / 'flower'}.")
+
+
+def _require_flower() -> None:
+    from logofair.columns.checks import InputError
+    from logofair.engines.flower import require_flower
+
+    try:
+        require_flower("ray")
+    except InputError as error:
+        raise InputError(f"{error} Or do without it: --engine inprocess gives the same numbers.") from None
+
+
+def _check_folder(folder: Path, force: bool) -> None:
+    """Only an empty folder, an unfinished simulation, or with force a finished one is written to."""
+    from logofair.columns.checks import InputError
+
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--folder: {folder} is a file; choose a folder.")
+    if not folder.exists() or not any(file.name != "command.lock" for file in folder.iterdir()):
+        return
+    if not (folder / _SITES).is_dir() or not (folder / _POLICIES).is_dir():
+        raise InputError(f"--folder: {folder} holds other files; choose a folder of its own.")
+    if (folder / RESULT).exists() and not force:
+        raise InputError(f"--folder: {folder} holds a finished simulation; choose another folder, or pass --force.")
+
+
+def _clear(folder: Path) -> None:
+    """Remove an earlier simulation, by name."""
+    for name in _OWN_FILES:
+        (folder / name).unlink(missing_ok=True)
+    for name in _OWN_FOLDERS:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder / name)

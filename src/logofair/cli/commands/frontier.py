@@ -1,0 +1,165 @@
+"""``logofair frontier``: what fairness costs, for every pair of a local and a global tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logofair.cli.commands.fit import CALIBRATIONS
+from logofair.cli.data import Columns, data_options, find_files
+from logofair.cli.options import examples, notion_option, one_of, seed_option, such_that
+from logofair.files.output import check_output, force_option, replacing
+
+if TYPE_CHECKING:
+    from logofair.cli.pages.console import Watch
+    from logofair.tradeoff import Frontier
+
+__all__ = ["frontier"]
+
+
+def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float | None, ...] | None:
+    """A list of tolerances as it is typed."""
+    if text is None:
+        return None
+    return tuple(_tolerance(each.strip(), ctx, param) for each in text.split(","))
+
+
+def _tolerance(text: str, ctx: click.Context, param: click.Parameter) -> float | None:
+    if text.lower() == "none":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise click.BadParameter(f"got {text!r}; pass tolerances such as 0,0.01,0.05,none.", ctx, param)
+    return value
+
+
+def _ending(ending: str, advice: str) -> Any:
+    """Accept a file name with this ending alone."""
+    return such_that(lambda path: path.suffix.lower() == ending, advice)
+
+
+@click.command(
+    epilog=examples(
+        "logofair frontier people.csv --score p --label y --group sex --client state",
+        "logofair frontier sites/ --score p --label y --group sex --notion equalized_odds --plot frontier.svg",
+        "logofair frontier ... --local 0.01,0.05,none --global 0.01,0.02 --test-share 0.3 --out frontier.csv",
+    )
+)
+@data_options
+@notion_option
+@click.option(
+    "--local",
+    "local_tolerances",
+    metavar="LIST",
+    callback=_tolerances,
+    help="Gaps allowed inside each client, such as 0,0.01,none.  [default: from 0 to where they stop binding]",
+)
+@click.option(
+    "--global",
+    "global_tolerances",
+    metavar="LIST",
+    callback=_tolerances,
+    help="Gaps allowed across all clients.  [default: likewise]",
+)
+@click.option(
+    "--calibration",
+    metavar="NAME",
+    callback=lambda ctx, param, name: name and one_of(CALIBRATIONS)(ctx, param, name),
+    help=f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
+)
+@click.option(
+    "--test-share",
+    type=float,
+    metavar="SHARE",
+    callback=such_that(lambda share: 0 < share < 1, "pass a number between 0 and 1, such as 0.3"),
+    help="Keep this share of every cell's rows back, and measure accuracy and gaps on them.",
+)
+@seed_option("Of the calibration's folds and of the rows kept back.", "random_state")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    callback=_ending(".csv", "the table is written as CSV: name it such as frontier.csv, or use --json"),
+    help="Where to write the table (CSV).",
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    callback=_ending(".svg", "the picture is an SVG, which every browser opens and prints: name it frontier.svg"),
+    help="Where to write the picture (SVG).",
+)
+@force_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of the table.")
+def frontier(
+    data: Sequence[str],
+    columns: Columns,
+    out: Path | None,
+    plot: Path | None,
+    force: bool,
+    as_json: bool,
+    **wishes: Any,
+) -> None:
+    """Show what fairness costs: accuracy for every pair of tolerances.
+
+    Finds the most accurate rules for a grid of local and global tolerances, each
+    with a certificate, and says where the knee is: the tolerances after which more
+    of them wins little accuracy. Use rows the model was not trained on; then make
+    the rules with logofair fit.
+    """
+    from logofair.cli.pages.console import page, watching
+
+    for path in (out, plot):
+        if path is not None:
+            check_output(path, force=force)
+    with watching(quiet=as_json) as watch:
+        name, surface = _solve(data, columns, wishes, watch)
+        _write(surface, out, plot)
+    if as_json:
+        import json
+
+        files = {"data": name, "table": out and str(out), "plot": plot and str(plot)}
+        click.echo(json.dumps(files | surface.as_dict(), indent=2, allow_nan=False))
+    else:
+        from logofair.cli.pages.frontier import show
+
+        show(surface, name, [path for path in (out, plot) if path is not None], page())
+
+
+def _solve(data: Sequence[str], columns: Columns, wishes: dict[str, Any], watch: Watch) -> tuple[str, Frontier]:
+    """Read the rows and solve the grid; the data's name and the frontier."""
+    from logofair.cli.rows import read_rows  # here, while the reader sees that work goes on
+    from logofair.tradeoff import frontier as solve
+
+    files = find_files(data, client=columns.client)
+    columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
+    if wishes["test_share"] is not None:
+        columns.require(files, label="labels, which --test-share measures with")
+    rows = read_rows(files, columns, watch)
+    wishes["calibration"] = wishes["calibration"] or ("none" if rows.labels is None else "beta")
+    surface = solve(
+        rows.scores,
+        rows.labels,
+        groups=rows.groups,
+        clients=rows.clients,
+        sample_weight=rows.weights,
+        watch=watch,
+        **wishes,
+    )
+    return f"{files.name} where {columns.conditions}" if columns.where else files.name, surface
+
+
+def _write(surface: Frontier, out: Path | None, plot: Path | None) -> None:
+    """Write the files asked for, each whole or not at all."""
+    from logofair.tradeoff.figure import frontier_figure
+
+    texts = ((out, surface.as_csv), (plot, lambda: frontier_figure(surface) + "\n"))
+    for path, text in texts:
+        if path is not None:
+            with replacing(path) as neighbour:
+                neighbour.write_text(text(), encoding="utf-8")

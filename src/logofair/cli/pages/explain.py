@@ -1,0 +1,143 @@
+"""A policy's rules as bands of scores, each with its chance of acceptance, and in words a clerk understands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from logofair.columns.checks import Floats
+from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
+from logofair.policy.policy import Policy
+
+__all__ = ["Band", "bands_of", "raw_scores", "rule_in_words"]
+
+
+_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Band:
+    """Scores that have the same chance of acceptance, from ``low`` up to ``high``, on both scales.
+
+    The outer bands begin at 0 and end at 1. Raw scores are as in the files the policy was made from, which may hold
+    percentages or logits; otherwise, without calibration, both scales are the same.
+    """
+
+    low: float
+    high: float
+    chance: float
+    raw_low: float
+    raw_high: float
+
+
+def raw_scores(policy: Policy, calibrated: Floats, groups: Any, clients: Any) -> Floats:
+    """Return the raw score at which the calibrated one reaches each value; clients of code -1 are unknown ones.
+
+    A higher raw score never has a lower calibrated one, so halving finds the place. Values that are not reached give 1.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> policy = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none").policy
+    >>> raw_scores(policy, np.array([0.25, 0.75]), [0, 1], [0, 0]).round(6).tolist()
+    [0.25, 0.75]
+    """
+    groups, clients = np.asarray(groups, dtype=np.int32), np.asarray(clients, dtype=np.int32)
+    low, high = np.zeros_like(calibrated), np.ones_like(calibrated)
+    at_once = policy.calibrator(low, groups, clients) >= calibrated
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        reached = policy.calibrator(middle, groups, clients) >= calibrated
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return np.where(at_once, 0.0, high)
+
+
+def bands_of(policy: Policy, client: int, group: int) -> list[Band]:
+    """Return the bands of one client and group by their numbers, lowest first; client -1: those of unknown clients.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> policy = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", local_tolerance=None,
+    ...     global_tolerance=None).policy
+    >>> [(band.low, band.high, band.chance) for band in bands_of(policy, 0, 0)]
+    [(0.0, 0.5, 0.0), (0.5, 1.0, 1.0)]
+    """
+    mixtures, cell = policy.mixtures, client * len(policy.groups) + group
+    if client < 0:
+        if policy.pooled is None:
+            return []
+        mixtures, cell = policy.pooled, group
+    edges, chances = _steps(mixtures, cell)
+    raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, client))
+    raw = _as_in_files(np.concatenate(([0.0], raw, [1.0])), policy)
+    return [
+        Band(*(float(v) for v in (edges[i], edges[i + 1], chances[i], raw[i], raw[i + 1]))) for i in range(chances.size)
+    ]
+
+
+def _as_in_files(raw: Floats, policy: Policy) -> Floats:
+    """Raw scores on the scale of the files the policy was made from; logits end where chances are 0 or 1."""
+    scale = policy.about.get("columns", {}).get("scale")
+    if scale == "logit":
+        inside = np.clip(raw, 2.0**-53, 1 - 2.0**-53)
+        return np.asarray(np.log(inside / (1 - inside)))
+    return 100.0 * raw if scale == "percent" else raw
+
+
+def _steps(mixtures: Mixtures, cell: int) -> tuple[Floats, Floats]:
+    """Edges from 0 to 1, and the chance of acceptance between each two; neighbours differ."""
+    used = mixtures.weight[cell] > 0
+    weight, threshold, above = (a[cell][used] for a in (mixtures.weight, mixtures.threshold, mixtures.above))
+    inner = np.unique(threshold[(threshold > 0) & (threshold < 1)])
+    edges = np.concatenate(([0.0], inner, [1.0]))
+    middle = (edges[:-1] + edges[1:]) / 2
+    accepts = np.where(above, middle[:, None] >= threshold, middle[:, None] <= threshold)
+    chance = (accepts * weight).sum(1)
+    chance = np.where(chance > 1 - NEGLIGIBLE, 1.0, chance)
+    differs = np.concatenate(([True], np.diff(chance) != 0))
+    return np.concatenate((edges[:-1][differs], [1.0])), chance[differs]
+
+
+def rule_in_words(bands: Sequence[Band], *, calibrated: bool) -> str:
+    """Say a rule in words, from the highest scores down.
+
+    Examples
+    --------
+    >>> bands = [Band(0, 0.25, 0, 0, 0.4), Band(0.25, 0.3, 0.12, 0.4, 0.5), Band(0.3, 1, 1, 0.5, 1)]
+    >>> rule_in_words(bands, calibrated=False)
+    'accepted from a score of 0.3 up; between 0.25 and 0.3, 12 % by a coin; rejected below'
+    >>> rule_in_words(bands[::2], calibrated=True)
+    'accepted from a calibrated score of 0.3 (raw score about 0.5) up; rejected below'
+    """
+    if len(bands) == 1:
+        return f"{_fate(bands[0].chance)} whatever the score"
+    digits = _digits([band.low for band in bands[1:]])
+    raw_digits = _digits([band.raw_low for band in bands[1:]])
+    top, *middle, bottom = reversed(bands)
+    raw = f"{top.raw_low:.{raw_digits}g}"
+    score = f"a calibrated score of {top.low:.{digits}g} (raw score about {raw})" if calibrated else ""
+    parts = [f"{_fate(top.chance)} from {score or f'a score of {top.low:.{digits}g}'} up"]
+    for band in middle:
+        raw = f" ({band.raw_low:.{raw_digits}g})" if calibrated else ""
+        parts.append(f"between {band.low:.{digits}g}{raw} and {band.high:.{digits}g}, {_fate(band.chance)}")
+    return "; ".join([*parts, f"{_fate(bottom.chance)} below"])
+
+
+def _fate(chance: float) -> str:
+    """What happens to a row with this chance; a share that is neither none nor all does not look like it."""
+    if chance in (0.0, 1.0):
+        return "accepted" if chance else "rejected"
+    percent = 100 * chance
+    text = f"{percent:.0f}" if 1 <= percent <= 99 else f"{percent:.1f}"
+    text = "fewer than 0.1" if percent < 0.05 else "more than 99.9" if percent > 99.95 else text
+    return f"{text} % by a coin"
+
+
+def _digits(values: Sequence[float]) -> int:
+    """As many digits as it takes to tell values apart, three at least."""
+    different = len(set(values))
+    return next((d for d in range(3, 17) if len({f"{v:.{d}g}" for v in values}) >= different), 17)

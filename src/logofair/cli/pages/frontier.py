@@ -1,0 +1,149 @@
+"""A frontier as a page for people: accuracy by tolerances, the knee, and what held-out rows say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from logofair.cli.pages.audit import grid, notes, print_page
+from logofair.fitting.solution import FEW_ROWS
+from logofair.tradeoff import Frontier, HeldOut, Point
+from logofair.tradeoff.result import named
+
+__all__ = ["show"]
+
+
+_ACROSS = 9  # tolerances beside each other on a page of 80 columns
+_WARNINGS = 5
+_AXES = "Tolerances: local down, global across"
+
+
+def show(surface: Frontier, data: str, written: Sequence[Path], console: Console) -> None:
+    """Print a frontier.
+
+    Examples
+    --------
+    >>> from logofair.tradeoff import frontier
+    >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> show(surface, "rows.csv", [], Console(width=80))  # doctest: +ELLIPSIS
+    rows.csv: 4 rows, groups a, b
+    Demographic parity: 72.50 % expected accuracy without any promise
+    ...
+    """
+    parts: list[Any] = [_heading(surface, data)]
+    for first in range(0, len(surface.global_tolerances), _ACROSS):
+        parts += [
+            "",
+            *([_AXES] if surface.has_clients else []),
+            _table(surface, range(first, min(first + _ACROSS, len(surface.global_tolerances)))),
+        ]
+    if surface.held_out_rows:
+        parts += ["", _held_out_table(surface)]
+    lines = [*_reading(surface), *_cautions(surface), *(("Written", f"{path}") for path in written)]
+    print_page([*parts, "", notes(lines)], console)
+
+
+def _heading(surface: Frontier, data: str) -> Text:
+    sites = f" at {len(surface.clients):,} clients" if surface.has_clients else ""
+    kept = f" ({surface.held_out_rows:,} more kept back)" if surface.held_out_rows else ""
+    groups = ", ".join(map(str, surface.groups[:8])) + (" ..." if len(surface.groups) > 8 else "")
+    base = surface.base
+    lines = [
+        f"{data}: {surface.rows:,} rows{kept}{sites}, groups {groups}",
+        f"{surface.notions[0].replace('_', ' ').capitalize()}: {100 * base.accuracy:.2f} % expected accuracy "
+        "without any promise",
+    ]
+    if surface.has_clients and base.local_gap is not None:
+        where = f"at client {base.local_gap_client!r}, whose smallest group has {_rows(base.local_gap_rows)}"
+        lines.append(f"Largest local gap then {base.local_gap:.4f} ({where})")
+    if base.global_gap is not None:
+        lines.append(f"Gap over all rows then {base.global_gap:.4f} (smallest group: {_rows(base.global_gap_rows)})")
+    return Text("\n".join(lines))
+
+
+def _table(surface: Frontier, columns: range) -> Table:
+    """Local tolerances down, global ones across; accuracy in %, below it the points lost."""
+    table = grid("local" if surface.has_clients else "", *(named(surface.global_tolerances[j]) for j in columns))
+    knee = surface.knee.point
+    for i, local in enumerate(surface.local_tolerances):
+        points = [surface.points[i * len(surface.global_tolerances) + j] for j in columns]
+        name = named(local) if surface.has_clients else "%\nlost"
+        table.add_row(name, *(_cell(point, marked=point is knee) for point in points))
+    return table
+
+
+def _cell(point: Point, *, marked: bool) -> Text:
+    loss = 100 * max(point.loss, 0.0)
+    figure = Text(f"{'*' if marked else ''}{100 * point.accuracy:.2f}", style="bold" if marked else "")
+    return figure.append(Text(f"\n-{loss:.2f}" if loss >= 0.005 else "\n0.00", style="dim"))
+
+
+def _held_out_table(surface: Frontier) -> Table:
+    """What the strictest, the marked and the loosest point do on rows kept back."""
+    table = grid("held-out rows", "local", "global", "accuracy", "local gap", "gap 30+", "global gap")
+    shown = {"strictest": surface.points[0], "knee": surface.knee.point, "loosest": surface.points[-1]}
+    for name, point in shown.items():
+        if point is not None and point.held_out is not None:
+            promise = (named(point.local_tolerance), named(point.global_tolerance))
+            table.add_row(name, *promise, *_measured(point.held_out))
+    return table
+
+
+def _measured(found: HeldOut) -> Iterator[str]:
+    yield "undefined" if found.accuracy is None else f"{100 * found.accuracy:.2f}"
+    yield _gap(found.local_gap, found.local_gap_rows)
+    yield _gap(found.large_local_gap, found.large_local_gap_rows)
+    yield _gap(found.global_gap, found.global_gap_rows)
+
+
+def _gap(value: float | None, rows: int | None) -> str:
+    """A gap and how many rows the smaller side of it rests on."""
+    return "undefined" if value is None or rows is None else f"{value:.4f}\n({_rows(rows)})"
+
+
+def _rows(number: int | None) -> str:
+    return "1 row" if number == 1 else f"{number or 0:,} rows"
+
+
+def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
+    """How to read the table, and where the knee is."""
+    yield "Knee", f"{surface.knee.sentence}{' It is marked *.' if surface.knee.point is not None else ''}"
+    yield (
+        "Table",
+        "Expected accuracy in % of the best rule within each pair of tolerances, below it the percentage points lost; "
+        "none: no promise on that side.",
+    )
+    worst = max(point.certificate.gap for point in surface.points)
+    excess = max(point.certificate.violation for point in surface.points)
+    yield (
+        "Proof",
+        f"At every point no rule within the tolerances is more accurate by more than {_tiny(worst)}, and no "
+        f"tolerance is exceeded by more than {_tiny(excess)}; on these rows, counted in "
+        f"{'calibrated chances' if surface.basis == 'eta' else 'labels'}.",
+    )
+
+
+def _tiny(value: float) -> str:
+    """A figure near 0; rounding may leave it a hair below."""
+    return f"{value:.0e}" if value > 0 else "0"
+
+
+def _cautions(surface: Frontier) -> Iterator[tuple[str, str]]:
+    """What the figures do not say."""
+    if surface.held_out_rows:
+        yield (
+            "Held out",
+            f"Counted with labels on {surface.held_out_rows:,} rows that took no part; below each gap the rows behind "
+            f"the smaller side of it. 'gap 30+' leaves out clients with a rate on fewer than {FEW_ROWS} rows.",
+        )
+    else:
+        yield "New rows", "They differ from these by chance; --test-share 0.3 measures on rows kept back."
+    for place, sentence in enumerate(surface.warnings[:_WARNINGS]):
+        yield "" if place else "Small", sentence
+    if len(surface.warnings) > _WARNINGS:
+        yield "", f"... and {len(surface.warnings) - _WARNINGS} more such warnings; --json lists them."

@@ -1,0 +1,208 @@
+"""Counting for an audit, file by file and in pieces: no file needs to fit into memory.
+
+Every file becomes a small table with a line per client, group, label and decision; columns are checked on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from logofair.auditing.measure import Tally
+from logofair.cli.data import Columns, DataFiles
+from logofair.cli.rows import refuse_unmatched
+from logofair.columns.checks import Floats, InputError, Label
+from logofair.columns.labels import encode
+from logofair.files.scan import Scan, refuse_text, scanned
+from logofair.files.tables import kind_of, plain_values, polars_module
+from logofair.files.values import (
+    as_chances,
+    check_clients,
+    check_scores,
+    join_groups,
+    refuse_missing,
+    two_values,
+    united,
+)
+
+if TYPE_CHECKING:
+    import polars
+
+    from logofair.cli.pages.console import Watch
+
+__all__ = ["Counted", "count_rows"]
+
+
+_COUNTS = ("rows", "mass", "accepted")
+_MOST_CELLS = 2_000_000  # more combinations of client, group and label than this are ids passed by mistake
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What was counted, with the names of the clients and groups; ``clients`` is (None,) where there are none."""
+
+    tally: Tally
+    groups: tuple[Label, ...]
+    clients: tuple[Label | None, ...]
+    rows: int
+    dropped: int
+
+    @property
+    def accepted(self) -> float | None:
+        """Share of the rows' mass that is accepted."""
+        mass = float(self.tally.mass.sum())
+        return float(self.tally.accepted.sum()) / mass if mass > 0 else None
+
+
+def count_rows(files: DataFiles, columns: Columns, threshold: float, watch: Watch) -> Counted:
+    """Count the rows of every client, group and label, and how many of them are accepted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from logofair.cli.pages.console import watching
+    >>> from logofair.cli.data import find_files
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file, watching(quiet=True) as watch:
+    ...     print("p,sex", "0.5,F", "0.25,F", "0.75,M", sep=chr(10), file=file, flush=True)
+    ...     found = count_rows(find_files([file.name]), Columns(score="p", group=("sex",)), 0.5, watch)
+    >>> found.groups, found.tally.accepted[0, :, 0].tolist()
+    (('F', 'M'), [1.0, 1.0])
+    """
+    read = [_part(path, columns, threshold) for path in watch(files.paths, "Counting", len(files.paths))]
+    parts, pl = [part for part, _ in read], polars_module()
+    if files.by_file:
+        parts = [part.with_columns(client=pl.lit(path.stem)) for part, path in zip(parts, files.paths, strict=True)]
+    used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "client"]
+    whole = {role: _whole(parts, role, files, columns) for role in used if role not in ("score", "weight")}
+    group = join_groups([whole.pop(role) for role in used if role.startswith("group ")])
+    rows = int(whole["rows"].sum())
+    if not rows:
+        refuse_unmatched(files, columns)
+        raise InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
+    if "client" in whole:
+        check_clients(whole["client"].n_unique(), rows, columns.client)
+    tally, groups, clients = _tallied(whole, group, columns)
+    if len(groups) < 2:
+        where = " and ".join(map(repr, columns.group))
+        raise InputError(f"--group: every row of {where} is of group {groups[0]!r}; a gap needs at least two groups.")
+    return Counted(tally, groups, clients, rows, sum(left_out for _, left_out in read))
+
+
+def _tallied(
+    whole: dict[str, polars.Series], group: polars.Series, columns: Columns
+) -> tuple[Tally, tuple[Label, ...], tuple[Label | None, ...]]:
+    """The lines of the table as arrays by (client, group, label), and the names of groups and clients."""
+    groups = encode(group.to_list(), "groups")
+    clients = encode(whole["client"].to_list(), "clients") if "client" in whole else None
+    names: tuple[Label | None, ...] = (None,) if clients is None else clients.names
+    shape = (len(names), len(groups.names), 2)
+    cell = groups.codes.astype(np.intp) * 2
+    cell += 0 if clients is None else clients.codes.astype(np.intp) * 2 * shape[1]
+    cell += whole["label"].to_numpy() if columns.label else 0
+
+    def summed(column: polars.Series) -> Floats:
+        sums = np.bincount(cell, column.cast(polars_module().Float64).to_numpy(), minlength=int(np.prod(shape)))
+        return np.asarray(sums, dtype=np.float64).reshape(shape)
+
+    mass = whole.get("mass", whole["rows"])
+    accepted = mass * whole["decision"] if columns.decision else whole["accepted"]
+    rows = summed(whole["rows"]).round().astype(np.intp)
+    return Tally(rows, summed(mass), summed(accepted), columns.label is not None), groups.names, names
+
+
+def _part(path: Path, columns: Columns, threshold: float) -> tuple[polars.DataFrame, int]:
+    """One file's table, checked; and how many rows were left out."""
+    pl = polars_module()
+    with scanned(path, columns.by_role(), columns.where) as scan:
+        numbers = [role for role in ("score", "weight") if role in scan.names]
+        schema = scan.table.collect_schema()
+        for role, kind in schema.items():  # refuses dates, lists and whatever else no column may hold
+            expected = "numbers" if role in numbers else "text or numbers"
+            plain_values(pl.Series([], dtype=kind), scan.where(role), expected)
+        keys = [role for role in scan.names if role not in numbers]
+        table = scan.table.with_columns(*(each for role in numbers for each in _number(role, schema[role])))
+        counted = scan.collect(table.group_by(keys).agg(*_sums(numbers, columns, threshold)))
+        _check(scan, counted, keys, columns)
+        complete = counted.drop_nulls(keys)
+        left_out = int(counted["lines"].sum()) - int(complete["rows"].sum())
+        return complete.filter(pl.col("rows") > 0), left_out
+
+
+def _number(role: str, kind: Any) -> list[Any]:
+    """A column of numbers, null where one is missing; and, of text, whether a cell holds something else."""
+    pl = polars_module()
+    number = pl.col(role).cast(pl.Float64, strict=False)
+    unread = pl.col(role).is_not_null() & number.is_null()
+    return [number.fill_nan(None), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
+
+
+def _sums(numbers: Sequence[str], columns: Columns, threshold: float) -> list[Any]:
+    """What is counted in each line: all rows, complete rows and their mass, accepted mass, and what checks need."""
+    pl = polars_module()
+    if not numbers:
+        return [pl.len().alias("lines"), pl.len().alias("rows")]
+    whole, weighted = pl.all_horizontal([pl.col(role).is_not_null() for role in numbers]), "weight" in numbers
+    found = [pl.len().alias("lines"), whole.sum().alias("rows")]
+    found += [pl.col(f"^unread {role}$").any() for role in numbers]
+    if weighted:
+        found += [pl.col("weight").filter(whole).sum().alias("mass"), pl.col("weight").min().alias("lightest")]
+    if "score" in numbers:
+        accepts = as_chances(pl.col("score"), columns.scale) >= threshold
+        accepted = pl.col("weight").filter(whole & accepts).sum() if weighted else accepts.sum().cast(pl.Float64)
+        found += [accepted.alias("accepted"), pl.col("score").min().alias("low"), pl.col("score").max().alias("high")]
+    return found
+
+
+def _check(scan: Scan, counted: polars.DataFrame, keys: Sequence[str], columns: Columns) -> None:
+    """Raise where a column of the file cannot be used."""
+    pl, rows = polars_module(), int(counted["lines"].sum())
+    if not rows and not columns.where:
+        raise InputError(f"{scan.source}: has columns but no rows; pass a file with at least one.")
+    if counted.height > _MOST_CELLS:
+        raise InputError(f"{scan.source}: has too many clients and groups to audit; name columns of sites, not of ids.")
+    for role in ("score", "weight"):
+        if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
+            refuse_text(scan, role)
+    if not columns.drop_missing:
+        for role in keys:
+            refuse_missing(int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows, scan.where(role))
+        for role in ("score", "weight"):
+            if role in scan.names and counted["rows"].sum() < rows:
+                refuse_missing(_missing(scan, role), rows, scan.where(role))
+    if "low" in counted.columns and counted["low"].count():
+        low, high = counted.select(pl.col("low").min(), pl.col("high").max()).row(0)
+        check_scores(low, high, columns.scale, scan.where("score"))
+    if "lightest" in counted.columns and (counted["lightest"].min() or 0) < 0:  # type: ignore[operator]
+        raise InputError(f"{scan.where('weight')}: holds a negative weight; weights must not be negative.")
+
+
+def _missing(scan: Scan, role: str) -> int:
+    """How many rows lack a number."""
+    pl = polars_module()
+    number = pl.col(role).cast(pl.Float64, strict=False).fill_nan(None)
+    return int(scan.collect(scan.table.select(number.is_null().sum())).item())
+
+
+def _whole(parts: Sequence[polars.DataFrame], role: str, files: DataFiles, columns: Columns) -> polars.Series:
+    """A column of the tables of all files, with keys as labels."""
+    named = columns.by_role().get(role)
+    if named is None:
+        column: polars.Series = polars_module().concat([part[role] for part in parts])
+        return column
+    places = [f"{path}: column {named!r}" for path in files.paths]
+    column = united([part[role] for part in parts], places, [kind_of(path) == "CSV" for path in files.paths])
+    where = f"{files.name}: column {named!r}"
+    if role == "label":
+        return two_values(column, where, columns.positive, "--positive")
+    if role == "decision":
+        return two_values(column, where, _accepting(column, columns.positive), "--positive")
+    return column
+
+
+def _accepting(column: polars.Series, positive: str | None) -> str | None:
+    """The value of a decision column that accepts: the positive label, where the column knows it."""
+    return positive if positive in column.cast(polars_module().String).to_list() else None

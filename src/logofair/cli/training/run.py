@@ -1,0 +1,500 @@
+"""A training run: rounds, states kept on the way, and the scores of the rows that were not trained on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from logofair.auditing.figures import plain
+from logofair.auditing.result import value_of
+from logofair.cli.training.settings import TrainSettings
+from logofair.columns.checks import Floats, InputError, Label
+from logofair.columns.labels import Codes, encode
+from logofair.datasets import CATALOGUE, Dataset, deal, load, split
+from logofair.datasets.cache import cache_folder, digest_of, is_prepared
+from logofair.datasets.catalogue import Entry, choices_of
+from logofair.datasets.prepared import random_rows
+from logofair.files.documents import put_whole
+from logofair.files.output import replacing
+from logofair.files.tables import kind_of, polars_module
+from logofair.notions import NOTIONS, Notion
+from logofair.training import Network, Rows, State, build_network, make_rows, train
+from logofair.training.checkpoint import load_state, save_state, stored_settings
+from logofair.training.rounds import measure
+
+if TYPE_CHECKING:
+    from logofair.cli.pages.console import Watch
+    from logofair.training import State
+
+__all__ = [
+    "History",
+    "Keeping",
+    "Part",
+    "Stopped",
+    "Trained",
+    "TrainingRows",
+    "as_begun",
+    "line_of",
+    "train_and_score",
+    "training_rows",
+    "write_scores",
+]
+
+
+RowNumbers: TypeAlias = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of a data set; ``places`` are where they stand among those loaded."""
+
+    places: RowNumbers
+    labels: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.str_]
+    clients: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """A data set's rows by part: train, calibration (unless its share is 0) and test.
+
+    ``left_out`` is the number of natural clients without a place in the run, ``unread`` whether the files named were
+    not needed, since the data set was prepared before, ``digest`` what tells prepared data from others.
+    """
+
+    data: Dataset
+    entry: Entry
+    parts: Mapping[str, Part]
+    groups: tuple[Label, ...]
+    clients: tuple[Label, ...]
+    left_out: int = 0
+    unread: bool = False
+    digest: str | None = None
+
+
+def training_rows(
+    settings: TrainSettings, watch: Watch, *, source: Path | None = None, cache: Path | None = None
+) -> TrainingRows:
+    """Load, deal and split the rows of a run; the same settings give the same rows.
+
+    Examples
+    --------
+    >>> from logofair.cli.pages.console import watching
+    >>> with watching(quiet=True) as watch:
+    ...     rows = training_rows(TrainSettings("fedavg", "generated", limit=1000), watch)
+    >>> {name: part.places.size for name, part in rows.parts.items()}, rows.clients
+    ({'train': 350, 'calibration': 350, 'test': 300}, (0, 1, 2, 3, 4))
+    """
+    # The third stream trains in logofair demo, which deals and splits alike.
+    dealing, splitting, _, drawing = np.random.default_rng(settings.seed).spawn(4)
+    entry = CATALOGUE[settings.data]
+    if settings.partition == "natural" and entry.natural_clients is None:
+        raise InputError(f"--partition: {entry.name} has no natural clients; use sensitive or label.")
+    unread = _prepare(entry, source, cache, watch)
+    (data,) = watch(map(_load, [settings], [entry], [cache], [drawing]), f"Reading {entry.name}", 1)
+    dealt = deal(data, rng=dealing, **settings.dealing())
+    rows, clients = dealt.rows, dealt.clients
+    cut = split(rows.size, settings.shares, rng=splitting)
+    parts = {
+        name: Part(rows[places], data.labels[rows[places]], data.sensitive[rows[places]], clients[places])
+        for name, places in cut.items()
+    }
+    groups, sites = encode(data.sensitive[rows], "groups").names, encode(clients, "clients")
+    _check(parts["train"], sites, groups, settings)
+    digest = digest_of(cache_folder(entry.name, cache)) if entry.needs_files else None
+    return TrainingRows(data, entry, parts, groups, sites.names, len(dealt.left_out), unread, digest)
+
+
+def _prepare(entry: Entry, source: Path | None, cache: Path | None, watch: Watch) -> bool:
+    """Prepare a data set from files where that was not done yet; whether files were named and not needed."""
+    if source is None:
+        return False
+    if entry.prepare is None:
+        raise InputError(f"--from: {entry.name} needs no files; leave it out.")
+    if not source.exists():
+        raise InputError(f"--from: {source} is not there; check the path.")
+    folder = cache_folder(entry.name, cache)
+    if is_prepared(folder):
+        return True
+    entry.prepare(source, folder, watch=watch)
+    return False
+
+
+def _load(settings: TrainSettings, entry: Entry, cache: Path | None, drawing: np.random.Generator) -> Dataset:
+    """The data set, or ``limit`` rows of it."""
+    known, choices = choices_of(entry.load), dict[str, Any]()
+    if settings.target is not None:
+        if "target" not in known:
+            raise InputError(f"--target: {entry.name} has one target alone; leave it out.")
+        choices["target"] = settings.target
+    if settings.limit is not None and "rows" in known:
+        choices["rows"] = settings.limit
+        if entry.needs_files and "rng" in known:
+            choices["rng"] = drawing
+    data = load(entry.name, sensitive=settings.sensitive, cache=cache, **choices)
+    if settings.limit is None or "rows" in known:
+        return data
+    return data.take(random_rows(len(data), settings.limit, drawing))
+
+
+def _check(train: Part, clients: Codes, groups: tuple[Label, ...], settings: TrainSettings) -> None:
+    """Raise where the rows to train on lack a client, or hold one group or one label alone."""
+    present = set(train.clients.tolist())
+    missing = [place for place, client in enumerate(clients.names) if client not in present]
+    if missing:
+        advice = "use fewer --clients, a larger --alpha, or more rows"
+        if settings.partition == "natural":
+            by_size = np.argsort(-np.bincount(clients.codes), kind="stable")
+            largest = max(1, int(np.isin(by_size, missing).argmax()))
+            advice = f"take only the largest, such as --clients {largest}, or more rows"
+        few = f"{len(missing):,} of {len(clients.names):,} have no rows to train on"
+        raise InputError(f"--clients: {few} (such as client {clients.names[missing[0]]!r}); {advice}.")
+    if len(groups) < 2:
+        raise InputError(f"--data: all rows are of group {groups[0]!r}; fairness compares two or more groups.")
+    if train.labels.min() == train.labels.max():
+        only = f"all {train.places.size:,} rows to train on have label {train.labels[0]}"
+        raise InputError(f"--data: {only}, and training needs both; use more rows or another target.")
+
+
+def line_of(state: State, notion: Notion) -> dict[str, Any]:
+    """One round as plain values: how the model does on the rows trained on, overall and at every client.
+
+    Examples
+    --------
+    >>> from logofair.notions import DEMOGRAPHIC_PARITY
+    >>> from logofair.training import FairFed, build_network, make_rows, train
+    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
+    >>> *_, last = train(FairFed(), build_network("logistic", (1,)), rows, rounds=2)
+    >>> line = line_of(last, DEMOGRAPHIC_PARITY)
+    >>> line["round"], line["clients"][1]["client"], line["memory"]["weights"]
+    (2, 1, [0.5, 0.5])
+    """
+    measured = state.measured
+    local, shared = measured.gaps(notion)
+    own = (measured.client_accuracy, measured.client_loss, measured.client_gaps(notion))
+    figures = zip(measured.clients, *own, strict=True)
+    return {
+        "round": state.round,
+        "loss": _number(measured.mean_loss),
+        "accuracy": _number(measured.accuracy),
+        "local_gap": _number(local),
+        "global_gap": _number(shared),
+        "clients": [
+            {"client": plain(client), "accuracy": _number(accuracy), "loss": _number(loss), "gap": _number(gap)}
+            for client, accuracy, loss, gap in figures
+        ],
+        "memory": {name: _listed(values) for name, values in state.memory.items()},
+    }
+
+
+def _number(value: float) -> float | None:
+    return value_of(value) if np.isfinite(value) else None
+
+
+def _listed(values: Any) -> Any:
+    """An array as nested lists, None where a number is not finite."""
+    return [_listed(part) for part in values] if np.ndim(values) else _number(float(values))
+
+
+class History:
+    """A file of lines, one per measured round; of a run that goes on, those of later rounds are dropped first.
+
+    A run that fails before its first line leaves no file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "history.jsonl")
+    ...     _ = path.write_text(chr(10).join(['{"round": 1}', '{"round": 2}', '{"rou']))
+    ...     with History(path, after=1):
+    ...         pass
+    ...     path.read_text().splitlines()
+    ['{"round": 1}']
+    """
+
+    def __init__(self, path: Path, after: int = 0) -> None:
+        self.path = path
+        put_whole(path, "".join(f"{line}\n" for line in _lines_kept(path, after)).encode())
+        self.file: FileIO | None = None
+
+    def __enter__(self) -> History:
+        self.file = self.path.open("ab", buffering=0)
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.file is None:
+            return
+        empty = not self.file.seek(0, os.SEEK_END)
+        self.file.close()
+        if empty and kind is not None:
+            self.path.unlink(missing_ok=True)
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Write a line, at once and whole, or raise."""
+        assert self.file is not None
+        whole, rest = self.file.seek(0, os.SEEK_END), (json.dumps(line, allow_nan=False) + "\n").encode()
+        try:
+            while rest:
+                rest = rest[self.file.write(rest) :]
+        except OSError as error:
+            self.file.truncate(whole)
+            reason = error.strerror or str(error)
+            raise InputError(
+                f"{self.path}: cannot be written ({reason}); make room or choose another folder."
+            ) from None
+
+
+def _lines_kept(path: Path, after: int) -> list[str]:
+    """The lines of the rounds done; the last may be cut short."""
+    if not after or not path.exists():
+        return []
+    kept = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            number = json.loads(line)["round"]
+        except (ValueError, LookupError, TypeError):
+            break
+        if not isinstance(number, int) or number > after:
+            break
+        kept.append(line)
+    if not kept and path.stat().st_size:
+        raise InputError(f"{path}: is no history of this run; choose another name for --history.")
+    return kept
+
+
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What is kept on the way: the state, every so many rounds, and the history; ``resume`` goes on from the state."""
+
+    checkpoint: Path | None = None
+    save_every: int = 10
+    resume: bool = False
+    history: Path | None = None
+
+
+class Stopped(Exception):
+    """An interrupt after some rounds; ``saved`` says whether their state was stored."""
+
+    def __init__(self, rounds: int, saved: bool) -> None:
+        super().__init__(rounds)
+        self.rounds, self.saved = rounds, saved
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model after its last round, and its scores by part of the rows kept back."""
+
+    network: Network
+    state: State
+    scores: Mapping[str, Floats]
+    resumed: int
+
+
+def train_and_score(
+    settings: TrainSettings,
+    rows: TrainingRows,
+    watch: Watch,
+    *,
+    device: torch.device,
+    engine: str = "inprocess",
+    keeping: Keeping | None = None,
+) -> Trained:
+    """Train on the rows of part "train", and score all others.
+
+    Examples
+    --------
+    >>> from logofair.cli.pages.console import watching
+    >>> from logofair.cli.training.run import training_rows
+    >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
+    >>> with watching(quiet=True) as watch:
+    ...     rows = training_rows(settings, watch)
+    ...     trained = train_and_score(settings, rows, watch, device=torch.device("cpu"))
+    >>> trained.state.round, {part: scores.size for part, scores in trained.scores.items()}
+    (2, {'calibration': 350, 'test': 300})
+    """
+    network = _network(settings, rows)
+    sites = _on_device(rows, rows.parts["train"], device)
+    if engine == "flower":
+        resumed, state = 0, _with_flower(settings, network, sites, watch)
+    else:
+        about = _about(settings, rows, network)
+        resumed, state = _in_process(settings, network, sites, watch, keeping or Keeping(), about)
+    state = _measured(settings, network, sites, state)
+    del sites
+    kept_back = {name: part for name, part in rows.parts.items() if name != "train"}
+    scores = {name: _scores(network, state, rows, part, device) for name, part in kept_back.items()}
+    return Trained(network, state, scores, resumed)
+
+
+def _network(settings: TrainSettings, rows: TrainingRows) -> Network:
+    """The network asked for, or the data set's own."""
+    name = settings.network or rows.entry.model
+    if settings.hidden is not None and name != "mlp":
+        raise InputError(f"--hidden: is the width of an mlp; leave it out for {name}.")
+    wider: dict[str, Any] = {} if settings.hidden is None else {"hidden": settings.hidden}
+    return build_network(name, rows.data.features.shape[1:], **wider)
+
+
+def _on_device(rows: TrainingRows, part: Part, device: torch.device) -> list[Rows]:
+    return make_rows(
+        rows.data.features[part.places],
+        part.labels,
+        groups=part.groups,
+        clients=part.clients,
+        known_groups=rows.groups,
+        device=device,
+    )
+
+
+def _with_flower(settings: TrainSettings, network: Network, sites: list[Rows], watch: Watch) -> State:
+    from logofair.engines.flower.training.run import train_with_flower
+
+    def work(_: None) -> State:
+        method, schedule = settings.federated_method(), settings.schedule()
+        return train_with_flower(
+            method, network, sites, rounds=settings.n_rounds, schedule=schedule, seed=settings.seed
+        )
+
+    (state,) = watch(map(work, [None]), f"Training by {settings.method} with Flower", 1)
+    return state
+
+
+def _in_process(
+    settings: TrainSettings, network: Network, sites: list[Rows], watch: Watch, keeping: Keeping, about: dict[str, Any]
+) -> tuple[int, State]:
+    """The rounds done before, and the state after the last."""
+    start = load_state(keeping.checkpoint, about) if keeping.resume and keeping.checkpoint else None
+    done = 0 if start is None else start.round
+    if done > settings.n_rounds:
+        raise InputError(f"--rounds: {keeping.checkpoint} has {done} rounds done already; ask for as many or more.")
+    states = train(
+        settings.federated_method(),
+        network,
+        sites,
+        rounds=settings.n_rounds,
+        schedule=settings.schedule(),
+        seed=settings.seed,
+        start=start,
+    )
+    watched = watch(states, f"Training by {settings.method}, {settings.n_rounds:,} rounds", settings.n_rounds - done)
+    sound = partial(_measured, settings, network, sites)
+    return done, _kept(iter(watched), start, NOTIONS[settings.notion], keeping, about, sound)
+
+
+def _measured(settings: TrainSettings, network: Network, sites: list[Rows], state: State) -> State:
+    """The state with its own model measured; raise where that diverged."""
+    if state.measured_at == state.round:
+        return state
+    return state.learned(settings.federated_method(), measure(network, sites, state.parameters))
+
+
+def _about(settings: TrainSettings, rows: TrainingRows, network: Network) -> dict[str, Any]:
+    """What a state on disk must be of, to go on from it."""
+    prepared = None if rows.digest is None else rows.digest[:_DIGITS]
+    model = {"network": network.name, "hidden": network.hidden}
+    return settings.described() | model | {"rows_to_train": rows.parts["train"].places.size, "prepared_data": prepared}
+
+
+def as_begun(settings: TrainSettings, keeping: Keeping) -> TrainSettings:
+    """The settings, with the first stage that a run of fcfl began with where it goes on.
+
+    Examples
+    --------
+    >>> settings = TrainSettings("fcfl", "generated", rounds=10)
+    >>> as_begun(settings, Keeping()) == settings
+    True
+    """
+    if settings.method != "fcfl" or settings.first_stage is not None or not keeping.resume or not keeping.checkpoint:
+        return settings
+    began = stored_settings(keeping.checkpoint).get("method_first_stage")
+    return replace(settings, first_stage=began) if isinstance(began, int) else settings
+
+
+def _kept(
+    states: Iterator[State],
+    start: State | None,
+    notion: Notion,
+    keeping: Keeping,
+    about: dict[str, Any],
+    sound: Callable[[State], State],
+) -> State:
+    """The last state; on the way states are stored and written down, and an interrupt stores the last one done."""
+    state, saved = start, -1 if start is None else start.round
+
+    def save() -> None:
+        nonlocal saved
+        if keeping.checkpoint is not None and state is not None and state.round != saved:
+            sound(state)  # what diverged is not kept
+            save_state(keeping.checkpoint, state, about)
+            saved = state.round
+
+    with ExitStack() as stack:
+        done = 0 if start is None else start.round
+        history = stack.enter_context(History(keeping.history, done)) if keeping.history is not None else None
+        try:
+            for state in states:
+                if history is not None and state.measured_at == state.round:
+                    history.add(line_of(state, notion))
+                if state.round % keeping.save_every == 0:
+                    save()
+        except KeyboardInterrupt:
+            save()
+            raise Stopped(0 if state is None else state.round, saved >= 0) from None
+    save()
+    assert state is not None
+    return state
+
+
+def _scores(network: Network, state: State, rows: TrainingRows, part: Part, device: torch.device) -> Floats:
+    """Scores of some rows, a bounded number at a time."""
+    pieces = []
+    for first in range(0, part.places.size, network.at_once):
+        some = slice(first, first + network.at_once)
+        piece = Part(
+            part.places[some], part.labels[some], part.groups[some], np.zeros(part.places[some].size, np.int32)
+        )
+        (site,) = _on_device(rows, piece, device)
+        pieces.append(network.scores(state.parameters, site))
+    return np.concatenate(pieces)
+
+
+def write_scores(path: Path, rows: TrainingRows, scores: Mapping[str, Floats]) -> None:
+    """Write the scores of the rows kept back, whole or not at all: id, part, client, group, label, score."""
+    pl = polars_module()
+    tables = [
+        pl.DataFrame(
+            {
+                "id": rows.data.row_numbers[rows.parts[name].places],
+                "part": [name] * own.size,
+                "client": rows.parts[name].clients.tolist(),
+                "group": rows.parts[name].groups.tolist(),
+                "label": rows.parts[name].labels,
+                "score": own,
+            }
+        )
+        for name, own in scores.items()
+    ]
+    table, kind = pl.concat(tables), kind_of(path)
+    packed = io.BytesIO()  # of a full disk polars may say only that the file is out of specification
+    if kind == "CSV":
+        table.write_csv(packed, separator="\t" if path.suffix.lower() == ".tsv" else ",")
+    else:
+        (table.write_parquet if kind == "Parquet" else table.write_ipc)(packed)
+    with replacing(path) as neighbour:
+        neighbour.write_bytes(packed.getbuffer())

@@ -1,0 +1,216 @@
+"""What a training run depends on: the options of ``logofair train`` that were given, and what they make together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from logofair.columns.checks import InputError
+from logofair.datasets import CATALOGUE
+from logofair.notions import NOTIONS
+from logofair.training import METHODS
+
+if TYPE_CHECKING:
+    from logofair.training import Schedule
+    from logofair.training.methods import Method
+
+__all__ = ["TrainSettings", "in_options", "option_of"]
+
+
+# The options that only one method has, and what the method calls them.
+_OWN = {
+    "beta": ("fairfed", "beta"),
+    "debias": ("fairfed", "debias"),
+    "debias_step": ("fairfed", "debias_step"),
+    "step": ("fedfb", "alpha"),
+    "bound": ("fcfl", "bound"),
+    "step_size": ("fcfl", "step_size"),
+    "first_stage": ("fcfl", "first_stage"),
+}
+_LOCAL = ("local_epochs", "learning_rate", "optimiser", "batch_size")
+_ROUNDS, _FIRST_STAGE = {"fcfl": 1600}, 800
+# Networks that learn their training rows by heart, or diverge, at a logistic regression's step size.
+_SMALL_STEPS = {"mlp": 0.001, "resnet18": 0.001}
+_USUAL_ROUNDS, _USUAL_CLIENTS, _USUAL_ALPHA = 20, 5, 0.5
+
+# What the library and the record of a run call otherwise than the options are called.
+_TYPED = {
+    "by": "--partition",
+    "n_clients": "--clients",
+    "rows": "--limit",
+    "start": "--checkpoint",
+    "fractions": "--train-share and --calibration-share",
+    "load_adult": "--sensitive",
+    "load_generated": "--sensitive",
+    "method_alpha": "--step",
+    "method_smoothing": "smoothing",
+    "share_train": "--train-share",
+    "share_calibration": "--calibration-share",
+    "share_test": "share to test",
+    "rows_to_train": "rows to train",
+    "prepared_data": "prepared data",
+}
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """The options that decide what is trained on what; None where one was not given.
+
+    Examples
+    --------
+    >>> settings = TrainSettings(method="fedfb", data="adult", step=0.1)
+    >>> settings.federated_method().alpha, settings.n_rounds
+    (0.1, 20)
+    >>> TrainSettings(method="fedavg", data="adult", beta=1.0)
+    Traceback (most recent call last):
+    logofair.columns.checks.InputError: --beta: is a setting of fairfed; leave it out for fedavg.
+    """
+
+    method: str
+    data: str
+    notion: str = "demographic_parity"
+    sensitive: str | None = None
+    target: str | None = None
+    limit: int | None = None
+    network: str | None = None
+    hidden: int | None = None
+    partition: str = "sensitive"
+    clients: int | None = None
+    alpha: float | None = None
+    scheme: str | None = None
+    train_share: float = 0.35
+    calibration_share: float = 0.35
+    rounds: int | None = None
+    local_epochs: int | None = None
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    optimiser: str | None = None
+    beta: float | None = None
+    debias: str | None = None
+    debias_step: float | None = None
+    step: float | None = None
+    bound: float | None = None
+    step_size: float | None = None
+    first_stage: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, (method, _) in _OWN.items():
+            if getattr(self, name) is not None and method != self.method:
+                raise InputError(f"{_typed(name)}: is a setting of {method}; leave it out for {self.method}.")
+        if self.debias_step is not None and self.debias != "fairbatch":
+            raise InputError("--debias-step: is the step of fairbatch; leave it out or add --debias fairbatch.")
+        for name in _LOCAL[:-1] if self.method == "fcfl" else ():
+            if getattr(self, name) is not None:
+                raise InputError(f"{_typed(name)}: fcfl takes no local steps; leave it out (its step is --step-size).")
+        for name in ("alpha", "scheme") if self.partition == "natural" else ():
+            if getattr(self, name) is not None:
+                raise InputError(f"{_typed(name)}: natural clients are not dealt by chance; leave it out.")
+        if self.train_share + self.calibration_share > 1.0 - 1e-9:
+            total = f"{self.train_share:g} + {self.calibration_share:g}"
+            raise InputError(f"--calibration-share: {total} leave no rows for testing; make them less than 1.")
+        if self.first_stage is not None and self.first_stage > self.n_rounds:
+            longer = f"{self.first_stage:,} rounds are more than the {self.n_rounds:,} in all"
+            raise InputError(f"--first-stage: {longer}; make it shorter or ask for more --rounds.")
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds in all."""
+        return self.rounds or _ROUNDS.get(self.method, _USUAL_ROUNDS)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of the rows in every part that has any."""
+        rest = round(1.0 - self.train_share - self.calibration_share, 12)
+        parts = {"train": self.train_share, "calibration": self.calibration_share, "test": rest}
+        return {part: share for part, share in parts.items() if share > 0.0}
+
+    def dealing(self) -> dict[str, Any]:
+        """How rows are dealt to clients, as `logofair.datasets.partition.deal` is told."""
+        if self.partition == "natural":
+            return {"by": "natural", "n_clients": self.clients}
+        return {
+            "by": self.partition,
+            "n_clients": self.clients or _USUAL_CLIENTS,
+            "alpha": self.alpha or _USUAL_ALPHA,
+            "scheme": self.scheme or "plain",
+        }
+
+    def federated_method(self) -> Method:
+        """The method, with what it was told."""
+        told = {inner: getattr(self, name) for name, (_, inner) in _OWN.items() if getattr(self, name) is not None}
+        if self.method != "fedavg":
+            told["notion"] = NOTIONS[self.notion]
+        if self.method == "fcfl":
+            usual = min(_FIRST_STAGE, self.n_rounds // 2)
+            told["first_stage"] = usual if self.first_stage is None else self.first_stage
+            told |= {} if self.batch_size is None else {"batch_size": self.batch_size}
+        return METHODS[self.method](**told)
+
+    def schedule(self) -> Schedule:
+        """How clients take local steps; fcfl's clients take none."""
+        from logofair.training import Schedule
+
+        told = {name: getattr(self, name) for name in _LOCAL}
+        network = self.network or CATALOGUE[self.data].model
+        usual: dict[str, Any] = {"learning_rate": _SMALL_STEPS[network]} if network in _SMALL_STEPS else {}
+        return Schedule(**usual | {name: value for name, value in told.items() if value is not None})
+
+    def described(self) -> dict[str, Any]:
+        """All that a training state depends on but the number of rounds, with defaults filled in; ready for JSON."""
+        method: Any = self.federated_method()
+        own = {name: value for name, value in asdict(method).items() if name not in ("notion", "measure_every")}
+        steps = {} if self.method == "fcfl" else asdict(self.schedule())
+        return {
+            "method": self.method,
+            "notion": self.notion,
+            **{f"method_{name}": value for name, value in own.items()},
+            **{f"schedule_{name}": value for name, value in steps.items()},
+            **{name: getattr(self, name) for name in ("data", "sensitive", "target", "limit", "seed")},
+            **{f"dealing_{name}": value for name, value in self.dealing().items()},
+            **{f"share_{part}": share for part, share in self.shares.items()},
+        }
+
+
+def _typed(name: str) -> str:
+    """An option as it is typed."""
+    return "--" + name.replace("_", "-")
+
+
+def option_of(name: str) -> str:
+    """The option that says what the library, or the record of a run, calls by this name.
+
+    Examples
+    --------
+    >>> option_of("n_clients"), option_of("schedule_learning_rate"), option_of("method_alpha")
+    ('--clients', '--learning-rate', '--step')
+    """
+    bare = name
+    for prefix in ("method_", "schedule_", "dealing_"):
+        bare = bare.removeprefix(prefix)
+    return _TYPED.get(name) or _TYPED.get(bare) or _typed(bare)
+
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Let sentences name the options that were typed, where they begin with the library's names or tell states apart.
+
+    Examples
+    --------
+    >>> with in_options():
+    ...     raise InputError("n_clients: got 9 clients for 3 rows; pass at most one client per row.")
+    Traceback (most recent call last):
+    logofair.columns.checks.InputError: --clients: got 9 clients for 3 rows; pass at most one client per row.
+    """
+    try:
+        yield
+    except InputError as error:
+        name, _, rest = str(error).partition(":")
+        if name in _TYPED or name in {"device", *(field.name for field in fields(TrainSettings))}:
+            raise InputError(f"{option_of(name)}:{rest}") from None
+        raise InputError(
+            re.sub(r"(?<=: is of a run with )\w+", lambda found: option_of(found[0]), str(error))
+        ) from None

@@ -1,0 +1,208 @@
+"""Many short runs in one long array: group rows by key, sort each run, sum each run.
+
+A federation is two hundred thousand small cells or ten large ones; these functions treat both with whole-array
+operations. They decide the speed of the library, so the traps are written down where they were met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import isotonic_regression
+from scipy.sparse import csc_array
+
+from logofair.columns.checks import Floats, Integers
+
+Indices = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+# Sorting one long array is several times slower than sorting short runs, which fit in registers and caches (on some
+# processors the long sort's AVX-512 instructions are microcoded besides). So rows are first dealt into buckets of
+# about this many, in order, and only neighbours remain to be sorted.
+_BUCKET = 16
+_WINDOW = 128
+_LONG = 192  # runs up to this length are sorted as rows of one padded matrix, longer ones one by one
+_CHUNK = 1 << 15
+_LONG_SUM = 1024  # runs up to this length are summed as rows of one padded matrix, this many at a time:
+_SHORT_RUNS = 512
+
+
+def group_by(keys: Integers, n_keys: int, data: Floats) -> tuple[Floats, Integers, Indices]:
+    """Stable counting sort: data in the order of its keys, the permutation, and each key's start."""
+    n = keys.size
+    column_starts = np.arange(n + 1, dtype=np.int32 if n < 2**31 - 1 else np.int64)
+    triple: Any = (data, keys, column_starts)
+    grouped = csc_array(triple, shape=(n_keys, n)).tocsr()
+    return grouped.data, grouped.indices, grouped.indptr.astype(np.int64)
+
+
+def bucket_count(rows: int, n_cells: int) -> int:
+    """Into how many buckets to deal each cell's scores before sorting; 1 where cells are small."""
+    buckets = min(rows // (_BUCKET * n_cells), 1 << 14)
+    return buckets if buckets >= 64 else 1
+
+
+def sorted_by_cell(
+    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats
+) -> tuple[Floats, Indices]:
+    """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts.
+
+    A cell's number is ``client * n_groups + group``.
+    """
+    n_cells = n_groups * n_clients
+    buckets = bucket_count(scores.size, n_cells)
+    keys = np.empty(scores.size, dtype=np.int32)
+    # Piece by piece: temporaries of full length cost more in page faults than in arithmetic.
+    for first in range(0, scores.size, _CHUNK):
+        piece = slice(first, first + _CHUNK)
+        key = clients[piece] * np.int32(n_groups)
+        key += groups[piece]
+        if buckets > 1:
+            key *= np.int32(buckets)
+            # Rounding is monotone, so a larger score never falls into a lower bucket.
+            key += np.minimum(scores[piece] * buckets, buckets - 1).astype(np.int32)
+        keys[piece] = key
+    ordered, _, starts = group_by(keys, n_cells * buckets, scores)
+    if buckets == 1:
+        sort_runs(ordered, starts)
+        return ordered, starts
+    return ordered, sort_buckets(ordered, starts, buckets)
+
+
+def sort_buckets(ordered: Floats, starts: Indices, buckets: int) -> Indices:
+    """Sort, in place, what has been dealt into buckets; where each cell starts."""
+    for run in np.flatnonzero(np.diff(starts) > _WINDOW // 2):
+        ordered[starts[run] : starts[run + 1]].sort()
+    cell_starts = starts[::buckets].copy()
+    for first, last in pairwise(cell_starts):
+        _sort_neighbours(ordered[first:last])
+    return cell_starts
+
+
+def _sort_neighbours(data: Floats) -> None:
+    """Sort, in place, an array whose every entry is less than half a window from its place, or sorted already.
+
+    Windows side by side, then windows shifted by half: whatever straddles a border of the first lies within one of the
+    second.
+    """
+    for shift in (0, _WINDOW // 2):
+        whole = max(data.size - shift, 0) // _WINDOW * _WINDOW
+        data[shift : shift + whole].reshape(-1, _WINDOW).sort(axis=1)
+        data[shift + whole :].sort()
+
+
+def sort_runs(
+    data: Floats, starts: Indices, sort_padded: Callable[[Floats, Indices, Indices, int], None] | None = None
+) -> None:
+    """Sort each run of ``data`` in place."""
+    sort_padded = sort_padded or _sort_padded
+    sizes = np.diff(starts)
+    for run in np.flatnonzero(sizes > _LONG):
+        data[starts[run] : starts[run + 1]].sort()
+    width = 2
+    while width < 2 * _LONG:
+        runs = np.flatnonzero((sizes > width // 2) & (sizes <= min(width, _LONG)))
+        per_chunk = max(1, _CHUNK // width)
+        for first in range(0, runs.size, per_chunk):
+            chosen = runs[first : first + per_chunk]
+            sort_padded(data, starts[chosen], sizes[chosen], min(width, _LONG))
+        width *= 2
+
+
+def _sort_padded(data: Floats, starts: Indices, sizes: Indices, width: int) -> None:
+    """Sort runs of nearly equal length as the rows of one matrix, padded with infinity."""
+    places = starts[:, None] + np.arange(width)
+    inside = np.arange(width) < sizes[:, None]
+    np.minimum(places, data.size - 1, out=places)
+    block = data[places]
+    block[~inside] = np.inf
+    block.sort(axis=1)
+    data[places[inside]] = block[inside]
+
+
+def cumulative(data: Floats, starts: Indices) -> Floats:
+    """Running sums within each run, a leading 0 for each: run i occupies ``starts[i] + i`` onwards.
+
+    Summing run by run (short ones in chunks) keeps the rounding error at the scale of the run, not of the whole array:
+    a client with one millionth of the rows needs its own sums to the last digit.
+    """
+    n_runs = starts.size - 1
+    sums = np.zeros(data.size + n_runs)
+    long = np.flatnonzero(np.diff(starts) > _LONG_SUM)
+    for run in long:
+        begin, end = starts[run], starts[run + 1]
+        np.cumsum(data[begin:end], out=sums[begin + run + 1 : end + run + 1])
+    for before, after in pairwise([-1, *long.tolist(), n_runs]):
+        for first in range(before + 1, after, _SHORT_RUNS):
+            last = min(first + _SHORT_RUNS, after)
+            _sum_short(sums, data, starts[first : last + 1], first)
+    return sums
+
+
+def _sum_short(sums: Floats, data: Floats, starts: Indices, first_run: int) -> None:
+    """Running sums of short runs, as the rows of one matrix."""
+    sizes = np.diff(starts)
+    inside = np.arange(int(sizes.max()) + 1) <= sizes[:, None]
+    block = np.zeros(inside.shape)
+    block[:, 1:][inside[:, 1:]] = data[starts[0] : starts[-1]]
+    np.cumsum(block, axis=1, out=block)
+    sums[starts[0] + first_run : starts[-1] + first_run + sizes.size] = block[inside]
+
+
+def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *, right: Booleans) -> Indices:
+    """Binary search of one target in each run ``data[first:last]``; the place of insertion, counted from 0.
+
+    ``right`` says for each target whether it goes after equal entries.
+    """
+    if first.size <= 48:
+        found = [
+            data[a:b].searchsorted(t, "right" if r else "left")
+            for a, b, t, r in zip(first.tolist(), last.tolist(), targets.tolist(), right.tolist(), strict=True)
+        ]
+        return np.array(found, dtype=np.int64)
+    # Growing a position by halving steps needs one gather and few temporaries; "after equal entries" is "before the
+    # next larger number".
+    size, base = last - first, first - 1
+    targets = np.where(right, np.nextafter(targets, np.inf), targets)
+    found_at = np.zeros(first.size, dtype=np.int64)
+    step = 1 << max(int(size.max(initial=0)).bit_length() - 1, 0)
+    while step and data.size:
+        trial = found_at + step
+        inside = trial <= size
+        np.minimum(trial, size, out=trial)
+        trial += base
+        np.maximum(trial, 0, out=trial)
+        inside &= data[trial] < targets
+        found_at += step * inside
+        step >>= 1
+    return found_at
+
+
+def run_starts(changes: Booleans) -> Indices:
+    """Starts of the runs of a column, and its end, from where neighbours differ."""
+    return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]]).astype(np.int64)
+
+
+def pool_starts(values: Floats, weights: Floats, runs: npt.NDArray[Any], *, rising: bool = True) -> Indices:
+    """Where the pools of an isotonic regression begin that is fitted to each run by itself; values lie in [0, 1].
+
+    ``runs`` numbers the run of each value, in rising order.
+    """
+    if values.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    # An offset of 4 per run keeps pools from spanning two of them, with room for rounding.
+    offset = 4.0 * runs if rising else -4.0 * runs
+    return np.asarray(isotonic_regression(values + offset, weights=weights, increasing=rising).blocks[:-1], np.int64)
+
+
+def run_sums(data: npt.NDArray[Any], starts: Indices) -> Floats:
+    """Sum of each run (0 for an empty one)."""
+    padded = np.append(data, 0.0)
+    # Ended where it ends: with the padding in its sum, the last run would round otherwise than the same run elsewhere.
+    sums = np.add.reduceat(padded, np.append(np.minimum(starts[:-1], data.size), data.size))[:-1]
+    sums[np.diff(starts) == 0] = 0.0
+    return sums

@@ -1,0 +1,265 @@
+"""The demonstration's run: deal rows to clients, train, post-process in three ways, audit on the test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.auditing import Audit, audit
+from logofair.auditing.support import Support
+from logofair.columns.checks import Floats, Integers, Label
+from logofair.datasets import Dataset, dirichlet_clients, split
+from logofair.datasets.cache import unwatched
+from logofair.fitting.fit import fit
+from logofair.fitting.solution import Solution
+from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate
+from logofair.training import fedavg
+
+if TYPE_CHECKING:
+    from logofair.cli.pages.console import Watch
+
+__all__ = ["Comparison", "Outcome", "Settings", "compare"]
+
+
+_ROUNDS = 20
+# The paper's protocol: 30 % of all rows for testing, half of the others for post-processing.
+_PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
+# The paper's names, and whether the local and the global side are promised.
+_VARIANTS = {"LoGoFair_g": (False, True), "LoGoFair_l": (True, False), "LoGoFair_l&g": (True, True)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run depends on; ``clients`` is their number, ``alpha`` how evenly groups are spread over them.
+
+    Examples
+    --------
+    >>> Settings().notion
+    'demographic_parity'
+    """
+
+    notion: str = "demographic_parity"
+    local_tolerance: float = 0.01
+    global_tolerance: float = 0.01
+    clients: int = 5
+    alpha: float = 0.5
+    scheme: str = "plain"
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Some rows as a post-processor sees them; ``ids`` are their numbers in the data set."""
+
+    scores: Floats
+    labels: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.str_]
+    clients: Integers
+    ids: npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One method on the test rows, and what it promised on the calibration rows (None: nothing).
+
+    Examples
+    --------
+    >>> measured = audit([1, 0, 0, 0], [1, 0, 1, 0], groups=["M", "M", "F", "F"])
+    >>> Outcome("FedAvg", measured).as_dict()["global_gap"]
+    0.5
+    """
+
+    name: str
+    audit: Audit
+    large_gap: float | None = None  # the local gap over the clients with no small cell
+    local_promise: float | None = None
+    global_promise: float | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether every promise is kept in expectation on the calibration rows; None without a promise."""
+        return None if self.certificate is None else self.certificate.violation <= LARGEST_VIOLATION
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        names = ("primal", "dual", "gap", "violation", "basis")
+        return {
+            "method": self.name,
+            "accuracy": self.audit.accuracy,
+            "local_gap": self.audit.local_gap,
+            "local_gap_without_small_clients": self.large_gap,
+            "global_gap": self.audit.global_gap,
+            "promised": {"local": self.local_promise, "global": self.global_promise},
+            "promise_kept": self.kept,
+            "certificate": None
+            if self.certificate is None
+            else {name: getattr(self.certificate, name) for name in names},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods side by side: the base model first, then the three variants.
+
+    Attributes
+    ----------
+    settings : Settings
+        What the run depended on.
+    data : str
+        Name of the data set.
+    rows : dict of str to int
+        Number of rows of each part.
+    groups : tuple
+        The groups compared.
+    outcomes : tuple of Outcome
+        One per method.
+    test_support, calibration_support : Support
+        The rows behind the gaps, and those behind the promises.
+    unpromised : int
+        Clients whose calibration rows are of fewer than two groups, or none: no local gap is promised there.
+    warnings : tuple of str
+        The cells on which a promise rests on little or nothing.
+    fair : Solution
+        The variant that is fair inside each client and across all, with the rows it was made on and measured on.
+
+    Examples
+    --------
+    See :func:`compare`, which makes one.
+    """
+
+    settings: Settings
+    data: str
+    rows: dict[str, int]
+    groups: tuple[Label, ...]
+    outcomes: tuple[Outcome, ...]
+    test_support: Support
+    calibration_support: Support
+    unpromised: int
+    warnings: tuple[str, ...]
+    fair: Solution
+    calibration_rows: Split
+    test_rows: Split
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; what is undefined is None."""
+        return {
+            "data": self.data,
+            "settings": asdict(self.settings),
+            "rows": self.rows,
+            "groups": list(self.groups),
+            "methods": [outcome.as_dict() for outcome in self.outcomes],
+            "small": {"test": self.test_support.as_dict(), "calibration": self.calibration_support.as_dict()},
+            "unpromised_clients": self.unpromised,
+            "undefined": list(self.outcomes[0].audit.undefined),
+            "warnings": list(self.warnings),
+        }
+
+
+def compare(data: Dataset, settings: Settings, watch: Watch = unwatched) -> Comparison:
+    """Train FedAvg on one part of the data, post-process on another, and audit every method on the third.
+
+    Parameters
+    ----------
+    data : Dataset
+        Rows with features, labels and groups; clients are dealt here.
+    settings : Settings
+        Notion, tolerances, clients and seed; the same settings give the same comparison.
+    watch : Watch, optional
+        Shows the training rounds and the fits as they are done.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> features = random.random((2000, 2))
+    >>> data = Dataset("toy", features, ("a", "b"), features.sum(1) > 1, np.where(features[:, 0] > 0.4, "M", "F"))
+    >>> [outcome.name for outcome in compare(data, Settings(clients=2, alpha=5)).outcomes]
+    ['FedAvg', 'LoGoFair_g', 'LoGoFair_l', 'LoGoFair_l&g']
+    """
+    dealing, splitting, training = np.random.default_rng(settings.seed).spawn(3)
+    clients = dirichlet_clients(
+        data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing, scheme=settings.scheme
+    )
+    parts = split(len(data), _PARTS, rng=splitting)
+    scores = _train(data, clients, parts["train"], training, watch)
+    calibration, test = (
+        Split(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows], rows)
+        for rows in (parts["calibration"], parts["test"])
+    )
+    fits = list(watch(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
+    base = Outcome("FedAvg", _audit(test.scores >= 0.5, test, settings))
+    support = Support.of(base.audit, settings.notion)
+    outcomes = (base, *(_outcome(name, solution, test, settings) for name, solution in fits))
+    calibrated = _audit(calibration.scores >= 0.5, calibration, settings)
+    return Comparison(
+        settings=settings,
+        data=data.name,
+        rows={part: rows.size for part, rows in parts.items()},
+        groups=base.audit.groups,
+        outcomes=tuple(replace(o, large_gap=_large_gap(o.audit, support)) for o in outcomes),
+        test_support=support,
+        calibration_support=Support.of(calibrated, settings.notion),
+        unpromised=settings.clients - int(((calibrated.counts["rows"] > 0).sum(axis=1) > 1).sum()),
+        warnings=tuple(dict.fromkeys(sentence for _, solution in fits for sentence in solution.warnings)),
+        fair=fits[-1][1],
+        calibration_rows=calibration,
+        test_rows=test,
+    )
+
+
+def _train(
+    data: Dataset, clients: Integers, rows: npt.NDArray[np.intp], rng: np.random.Generator, watch: Watch
+) -> Floats:
+    """Scores of all rows by a model trained on some."""
+    rounds = fedavg(data.features[rows], data.labels[rows], clients[rows], rng=rng, rounds=_ROUNDS)
+    *_, last = watch(rounds, "Training FedAvg", total=_ROUNDS)
+    return last.model.scores(data.features)
+
+
+def _fits(rows: Split, settings: Settings) -> Iterator[tuple[str, Solution]]:
+    """Each variant's name and solution on the calibration rows."""
+    for name, (local, overall) in _VARIANTS.items():
+        yield (
+            name,
+            fit(
+                rows.scores,
+                rows.labels,
+                groups=rows.groups,
+                clients=rows.clients,
+                notion=settings.notion,
+                local_tolerance=settings.local_tolerance if local else None,
+                global_tolerance=settings.global_tolerance if overall else None,
+                random_state=settings.seed,
+            ),
+        )
+
+
+def _outcome(name: str, solution: Solution, rows: Split, settings: Settings) -> Outcome:
+    """Decide on the test rows, by row number where a coin is needed, and audit."""
+    decisions = solution.policy.decide(
+        rows.scores, groups=rows.groups, clients=rows.clients, ids=rows.ids, on_unknown="pooled"
+    )
+    local, overall = _VARIANTS[name]
+    return Outcome(
+        name,
+        _audit(decisions, rows, settings),
+        local_promise=settings.local_tolerance if local else None,
+        global_promise=settings.global_tolerance if overall else None,
+        certificate=solution.certificate,
+    )
+
+
+def _audit(decisions: npt.NDArray[Any], rows: Split, settings: Settings) -> Audit:
+    return audit(decisions, rows.labels, groups=rows.groups, clients=rows.clients, notion=settings.notion)
+
+
+def _large_gap(measured: Audit, support: Support) -> float | None:
+    """The largest local gap over the clients with no small cell; None where there are none."""
+    large = ~support.small_clients
+    if not large.any():
+        return None
+    return max(float(np.ptp(rates[large], axis=1).max()) for rates in measured.local_rates.values())

@@ -1,0 +1,386 @@
+"""Clients answering side by side; a real client is a crowd of one.
+
+Given the prices of the global rates clients do not interact, so many of them can be solved in one vectorised pass: that
+is what makes runs inside one process fast. Each client's numbers are the same whoever stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from logofair.cells.cells import Cells, build_cells
+from logofair.columns.checks import Floats, InputError
+from logofair.columns.segments import Indices
+from logofair.federation import messages as ask
+from logofair.federation.chances import Chances, Workbench, prepare
+from logofair.federation.client import Memory
+from logofair.federation.messages import Answers, Noted, Refusal, Settled, Steepness, Steps, Sums, Totals
+from logofair.federation.plan import Plan
+from logofair.federation.rows import Columns, RefusedError, SiteRows, site_rows
+from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
+from logofair.solvers.algorithm1 import Pairs
+from logofair.solvers.certificate import LARGEST_VIOLATION
+from logofair.solvers.joint import solve_joint
+from logofair.solvers.local import local_bound, solve_local
+from logofair.solvers.problem import Problem, Whole
+
+__all__ = ["Answer", "Crowd", "best_answer", "measure", "mixed_rules"]
+
+
+# By how much the fallback's answer may leave a local tolerance: less than the settlement lets pass.
+_EXCESS = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The clients' best rules at some prices of the global rates; the first axis counts clients."""
+
+    u: Floats  # (clients, groups)
+    v: Floats
+    gain: Floats  # (clients,), above rejecting everybody, as a share of all rows
+    shares: Floats  # (clients, groups, global rates)
+    bound: Floats  # (clients,): no rule within the local tolerances is worth more at these prices
+
+
+def best_answer(problem: Problem, prices: Floats) -> Answer:
+    """Every client's optimum at given prices (groups, global rates), with the bound that proves it.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> problem = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none").problem
+    >>> answer = best_answer(problem, np.zeros((2, 0)))
+    >>> bool(np.isclose(answer.gain[0], answer.bound[0]))
+    True
+    """
+    gain_u, gain_v = problem.priced_gain(prices)
+    u, v, multipliers = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
+    for clients in _alike(problem, gain_v):
+        part = problem if clients.size == problem.shape[0] else _only(problem, clients)
+        u[clients], v[clients], multipliers[clients] = _solved(part, prices)
+    bound = problem.client_mass * local_bound(problem, gain_u, gain_v, multipliers)
+    return Answer(u, v, problem.client_gains(u, v), problem.client_shares(u, v), bound)
+
+
+def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
+    """The clients by the method that solves them alone: whom a client stands beside must not choose it."""
+    if not problem.compares_selection:
+        return [np.arange(problem.shape[0])]
+    by_rank = (gain_v.min(axis=1) >= 0) | ~problem.local_counts.any(axis=(1, 2))
+    return [clients for clients in (np.flatnonzero(by_rank), np.flatnonzero(~by_rank)) if clients.size]
+
+
+def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
+    """Optimal u and v and the multipliers that prove it."""
+    gain_u, gain_v = problem.priced_gain(prices)
+    found = solve_local(problem, gain_u, gain_v)
+    u, v, multipliers = found.u, found.v, found.multipliers
+    clients = problem.shape[0]
+    if not found.sound and clients > 1:  # one unsound program would have all of them solved again, otherwise
+        each = [_solved(_only(problem, np.array([c])), prices) for c in range(clients)]
+        u, v, multipliers = (np.concatenate(parts) for parts in zip(*each, strict=True))
+    elif not found.sound:
+        solved = solve_joint(problem.at_prices(prices))
+        if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
+            u, v, multipliers = solved.u, solved.v, solved.local_multipliers
+        else:  # rejecting everybody is always fair, and any multipliers prove a bound
+            u, v = np.zeros_like(u), np.zeros_like(v)
+    free = np.flatnonzero(~problem.local_counts.any(axis=(1, 2)))
+    if free.size:  # nothing to pivot for, so that rounding decides nothing
+        cells = (free[:, None] * problem.shape[1] + np.arange(problem.shape[1])).ravel()
+        _, corner_u, corner_v = problem.cells.best_corner(cells, gain_v[free].ravel(), gain_u[free].ravel())
+        u[free], v[free] = corner_u.reshape(free.size, -1), corner_v.reshape(free.size, -1)
+        multipliers[free] = 0.0
+    return u, v, multipliers
+
+
+def _only(problem: Problem, clients: Indices) -> Problem:
+    """The same problem for some of the clients; totals are those of all."""
+    mass, positives = (
+        each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives)
+    )
+    whole = problem.whole or Whole(mass, positives)
+    return replace(
+        problem, cells=_cells_of(problem.cells, clients), local_tolerance=problem.local_tolerance[clients], whole=whole
+    )
+
+
+def _cells_of(cells: Cells, clients: Indices) -> Cells:
+    """The cells of some clients, whose values rise with their scores."""
+    assert cells.ladder is None
+    which = (clients[:, None] * cells.n_groups + np.arange(cells.n_groups)).ravel()
+    sizes = np.diff(cells.starts)[which]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    blocks = np.concatenate([np.arange(cells.starts[i], cells.starts[i + 1]) for i in which])
+    sums = np.concatenate([np.arange(cells.starts[i] + i, cells.starts[i + 1] + i + 1) for i in which])
+    return Cells(
+        cells.n_groups,
+        clients.size,
+        starts,
+        cells.lowest[blocks],
+        cells.highest[blocks],
+        cells.values[blocks],
+        cells.positives_below[sums],
+        None if cells.mass_below is None else cells.mass_below[sums],
+        cells.rows[which],
+    )
+
+
+def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, selection_only: bool) -> Mixtures:
+    """The stored rules of answers (answers, clients, groups) mixed with weights (answers,)."""
+    # Term by term: a matrix product sums in an order that depends on how many clients stand side by side.
+    mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
+    return reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
+
+
+def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
+    """Gain, shares and largest local excess, in the user's units, of stored rules; the first axis counts clients."""
+    u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
+    excess = problem.local_excess(u, v) / problem.local_units
+    return problem.client_gains(u, v), problem.client_shares(u, v), np.max(excess, axis=1, initial=0.0)
+
+
+# Prices are accuracy per unit of a rate: beyond this no tolerance is worth anything.
+_LARGEST_PRICE = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """What follows from rows and memory: chances, cells, and the problem once the totals are known."""
+
+    chances: tuple[Chances, ...]
+    cells: Cells
+    problem: Problem | None = None
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        assert self.problem is not None
+        return Pairs(self.problem)
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Rows of one client or several, and what they remember; every answer returns the next state.
+
+    Examples
+    --------
+    >>> from logofair.federation.plan import make_plan
+    >>> plan = make_plan(groups=["F", "M"], calibration="none")
+    >>> crowd = Crowd.of({"north": Columns(groups=["F", "M", "M"], scores=[0.5, 0.2, 0.75])}, plan)
+    >>> crowd, sums = crowd.answer(ask.AskTotals())
+    >>> sums.member(0).mass.tolist(), sums.member(0).positives.tolist()
+    ([1.0, 2.0], [0.5, 0.95])
+    """
+
+    rows: tuple[SiteRows, ...]
+    memory: Memory
+    bench: Workbench
+    ready: _Ready | None = None
+
+    @classmethod
+    def of(cls, columns: dict[str, Columns], plan: Plan) -> Crowd:
+        """Check the columns of some sites against a plan; names in sorted order."""
+        sites = tuple(sorted(columns))
+        return cls.remembering([_named_rows(site, columns[site], plan) for site in sites], Memory(plan, sites))
+
+    @classmethod
+    def remembering(cls, rows: Sequence[SiteRows], memory: Memory) -> Crowd:
+        """Rows and what was remembered of them, say in another process."""
+        return cls(tuple(rows), memory, Workbench(tuple(rows), memory.plan, memory.sites))
+
+    def answer(self, request: object) -> tuple[Crowd, Sums]:
+        """Answer a request: the next state, and sums whose first axis counts the clients."""
+        handlers: dict[type, Callable[[Any], tuple[Crowd, Sums]]] = {
+            ask.AskMoments: self._from_bench,
+            ask.AskUpdate: self._from_bench,
+            ask.AskCounts: self._counts,
+            ask.AskCurvature: self._from_bench,
+            ask.AskTotals: self._totals,
+            ask.AskAnswers: self._answers,
+            ask.AskSteepness: self._steepness,
+            ask.AskSteps: self._steps,
+            ask.AskSettled: self._settled,
+            ask.Publish: self._publish,
+        }
+        if type(request) not in handlers:
+            raise RefusedError(Refusal.BAD_MESSAGE)
+        return handlers[type(request)](request)
+
+    def opened(self, roster: int) -> Crowd:
+        """The state when a new roster begins."""
+        ready = None if self.ready is None else replace(self.ready, problem=None)
+        return replace(self, memory=self.memory.opened(roster), ready=ready)
+
+    @property
+    def problem(self) -> Problem:
+        """The clients' part of the federation's problem; known once its totals are."""
+        memory = self.memory
+        ready = self._prepared()
+        if ready.problem is None:
+            if memory.mass is None or memory.positives is None:
+                raise RefusedError(Refusal.OUT_OF_TURN)
+            return _problem(ready.cells, memory)
+        return ready.problem
+
+    @property
+    def chances(self) -> tuple[Chances, ...]:
+        """Every client's rows as they count, with its calibrator."""
+        return self._prepared().chances
+
+    def _from_bench(self, request: Any) -> tuple[Crowd, Sums]:
+        return self, self.bench.answer(request, self.memory)
+
+    def _counts(self, request: ask.AskCounts) -> tuple[Crowd, Sums]:
+        told = replace(self, memory=replace(self.memory, model=request.model), ready=None)
+        return told, told.bench.answer(request, told.memory)
+
+    def _totals(self, request: ask.AskTotals) -> tuple[Crowd, Sums]:
+        memory = replace(self.memory, maps=request.maps, model=request.model or self.memory.model)
+        memory = replace(memory, releases=self.bench.releases(memory))
+        told = replace(self, memory=memory.opened(memory.roster), ready=None)
+        ready = told._prepared()
+        shape = (len(self.rows), len(memory.plan.groups))
+        sums = Totals(mass=ready.cells.mass.reshape(shape), positives=ready.cells.positives.reshape(shape))
+        return replace(told, ready=ready), sums
+
+    def _prepared(self) -> _Ready:
+        """Rows turned into chances and cells, once."""
+        if self.ready is not None:
+            return self.ready
+        plan = self.memory.plan
+        if plan.calibration != "none" and self.memory.maps is None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        chances = prepare(self.bench, self.memory)
+        ready = _Ready(chances, _cells(chances, len(plan.groups)))
+        if self.memory.mass is not None:
+            ready = replace(ready, problem=_problem(ready.cells, self.memory))
+        return ready
+
+    def _told(self, mass: Floats, positives: Floats) -> Crowd:
+        """The state in which the totals of the roster are known."""
+        memory, ready = self.memory, self._prepared()
+        if memory.mass is not None and memory.positives is not None:
+            if not (np.array_equal(memory.mass, mass) and np.array_equal(memory.positives, positives)):
+                raise RefusedError(Refusal.OTHER_REQUEST)  # totals belong to a roster: they never change within it
+            return replace(self, ready=ready)
+        _check_totals(mass, positives, ready.cells)
+        memory = replace(memory, mass=mass, positives=positives)
+        return replace(self, memory=memory, ready=replace(ready, problem=_problem(ready.cells, memory)))
+
+    def _answers(self, request: ask.AskAnswers) -> tuple[Crowd, Sums]:
+        if not len(request.prices) or not np.all(np.abs(request.prices) <= _LARGEST_PRICE):
+            raise RefusedError(Refusal.BAD_REQUEST)
+        told = self._told(request.mass, request.positives)
+        found = [told._best(prices) for prices in request.prices]
+        gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
+        memory = told.memory.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
+        return replace(told, memory=memory), Answers(gain=gain, shares=shares, bound=bound)
+
+    def _best(self, prices: Floats) -> Answer:
+        return best_answer(self.problem, prices)
+
+    def _steepness(self, request: ask.AskSteepness) -> tuple[Crowd, Sums]:
+        told = self._told(request.mass, request.positives)
+        assert told.ready is not None
+        return told, Steepness(constant=told.ready.pairs.steepness())
+
+    def _steps(self, request: ask.AskSteps) -> tuple[Crowd, Sums]:
+        told, settings = self._told(request.mass, request.positives), self.memory.plan.solver
+        assert told.ready is not None
+        pairs, own = told.ready.pairs, told.memory.own
+        if settings is None or request.round != told.memory.steps + 1:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        own = pairs.zeros()[1] if own is None else own
+        changes, own = pairs.descend(request.multipliers, own, settings, request.step, request.clients)
+        memory = replace(told.memory, own=own, steps=request.round)
+        return replace(told, memory=memory), Steps(change=changes)
+
+    def _settled(self, request: ask.AskSettled) -> tuple[Crowd, Sums]:
+        weights = request.weights
+        if self.memory.result is not None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        if not (np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0):
+            raise RefusedError(Refusal.BAD_REQUEST)
+        told = replace(self, ready=self._prepared())
+        problem = told.problem
+        u, v = (np.stack(each) for each in zip(*map(told._stored, request.prices), strict=True))
+        rules = filled(
+            problem.cells,
+            mixed_rules(problem, u, v, request.weights, selection_only=told.memory.plan.selection_only),
+            None,
+        )
+        gain, shares, excess = measure(problem, rules)
+        rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
+        sums = Settled(gain=gain[:, None], shares=shares, broken=(excess > rounding).astype(float)[:, None])
+        broken = bool(np.any(~(excess <= rounding)))
+        return replace(told, memory=replace(told.memory, rules=rules, broken=broken)), sums
+
+    def _stored(self, prices: Floats) -> tuple[Floats, Floats]:
+        """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
+        number = self.memory.find(prices)
+        if number is None or self.memory.u is None or self.memory.v is None:
+            answer = self._best(prices)
+            return answer.u, answer.v
+        return self.memory.u[number], self.memory.v[number]
+
+    def _publish(self, request: ask.Publish) -> tuple[Crowd, Sums]:
+        if self.memory.rules is None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        if self.memory.broken:
+            raise RefusedError(Refusal.NO_SOLUTION, "the rule does not keep this site's local promise; not stored.")
+        if not isinstance(request.result, dict):
+            raise RefusedError(Refusal.BAD_MESSAGE)
+        return replace(self, memory=replace(self.memory, result=request.result)), Noted()
+
+    def rules_of(self, number: int) -> Mixtures:
+        """The stored rules of one client."""
+        rules, groups = self.memory.rules, len(self.memory.plan.groups)
+        assert rules is not None
+        own = slice(number * groups, (number + 1) * groups)
+        return Mixtures(rules.weight[own], rules.threshold[own], rules.above[own], rules.single[own])
+
+
+def _named_rows(site: str, columns: Columns, plan: Plan) -> SiteRows:
+    """A site's rows; what is wrong with them is said with its name, since all sites are in one process here."""
+    try:
+        return site_rows(columns, plan)
+    except RefusedError as error:
+        raise RefusedError(error.refusal, f"site {site!r}: {error}") from None
+    except InputError as error:
+        raise InputError(f"site {site!r}: {error}") from None
+
+
+def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
+    """A roster has at least the rows of these clients: refuse totals that say otherwise."""
+    for whole, own in ((mass, cells.mass), (positives, cells.positives)):
+        least = own.reshape(-1, cells.n_groups).sum(axis=0)
+        if whole.shape != least.shape or not np.all((whole >= least * (1 - 1e-6) - 1e-6) & (whole <= 1e15)):
+            raise RefusedError(Refusal.BAD_REQUEST)
+
+
+def _problem(cells: Cells, memory: Memory) -> Problem:
+    assert memory.mass is not None
+    assert memory.positives is not None
+    return memory.plan.promise(memory.sites).problem(cells, Whole(memory.mass, memory.positives))
+
+
+def _cells(chances: Sequence[Chances], n_groups: int) -> Cells:
+    """The rows of all clients in cells, ordered by what the stored policy compares with its thresholds."""
+    client = np.repeat(np.arange(len(chances), dtype=np.int32), [each.groups.size for each in chances])
+    plain = all(each.eta is each.calibrated for each in chances)
+    weighted = any(each.weights is not None for each in chances)
+    return build_cells(
+        np.concatenate([each.calibrated for each in chances]),
+        np.concatenate([each.groups for each in chances]),
+        client,
+        n_groups=n_groups,
+        n_clients=len(chances),
+        values=None if plain else np.concatenate([each.eta for each in chances]),
+        weights=np.concatenate([each.weight for each in chances]) if weighted else None,
+        rising=True,
+    )

@@ -1,0 +1,225 @@
+"""What values may be: scores on the scale said, no gaps in the columns, labels with two values, groups that join."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from logofair.columns.checks import InputError, nearest_name, shown
+from logofair.files.tables import plain_values, polars_module, whole_numbers, zero_or_one
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = [
+    "as_chances",
+    "by_spelling",
+    "check_clients",
+    "check_scores",
+    "has_value",
+    "join_groups",
+    "joined_groups",
+    "known_label",
+    "refuse_missing",
+    "two_values",
+    "united",
+]
+
+
+_LARGEST_LOGIT = 50.0  # beyond it a chance is 0 or 1 to the last bit or so: such numbers are no logits
+_DECISIONS = ("0", "1", "true", "false", "0.0", "1.0")
+
+
+def check_scores(low: float, high: float, scale: str, where: str) -> None:
+    """Raise unless the scores, whose smallest and largest value are given, are on the scale said; name the fix.
+
+    Examples
+    --------
+    >>> check_scores(0.02, 0.97, "chance", "a.csv: column 'p'")
+    >>> check_scores(-3.1, 4.2, "chance", "a.csv: column 'p'")
+    Traceback (most recent call last):
+    logofair.columns.checks.InputError: a.csv: column 'p': runs from -3.1 to 4.2, which looks like logits; add --scale logit.
+    """
+    spread = f"{where}: runs from {low:g} to {high:g}"
+    if not math.isfinite(low) or not math.isfinite(high):
+        raise InputError(f"{spread}; every score must be a finite number: repair or drop such rows.")
+    if scale == "logit":
+        if low >= 0 and high <= 1:
+            raise InputError(f"{spread}, which are chances already and no logits; leave --scale out.")
+        return
+    limit = 100.0 if scale == "percent" else 1.0
+    if low >= 0 and high <= limit:
+        return
+    if scale == "percent":
+        raise InputError(f"{spread}, but percentages lie between 0 and 100; correct --scale.")
+    if low >= 0 and high <= 100:
+        raise InputError(f"{spread}, which looks like percentages; add --scale percent.")
+    if low < 0 and max(-low, high) <= _LARGEST_LOGIT:
+        raise InputError(f"{spread}, which looks like logits; add --scale logit.")
+    raise InputError(f"{spread}, but scores are chances of the positive label; bring them to 0 to 1 first.")
+
+
+def refuse_missing(missing: int, rows: int, where: str) -> None:
+    """Raise if rows lack a value.
+
+    Examples
+    --------
+    >>> refuse_missing(3, 1200, "a.csv: column 'sex'")
+    Traceback (most recent call last):
+    logofair.columns.checks.InputError: a.csv: column 'sex': 3 of 1,200 rows have no value; fill them or add --drop-missing.
+    """
+    if missing:
+        have = "has" if missing == 1 else "have"
+        raise InputError(f"{where}: {missing:,} of {rows:,} rows {have} no value; fill them or add --drop-missing.")
+
+
+def check_clients(clients: int, rows: int, column: str | None) -> None:
+    """Raise if every row is a client of its own.
+
+    Examples
+    --------
+    >>> check_clients(35, 898610, "ST")
+    """
+    if clients == rows > 1:
+        named = "the files hold one row each" if column is None else f"column {column!r} has another value in each row"
+        raise InputError(f"--client: every client has one row ({named}); name a column of sites, not of ids.")
+
+
+def has_value(column: str, kind: Any, value: str, where: str) -> Any:
+    """Whether a cell holds a value as it is typed, as an expression; ``kind`` is the column's own.
+
+    Examples
+    --------
+    >>> import polars
+    >>> table = polars.DataFrame({"part": [1.0, 2.0, 2.5]})
+    >>> table.select(has_value("part", polars.Float64, "2", "a.parquet: column 'part'")).to_series().to_list()
+    [False, True, False]
+    """
+    pl = polars_module()
+    plain_values(pl.Series([], dtype=kind), where, "text or numbers")
+    if kind == pl.Boolean:
+        value = value.lower()
+    if not kind.is_float():
+        return pl.col(column).cast(pl.String) == value
+    try:
+        return pl.col(column) == float(value)
+    except ValueError:
+        return pl.lit(False)
+
+
+def as_chances(scores: Any, scale: str) -> Any:
+    """A polars column or expression of scores as chances.
+
+    Examples
+    --------
+    >>> import polars
+    >>> as_chances(polars.Series([25, 50]), "percent").to_list(), as_chances(polars.Series([0.0]), "logit").to_list()
+    ([0.25, 0.5], [0.5])
+    """
+    if scale == "percent":
+        return scores / 100.0
+    return 1.0 / (1.0 + (-scores).exp()) if scale == "logit" else scores
+
+
+def united(parts: Sequence[polars.Series], names: Sequence[str], csv: Sequence[bool]) -> polars.Series:
+    """One column of what several files hold: text, or numbers where every file holds numbers.
+
+    The cells of a CSV file are text that may mean numbers; other files say what they hold, and must agree.
+
+    Examples
+    --------
+    >>> import polars
+    >>> united([polars.Series(["1", "2"]), polars.Series([3])], ["a.csv", "b.parquet"], [True, False]).to_list()
+    [1, 2, 3]
+    """
+    pl = polars_module()
+    threes = list(zip(parts, names, csv, strict=True))
+    plain = [part if text else plain_values(part, name, "text or numbers") for part, name, text in threes]
+    stored: dict[str, str] = {}
+    for part, name, text in zip(plain, names, csv, strict=True):
+        if not text and part.null_count() < part.len():
+            stored.setdefault(_kind(part), name)
+    if len(stored) > 1:
+        (one, first), (other, second) = list(stored.items())[:2]
+        raise InputError(f"{second}: holds {other}, but {first} holds {one}; store the column alike in all files.")
+    if not any(csv):
+        kinds = {part.dtype for part in plain}
+        common = plain[0].dtype if len(kinds) == 1 else pl.Float64 if stored.keys() == {"numbers"} else pl.String
+        whole: polars.Series = pl.concat([part.cast(common) for part in plain])
+        return whole
+    texts = pl.concat([part.cast(pl.String) for part in plain])
+    return whole_numbers(texts) if stored.keys() <= {"numbers"} else texts
+
+
+def _kind(column: polars.Series) -> str:
+    """What a stored column holds, in a word."""
+    pl = polars_module()
+    return "text" if column.dtype == pl.String else "yes and no" if column.dtype == pl.Boolean else "numbers"
+
+
+def join_groups(columns: Sequence[polars.Series]) -> polars.Series:
+    """One column of groups; several columns form intersections, such as 'Female, Black'.
+
+    A part that itself holds ", " stands in quotes, so that no two intersections have the same name.
+
+    Examples
+    --------
+    >>> import polars
+    >>> join_groups([polars.Series(["Female", "Male"]), polars.Series([1, 2])]).to_list()
+    ['Female, 1', 'Male, 2']
+    """
+    if len(columns) == 1:
+        return columns[0]
+    pl = polars_module()
+    table = pl.DataFrame({str(place): column for place, column in enumerate(columns)})
+    joined: polars.Series = table.select(joined_groups([pl.col(name) for name in table.columns])).to_series()
+    return joined
+
+
+def joined_groups(columns: Sequence[Any]) -> Any:
+    """The same as an expression on expressions; null where a part is."""
+    pl = polars_module()
+    parts = [column.cast(pl.String) for column in columns]
+    if len(parts) == 1:
+        return parts[0]
+    awkward = [part.str.contains(", ", literal=True) | part.str.starts_with('"') for part in parts]
+    quoted = [pl.lit('"') + part.str.replace_all('"', '""', literal=True) + pl.lit('"') for part in parts]
+    safe = [pl.when(odd).then(long).otherwise(part) for odd, long, part in zip(awkward, quoted, parts, strict=True)]
+    return pl.concat_str(safe, separator=", ")
+
+
+def two_values(column: polars.Series, where: str, positive: str | None, option: str) -> polars.Series:
+    """A column of labels or decisions as 0 and 1; raise where that would be a guess, or numbers are others.
+
+    Examples
+    --------
+    >>> import polars
+    >>> two_values(polars.Series(["no", "yes"]), "people.csv: column 'paid'", "yes", "--positive").to_list()
+    [0, 1]
+    """
+    column = plain_values(column, where, "text or numbers")
+    found = {str(value).lower() for value in column.drop_nulls().unique().head(10).to_list()}
+    if positive is None and not found <= set(_DECISIONS) and column.dtype.is_numeric():
+        listed = ", ".join(sorted(found)[:3])
+        raise InputError(f"{where}: holds {listed}, expected 0 and 1; say with {option} which value counts as 1.")
+    return zero_or_one(column, where, positive, option)
+
+
+def by_spelling(names: Sequence[object], where: str) -> Mapping[str, Any]:
+    """Labels by how they are typed; raise where two are typed alike."""
+    found: dict[str, Any] = {}
+    for name in names:
+        if str(name) in found:
+            raise InputError(f"{where}: two labels are both spelled {shown(str(name))}; rename one of them.")
+        found[str(name)] = name
+    return found
+
+
+def known_label(name: str, known: Mapping[str, Any], where: str) -> Any:
+    """Find a label by how it is typed, or say which are there."""
+    if name in known:
+        return known[name]
+    listed = ", ".join(map(shown, list(known)[:6])) + (f" and {len(known) - 6} more" if len(known) > 6 else "")
+    alike = [each for each in known if each.casefold() == name.casefold()] or known
+    raise InputError(f"{where}: no {name!r}{nearest_name(name, alike)}; there are {listed}.")

@@ -1,0 +1,216 @@
+"""``logofair.fit``: check the input, calibrate, solve, and hand back a policy with its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from logofair._version import __version__
+from logofair.calibration import CrossFit
+from logofair.columns.checks import InputError, Label, seed_number
+from logofair.columns.labels import Codes
+from logofair.fitting.prepare import checked_rows, ordered_cells, prepare, with_chances
+from logofair.fitting.solution import Rows, Solution, small_cells
+from logofair.notions import NotionLike
+from logofair.policy.mixtures import Mixtures, filled, reduce
+from logofair.policy.policy import Policy
+from logofair.requirements import Promise, make_promise
+from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
+from logofair.solvers.certificate import Certificate, certify
+from logofair.solvers.decomposition import Optimum, solve_exact
+from logofair.solvers.joint import solve_joint
+from logofair.solvers.problem import Problem
+
+__all__ = ["SolverError", "certified", "fit"]
+
+
+class SolverError(RuntimeError):
+    """No policy with a valid certificate was found; none is returned."""
+
+
+def fit(
+    scores: object,
+    labels: object,
+    *,
+    groups: object,
+    clients: object = None,
+    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
+    local_tolerance: float | None = 0.02,
+    global_tolerance: float | None = 0.02,
+    client_tolerances: Mapping[Label, float | None] | None = None,
+    solver: str | Algorithm1 = "exact",
+    calibration: str = "beta",
+    rates: str = "eta",
+    sample_weight: object = None,
+    random_state: int | None = None,
+    folds: int = 5,
+    pooled: bool = True,
+) -> Solution:
+    """Find the most accurate decision rule that is fair inside every client and across all of them.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+        The classifier's probabilities of label 1 on rows it was not trained on.
+    labels : array-like of shape (n,) or None
+        0 or 1. None is allowed where nothing needs them: ``calibration="none"`` with ``rates="eta"``.
+    groups : array-like of shape (n,)
+        The sensitive attribute: any hashable labels, two groups or more.
+    clients : array-like of shape (n,), optional
+        The site of each row; by default all rows belong to one client, and the smaller tolerance holds.
+    notion : str, Notion or mapping
+        ``"demographic_parity"``, ``"equal_opportunity"``, ``"predictive_equality"``, ``"equalized_odds"``, a
+        :class:`Notion`, a mapping of these to tolerances (several at once), or ``{"local": ..., "global": ...}``. The
+        tolerances of a mapping take the place of ``local_tolerance`` and ``global_tolerance``, which then only say
+        whether a side is constrained at all (None: it is not).
+    local_tolerance, global_tolerance : float or None
+        Largest gap allowed inside each client and across all; None: not constrained.
+    client_tolerances : mapping, optional
+        Tolerances of single clients, for all local rates, in place of ``local_tolerance``; None frees a client. The
+        merged rule for unknown clients follows the tolerances of all.
+    solver : {"exact", "algorithm1"} or Algorithm1
+        The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
+    calibration : {"beta", "platt", "temperature", "isotonic", "none"}
+        How scores become chances of label 1 in each group and client, cross-fitted on these rows.
+    rates : {"eta", "labels"}
+        What counts as positive when rates and accuracy are measured: the calibrated chance, or the label itself (the
+        best achievable with these scores on these very rows).
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows, in calibration and in the rule.
+    random_state : int, optional
+        Seed of the calibration folds and key of the policy's coins (0 by default: results are reproducible).
+    folds : int
+        Number of calibration folds.
+    pooled : bool
+        Also store the rule of the merged federation, for clients that are not known yet.
+
+    Returns
+    -------
+    Solution
+        ``policy``, ``certificate``, ``warnings`` and a ``summary()``.
+
+    Raises
+    ------
+    InputError
+        If some argument cannot be used.
+    SolverError
+        If no policy with a valid certificate was found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import logofair
+    >>> rng = np.random.default_rng(0)
+    >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
+    >>> score = rng.beta(1 + sex, 2, 3000)
+    >>> label = rng.random(3000) < score
+    >>> solution = logofair.fit(score, label, groups=sex, clients=site, local_tolerance=0.05)
+    >>> bool(solution.certificate.gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
+    (True, True)
+    """
+    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, rates)
+    seed = 0 if random_state is None else seed_number(random_state)
+    promise = make_promise(
+        notion, local_tolerance, global_tolerance, client_tolerances, rows.clients, clients is not None
+    )
+    settings = _settings(solver, pooled)
+    prepared = prepare(rows, calibration, rates, folds, seed)
+    rows, fitted = prepared.rows, prepared.fitted
+    problem = promise.problem(prepared.cells)
+    mixtures, certificate, optimum = _solve(problem, settings, basis=rates)
+    merged = _merged(rows, fitted, promise, rates) if pooled and clients is not None else None
+    mixtures = filled(problem.cells, mixtures, merged)
+    policy = Policy(
+        groups=rows.groups.names,
+        clients=rows.clients.names,
+        mixtures=mixtures,
+        calibrator=fitted.calibrator,
+        pooled=merged,
+        key=seed,
+        has_clients=clients is not None,
+        about=_about(promise, certificate, rows, calibration, optimum.solver),
+    )
+    return Solution(
+        policy=policy,
+        certificate=certificate,
+        promise=promise,
+        problem=problem,
+        warnings=tuple(small_cells(problem, rows, merged=merged is not None)),
+        solver=optimum.solver,
+        rounds=optimum.rounds,
+        calibration_errors=fitted.errors,
+        rows=rows,
+    )
+
+
+def _settings(solver: object, pooled: object) -> Algorithm1 | None:
+    """None for the exact solver, or the settings of Algorithm 1."""
+    if not isinstance(pooled, bool | np.bool_):
+        raise InputError(f"pooled: got {pooled!r}; pass True or False.")
+    if isinstance(solver, Algorithm1):
+        return solver
+    if isinstance(solver, str) and solver in ("exact", "algorithm1"):
+        return None if solver == "exact" else Algorithm1()
+    raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
+
+
+def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:
+    """Solve as the user asked, store the rules, and measure what was stored."""
+    if settings is None:
+        return certified(problem, basis)
+    *_, last = rounds(problem, settings)
+    optimum = finish(problem, last)
+    if optimum is None:
+        raise SolverError("algorithm1: a client's own problem could not be solved; use solver='exact'.")
+    return (*_stored(problem, optimum, basis), optimum)
+
+
+def certified(
+    problem: Problem, basis: str, *first: Callable[[Problem], Optimum | None]
+) -> tuple[Mixtures, Certificate, Optimum]:
+    """Solve by the first solver whose stored rules keep a valid certificate; raise rather than return less.
+
+    Solvers given are tried before the exact one and its fallback.
+    """
+    for attempt in (*first, solve_exact, solve_joint):
+        optimum = attempt(problem)
+        if optimum is not None:
+            mixtures, certificate = _stored(problem, optimum, basis)
+            if certificate.holds:
+                return mixtures, certificate, optimum
+    raise SolverError(
+        "exact: no policy with a valid certificate was found, so none is returned; "
+        "loosen a tolerance slightly, and please report the case."
+    )
+
+
+def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, Certificate]:
+    constrained = (*problem.local_rates, *problem.global_rates)
+    selection_only = all(rate.slope == 0 for rate in constrained)
+    mixtures = reduce(problem.cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
+    return mixtures, certify(problem, mixtures, optimum.local_multipliers, optimum.global_multipliers, basis)
+
+
+def _merged(rows: Rows, fitted: CrossFit, promise: Promise, rates: str) -> Mixtures:
+    """The rules of the federation taken as one client, with the groups' calibrators."""
+    one = replace(
+        rows, clients=Codes((None,), np.zeros_like(rows.clients.codes)), calibrated=rows.scores, eta=rows.scores
+    )
+    unknown = np.full_like(rows.clients.codes, -1)
+    one = with_chances(one, fitted.calibrator, fitted.pooled_eta, unknown)
+    return _solve(promise.merged().problem(ordered_cells(one, rates)), None, rates)[0]
+
+
+def _about(promise: Promise, certificate: Certificate, rows: Rows, calibration: str, solver: str) -> dict[str, Any]:
+    """What a reader of the policy file wants to know, as plain values."""
+    return {
+        "logofair": __version__,
+        "promise": promise.as_dict(),
+        "certificate": {name: getattr(certificate, name) for name in ("primal", "dual", "gap", "violation", "basis")},
+        "rows": int(rows.scores.size),
+        "calibration": calibration,
+        "solver": solver,
+    }

@@ -1,0 +1,111 @@
+"""Reproducible coins: a keyed 64-bit mix of a record's id, or of its row position.
+
+The same key and id always give the same number in [0, 1), on any machine: a person who is decided upon twice gets
+the same answer twice. The mix is SplitMix64's finaliser (Steele, Lea and Flood 2014), applied to the key and the id
+(text: character by character). It is fair, not secret: whoever knows the key can foretell the coin.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.columns.checks import Floats, InputError, column
+
+Words = npt.NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_PRIME = 2**64 - 59
+
+
+def _mix(words: Words) -> Words:
+    """SplitMix64's finaliser, in place."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words ^= words >> np.uint64(shift)
+        words *= np.uint64(factor)
+    words ^= words >> np.uint64(31)
+    return words
+
+
+def _uniform(words: Words) -> Floats:
+    """The top 53 bits as a number in [0, 1)."""
+    return np.asarray((words >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
+
+
+def row_coins(n: int, seed: int) -> Floats:
+    """One coin per row position."""
+    return _coins(np.arange(n, dtype=np.uint64), seed)
+
+
+def read_ids(ids: object) -> npt.NDArray[Any]:
+    """Return a column of record ids as 64-bit words (integers) or as text; raise on anything else.
+
+    Examples
+    --------
+    >>> read_ids([7, 2**64 - 1]).dtype, read_ids(["ann", "bob"]).dtype.kind
+    (dtype('uint64'), 'U')
+    """
+    # Left alone, numpy makes 1 into "1" beside text, and 2**63 beside -1 into a float.
+    array = np.fromiter(ids, dtype=object, count=len(ids)) if isinstance(ids, list | tuple) else column(ids, "ids")
+    if array.dtype.kind in "iu":
+        return array.astype(np.uint64)
+    if array.dtype.kind == "U":
+        return array.astype(array.dtype.newbyteorder("="))
+    rows = array.tolist()
+    types = set(map(type, rows))
+    if all(issubclass(t, str) for t in types):
+        return np.array(rows, dtype=np.str_)
+    if all(_is_whole(t) for t in types):
+        return np.array([_word(int(i)) for i in rows], dtype=np.uint64)
+    for row, value in enumerate(rows):
+        if not (isinstance(value, str) or _is_whole(type(value))):
+            raise InputError(f"ids: row {row} is {value!r}; ids are integers or text, and none may be missing.")
+    raise InputError("ids: integers and text are mixed; use one kind, so that the same id has one spelling.")
+
+
+def _is_whole(kind: type) -> bool:
+    return issubclass(kind, int | np.integer) and kind is not bool
+
+
+def _word(number: int) -> int:
+    """An integer as 64 bits; one that has more is reduced by a prime, so that each of its bits counts."""
+    return number % 2**64 if -(2**63) <= number < 2**64 else number % _PRIME
+
+
+def id_coins(ids: object, key: int) -> Floats:
+    """One coin per record id (integers or text).
+
+    Examples
+    --------
+    >>> coins = id_coins(["ann", "bob", "ann"], key=7)
+    >>> bool(coins[0] == coins[2]), bool(coins[0] == coins[1])
+    (True, False)
+    """
+    array = read_ids(ids)
+    return _coins(array, key) if array.dtype.kind == "u" else _text_coins(array, key)
+
+
+def _coins(words: Words, key: int) -> Floats:
+    with np.errstate(over="ignore"):
+        mixed = words * _GOLDEN
+        # The mix of 0 is 0: unless the key is moved first, id 0 under key 0 would always win.
+        mixed += _mix(np.array([(key + int(_GOLDEN)) % 2**64], dtype=np.uint64))[0]
+        return _uniform(_mix(mixed))
+
+
+def _text_coins(ids: npt.NDArray[np.str_], key: int) -> Floats:
+    width = ids.dtype.itemsize // 4
+    characters = (
+        np.ascontiguousarray(ids).view(np.uint32).reshape(ids.size, width) if width else np.zeros((ids.size, 0))
+    )
+    state = np.zeros(ids.size, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for position in range(width):
+            character = characters[:, position].astype(np.uint64)
+            # numpy pads shorter texts with zeros: padding must not change the coin
+            present = character != 0
+            stepped = _mix(state * _GOLDEN + character + np.uint64(position + 1))
+            state = np.where(present, stepped, state)
+    return _coins(state, key)

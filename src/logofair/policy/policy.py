@@ -1,0 +1,281 @@
+"""The policy: what was decided, per client and group, ready to decide on new rows."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.calibration import Calibrator
+from logofair.columns.checks import Floats, InputError, Integers, Label, column, probabilities, same_length, seed_number
+from logofair.columns.labels import encode_known
+from logofair.columns.segments import Booleans, Indices
+from logofair.policy.coins import id_coins, read_ids, row_coins
+from logofair.policy.file import read_policy, write_policy
+from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule
+from logofair.policy.rules import RuleTable
+
+_UNKNOWN = ("raise", "pooled", "base")
+_CHUNK = 1 << 16
+
+
+class PolicyWarning(UserWarning):
+    """A decision that is reproducible only under conditions, which the message names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """Weighted thresholds per client and group on the calibrated score, with the calibrator.
+
+    Make one with :func:`logofair.fit`; save it as JSON and load it anywhere.
+
+    Attributes
+    ----------
+    groups, clients : tuple
+        The labels it knows, in the order of its tables.
+    about : mapping
+        Notion, tolerances, certificate and version, as plain values.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> policy = logofair.fit(
+    ...     [0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"],
+    ...     local_tolerance=0, global_tolerance=0, calibration="none",
+    ... ).policy
+    >>> policy.decide([0.95, 0.1, 0.3], groups=["a", "b", "b"]).tolist()
+    [1, 0, 0]
+    """
+
+    groups: tuple[Label, ...]
+    clients: tuple[Label, ...]
+    mixtures: Mixtures
+    calibrator: Calibrator
+    pooled: Mixtures | None
+    key: int
+    has_clients: bool
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        coins = int(self.mixtures.mixed.sum())
+        return f"Policy({len(self.clients):,} clients, {len(self.groups):,} groups, {coins:,} cells with coins)"
+
+    def decide(
+        self,
+        scores: object,
+        *,
+        groups: object,
+        clients: object = None,
+        ids: object = None,
+        random_state: int | None = None,
+        on_unknown: str = "raise",
+        deterministic: bool = False,
+    ) -> npt.NDArray[np.int64]:
+        """Decide on rows: 1 accept, 0 reject.
+
+        Parameters
+        ----------
+        scores, groups, clients : array-like of shape (n,)
+            As in :func:`logofair.fit`; ``clients`` is left out exactly where the policy has none. Labels are found
+            as Python compares them: 1, 1.0 and True are one label, ``"1"`` is another.
+        ids : array-like of shape (n,), optional
+            Record ids (integers or text, none missing): where a coin is needed, the same id always gets the same
+            decision.
+        random_state : int, optional
+            Seed of the coins where there are no ids: they then depend on the row's position.
+        on_unknown : {"raise", "pooled", "base"}
+            What to do with clients the policy does not know: refuse, use the rule of the merged federation, or the
+            raw score >= 1/2. Unknown groups can only be refused or take ``"base"``.
+        deterministic : bool
+            One threshold per cell with the mixture's selection rate, no coins. Not optimal; its violation and accuracy
+            stand in the solution's summary.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        eta, cells = self._rows(scores, groups, clients, on_unknown)
+        records = None if ids is None else read_ids(ids)
+        same_length(eta.size, ids=records)
+        seed = None if random_state is None else seed_number(random_state)
+        if not isinstance(deterministic, bool | np.bool_):
+            raise InputError(f"deterministic: got {deterministic!r}; pass True or False.")
+        table = self._table
+        if deterministic:
+            return _past(eta, cells, table.single, None)
+        decided = _past(eta, cells, table.pure, table.turned)
+        mixed = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.int64)
+        if mixed.size:
+            chance = table.chances(eta[mixed], cells[mixed])
+            decided[mixed] = chance == 1.0
+            tossed = np.flatnonzero((chance > 0.0) & (chance < 1.0))
+            if tossed.size:
+                decided[mixed[tossed]] = _coins(eta.size, mixed[tossed], records, self.key, seed) < chance[tossed]
+        return decided
+
+    def probabilities(
+        self, scores: object, *, groups: object, clients: object = None, on_unknown: str = "raise"
+    ) -> Floats:
+        """Chance of acceptance of each row before any coin is tossed; arguments as in :meth:`decide`."""
+        return self._table.chances(*self._rows(scores, groups, clients, on_unknown))
+
+    @property
+    def rules(self) -> RuleTable:
+        """The rules per client and group, for people."""
+        return RuleTable(self.groups, self.clients, self.mixtures)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all."""
+        write_policy({part.name: getattr(self, part.name) for part in fields(self)}, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """Read a policy written by :meth:`save`; a damaged, foreign or newer file raises ``InputError``."""
+        return cls(**read_policy(path))
+
+    @cached_property
+    def _table(self) -> _Table:
+        """Rules of all cells, then of the merged federation per group, then the base rule."""
+        return _Table.build(self.mixtures, self.pooled, len(self.groups))
+
+    def _rows(self, scores: object, groups: object, clients: object, on_unknown: str) -> tuple[Floats, Integers]:
+        """Check rows; their calibrated scores and the number of the rule that applies."""
+        if not isinstance(on_unknown, str) or on_unknown not in _UNKNOWN:
+            raise InputError(f"on_unknown: got {on_unknown!r}; use one of {', '.join(_UNKNOWN)}.")
+        score = probabilities(scores)
+        group = encode_known(groups, self.groups, "groups")
+        client = self._client_codes(clients, score.size)
+        same_length(score.size, groups=group, clients=client)
+        known = len(self.clients) * len(self.groups)
+        cells = client * np.int32(len(self.groups)) + group
+        strange_group, strange_client = group < 0, client < 0
+        if not (strange_group.any() or strange_client.any()):
+            return self.calibrator(score, group, client), cells
+        self._refuse(strange_group, strange_client, groups, clients, on_unknown)
+        cells = np.where(strange_client, known + group, cells)
+        base = strange_group | (strange_client & (on_unknown == "base"))
+        cells = np.where(base, known + len(self.groups), cells)
+        eta = self.calibrator(score, np.maximum(group, 0), client)
+        return np.where(base, score, eta), cells
+
+    def _client_codes(self, clients: object, n: int) -> Integers:
+        if clients is None:
+            if self.has_clients:
+                raise InputError(
+                    f"clients: missing, but the policy has rules for {len(self.clients)} clients; pass one per row."
+                )
+            return np.zeros(n, dtype=np.int32)
+        if not self.has_clients:
+            raise InputError("clients: the policy was fitted without clients; leave them out.")
+        return encode_known(clients, self.clients, "clients")
+
+    def _refuse(
+        self, strange_group: Booleans, strange_client: Booleans, groups: object, clients: object, on_unknown: str
+    ) -> None:
+        """Raise where ``on_unknown`` does not cover what was met."""
+        if strange_group.any() and on_unknown != "base":
+            row = int(np.flatnonzero(strange_group)[0])
+            raise InputError(
+                f"groups: row {row} is {_entry(groups, row)!r}, a group the policy does not know "
+                f"(it knows {_listed(self.groups)}); drop such rows or use on_unknown='base' for raw score >= 1/2."
+            )
+        if strange_client.any() and on_unknown == "raise":
+            row = int(np.flatnonzero(strange_client)[0])
+            raise InputError(
+                f"clients: row {row} is {_entry(clients, row)!r}, a client the policy does not know "
+                f"(it knows {_listed(self.clients)}); use on_unknown='pooled' for the merged rule, or 'base'."
+            )
+        if strange_client.any() and on_unknown == "pooled" and self.pooled is None:
+            raise InputError(
+                "on_unknown: 'pooled' needs the merged federation's rule, which this policy lacks; "
+                "fit it with pooled=True or use 'base'."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Rules by number, in the form that decides fastest."""
+
+    weight: Floats
+    threshold: Floats
+    above: Booleans
+    single: Floats
+    mixed: Booleans
+    pure: Floats  # threshold of the one certain rule; inf: reject
+    turned: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
+
+    @classmethod
+    def build(cls, mixtures: Mixtures, pooled: Mixtures | None, n_groups: int) -> _Table:
+        """Append the merged federation's rules (rejecting, where there are none) and the base rule."""
+        none = Mixtures(
+            np.zeros((n_groups, 3)), np.zeros((n_groups, 3)), np.ones((n_groups, 3), bool), np.full(n_groups, np.inf)
+        )
+        parts = (mixtures, pooled or none, base_rule(1))
+        weight, threshold, above, single = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("weight", "threshold", "above", "single")
+        )
+        mixed = np.asarray(((weight > 0) & (weight < 1)).any(axis=1))
+        rows, largest = np.arange(weight.shape[0]), weight.argmax(axis=1)
+        certain = weight[rows, largest] == 1.0
+        turned = certain & ~above[rows, largest]
+        pure = np.where(certain, threshold[rows, largest], np.inf)
+        return cls(weight, threshold, above, single, mixed, pure, turned if turned.any() else None)
+
+    def chances(self, eta: Floats, cells: Integers) -> Floats:
+        """Total weight of the rules that accept each row."""
+        chance = np.zeros(eta.size)
+        for j in range(self.weight.shape[1]):
+            if not self.weight[:, j].any():
+                continue
+            threshold = self.threshold[cells, j]
+            accepts = np.where(self.above[cells, j], eta >= threshold, eta <= threshold)
+            chance += np.where(accepts, self.weight[cells, j], 0.0)
+        # The weights of all rules may sum to slightly less than 1: that is rounding, not chance.
+        chance[chance > 1.0 - NEGLIGIBLE] = 1.0
+        return chance
+
+
+def _past(eta: Floats, cells: Integers, threshold: Floats, turned: Booleans | None) -> npt.NDArray[np.int64]:
+    """Compare every row with its cell's threshold, in pieces that stay in the cache."""
+    decided = np.empty(eta.size, dtype=np.int64)
+    for first in range(0, eta.size, _CHUNK):
+        piece = slice(first, first + _CHUNK)
+        cell, score = cells[piece], eta[piece]
+        limit = threshold[cell]
+        accepts = score >= limit
+        if turned is not None:
+            accepts = np.where(turned[cell], score <= limit, accepts)
+        decided[piece] = accepts
+    return decided
+
+
+def _coins(n: int, rows: Indices, records: npt.NDArray[Any] | None, key: int, seed: int | None) -> Floats:
+    """Coins of the given rows: by id, or else by seed and position."""
+    if records is not None:
+        return id_coins(records[rows], key)
+    if seed is None:
+        warnings.warn(
+            "some rows need a coin and there are no ids: it depends on the row's position (seed 0); "
+            "pass ids= so that the same person always gets the same decision, or random_state=.",
+            PolicyWarning,
+            stacklevel=3,
+        )
+    return row_coins(n, seed or 0)[rows]
+
+
+def _entry(values: object, row: int) -> object:
+    # A list of tuples is a column of labels: as an array it would have two dimensions.
+    entry = values[row] if isinstance(values, list | tuple) else column(values, "values")[row]
+    return entry.item() if isinstance(entry, np.generic) else entry
+
+
+def _listed(names: tuple[Label, ...], most: int = 6) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,306 @@
+"""Every client: a picture of all gaps, one client at a time, and a table of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from logofair.fitting.solution import FEW_ROWS
+from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip
+from logofair.report.facts import Facts
+from logofair.report.figures import Pair
+from logofair.report.grids import Cell, Column, few_mark, grid, limit, named, number, span, text
+from logofair.report.markup import Element, Node, Section, Trusted, note, paragraph, tag
+from logofair.report.wording import counted, figure, small, tolerance_of
+
+__all__ = ["card", "clients_section"]
+
+
+def card(facts: Facts, client: int) -> Element:
+    """Return a client's card.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory
+    >>> from logofair.report.facts import gather
+    >>> from logofair.report.facts import Provenance
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
+    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
+    >>> "Promise kept" in str(card(facts, 0))
+    True
+    """
+    name, pair = facts.clients[client], facts.calibration.local
+    rows = int(pair.after.tally.rows[client].sum())
+    title = f"client-{client}-title"
+    accuracies = [float(shares[client]) for shares in pair.accuracies]
+    words = (
+        f"{counted(rows, 'calibration row')}; accuracy {figure(accuracies[0])} before, {figure(accuracies[1])} after."
+    )
+    return tag(
+        "article",
+        tag("h4", tag("bdi", name), id=title),
+        tag("p", words, " ", _standing(facts, client), " ", few_mark(bool(pair.few[:, client].any()))),
+        _gaps(facts, client),
+        _groups(facts, client),
+        [tag("p", sentence, class_="note") for sentence in _prices(facts, client)],
+        id=f"client-{client}",
+        class_="card",
+        tabindex="-1",
+        aria_labelledby=title,
+    )
+
+
+def _standing(facts: Facts, client: int) -> Element:
+    """How the client's own promise stands, in its basis."""
+    bound, measured = facts.inside.bound[:, client], facts.inside.measured[:, client]
+    excess = facts.inside.gap[:, client] - facts.inside.tolerance[:, client]
+    if not bound.any():
+        words, state = "Nothing promised inside this client", "nothing"
+    elif not measured.any():
+        words, state = "Promise cannot be measured here: fewer than two groups", "unmeasured"
+    elif (excess[measured] > facts.solution.certificate.precision).any():
+        words, state = "Promise not kept", "broken"
+    elif not measured[bound].all():
+        words, state = "Kept where it can be measured", "partly"
+    else:
+        words, state = "Promise kept", "kept"
+    return tag("span", words, class_=f"badge {state}")
+
+
+def _gaps(facts: Facts, client: int) -> Element:
+    """Gap of every rate before and after."""
+    pair = facts.calibration.local
+    low, high = pair.interval
+    columns = [Column("gap of the"), *(Column(n, numeric=True) for n in ("before", "after", "by chance", "tolerance"))]
+    rows = [
+        [
+            named(rate.name),
+            number(float(pair.before.gaps[k, client])),
+            number(float(pair.after.gaps[k, client])),
+            span(float(low[k, client]), float(high[k, client])),
+            limit(float(pair.tolerance[k, client])),
+        ]
+        for k, rate in enumerate(pair.rates)
+    ]
+    return grid("Gaps here", columns, rows)
+
+
+def _groups(facts: Facts, client: int) -> Element:
+    """Each group's rows, rates and rule."""
+    pair = facts.calibration.local
+    columns = [Column("group"), Column("rows", numeric=True), Column("label 1", numeric=True)]
+    columns += [Column(f"{rate.name}, before and after") for rate in pair.rates]
+    columns += [Column("rule")]
+    return grid("Groups here", columns, list(_group_rows(facts, client)))
+
+
+def _group_rows(facts: Facts, client: int) -> Iterator[list[Cell]]:
+    pair, rules = facts.calibration.local, facts.solution.policy.rules
+    for group, name in enumerate(facts.groups):
+        rows, positive = pair.after.tally.rows[client, group].sum(), pair.after.tally.rows[client, group, 1]
+        bars = [
+            _bars(float(pair.before.values[k, client, group]), float(pair.after.values[k, client, group]))
+            for k in range(len(pair.rates))
+        ]
+        rule = rules[client * len(facts.groups) + group].rule
+        yield [
+            named(name),
+            number(int(rows), after=few_mark(bool(rows < FEW_ROWS))),
+            number(int(positive)),
+            *bars,
+            text(rule, mark="rule"),
+        ]
+
+
+def _bars(before: float, after: float) -> Cell:
+    """A rate before and after as two bars with their numbers."""
+    parts: list[Node] = []
+    for value, kind in ((before, "was"), (after, "is")):
+        width = 0.0 if np.isnan(value) else 100.0 * min(max(value, 0.0), 1.0)
+        bar = tag("span", class_=f"bar {kind}", style=f"width:{width:.1f}%")
+        parts.append(tag("span", tag("span", bar, class_="track"), figure(value, 3), class_="rate"))
+    return Cell(tuple(parts), "rates")
+
+
+def _prices(facts: Facts, client: int) -> Iterator[str]:
+    for k, rate in enumerate(facts.inside.rates):
+        price = 0.01 * float(facts.inside.price[k, client])
+        if price >= 1e-6:
+            won = f"at most {small(price)} accuracy over all rows"
+            yield f"0.01 more tolerance for the {rate.name} here would win {won}."
+
+
+_WIDE, _NARROW = 860.0, 350.0
+_MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
+_MOST_COLUMNS = 600
+
+
+def clients_section(facts: Facts) -> Section:
+    """Return the pictures of every client's gaps, the cards and the table.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory
+    >>> from logofair.report.facts import gather
+    >>> from logofair.report.facts import Provenance
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
+    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
+    >>> clients_section(facts).title
+    'The gap between groups'
+    """
+    pair = facts.calibration.local
+    pictures = [_figure(facts, k) for k in range(len(pair.rates))]
+    if not facts.has_clients:
+        return Section("clients", "The gap between groups", (*pictures, _table(facts)))
+    count = len(facts.clients)
+    basis = "counted with labels" if facts.calibration.with_labels else "counted in chances"
+    words = paragraph(
+        f"The gap inside each of {counted(count, 'client')} on the calibration rows, {basis}, "
+        "largest gap before first. Choose a client in the picture, the list or the table to see its card. "
+        "The table’s last column is the accuracy over all rows that 0.01 more tolerance would win at most."
+    )
+    cards = Section("client", "One client at a time", (_picker(facts), tag("div", _cards(facts), class_="cards")))
+    table = Section("client-table", "All clients in a table", (*_unlisted(facts), _table(facts)))
+    return Section("clients", "Every client", (words, _legend(), *pictures), (cards, table))
+
+
+def _figure(facts: Facts, rate: int) -> Element:
+    """One rate's picture, drawn for a desk and for a phone."""
+    name = facts.calibration.local.rates[rate].name
+    ranked = facts.ranked
+    every = -(-len(ranked) // _MOST_COLUMNS)
+    points = [_point(facts, rate, client) for client in ranked[::every]]
+    draw = gap_dumbbells if len(points) <= _MOST_ROWS else gap_strip
+    label = f"{name} gap of {counted(len(points), 'client')} before and after. {_in_short(points)}"
+    left_out = f" Every {every}th client is drawn." if every > 1 else ""
+    return tag(
+        "figure",
+        tag("div", draw(points, width=_WIDE, label=label), class_="wide"),
+        tag("div", draw(points, width=_NARROW, label=label), class_="narrow"),
+        tag("figcaption", f"Gap of the {name} between groups. {_in_short(points)}{left_out}"),
+    )
+
+
+def _in_short(points: Sequence[GapPoint]) -> str:
+    """The picture in a sentence."""
+    before, after = [p.before for p in points if p.before is not None], [p.after for p in points if p.after is not None]
+    if not before or not after:
+        return "No gap can be measured."
+    above = sum(p.after > p.tolerance + 1e-9 for p in points if p.after is not None and p.tolerance is not None)
+    bound = sum(p.after is not None and p.tolerance is not None for p in points)
+    half = f"Half of the clients had a gap above {figure(float(np.median(before)), 3)} before and above "
+    half += f"{figure(float(np.median(after)), 3)} after"
+    return f"{half}; {above:,} of {counted(bound, 'promised gap')} lie above tolerance." if bound else f"{half}."
+
+
+def _point(facts: Facts, rate: int, client: int) -> GapPoint:
+    """One client in the picture."""
+    pair, name = facts.calibration.local, facts.clients[client]
+    before, after, tolerance = (
+        _or_none(array[rate, client]) for array in (pair.before.gaps, pair.after.gaps, pair.tolerance)
+    )
+    low, high = (_or_none(bound[rate, client]) for bound in pair.interval)
+    rows = int(pair.fewest[rate, client])
+    words = f"gap {figure(before)} before, {figure(after)} after, tolerance {tolerance_of(tolerance)}"
+    return GapPoint(
+        name=name,
+        link=facts.link(client),
+        before=before,
+        after=after,
+        tolerance=tolerance,
+        interval=None if low is None or high is None else (low, high),
+        few=rows < FEW_ROWS,
+        note=f"{words}; smallest group {counted(rows, 'row')}",
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _legend() -> Element:
+    """What the marks mean, drawn as they are."""
+    marks = (
+        ('<circle cx="8" cy="8" r="5" class="before"/>', "before"),
+        ('<circle cx="8" cy="8" r="5" class="after"/>', "after"),
+        ('<path d="M8 2l6 6l-6 6l-6 -6z" class="after few"/>', f"after, on fewer than {FEW_ROWS} rows"),
+        ('<path d="M0 8h16" class="interval"/>', "where chance leaves the gap after (95%)"),
+        ('<path d="M8 2v12" class="limit"/>', "tolerance"),
+    )
+    items = [
+        tag("li", tag("svg", Trusted(mark), viewBox="0 0 16 16", width=16, height=16, aria_hidden="true"), words)
+        for mark, words in marks
+    ]
+    return tag("ul", items, class_="legend")
+
+
+def _picker(facts: Facts) -> Element:
+    """The list to choose a client from; without JavaScript the links do the same."""
+    by_name = sorted(facts.listed, key=lambda client: facts.clients[client].casefold())
+    options = [tag("option", facts.clients[client], value=f"client-{client}") for client in by_name]
+    return tag(
+        "p",
+        tag("label", "Client ", for_="pick"),
+        tag("select", options, id="pick"),
+        tag("button", "← Larger gap", type="button", id="previous"),
+        tag("button", "Smaller gap →", type="button", id="next"),
+        class_="picker js-only",
+    )
+
+
+def _cards(facts: Facts) -> list[Node]:
+    return [card(facts, client) for client in facts.listed]
+
+
+def _unlisted(facts: Facts) -> Iterator[Node]:
+    missing = len(facts.clients) - len(facts.listed)
+    if missing:
+        yield note(f"The {len(facts.listed):,} clients with the largest gaps before are listed; {missing:,} are not.")
+
+
+def _table(facts: Facts) -> Element:
+    """One line per client and rate."""
+    pair = facts.calibration.local
+    several, in_chances = len(pair.rates) > 1, _counts_in_chances(facts)
+    columns = [Column("client"), *([Column("rate")] if several else [])]
+    columns += [Column(n, numeric=True) for n in ("gap before", "gap after", "by chance", "tolerance")]
+    columns += [Column("gap after, in chances", numeric=True)] if in_chances else []
+    columns += [Column("smallest group", numeric=True)]
+    columns += [] if several else [Column(n, numeric=True) for n in ("accuracy before", "accuracy after")]
+    columns += [Column("0.01 more wins", numeric=True)]
+    rows = [
+        _line(facts, pair, client, rate, several, in_chances)
+        for client in facts.listed
+        for rate in range(len(pair.rates))
+    ]
+    return grid("Gaps and accuracy of every client, calibration rows", columns, rows, search="Search clients")
+
+
+def _counts_in_chances(facts: Facts) -> bool:
+    """Whether the promise is counted otherwise than what was measured."""
+    needs = any(rate.slope or rate.weight(0.0) != rate.weight(1.0) for rate in facts.calibration.local.rates)
+    return needs and facts.calibration.with_labels and facts.solution.certificate.basis == "eta"
+
+
+def _line(facts: Facts, pair: Pair, client: int, rate: int, several: bool, in_chances: bool) -> list[Cell]:
+    low, high = (float(bound[rate, client]) for bound in pair.interval)
+    promised = facts.inside.line(pair.rates[rate])
+    accuracies = [float(shares[client]) for shares in pair.accuracies]
+    rows = int(pair.fewest[rate, client])
+    price = 0.0 if promised is None else 0.01 * float(facts.inside.price[promised, client])
+    held = None if promised is None else float(facts.inside.gap[promised, client])
+    return [
+        named(facts.clients[client], facts.link(client)),
+        *([text(pair.rates[rate].name, mark="span")] if several else []),
+        number(float(pair.before.gaps[rate, client])),
+        number(float(pair.after.gaps[rate, client])),
+        span(low, high),
+        limit(float(pair.tolerance[rate, client])),
+        *([number(held)] if in_chances else []),
+        number(rows, after=few_mark(rows < FEW_ROWS)),
+        *([] if several else map(number, accuracies)),
+        Cell((small(price),), key=price),
+    ]

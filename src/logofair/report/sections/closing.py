@@ -1,0 +1,100 @@
+"""The end of the report: warnings, how to cite it, and how to make it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from logofair.report.facts import Facts
+from logofair.report.grids import Column, grid, named, text
+from logofair.report.markup import Element, Section, note, paragraph, tag
+from logofair.report.wording import counted, joined
+
+__all__ = ["cite_section", "warnings_section"]
+
+
+_PAPER = """@inproceedings{zhang2025logofair,
+  title     = {LoGoFair: Post-Processing for Local and Global Fairness in Federated Learning},
+  author    = {Zhang, Li and Chen, Chaochao and Han, Zhongxuan and Zhong, Qiyong and Zheng, Xiaolin},
+  booktitle = {Proceedings of the AAAI Conference on Artificial Intelligence},
+  year      = {2025}
+}"""
+
+
+def warnings_section(facts: Facts) -> Section:
+    """Return what a reader should be careful with.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory
+    >>> from logofair.report.facts import gather
+    >>> from logofair.report.facts import Provenance
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
+    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
+    >>> warnings_section(facts).title
+    'Warnings'
+    """
+    found = facts.solution.warnings
+    if not found:
+        return Section("warnings", "Warnings", (paragraph("None: every cell has enough rows of both labels."),))
+    items = tag("ul", [_warning(sentence) for sentence in found], class_="warnings")
+    return Section("warnings", "Warnings", (paragraph("Where a promise rests on little or nothing:"), items))
+
+
+def _warning(sentence: str) -> Element:
+    """A warning, what is wrong first: the cells concerned may be many."""
+    where, _, what = sentence.rstrip(".").rpartition(": ")
+    return tag(
+        "li", tag("strong", what[:1].upper() + what[1:], "."), " ", where[:1].upper() + where[1:], "." if where else ""
+    )
+
+
+def cite_section(facts: Facts) -> Section:
+    """Return how to cite the report and make it again; the report holds no rows.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory
+    >>> from logofair.report.facts import gather
+    >>> from logofair.report.facts import Provenance
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
+    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
+    >>> [part.title for part in cite_section(facts).walk()]
+    ['Cite and reproduce', 'Make it again', 'Cite']
+    """
+    made = facts.provenance
+    rows = [[named(name), text(value, mark="code")] for name, value in _rests_on(facts)]
+    again = (
+        paragraph("The command:"),
+        tag("pre", tag("code", made.command), tabindex="0", aria_label="The command"),
+        grid("What the figures rest on", [Column("what"), Column("value")], rows),
+        note("This page holds totals and rules, never rows."),
+    )
+    software = f"logofair {made.versions['logofair']}: fair decisions inside every client and across all of them"
+    cited = (
+        paragraph(f"The LoGoFair developers. {software}. The method, corrected and extended here, is from:"),
+        tag("pre", tag("code", _PAPER), tabindex="0", aria_label="BibTeX entry"),
+    )
+    parts = (Section("reproduce", "Make it again", again), Section("citation", "Cite", cited))
+    return Section("cite", "Cite and reproduce", (), parts)
+
+
+def _rests_on(facts: Facts) -> Iterator[tuple[str, str]]:
+    """What it takes to know that the same was made again."""
+    made, solution, data = facts.provenance, facts.solution, facts.provenance.data
+    of = "of the file" if len(data.files) == 1 else "of the list of files" if data.files else "of the checked columns"
+    yield "data", joined(data.files, most=5) if data.files else data.name
+    yield f"SHA-256 {of}", data.fingerprint
+    if data.columns:
+        yield "columns", ", ".join(f"{role}: {name}" for role, name in data.columns.items())
+    yield "rows, clients, groups", f"{solution.rows.scores.size:,}, {len(facts.clients):,}, {len(facts.groups):,}"
+    yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
+    yield "calibration", solution.policy.calibrator.method
+    certificate = solution.certificate
+    yield "counted in", "labels" if certificate.basis == "labels" else "calibrated chances"
+    yield "expected accuracy, and its upper bound", f"{certificate.primal:.6f}, {certificate.dual:.6f}"
+    yield "certificate: gap, violation", f"{certificate.gap:.1e}, {certificate.violation:.1e}"
+    yield "versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())
+    if made.made:
+        yield "made", made.made

@@ -1,0 +1,213 @@
+"""What the policy does and what it rests on: rules, reliability of the scores, sizes of the cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from logofair.columns.segments import Indices
+from logofair.fitting.solution import FEW_ROWS
+from logofair.report.charts import Reliability, reliability_by_group, reliability_diagram
+from logofair.report.facts import Facts
+from logofair.report.grids import Cell, Column, few_mark, grid, named, number, text
+from logofair.report.markup import Element, Node, Section, note, paragraph, tag
+from logofair.report.wording import counted, figure, name_of
+
+__all__ = ["cells_section", "reliability_section", "rules_section"]
+
+
+_MOST_DIAGRAMS = 6
+_MOST_BINS_TABLES = 12
+_GROUPS_ACROSS = 6  # columns that fit a printed page
+
+
+def rules_section(facts: Facts) -> Section:
+    """Return every client's and group's rule in a table.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory
+    >>> from logofair.report.facts import gather
+    >>> from logofair.report.facts import Provenance
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
+    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
+    >>> rules_section(facts).title
+    'The rules'
+    """
+    policy = facts.solution.policy
+    mixed = int(policy.mixtures.mixed.sum())
+    calibrated = policy.calibrator.method != "none"
+    score = "the calibrated score of the row’s client and group" if calibrated else "the score itself"
+    coins = (
+        f"{counted(mixed, 'cell')} of {len(policy.rules):,} need a coin; it is tossed by record id, so that a person "
+    )
+    words = f"Here “score” is {score}. " + (
+        f"{coins}always gets the same decision."
+        if mixed
+        else "No rule needs a coin: the same score, the same decision."
+    )
+    words += " “60%: A; 40%: B” applies A to 60 in 100 people and B to the others." if mixed else ""
+    columns = [Column("client"), Column("group"), Column("rule"), Column("coin")]
+    columns += [Column("rows", numeric=True), Column("label 1", numeric=True)]
+    table = grid("Rules by client and group", columns, list(_rules(facts)), search="Search rules")
+    return Section("rules", "The rules", (paragraph(words), *_merged(facts), *_shortened(facts), table))
+
+
+def _rules(facts: Facts) -> Iterator[list[Cell]]:
+    counts, rules = _counts(facts), facts.solution.policy.rules
+    labelled = facts.calibration.with_labels
+    for client in facts.listed:
+        for group, name in enumerate(facts.groups):
+            row = rules[client * len(facts.groups) + group]
+            rows, positive = int(counts[client, group].sum()), int(counts[client, group, 1])
+            yield [
+                named(facts.clients[client], facts.link(client)),
+                text(tag("bdi", name)),
+                text(row.rule, mark="rule"),
+                text("coin" if row.needs_coin else "–"),
+                number(rows, after=few_mark(rows < FEW_ROWS)),
+                number(positive) if labelled else text("–"),
+            ]
+
+
+def _merged(facts: Facts) -> Iterator[Node]:
+    if facts.has_clients and facts.solution.policy.pooled is not None:
+        yield note(
+            "Rows of clients the policy does not know can take the merged rule of all clients, stored beside these."
+        )
+
+
+def _shortened(facts: Facts) -> Iterator[Node]:
+    if len(facts.listed) < len(facts.clients):
+        yield note(
+            f"The rules of {len(facts.listed):,} of {len(facts.clients):,} clients are listed; the policy has all."
+        )
+
+
+def _counts(facts: Facts) -> Indices:
+    """Rows by client, group and label."""
+    return np.asarray(facts.calibration.local.after.tally.rows, dtype=np.int64)
+
+
+def reliability_section(facts: Facts) -> Section:
+    """Return how far predicted chances are from what happened, per group, before and after calibration.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory
+    >>> from logofair.report.facts import gather
+    >>> from logofair.report.facts import Provenance
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
+    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
+    >>> reliability_section(facts).title
+    'How reliable the scores are'
+    """
+    title = "How reliable the scores are"
+    found = sorted(reliability_by_group(facts.solution.rows), key=lambda r: -int(r.rows.sum()))
+    if not found:
+        return Section("reliability", title, (paragraph("There are no labels to compare the scores with."),))
+    method = facts.solution.policy.calibrator.method
+    done = (
+        "no calibration was asked for"
+        if method == "none"
+        else f"calibrated by {method}, estimated without the row itself"
+    )
+    words = paragraph(
+        "A score of 0.7 should mean 70 in 100 with label 1, in every group. The rows of each group are cut by rising "
+        f"score into bins of equal count; on the diagonal the prediction is right ({done}). "
+        "The bars show where chance leaves a share at 95%."
+    )
+    diagrams = tag("div", [_diagram(one) for one in found[:_MOST_DIAGRAMS]], class_="diagrams")
+    columns = [Column("group"), *(Column(n, numeric=True) for n in ("rows", "mean error before", "mean error after"))]
+    rows = [
+        [
+            named(name_of(r.group)),
+            number(int(r.rows.sum()), after=few_mark(r.rows.sum() < FEW_ROWS)),
+            number(r.before),
+            number(r.after),
+        ]
+        for r in found
+    ]
+    return Section(
+        "reliability", title, (words, diagrams, grid("Calibration error by group", columns, rows), _bins(found))
+    )
+
+
+def _diagram(found: Reliability) -> Element:
+    name, rows = name_of(found.group), int(found.rows.sum())
+    label = f"Reliability of group {name}: mean error {figure(found.before, 3)} before, {figure(found.after, 3)} after"
+    few = " ⚠ few rows" if rows < FEW_ROWS else ""
+    caption = tag("figcaption", tag("bdi", name), f" ({counted(rows, 'row')}{few})")
+    return tag("figure", caption, reliability_diagram(found, label=f"{label}, on {counted(rows, 'row')}."))
+
+
+def _bins(found: Sequence[Reliability]) -> Element:
+    """The numbers behind the diagrams, folded away."""
+    columns = [Column("group"), *(Column(n, numeric=True) for n in ("rows", "score", "calibrated", "share of label 1"))]
+    rows = [
+        [
+            named(name_of(r.group)),
+            number(int(r.rows[i])),
+            number(float(r.score[i]), 3),
+            number(float(r.chance[i]), 3),
+            number(float(r.share[i]), 3),
+        ]
+        for r in found[:_MOST_BINS_TABLES]
+        for i in range(r.rows.size)
+    ]
+    return tag("details", tag("summary", "The numbers behind the diagrams"), grid("Bins by group", columns, rows))
+
+
+def cells_section(facts: Facts) -> Section:
+    """Return how many rows every cell has, small ones marked.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> from logofair.report import in_memory
+    >>> from logofair.report.facts import gather
+    >>> from logofair.report.facts import Provenance
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
+    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
+    >>> "2 cells of 2 have fewer than 30 rows" in str(cells_section(facts).body[0])
+    True
+    """
+    rows = _counts(facts).sum(axis=2)
+    few, empty = int(((rows > 0) & (rows < FEW_ROWS)).sum()), int((rows == 0).sum())
+    words = (
+        f"Calibration rows of each group at each client. {counted(few, 'cell')} of {rows.size:,} "
+        f"{'has' if few == 1 else 'have'} fewer than {FEW_ROWS} rows (▲): rates there are mostly noise. "
+        f"{counted(empty, 'cell')} {'has' if empty == 1 else 'have'} none (∅): nothing is promised there."
+    )
+    step = _GROUPS_ACROSS
+    tables = [_sizes(facts, rows, range(i, min(i + step, rows.shape[1]))) for i in range(0, rows.shape[1], step)]
+    return Section("cells", "Cell sizes", (paragraph(words), *_shortened_cells(facts), *tables))
+
+
+def _shortened_cells(facts: Facts) -> Iterator[Node]:
+    if len(facts.listed) < len(facts.clients):
+        yield note(f"{len(facts.listed):,} of {len(facts.clients):,} clients are listed.")
+
+
+def _sizes(facts: Facts, rows: Indices, groups: range) -> Element:
+    """A table of some groups, the fuller a cell the darker."""
+    most = math.log1p(int(rows.max(initial=1)))
+    columns = [Column("client"), *(Column(facts.groups[group], numeric=True, long=True) for group in groups)]
+    lines = [
+        [named(facts.clients[client], facts.link(client)), *(_size(int(rows[client, group]), most) for group in groups)]
+        for client in facts.listed
+    ]
+    return grid("Rows by client and group", columns, lines, search="Search cells")
+
+
+def _size(rows: int, most: float) -> Cell:
+    """One cell's size; small ones carry a sign besides their frame."""
+    sign = "∅ " if rows == 0 else "▲ " if rows < FEW_ROWS else ""
+    mark = "heat small" if rows < FEW_ROWS else "heat"
+    return Cell(
+        (f"{sign}{rows:,}",), mark, style=f"--heat:{100.0 * math.log1p(rows) / most:.0f}%", key=rows if sign else None
+    )

@@ -1,0 +1,10 @@
+"""What fairness costs: the best accuracy for every pair of a local and a global tolerance.
+
+The value is concave and rises with either tolerance; every point has a certificate of its own, recomputed from the rule
+that was stored for it. Rows are calibrated and sorted once for all points.
+"""
+
+from logofair.tradeoff.frontier import frontier
+from logofair.tradeoff.result import Base, Frontier, HeldOut, Knee, Point
+
+__all__ = ["Base", "Frontier", "HeldOut", "Knee", "Point", "frontier"]

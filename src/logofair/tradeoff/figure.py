@@ -1,0 +1,305 @@
+"""The frontier as a picture: accuracy along one tolerance, and what every pair of tolerances costs.
+
+One SVG of text and shapes that scales, needs nothing else, and follows the reader's light or dark theme (also a page's
+own ``data-theme``). Order is shown by lightness and by words, never by hue alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from logofair.tradeoff import Frontier, Point
+
+__all__ = ["frontier_figure"]
+
+
+_WIDTH = 480.0
+_LEFT, _RIGHT = 46.0, 86.0
+_PLOT, _ROW = 210.0, 24.0  # heights of the plot and of one row of the map
+_APART = 15.0  # of two labels
+_SHADES = 6
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_LEAST_SPAN = 0.004  # of the accuracy axis: less would magnify noise
+
+_LIGHT = """--f-paper:var(--paper,#fff);--f-ink:var(--ink,#1b2230);--f-soft:var(--soft,#515b6b);
+--f-line:var(--line,#d5d9e0);--f-0:#14204f;--f-1:#2b4f96;--f-2:#1f7aa8;--f-3:#218060;--f-4:#8a6d00;--f-5:#b4500f;
+--f-h0:#f4f7fb;--f-h1:#dbe7f3;--f-h2:#b7d0e8;--f-h3:#7fabd6;--f-h4:#2f6db0;--f-h5:#153e75;--f-t:#10182a;--f-u:#fff"""
+_DARK = """--f-paper:var(--paper,#14181f);--f-ink:var(--ink,#e8ebf0);--f-soft:var(--soft,#aab4c3);
+--f-line:var(--line,#38414f);--f-0:#dbe6ff;--f-1:#93b8f7;--f-2:#4fb3dd;--f-3:#55c69a;--f-4:#dcb83a;--f-5:#f0a35c;
+--f-h0:#1c2430;--f-h1:#1f3450;--f-h2:#254a75;--f-h3:#3a6ea5;--f-h4:#79aee0;--f-h5:#c4ddf5;--f-t:#f2f5fa;--f-u:#0c1420"""
+_SHAPES = """.frontier-figure{max-width:100%;height:auto;background:var(--f-paper)}
+.frontier-figure text{font:13px system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",sans-serif}
+.frontier-figure text{fill:var(--f-ink)}.frontier-figure .f-soft,.frontier-figure .f-tick{fill:var(--f-soft)}
+.frontier-figure .f-title{font-size:16px;font-weight:600}
+.frontier-figure .f-tick,.frontier-figure .f-cell{font-size:12px;font-variant-numeric:tabular-nums}
+.frontier-figure .f-grid{stroke:var(--f-line)}.frontier-figure .f-way{fill:none;stroke-width:2}
+.frontier-figure .f-free{fill:none;stroke-width:2;stroke-dasharray:2 4}
+.frontier-figure .f-mark{fill:none;stroke:var(--f-ink);stroke-width:2.5}.frontier-figure .f-knee{stroke-dasharray:4 3}
+.frontier-figure .f-halo{fill:none;stroke:var(--f-paper);stroke-width:6}"""
+
+
+def frontier_figure(frontier: Frontier) -> str:
+    """Return a frontier as one SVG element, to be written to a file or put into a page.
+
+    Above, accuracy against the global tolerance with a line for each of a few local ones; below, the accuracy every
+    pair of tolerances loses. The knee and the chosen pair are marked in both. A side with one tolerance needs one line
+    and no map.
+
+    Examples
+    --------
+    >>> from logofair.tradeoff import frontier
+    >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
+    >>> frontier_figure(surface)[:28]
+    '<svg class="frontier-figure"'
+    """
+    parts, bottom = list(_heading(frontier)), 50.0
+    for panel, wanted in ((_plot, max(frontier.accuracies.shape) > 1), (_map, min(frontier.accuracies.shape) > 1)):
+        if wanted:
+            drawn, bottom = panel(frontier, bottom)
+            parts += drawn
+    notes, bottom = _legend(frontier, bottom)
+    height = f"{bottom:g}"
+    return "".join(
+        [
+            f'<svg class="frontier-figure" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height}" ',
+            f'width="720" height="{1.5 * bottom:g}" role="img" aria-labelledby="frontier-title frontier-desc">',
+            f'<title id="frontier-title">{_clean(_title(frontier))}</title>',
+            f'<desc id="frontier-desc">{_clean(_told(frontier))}</desc>',
+            f"<style>{_style()}</style>",
+            f'<rect width="{_WIDTH:g}" height="{height}" fill="var(--f-paper)"/>',
+            *parts,
+            *notes,
+            "</svg>",
+        ]
+    )
+
+
+def _style() -> str:
+    """Colours of both themes: the reader's, or the one a page has set on its root; paper is light."""
+    figure = ".frontier-figure"
+    colours = [f"{figure},:root[data-theme=light] {figure}{{{_LIGHT}}}"]
+    colours.append(f"@media screen and (prefers-color-scheme:dark){{{figure}{{{_DARK}}}")
+    colours.append(f":root[data-theme=light] {figure}{{{_LIGHT}}}}}")
+    colours.append(f"@media screen{{:root[data-theme=dark] {figure}{{{_DARK}}}}}")
+    return "".join([*colours, _SHAPES])
+
+
+def _title(frontier: Frontier) -> str:
+    local, shared = (name.replace("_", " ") for name in frontier.notions)
+    return f"What fairness costs: {local if local == shared else f'{local} locally, {shared} globally'}"
+
+
+def _told(frontier: Frontier) -> str:
+    """The picture in words, for those who do not see it."""
+    worst = 100 * float(frontier.losses.max())
+    return (
+        f"Unconstrained, the expected accuracy is {100 * frontier.base.accuracy:.2f} % on {frontier.rows:,} rows. "
+        f"Over {len(frontier.points)} pairs of tolerances the loss is at most {worst:.2f} points. "
+        f"{frontier.knee.sentence}"
+    )
+
+
+def _heading(frontier: Frontier) -> Iterator[str]:
+    sites = f" at {len(frontier.clients):,} clients" if frontier.has_clients else ""
+    yield _text(8, 20, _title(frontier), "f-title")
+    about = f"Expected on {frontier.rows:,} rows{sites}; {100 * frontier.base.accuracy:.2f} % without any promise."
+    yield _text(8, 38, about, "f-soft")
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Where accuracies and tolerances lie in the plot; a tolerance of None stands apart on the right."""
+
+    top: float
+    low: float
+    high: float
+    stop: float  # the largest tolerance
+
+    def x(self, tolerance: float | None) -> float:
+        end = _WIDTH - _RIGHT
+        free = end - 12.0
+        if tolerance is None:
+            return free
+        return _LEFT + 6.0 + tolerance / self.stop * (free - 44.0 - _LEFT)
+
+    def y(self, accuracy: float) -> float:
+        return self.top + _PLOT * (self.high - accuracy) / (self.high - self.low)
+
+
+def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
+    """Accuracy against one tolerance, the other as lines; the global one runs along the axis unless it is single."""
+    across = len(frontier.global_tolerances) > 1
+    along = frontier.global_tolerances if across else frontier.local_tolerances
+    sides = frontier.local_tolerances if across else frontier.global_tolerances
+    accuracies = frontier.accuracies if across else frontier.accuracies.T
+    low, high = float(accuracies.min()), max(float(accuracies.max()), frontier.base.accuracy)
+    ticks = _ticks(low, max(high, low + _LEAST_SPAN))
+    stop = max([t for t in along if t is not None], default=0.0) or 1.0
+    axes = _Axes(top + 26.0, ticks[0], ticks[-1], stop)
+    name, other = ("global", "local") if across else ("local", "global")
+    words = f"Accuracy in %, by {f'{name} ' if frontier.has_clients else ''}tolerance"
+    parts = [_text(8, top + 10, words, "f-label"), *_frame(axes, ticks, along)]
+    lines = [list(map(float, row)) for row in accuracies]
+    chosen = _told_apart([axes.y(line[-1]) for line in lines])
+    places = _spread([axes.y(lines[i][-1]) for i in chosen])
+    for shade, (i, place) in enumerate(zip(chosen, places, strict=True)):
+        points = [frontier.at(*((sides[i], t) if across else (t, sides[i]))) for t in along]
+        label = f"{other} {_short(sides[i])}" if len(sides) > 1 else ""
+        parts += _line(axes, along, points, round(shade * 5 / max(len(chosen) - 1, 1)), label, place)
+    for point, mark in _marked(frontier):
+        at = (axes.x(point.global_tolerance if across else point.local_tolerance), axes.y(point.accuracy))
+        parts += _outlined(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="8"', mark, halo=False)
+    return parts, axes.top + _PLOT + 44.0
+
+
+def _frame(axes: _Axes, ticks: Sequence[float], along: Sequence[float | None]) -> Iterator[str]:
+    """Grid lines with accuracies, and tolerances below."""
+    digits = max(0, -math.floor(math.log10(100 * (ticks[1] - ticks[0])) + 1e-9))
+    for tick in ticks:
+        y = axes.y(tick)
+        yield f'<line x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}" class="f-grid"/>'
+        yield _text(_LEFT - 6, y + 4, f"{100 * tick:.{digits}f}", "f-tick", "end")
+    below = axes.top + _PLOT + 18
+    finite = [t for t in along if t is not None]
+    if finite:
+        for tick in [t for t in _ticks(0.0, axes.stop) if t <= axes.stop * 1.001]:
+            yield _text(axes.x(tick), below, _short(tick), "f-tick", "middle")
+    if len(finite) < len(along):
+        yield _text(axes.x(None), below, "none", "f-tick", "middle")
+
+
+def _line(
+    axes: _Axes, along: Sequence[float | None], points: Sequence[Point], shade: int, label: str, place: float
+) -> Iterator[str]:
+    """One line with its points and its name at the right end; to None it is dotted, since None has no place."""
+    at = [(axes.x(t), axes.y(point.accuracy)) for t, point in zip(along, points, strict=True)]
+    stroke = f'style="stroke:var(--f-{shade})"'
+    ends = len([t for t in along if t is not None])
+    for piece, kind in ((at[:ends], "f-way"), (at[max(ends - 1, 0) :], "f-free")):
+        if len(piece) > 1:
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in piece)
+            yield f'<polyline points="{path}" class="{kind}" {stroke}/>'
+    for (x, y), point in zip(at, points, strict=True):
+        tip = f"<title>{_clean(_tip(point))}</title>"
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill:var(--f-{shade})">{tip}</circle>'
+    if label:
+        yield _text(_WIDTH - _RIGHT + 6, place + 4, label, "f-tick")
+
+
+def _map(frontier: Frontier, top: float) -> tuple[list[str], float]:
+    """What every pair of tolerances costs, in points of accuracy: the darker (on dark: the lighter), the more."""
+    columns = len(frontier.global_tolerances)
+    width = (_WIDTH - _LEFT - 8.0) / columns
+    worst = max(float(frontier.losses.max()), 1e-3)
+    parts = [_text(8, top + 10, "Percentage points of accuracy lost", "f-label")]
+    parts.append(_text(8, top + 30, "local", "f-soft"))
+    parts.append(_text(_LEFT, top + 30, "global tolerance", "f-soft"))
+    first = top + 56.0
+    for j, tolerance in enumerate(frontier.global_tolerances):
+        parts.append(_text(_LEFT + (j + 0.5) * width, first - 8, _short(tolerance), "f-tick", "middle"))
+    for i, tolerance in enumerate(frontier.local_tolerances):
+        parts.append(_text(_LEFT - 6, first + i * _ROW + 16, _short(tolerance), "f-tick", "end"))
+        for j in range(columns):
+            point = frontier.points[i * columns + j]
+            parts.append(_cell(point, _LEFT + j * width, first + i * _ROW, width, worst))
+    for point, mark in _marked(frontier):
+        j = frontier.global_tolerances.index(point.global_tolerance)
+        i = frontier.local_tolerances.index(point.local_tolerance)
+        x, y = _LEFT + j * width + 1, first + i * _ROW + 1
+        parts += _outlined(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{_ROW - 2:g}"', mark)
+    return parts, first + len(frontier.local_tolerances) * _ROW + 16.0
+
+
+def _cell(point: Point, x: float, y: float, width: float, worst: float) -> str:
+    loss = max(point.loss, 0.0)
+    shade = min(int(_SHADES * loss / worst), _SHADES - 1)
+    ink = "t" if shade < 4 else "u"
+    number = f"{100 * loss:.2f}" if width > 32 else f"{100 * loss:.1f}"
+    return (
+        f'<g><title>{_clean(_tip(point))}</title><rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_ROW:g}" '
+        f'style="fill:var(--f-h{shade});stroke:var(--f-paper)"/><text x="{x + width / 2:.1f}" y="{y + 16:.1f}" '
+        f'class="f-cell" text-anchor="middle" style="fill:var(--f-{ink})">{number}</text></g>'
+    )
+
+
+def _marked(frontier: Frontier) -> Iterator[tuple[Point, str]]:
+    """Points to be pointed out, and how."""
+    if frontier.knee.point is not None:
+        yield frontier.knee.point, "f-knee"
+    if frontier.chosen is not None:
+        yield frontier.at(*frontier.chosen), "f-chosen"
+
+
+def _outlined(shape: str, mark: str, *, halo: bool = True) -> list[str]:
+    """A shape as an outline, which a halo keeps apart from what is as dark as itself."""
+    outline = f'{shape} class="f-mark {mark}"/>'
+    return [f'{shape} class="f-halo"/>', outline] if halo else [outline]
+
+
+def _legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
+    """What the marks mean."""
+    parts = []
+    for point, mark in _marked(frontier):
+        word = "Knee" if mark == "f-knee" else "Chosen"
+        where = f"local {_short(point.local_tolerance)}, global" if frontier.has_clients else "tolerance"
+        loss = f"{100 * point.accuracy:.2f} %, {100 * max(point.loss, 0.0):.2f} points lost"
+        parts += _outlined(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14"', mark)
+        parts.append(_text(30, top + 10, f"{word}: {where} {_short(point.global_tolerance)} ({loss})", "f-label"))
+        top += 22.0
+    if None in (*frontier.local_tolerances, *frontier.global_tolerances):
+        parts.append(_text(8, top + 10, "none: no promise on that side.", "f-soft"))
+        top += 22.0
+    return parts, top + 4.0
+
+
+def _told_apart(heights: Sequence[float]) -> list[int]:
+    """Lines whose ends are far enough apart to be named, up to six; always the first and the last."""
+    last, kept = len(heights) - 1, [0]
+    for i in range(1, last):
+        clear = all(abs(heights[i] - heights[k]) >= _APART for k in (kept[-1], last))
+        if clear and len(kept) < _SHADES - 1:
+            kept.append(i)
+    return [*kept, last] if last else kept
+
+
+def _spread(heights: Sequence[float]) -> list[float]:
+    """The same heights moved apart so that labels do not overlap, in their order."""
+    order = sorted(range(len(heights)), key=lambda i: heights[i])
+    placed = list(heights)
+    for before, after in pairwise(order):
+        placed[after] = max(placed[after], placed[before] + _APART)
+    return placed
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers from just below ``low`` to just above ``high``."""
+    rough = (high - low) / 6
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * m for m in (1.0, 2.0, 5.0, 10.0) if unit * m >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(step * i, 12) for i in range(first, last + 1)]
+
+
+def _tip(point: Point) -> str:
+    return (
+        f"local {_short(point.local_tolerance)}, global {_short(point.global_tolerance)}: "
+        f"accuracy {100 * point.accuracy:.2f} %, {100 * max(point.loss, 0.0):.2f} points lost"
+    )
+
+
+def _short(tolerance: float | None) -> str:
+    return "none" if tolerance is None else f"{tolerance:.4g}"
+
+
+def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{_clean(words)}</text>'
+
+
+def _clean(words: str) -> str:
+    """Text that stays text; characters XML cannot hold become a visible mark."""
+    return escape(_FORBIDDEN.sub("\ufffd", words))

@@ -1,0 +1,122 @@
+"""Which tolerances to try: the user's, or a grid from parity to where each side stops binding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from logofair.columns.checks import InputError
+from logofair.notions import check_tolerance
+
+__all__ = ["Grid", "Tolerances", "default_grid", "read_grid"]
+
+
+Tolerances: TypeAlias = tuple[float | None, ...]
+
+_BETWEEN = 6  # default tolerances between parity and the base rule's own gap
+_NOTHING = 1e-6  # a base gap below this leaves nothing to trade
+_MOST_POINTS = 10_000
+
+Pair: TypeAlias = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The tolerances asked for on each side (None: the default), and the pair to have among them, if any.
+
+    ``alone``: a single client, for which local and global are the same; the default is then the global side alone.
+    """
+
+    local: Tolerances | None
+    shared: Tolerances | None
+    chosen: Pair | None
+    alone: bool
+
+    @classmethod
+    def of(cls, local: object, shared: object, chosen: object, *, alone: bool) -> Grid:
+        """Check the lists and the pair.
+
+        Examples
+        --------
+        >>> Grid.of(None, [0.1, 0.05], (0.02, 0.01), alone=False).filled(0.3, 0.2)[1]
+        (0.01, 0.05, 0.1)
+        """
+        pair = _pair(chosen)
+        lists = tuple(
+            None if each is None else read_grid(each, where)
+            for each, where in ((local, "local_tolerances"), (shared, "global_tolerances"))
+        )
+        if pair is not None and alone and lists[0] is None:
+            pair = (None, min((each for each in pair if each is not None), default=None))
+        grid = cls(lists[0], lists[1], pair, alone)
+        size = math.prod(len(each or ()) for each in lists)
+        if size > _MOST_POINTS:
+            raise InputError(f"local_tolerances: the grid has {size:,} points; pass at most {_MOST_POINTS:,}.")
+        return grid
+
+    def filled(self, local_gap: float | None, global_gap: float | None) -> tuple[Tolerances, Tolerances]:
+        """The tolerances of both sides, given the gaps of the unconstrained rule."""
+        local, shared = self.local, self.shared
+        if local is None:
+            local = (None,) if self.alone else default_grid(local_gap)
+        if shared is None:
+            shared = default_grid(global_gap)
+        if self.chosen is None:
+            return local, shared
+        return read_grid([*local, self.chosen[0]], "chosen"), read_grid([*shared, self.chosen[1]], "chosen")
+
+
+def _pair(chosen: object) -> Pair | None:
+    """Check a pair of tolerances."""
+    if chosen is None:
+        return None
+    if not isinstance(chosen, tuple | list) or len(chosen) != 2:
+        raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
+    return check_tolerance(chosen[0], "chosen: local"), check_tolerance(chosen[1], "chosen: global")
+
+
+def read_grid(tolerances: object, where: str) -> Tolerances:
+    """Check a list of tolerances; return them in rising order without repetition, None (not constrained) last.
+
+    Examples
+    --------
+    >>> read_grid([None, 0.1, 0, 0.1], "local_tolerances")
+    (0.0, 0.1, None)
+    """
+    if isinstance(tolerances, str | bytes) or not isinstance(tolerances, Iterable):
+        raise InputError(f"{where}: got {tolerances!r}; pass a list of tolerances such as [0, 0.01, 0.05, None].")
+    checked = {check_tolerance(each, where) for each in tolerances}
+    if not checked:
+        raise InputError(f"{where}: the list is empty; pass at least one tolerance, or leave it out.")
+    return (*sorted(each for each in checked if each is not None), *([None] if None in checked else []))
+
+
+def default_grid(base_gap: float | None) -> Tolerances:
+    """Tolerances from parity to the unconstrained rule's own gap, where a side stops binding, and None.
+
+    In between stand the six largest of 1, 2, 5, 10, ... (in units of any power of ten), so that neighbours
+    differ by a factor of about two. The gap itself is rounded up to two digits.
+
+    Examples
+    --------
+    >>> default_grid(0.1774)
+    (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.18, None)
+    >>> default_grid(0.0)
+    (0.0, None)
+    """
+    if base_gap is None or base_gap < _NOTHING:
+        return 0.0, None
+    power = math.floor(math.log10(base_gap))
+    last = _rounded_up(base_gap, power - 1)
+    steps = [float(f"{digit}e{power - k}") for k in range(_BETWEEN) for digit in (5, 2, 1)]
+    between = [step for step in steps if step < 0.95 * base_gap][:_BETWEEN]
+    return 0.0, *sorted(between), last, None
+
+
+def _rounded_up(value: float, power: int) -> float:
+    """The next multiple of a power of ten that is not below the value."""
+    multiple = math.ceil(value / 10.0**power)
+    rounded = float(f"{multiple}e{power}")
+    return rounded if rounded >= value else float(f"{multiple + 1}e{power}")

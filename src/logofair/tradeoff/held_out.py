@@ -1,0 +1,140 @@
+"""Rows kept back from the fit, on which every point is measured with labels: in sample, small cells look too good.
+
+The rows are ordered into cells once; a rule's accepted rows and accepted positives per cell are then two look-ups in
+running sums, so that measuring a point costs the same for a thousand rows as for a million.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.auditing.measure import Side, Tally, side_of, tally_of
+from logofair.auditing.result import value_of
+from logofair.calibration import Calibrator
+from logofair.cells.cells import Cells, build_cells
+from logofair.columns.checks import Floats, InputError, Label
+from logofair.columns.segments import Booleans
+from logofair.fitting.solution import FEW_ROWS, Rows
+from logofair.notions import Rate
+from logofair.policy.mixtures import Mixtures, evaluate
+from logofair.tradeoff.result import HeldOut
+
+__all__ = ["Measure", "keep_back"]
+
+
+def keep_back(rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Part rows at random into those to fit on and those to measure on, the same share of every cell.
+
+    At least one row of every cell stays with the fit, so that no client or group is unknown later.
+    """
+    order = rng.permutation(rows.scores.size)
+    order = order[np.argsort(rows.cells[order], kind="stable")]
+    sizes = np.bincount(rows.cells)
+    place = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    held = np.zeros(order.size, dtype=bool)
+    held[order] = place < np.minimum(np.rint(share * sizes), sizes - 1)[rows.cells[order]]
+    if not held.any():
+        raise InputError(
+            f"test_share: {share:g} of every group at every client is no row to measure on; pass more rows or a larger "
+            "share."
+        )
+    fitting, testing = _part(rows, ~held), _part(rows, held)
+    for name, part in (("fit on", fitting), ("measure on", testing)):
+        if part.weights is not None and not part.weights.any():
+            raise InputError(f"sample_weight: no row to {name} has a positive weight; pass another random_state.")
+    return fitting, testing
+
+
+def _part(rows: Rows, kept: Booleans) -> Rows:
+    """Some of the rows; groups and clients keep their numbers."""
+    score = rows.scores[kept]
+    return Rows(
+        score,
+        None if rows.labels is None else rows.labels[kept],
+        replace(rows.groups, codes=rows.groups.codes[kept]),
+        replace(rows.clients, codes=rows.clients.codes[kept]),
+        None if rows.weights is None else rows.weights[kept],
+        score,
+        score,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """Held-out rows in cells, ready to measure any rule on them."""
+
+    cells: Cells
+    tally: Tally  # with nobody accepted
+    groups: tuple[Label, ...]
+    clients: tuple[Label, ...]
+    local_rates: tuple[Rate, ...]
+    global_rates: tuple[Rate, ...]
+
+    @classmethod
+    def of(cls, rows: Rows, calibrator: Calibrator, local: tuple[Rate, ...], shared: tuple[Rate, ...]) -> Measure:
+        """Order labelled rows by what a policy compares with its thresholds."""
+        assert rows.labels is not None
+        groups, clients = rows.groups, rows.clients
+        cells = build_cells(
+            calibrator(rows.scores, groups.codes, clients.codes),
+            groups.codes,
+            clients.codes,
+            n_groups=len(groups.names),
+            n_clients=len(clients.names),
+            values=rows.labels,
+            weights=rows.weights,
+            rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
+        )
+        tally = tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, groups, clients)
+        return cls(cells, tally, groups.names, clients.names, local, shared)
+
+    def __call__(self, mixtures: Mixtures) -> HeldOut:
+        """Accuracy and gaps of a rule, in expectation over its coins."""
+        u, v = (share.reshape(self.tally.mass.shape[:2]) for share in evaluate(self.cells, mixtures))
+        mass = self.cells.mass.reshape(u.shape)
+        tally = replace(self.tally, accepted=np.stack([(u - v) * mass, v * mass], axis=-1))
+        local = side_of(self.local_rates, self.groups, self.clients, tally)
+        shared = side_of(self.global_rates, self.groups, (None,), tally.pooled())
+        local_rate, client = _worst(local.gaps)
+        shared_rate, _ = _worst(shared.gaps)
+        large = replace(local, gaps=np.where(_small(local), np.nan, local.gaps))
+        large_place = _worst(large.gaps)
+        return HeldOut(
+            rows=int(self.tally.rows.sum()),
+            accuracy=value_of(float(tally.pooled().accuracy()[0])),
+            local_gap=value_of(float(local.gaps[local_rate, client])),
+            local_gap_client=None if np.isnan(local.gaps).all() else self.clients[client],
+            local_gap_rows=_support(local, local_rate, client),
+            large_local_gap=value_of(float(large.gaps[large_place])),
+            large_local_gap_rows=_support(large, *large_place),
+            global_gap=value_of(float(shared.gaps[shared_rate, 0])),
+            global_gap_rows=_support(shared, shared_rate, 0),
+        )
+
+
+def _worst(gaps: Floats) -> tuple[int, int]:
+    """Rate and client of the largest gap that is defined."""
+    rate, client = np.unravel_index(int(np.where(np.isnan(gaps), -1.0, gaps).argmax()), gaps.shape)
+    return int(rate), int(client)
+
+
+def _behind(side: Side) -> npt.NDArray[np.intp]:
+    """How many rows count in each rate, (rates, clients, groups)."""
+    counting = [[label for label in (0, 1) if rate.weight(float(label)) > 0] for rate in side.rates]
+    return np.stack([side.tally.rows[..., labels].sum(axis=-1) for labels in counting])
+
+
+def _small(side: Side) -> Booleans:
+    """Clients of which some group's rate rests on few rows, for each rate."""
+    return np.asarray((_behind(side) < FEW_ROWS).any(axis=2))
+
+
+def _support(side: Side, rate: int, client: int) -> int | None:
+    """Rows behind the less supported of the two rates of a gap."""
+    if np.isnan(side.gaps[rate, client]):
+        return None
+    pair = [side.highest[rate, client], side.lowest[rate, client]]
+    return int(_behind(side)[rate, client, pair].min())
