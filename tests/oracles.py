@@ -163,7 +163,7 @@ class Case:
         chance = rules @ solved.x[:n]
         return self.accuracy(chance), chance
 
-    def dual(self, local: np.ndarray, shared: np.ndarray) -> float:
+    def dual(self, local: np.ndarray, global_: np.ndarray) -> float:
         """The bound that multipliers prove: (clients, groups, rates) per client's mass, and global (groups, rates)."""
         mass, value = self.mass, self.values
         line = mass * (2.0 * value - 1.0)
@@ -174,11 +174,11 @@ class Case:
             if rate is not None and math.isfinite(self.local_tolerance[c, k]):
                 line = line - share[c] * local[c, a, k] * rate
                 penalty.append(0.5 * share[c] * self.local_tolerance[c, k] * abs(local[c, a, k]))
-        for a, k in np.ndindex(shared.shape):
+        for a, k in np.ndindex(global_.shape):
             rate = self.coefficients(self.global_rates[k], None, a)
             if rate is not None and math.isfinite(self.global_tolerance[k]):
-                line = line - shared[a, k] * rate
-                penalty.append(0.5 * self.global_tolerance[k] * abs(shared[a, k]))
+                line = line - global_[a, k] * rate
+                penalty.append(0.5 * self.global_tolerance[k] * abs(global_[a, k]))
         return math.fsum(mass * (1.0 - value)) + math.fsum(np.maximum(line, 0.0)) + math.fsum(penalty)
 
 
@@ -194,7 +194,7 @@ def random_case(
     clients: int | None = None,
     rows: int | None = None,
     local: Sequence[str] | None = None,
-    shared: Sequence[str] | None = None,
+    global_: Sequence[str] | None = None,
     tolerances: Sequence[float] = TOLERANCES,
     weighted: bool | None = None,
     labelled: bool = False,
@@ -205,7 +205,7 @@ def random_case(
     n_clients = int(rng.integers(1, 9)) if clients is None else clients
     n = int(rng.integers(3, 120)) if rows is None else rows
     local_rates = rates_of([names[rng.integers(len(names))]] if local is None else local)
-    global_rates = rates_of([names[rng.integers(len(names))]] if shared is None else shared)
+    global_rates = rates_of([names[rng.integers(len(names))]] if global_ is None else global_)
     group, client = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n)
     lift = rng.normal(size=(n_clients, n_groups))[client, group]
     scores = 1.0 / (1.0 + np.exp(-lift - 1.5 * rng.normal(size=n)))
@@ -241,7 +241,7 @@ def cases(draw: st.DrawFn, *, labelled: bool = False, most_rows: int = 14) -> Ca
     local_rates, global_rates = draw(sides), draw(sides)
     tolerance = st.sampled_from(TOLERANCES)
     local = draw(st.lists(tolerance, min_size=n_clients * len(local_rates), max_size=n_clients * len(local_rates)))
-    shared = draw(st.lists(tolerance, min_size=len(global_rates), max_size=len(global_rates)))
+    global_ = draw(st.lists(tolerance, min_size=len(global_rates), max_size=len(global_rates)))
     weights = draw(
         st.none() | st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=len(scores), max_size=len(scores))
     )
@@ -256,7 +256,7 @@ def cases(draw: st.DrawFn, *, labelled: bool = False, most_rows: int = 14) -> Ca
         local_rates,
         global_rates,
         np.array(local).reshape(n_clients, len(local_rates)),
-        np.array(shared),
+        np.array(global_),
         labels=np.array(labels, dtype=float) if labelled else None,
         weights=None if weights is None else np.array(weights),
     )
@@ -280,9 +280,9 @@ def spelled_out(scores: Sequence[float], arguments: dict[str, Any]) -> Case:
     """The problem that some arguments of ``logofair.fit`` describe."""
     notion, wish = arguments.get("notion", "demographic_parity"), arguments.get
     by_side = isinstance(notion, dict) and "local" in notion
-    local, shared = (notion["local"], notion["global"]) if by_side else (notion, notion)
+    local, global_ = (notion["local"], notion["global"]) if by_side else (notion, notion)
     inside = _requirements(local, wish("local_tolerance", 0.02))
-    across = _requirements(shared, wish("global_tolerance", 0.02))
+    across = _requirements(global_, wish("global_tolerance", 0.02))
     _, groups = np.unique(arguments["groups"], return_inverse=True)
     clients = np.zeros_like(groups)
     names: list[Any] = [None]
@@ -348,7 +348,7 @@ def random_request(rng: np.random.Generator, *, rows: int | None = None) -> Requ
         "global_tolerance": tolerance(),
         "sample_weight": weights,
         "calibration": "none",
-        "pooled": bool(rng.random() < 0.3),
+        "merged": bool(rng.random() < 0.3),
     }
     if arguments["clients"] is not None and rng.random() < 0.3:
         known = sorted(set(arguments["clients"].tolist()))

@@ -9,8 +9,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from logofair.columns.checks import InputError
 from logofair.datasets import Dataset, load_adult
+from logofair.errors import InputError
 
 DATA = files("logofair.datasets") / "data"
 FILES = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles import EVERY_NOTION, Case, cases, random_case, rates_of
 
 import logofair
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 from logofair.solvers.decomposition import solve_exact
 
@@ -28,7 +28,7 @@ def small_case(notion="demographic_parity", tolerance=0.05, weighted=False) -> C
     return random_case(rng, groups=2, clients=2, rows=60, tolerances=(tolerance,), weighted=weighted, **both)
 
 
-def softplus_dual(case: Case, local, shared, sharpness: float) -> float:
+def softplus_dual(case: Case, local, global_, sharpness: float) -> float:
     """The smoothed dual summed row by row; ``local`` not per client's mass but as it is."""
     share, size = case.mass, {}
     line = np.zeros(case.scores.size)  # F per unit of the cell's mass, times that mass
@@ -39,7 +39,7 @@ def softplus_dual(case: Case, local, shared, sharpness: float) -> float:
         line[i] = size[i] * (2.0 * case.scores[i] - 1.0)
     for tolerance, rates, prices, clients in (
         (case.local_tolerance, case.local_rates, local, range(case.n_clients)),
-        (case.global_tolerance[None], case.global_rates, shared[None], [None]),
+        (case.global_tolerance[None], case.global_rates, global_[None], [None]),
     ):
         for place, client in enumerate(clients):
             for a, k in np.ndindex(prices.shape[1:]):
@@ -66,7 +66,13 @@ def test_the_smoothed_dual_is_the_softplus_of_every_row(notion, weighted):
 @pytest.mark.parametrize("groups", [2, 3])
 def test_the_first_step_is_the_projected_slope_of_the_smoothed_dual(notion, groups):
     case = random_case(
-        np.random.default_rng(4), groups=groups, clients=1, rows=50, local=[notion], shared=[notion], tolerances=(0.03,)
+        np.random.default_rng(4),
+        groups=groups,
+        clients=1,
+        rows=50,
+        local=[notion],
+        global_=[notion],
+        tolerances=(0.03,),
     )
     step, sharpness = 1e-5, 30.0
     state = last_round(case.problem(), rounds=1, local_steps=1, sharpness=sharpness, step=step)

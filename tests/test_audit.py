@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from logofair.auditing import Audit, Gap, audit
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion, Rate
 
 modest = settings(deadline=None, max_examples=60)

@@ -23,8 +23,7 @@ from logofair.bounds import (
     probability_table,
 )
 from logofair.bounds import aglfop as cutting
-from logofair.columns.checks import InputError
-from logofair.fitting.fit import SolverError
+from logofair.errors import InputError, SolverError
 
 module = sys.modules["logofair.bounds.aglfop"]
 modest = settings(deadline=None, max_examples=15)
@@ -182,7 +181,7 @@ def test_no_policy_is_more_accurate_than_the_bound_at_its_own_informations(seed)
     group, client = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     score = rng.beta(1 + group, 1.5)
     label = (rng.random(300) < score).astype(int)
-    policy = logofair.fit(score, label, groups=group, clients=client, calibration="none", pooled=False).policy
+    policy = logofair.fit(score, label, groups=group, clients=client, calibration="none", merged=False).policy
     chance = policy.probabilities(score, groups=group, clients=client)
     joint = np.zeros((2, 2, 2, 2))
     np.add.at(joint, (client, group, label, 1), chance / 300)
@@ -335,10 +334,10 @@ def test_rows_that_make_no_table_are_refused_in_one_sentence():
 # --- gaps in place of information
 
 
-def rows_case(labels, groups, clients, notion, local, shared, weights=None):
+def rows_case(labels, groups, clients, notion, local, global_, weights=None):
     """The same rows as a program with a variable each."""
     rates, n_clients = EVERY_NOTION[notion].rates, int(clients.max()) + 1
-    bounds = np.full((n_clients, len(rates)), local), np.full(len(rates), shared)
+    bounds = np.full((n_clients, len(rates)), local), np.full(len(rates), global_)
     values = labels.astype(float)
     sizes = int(groups.max()) + 1, n_clients
     return Case(values, groups, clients, *sizes, rates, rates, *bounds, labels=values, weights=weights)
@@ -346,14 +345,19 @@ def rows_case(labels, groups, clients, notion, local, shared, weights=None):
 
 @pytest.mark.parametrize(("local", "shared"), [(0.0, 0.0), (0.05, 0.01), (0.3, 0.02)])
 @pytest.mark.parametrize("notion", EVERY_NOTION)
-def test_the_bound_with_gaps_is_that_of_a_program_with_a_variable_for_every_row(notion, local, shared):
+def test_the_bound_with_gaps_is_that_of_a_program_with_a_variable_for_every_row(notion, local, global_):
     rng = np.random.default_rng(4)
     group, client = rng.integers(0, 3, 150), rng.integers(0, 3, 150)
     label = (rng.random(150) < (0.2 + 0.2 * group + 0.1 * client)).astype(int)
     found = gap_bound(
-        label, groups=group, clients=client, notion=EVERY_NOTION[notion], local_tolerance=local, global_tolerance=shared
+        label,
+        groups=group,
+        clients=client,
+        notion=EVERY_NOTION[notion],
+        local_tolerance=local,
+        global_tolerance=global_,
     )
-    case = rows_case(label, group, client, notion, local, shared)
+    case = rows_case(label, group, client, notion, local, global_)
     assert found.bound == pytest.approx(case.best_rows()[0], abs=1e-6)
     assert found.accuracy == pytest.approx(right(found.distribution), abs=1e-12)
     assert case.violation(found.shares[client, group, label]) <= 1e-9

@@ -13,7 +13,7 @@ from oracles import Case
 
 import logofair
 from logofair.bounds import oracle
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import NOTIONS
 
 modest = settings(deadline=None, max_examples=20)
@@ -27,9 +27,9 @@ def federation(seed, rows=200, clients=2, decimals=3):
     return scores, (rng.random(rows) < scores).astype(int), group, client
 
 
-def as_case(scores, labels, groups, clients, notion, local, shared):
+def as_case(scores, labels, groups, clients, notion, local, global_):
     rates, n_clients = NOTIONS[notion].rates, int(clients.max()) + 1
-    bounds = np.full((n_clients, len(rates)), local), np.full(len(rates), shared)
+    bounds = np.full((n_clients, len(rates)), local), np.full(len(rates), global_)
     return Case(scores, groups, clients, 2, n_clients, rates, rates, *bounds, labels=labels.astype(float))
 
 
@@ -55,10 +55,10 @@ def test_solved_by_hand():
 @pytest.mark.parametrize("seed", range(3))
 def test_no_choice_of_a_threshold_for_every_cell_is_better(seed, notion):
     scores, labels, groups, clients = tiny(seed)
-    local, shared = 0.4, 0.2
-    case = as_case(scores, labels, groups, clients, notion, local, shared)
+    local, global_ = 0.4, 0.2
+    case = as_case(scores, labels, groups, clients, notion, local, global_)
     found = oracle(
-        scores, labels, groups=groups, clients=clients, notion=notion, local_tolerance=local, global_tolerance=shared
+        scores, labels, groups=groups, clients=clients, notion=notion, local_tolerance=local, global_tolerance=global_
     )
     cells = [np.flatnonzero((clients == c) & (groups == g)) for c in (0, 1) for g in (0, 1)]
     best = 0.0

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from logofair.calibration import METHODS, Calibrator, fit_calibrator
 from logofair.calibration.logistic import FAMILIES
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
 Array = NDArray[np.float64]
 

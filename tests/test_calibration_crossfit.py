@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 from logofair.calibration import CrossFit, calibration_errors, cross_fit, fit_calibrator
 from logofair.calibration.crossfit import Sample, deal_folds, out_of_fold
 from logofair.calibration.runs import Units
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def test_cells_of_one_row_are_spread_over_all_folds() -> None:
 def test_a_rows_own_label_does_not_touch_its_eta(method: str) -> None:
     sample = drawn(200)
     fold = folds_of(sample)
-    eta, pooled = out_of_fold(sample, fold, method)
+    eta, merged = out_of_fold(sample, fold, method)
     for row in (0, 57, 199):
         labels = sample.labels.copy()
         labels[row] = 1.0 - labels[row]
@@ -91,7 +91,7 @@ def test_a_rows_own_label_does_not_touch_its_eta(method: str) -> None:
         new_eta, new_pooled = out_of_fold(flipped, fold, method)
         same_fold = fold == fold[row]
         assert np.array_equal(new_eta[same_fold], eta[same_fold])
-        assert np.array_equal(new_pooled[same_fold], pooled[same_fold])
+        assert np.array_equal(new_pooled[same_fold], merged[same_fold])
         assert not np.array_equal(new_eta, eta)
 
 
@@ -107,9 +107,9 @@ def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
         calibrator = fit_calibrator(*columns, method=method, **shape)
         groups, clients = sample.group_codes[held_out], sample.client_codes[held_out]
         eta = calibrator(sample.scores[held_out], groups, clients)
-        pooled = calibrator(sample.scores[held_out], groups, np.full_like(clients, -1))
+        merged = calibrator(sample.scores[held_out], groups, np.full_like(clients, -1))
         np.testing.assert_allclose(result.eta[held_out], eta, atol=1e-9)
-        np.testing.assert_allclose(result.pooled_eta[held_out], pooled, atol=1e-9)
+        np.testing.assert_allclose(result.pooled_eta[held_out], merged, atol=1e-9)
 
 
 @fitted

@@ -26,10 +26,10 @@ def check(request: Request, solution: logofair.Solution) -> None:
     assert certificate.primal == pytest.approx(request.case.accuracy(chance), abs=1e-9)
     assert certificate.violation == pytest.approx(request.case.violation(chance), abs=1e-9)
     assert certificate.violation <= 1e-9
-    assert certificate.gap == pytest.approx(certificate.dual - certificate.primal, abs=1e-15)
+    assert certificate.optimality_gap == pytest.approx(certificate.dual - certificate.primal, abs=1e-15)
     # Where two sides ask for parity of a client of a millionth, rounding errors in a gap cost millions of their size.
     price = certificate.prices.local.sum() + certificate.prices.global_.sum()
-    assert -1e-9 - price * certificate.violation <= certificate.gap <= 1e-6
+    assert -1e-9 - price * certificate.violation <= certificate.optimality_gap <= 1e-6
     best = request.case.best_rows()[0]
     assert certificate.primal == pytest.approx(best, abs=1e-6 + 1e-9 * price)
     assert certificate.dual >= best - 1e-9 - 1e-9 * price
@@ -95,10 +95,10 @@ def test_it_holds_where_chances_are_next_to_certain(notion):
     check(request, logofair.fit(scores, None, **arguments))
 
 
-def dual(problem, local, shared) -> float:
+def dual(problem, local, global_) -> float:
     """The bound that multipliers prove."""
     nobody = np.zeros(problem.mass.size)
-    return certify(problem, reduce(problem.cells, nobody, nobody, selection_only=True), local, shared, "eta").dual
+    return certify(problem, reduce(problem.cells, nobody, nobody, selection_only=True), local, global_, "eta").dual
 
 
 def multipliers(problem, rng, size=1.0):
@@ -119,8 +119,8 @@ def seeded(seed):
 @given(cases(), st.builds(seeded, st.integers(0, 10**6)), st.sampled_from([0.0, 0.05, 1.0, 30.0]))
 def test_the_bound_is_the_sum_over_rows_of_what_each_could_gain(case, rng, size):
     problem = case.problem()
-    local, shared = multipliers(problem, rng, size)
-    assert dual(problem, local, shared) == pytest.approx(case.dual(local, shared), abs=1e-9 * (1 + size))
+    local, global_ = multipliers(problem, rng, size)
+    assert dual(problem, local, global_) == pytest.approx(case.dual(local, global_), abs=1e-9 * (1 + size))
 
 
 @modest
@@ -144,16 +144,16 @@ def test_the_bound_is_convex_in_the_multipliers(case, rng, share):
     assert dual(problem, *between) <= share * dual(problem, *one) + (1 - share) * dual(problem, *other) + 1e-9
 
 
-def slopes(problem, local, shared):
+def slopes(problem, local, global_):
     """A subgradient of the bound: tolerances less the rates of the rule that is best at the multipliers."""
-    gain_u, gain_v = problem.priced_gain(shared)
+    gain_u, gain_v = problem.priced_gain(global_)
     lu, lv = problem.local
     every = np.arange(problem.mass.size)
     line = (gain_v - np.sum(local * lv, axis=2)).ravel(), (gain_u - np.sum(local * lu, axis=2)).ravel()
     _, u, v = (array.reshape(problem.shape) for array in problem.cells.best_corner(every, *line))
     bounds = [np.where(np.isfinite(t), t, 0.0) for t in (problem.local_tolerance, problem.global_tolerance)]
     own = 0.5 * bounds[0][:, None, :] * np.sign(local) - problem.local_values(u, v)
-    return own * problem.client_mass[:, None, None], 0.5 * bounds[1] * np.sign(shared) - problem.global_shares(u, v)
+    return own * problem.client_mass[:, None, None], 0.5 * bounds[1] * np.sign(global_) - problem.global_shares(u, v)
 
 
 @modest
@@ -193,9 +193,9 @@ def test_prices_bound_what_a_looser_tolerance_wins_from_both_sides(case, more, d
     assume(before.holds)
     places = [*np.ndindex(case.local_tolerance.shape), *np.ndindex(case.global_tolerance.shape)]
     place = data.draw(st.sampled_from(places))
-    local, shared = case.local_tolerance.copy(), case.global_tolerance.copy()
-    (local if len(place) == 2 else shared)[place] += more
-    after = solved(replace(case, local_tolerance=local, global_tolerance=shared))
+    local, global_ = case.local_tolerance.copy(), case.global_tolerance.copy()
+    (local if len(place) == 2 else global_)[place] += more
+    after = solved(replace(case, local_tolerance=local, global_tolerance=global_))
     assume(after.holds)
     first, second = (c.prices.local[place] if len(place) == 2 else c.prices.global_[place] for c in (before, after))
     won = after.primal - before.primal
@@ -240,5 +240,7 @@ def test_a_fair_rule_that_could_be_better_does_not_hold():
     rejecting = reduce(problem.cells, nobody, nobody, selection_only=False)
     certificate = certify(problem, rejecting, optimum.local_multipliers, optimum.global_multipliers, "eta")
     assert certificate.violation == 0
-    assert certificate.gap == pytest.approx(case.best_rows()[0] - case.accuracy(np.zeros(case.scores.size)), abs=1e-6)
+    assert certificate.optimality_gap == pytest.approx(
+        case.best_rows()[0] - case.accuracy(np.zeros(case.scores.size)), abs=1e-6
+    )
     assert not certificate.holds

@@ -23,14 +23,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logofair
-from logofair.cli.commands.federate.client import Lookout, finished_policy
+from logofair.cli.commands.federate.client import FolderWatcher, finished_policy
 from logofair.cli.commands.federate.example import SITES
-from logofair.cli.commands.federate.plan import Invitation, check_same, plan_options, planned, prepare
+from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.commands.federate.server import watched
 from logofair.cli.group import cli
-from logofair.columns.checks import InputError
 from logofair.engines.folder import read_plan, read_result, write_plan
+from logofair.errors import InputError
 from logofair.policy.policy import Policy
 
 pytestmark = [pytest.mark.federation, pytest.mark.tool]
@@ -138,16 +138,25 @@ def test_options_make_the_plan_they_name() -> None:
     plan = planned(
         wishes(
             *("--groups", "Female,Male", "--notion", "equalized_odds", "--local", "none", "--global", "0.01"),
-            *("--local-for", "north=0.05", "--local-for", "south=none", "--calibration", "platt", "--gap", "1e-4"),
+            *(
+                "--local-for",
+                "north=0.05",
+                "--local-for",
+                "south=none",
+                "--calibration",
+                "platt",
+                "--optimality-gap",
+                "1e-4",
+            ),
             *("--quorum", "3", "--seed", "0", "--run", "spring", "--secure"),
         )
     )
     assert plan.groups == ("Female", "Male")
-    assert {r.notion for r in (*plan.local, *plan.shared)} == {"equalized_odds"}
+    assert {r.notion for r in (*plan.local, *plan.global_)} == {"equalized_odds"}
     assert {r.tolerance for r in plan.local} == {None}
-    assert {r.tolerance for r in plan.shared} == {0.01}
-    assert plan.overrides == (("north", 0.05), ("south", None))
-    assert (plan.calibration, plan.gap, plan.quorum, plan.seed, plan.run) == ("platt", 1e-4, 3, 0, "spring")
+    assert {r.tolerance for r in plan.global_} == {0.01}
+    assert plan.client_tolerances == (("north", 0.05), ("south", None))
+    assert (plan.calibration, plan.optimality_gap, plan.quorum, plan.seed, plan.run) == ("platt", 1e-4, 3, 0, "spring")
     assert plan.secure
     assert plan.solver is None
 
@@ -165,7 +174,7 @@ def test_what_is_not_said_is_left_to_make_plan() -> None:
 def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, across: float, seed: int) -> None:
     said = wishes("--groups", "F,M", "--local", repr(local), "--global", repr(across), "--seed", str(seed))
     plan = planned(said)
-    assert (plan.local[0].tolerance, plan.shared[0].tolerance, plan.seed) == (local, across, seed)
+    assert (plan.local[0].tolerance, plan.global_[0].tolerance, plan.seed) == (local, across, seed)
     check_same(said, plan, "state")
 
 
@@ -198,7 +207,7 @@ def test_training_columns_and_rounds_make_a_training() -> None:
         (["--groups", "F,M", "--global", "nan"], "--global: got 'nan'"),
         (["--groups", "F,M", "--local-for", "north"], "--local-for: got 'north'; pass SITE=NUMBER"),
         (["--groups", "F,M", "--calibration", "isotonic"], "isotonic curves are not sums"),
-        (["--groups", "F,M", "--gap", "0"], "gap"),
+        (["--groups", "F,M", "--optimality-gap", "0"], "optimality_gap"),
         (["--groups", "F,M", "--solver", "exactly"], "did you mean 'exact'?"),
         (["--groups", "F,M", "--solver", "algorithm1", "--secure"], "leave out --secure"),
         (["--groups", "F,M", "--delta", "1e-6"], "--delta: means nothing without --epsilon"),
@@ -284,7 +293,7 @@ def begun(tmp_path: Path) -> Path:
     folder = tmp_path / "state"
     folder.mkdir()
     said = wishes("--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring")
-    write_plan(folder / "plan.json", planned(said), Invitation(sites=("north", "south")).terms())
+    write_plan(folder / "plan.json", planned(said), RosterOptions(sites=("north", "south")).terms())
     return folder
 
 
@@ -296,7 +305,7 @@ def test_the_same_command_and_a_shorter_one_resume_the_stored_plan(begun: Path) 
         ["--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring"],
         ["--local", "0.02", "--calibration", "beta", "--solver", "exact"],
     ):
-        assert prepare(begun, wishes(*line), Invitation()) == (stored, terms)
+        assert prepare(begun, wishes(*line), RosterOptions()) == (stored, terms)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +317,7 @@ def test_the_same_command_and_a_shorter_one_resume_the_stored_plan(begun: Path) 
         ["--local-for", "north=0.5"],
         ["--notion", "equal_opportunity"],
         ["--calibration", "none"],
-        ["--gap", "1e-3"],
+        ["--optimality-gap", "1e-3"],
         ["--solver", "algorithm1"],
         ["--secure"],
         ["--epsilon", "1"],
@@ -326,9 +335,9 @@ def test_another_plan_in_the_same_folder_is_refused_by_the_option_that_differs(b
 
 
 def test_a_run_that_has_not_begun_can_wait_for_others_and_longer(begun: Path) -> None:
-    _, terms = prepare(begun, NOTHING_SAID, Invitation(sites=("north", "east"), wait=5.0))
+    _, terms = prepare(begun, NOTHING_SAID, RosterOptions(sites=("north", "east"), wait=5.0))
     assert (terms.sites, terms.wait, terms.timeout) == (("north", "east"), 5.0, 600.0)
-    _, terms = prepare(begun, NOTHING_SAID, Invitation(count=4))
+    _, terms = prepare(begun, NOTHING_SAID, RosterOptions(count=4))
     assert (terms.sites, terms.count) == ((), 4)
 
 
@@ -363,15 +372,15 @@ def stop_after_one_exchange(folder: Path) -> None:
 @pytest.fixture
 def stopped(begun: Path) -> Path:
     plan, terms = read_plan(begun / "plan.json")
-    write_plan(begun / "plan.json", plan, Invitation(sites=("north", "south", "east")).terms(terms))
+    write_plan(begun / "plan.json", plan, RosterOptions(sites=("north", "south", "east")).terms(terms))
     stop_after_one_exchange(begun)
     return begun
 
 
 def test_a_run_that_has_begun_keeps_its_sites(stopped: Path) -> None:
-    plan, terms = prepare(stopped, NOTHING_SAID, Invitation(timeout=9.0))
+    plan, terms = prepare(stopped, NOTHING_SAID, RosterOptions(timeout=9.0))
     assert (plan.run, terms.timeout) == ("spring", 9.0)
-    prepare(stopped, NOTHING_SAID, Invitation(sites=("north", "south", "east")))
+    prepare(stopped, NOTHING_SAID, RosterOptions(sites=("north", "south", "east")))
     start = ("federate", "server", "--folder", stopped, "--insecure")
     assert "has begun with its own" in refused(*start, "--sites", "north,south")
     assert "'west' is not in the run" in refused(*start, "--without", "west")
@@ -386,7 +395,7 @@ def test_a_site_can_be_taken_out_of_a_stopped_run_and_saying_so_twice_is_no_erro
 
     def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
         yield "Serving."
-        return processes.Outcome("stopped", "Somebody pulled the plug.")
+        return processes.RunResult("stopped", "Somebody pulled the plug.")
 
     monkeypatch.setattr(processes, "serve", serve)
     for _ in range(2):
@@ -409,7 +418,7 @@ def test_a_server_waits_for_the_last_processes_of_one_that_was_killed(
 
     def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
         yield "Serving."
-        return processes.Outcome("stopped", "Nobody came.")
+        return processes.RunResult("stopped", "Nobody came.")
 
     monkeypatch.setattr(processes, "serve", serve)
     held = locked(begun / "server.lock")
@@ -476,7 +485,9 @@ def test_a_simulation_writes_a_policy_per_site_and_a_result_that_holds(file: Pat
 
 
 def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Path) -> None:
-    code, output = simulate(file, tmp_path / "try", *TIGHT, "--calibration", "none", "--gap", "1e-7", "--json")
+    code, output = simulate(
+        file, tmp_path / "try", *TIGHT, "--calibration", "none", "--optimality-gap", "1e-7", "--json"
+    )
     assert code == 0, output
     table = people()
     central = logofair.fit(
@@ -505,7 +516,7 @@ def test_algorithm_1_may_miss_a_tolerance_and_says_so_but_does_not_fail(file: Pa
     code, output = simulate(file, tmp_path / "try", "--local", "none", "--global", "0", "--solver", "algorithm1")
     outcome = read_result(tmp_path / "try" / "result.json")
     assert code == 0, output
-    assert not outcome.keeps_promise
+    assert not outcome.meets_requirements
     assert "WARNING" in output
 
 
@@ -679,7 +690,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "sprin
 
     seen: list[dict[str, Any]] = []
 
-    def join(settings: Path, *, until: Lookout, **others: Any) -> Any:
+    def join(settings: Path, *, until: FolderWatcher, **others: Any) -> Any:
         site = SiteSettings.read(settings)
         seen.append({**others, "settings": site})
         folder = Path(site.folder)
@@ -690,7 +701,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "sprin
         (folder / f"{run}.done.json").write_text("{}")
         until.linger = 0.0
         assert until()
-        return processes.Outcome("completed", "")
+        return processes.RunResult("completed", "")
 
     monkeypatch.setattr(processes, "join", join)
     return seen
@@ -745,7 +756,7 @@ def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.
 def test_an_old_end_and_old_complaints_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "winter.done.json").write_text("{}")
     (tmp_path / "complaints.txt").write_text("old\n")
-    lookout = Lookout(tmp_path, linger=0.0)
+    lookout = FolderWatcher(tmp_path, linger=0.0)
     assert not lookout()
     with (tmp_path / "complaints.txt").open("a") as complaints:
         complaints.write("new\n")
@@ -761,7 +772,7 @@ def test_a_site_that_is_asked_nothing_for_long_is_told_once_what_to_do(
     from logofair.cli.commands.federate import client as federate_client
 
     monkeypatch.setattr(federate_client, "_IDLE", 0.0)
-    lookout = Lookout(tmp_path)
+    lookout = FolderWatcher(tmp_path)
     assert not lookout()
     assert not lookout()
     assert capsys.readouterr().err.count("logofair federate join") == 1

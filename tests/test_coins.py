@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.policy.coins import id_coins, read_ids, row_coins
 
 modest = settings(deadline=None, max_examples=60)

@@ -45,9 +45,9 @@ def test_compiled_and_numpy_order_rows_alike(rows, clients, digits):
     groups=st.integers(2, 4),
     clients=st.sampled_from([1, 3, 80]),
     local=st.sampled_from([None, 0.0, 0.01, 0.1]),
-    shared=st.sampled_from([None, 0.0, 0.02]),
+    global_=st.sampled_from([None, 0.0, 0.02]),
 )
-def test_compiled_and_numpy_reach_the_same_certified_value(seed, notion, groups, clients, local, shared):
+def test_compiled_and_numpy_reach_the_same_certified_value(seed, notion, groups, clients, local, global_):
     scores, group, client = federation(seed, rows=400, clients=clients, groups=groups, digits=2)
     group[:groups] = np.arange(groups)
     values = []
@@ -61,9 +61,9 @@ def test_compiled_and_numpy_reach_the_same_certified_value(seed, notion, groups,
                 clients=client,
                 notion=notion,
                 local_tolerance=local,
-                global_tolerance=shared,
+                global_tolerance=global_,
                 calibration="none",
-                pooled=False,
+                merged=False,
             )
         assert solution.certificate.holds
         values.append(solution.certificate.primal)

@@ -15,10 +15,10 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from logofair.columns.checks import InputError
 from logofair.datasets import Dataset, deal
 from logofair.datasets.acs import OCCUPATIONS, REGIONS, load_acs, prepare_acs
 from logofair.datasets.cache import OWN_FILES
+from logofair.errors import InputError
 
 DATA = Path(os.environ.get("LOGOFAIR_DATA", Path(__file__).parents[2] / "shared" / "data")) / "acs"
 SAMPLE = DATA / "acs_income_2018_35_states.parquet"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from logofair.columns.checks import InputError
 from logofair.datasets import CATALOGUE, load, load_adult
 from logofair.datasets.cache import (
     are_remains,
@@ -23,6 +22,7 @@ from logofair.datasets.cache import (
     summary_of,
     write_about,
 )
+from logofair.errors import InputError
 
 
 def test_the_catalogue_holds_the_five_data_sets_under_their_own_names() -> None:

@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from logofair.columns.checks import InputError
 from logofair.datasets import celeba, images
 from logofair.datasets.cache import OWN_FILES
 from logofair.datasets.celeba import load_celeba, prepare_celeba
+from logofair.errors import InputError
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -19,9 +19,9 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from logofair.columns.checks import InputError
 from logofair.datasets import Dataset, deal
 from logofair.datasets.enem import load_enem, prepare_enem
+from logofair.errors import InputError
 
 DATA = Path(os.environ.get("LOGOFAIR_DATA", Path(__file__).parents[2] / "shared" / "data")) / "enem"
 sample = pytest.mark.skipif(not DATA.is_dir(), reason="the ENEM sample is not here; set LOGOFAIR_DATA")

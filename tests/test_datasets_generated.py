@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logofair
-from logofair.columns.checks import InputError
 from logofair.datasets.generated import Population, load_generated, make_population
+from logofair.errors import InputError
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.joint import solve_joint
 
@@ -70,16 +70,16 @@ def test_without_tolerances_the_optimum_is_the_bayes_rule() -> None:
     seed=st.integers(0, 2**32),
     notion=st.sampled_from(sorted(NOTIONS)),
     local=st.sampled_from([None, 0.0, 0.01, 0.1]),
-    shared=st.sampled_from([None, 0.0, 0.02]),
+    global_=st.sampled_from([None, 0.0, 0.02]),
 )
 def test_the_best_rule_keeps_its_tolerances_and_no_rule_of_a_search_beats_it(
-    seed: int, notion: str, local: float | None, shared: float | None
+    seed: int, notion: str, local: float | None, global_: float | None
 ) -> None:
     rng = np.random.default_rng(seed)
     people = make_population(2, 2, 3, rng=rng)
-    best = people.optimum(notion, local, shared)
+    best = people.optimum(notion, local, global_)
     assert best.accuracy == pytest.approx(people.accuracy(best.acceptance), abs=1e-12)
-    allowed = [np.inf if tolerance is None else tolerance for tolerance in (local, shared)]
+    allowed = [np.inf if tolerance is None else tolerance for tolerance in (local, global_)]
     assert np.all(np.array(gaps(people, best.acceptance, notion)) <= np.array(allowed) + 1e-8)
     for step in (0.3, 0.03):  # rules near the best one that keep the tolerances
         for _ in range(10):
@@ -92,17 +92,17 @@ def test_the_best_rule_keeps_its_tolerances_and_no_rule_of_a_search_beats_it(
 @pytest.mark.parametrize("notion", [*NOTIONS, BENEFIT], ids=str)
 @pytest.mark.parametrize(("local", "shared"), [(0.0, 0.0), (0.02, 0.02), (0.05, None), (None, 0.01), (0.2, 0.001)])
 def test_the_solver_finds_the_optimum_of_the_population(
-    n_groups: int, notion: str | Notion, local: float | None, shared: float | None
+    n_groups: int, notion: str | Notion, local: float | None, global_: float | None
 ) -> None:
     people = make_population(4, n_groups, 7, rng=n_groups)
-    best = people.optimum(notion, local, shared)
+    best = people.optimum(notion, local, global_)
     fitted = logofair.fit(
         labels=None,
         calibration="none",
         notion=notion,
         local_tolerance=local,
-        global_tolerance=shared,
-        pooled=False,
+        global_tolerance=global_,
+        merged=False,
         **people.columns(),  # type: ignore[arg-type]
     )
     certificate = fitted.certificate
@@ -116,7 +116,7 @@ def test_the_solver_finds_the_optimum_of_the_population(
 def test_sides_with_notions_of_their_own_agree_with_the_solver() -> None:
     people = make_population(3, 2, 6, rng=5)
     notion = {"local": {"equal_opportunity": 0.03, "predictive_equality": 0.1}, "global": "demographic_parity"}
-    fitted = logofair.fit(labels=None, calibration="none", notion=notion, pooled=False, **people.columns())  # type: ignore[arg-type]
+    fitted = logofair.fit(labels=None, calibration="none", notion=notion, merged=False, **people.columns())  # type: ignore[arg-type]
     assert people.optimum(notion).accuracy == pytest.approx(fitted.certificate.primal, abs=1e-7)  # type: ignore[arg-type]
 
 
@@ -126,7 +126,7 @@ def test_a_group_that_a_client_lacks_is_left_out_of_its_gap() -> None:
     people = Population(mass, np.tile([0.2, 0.9], (2, 2, 1)))
     assert people.optimum("demographic_parity", 0.0, None).accuracy == pytest.approx(0.85)
     fitted = logofair.fit(
-        labels=None, calibration="none", local_tolerance=0.0, global_tolerance=None, pooled=False, **people.columns()
+        labels=None, calibration="none", local_tolerance=0.0, global_tolerance=None, merged=False, **people.columns()
     )  # type: ignore[arg-type]
     assert fitted.certificate.primal == pytest.approx(0.85)
 
@@ -145,7 +145,7 @@ def test_a_fit_on_many_drawn_rows_comes_near_the_optimum_of_the_population(notio
         clients=rows.clients,
         notion=notion,
         calibration="none",
-        pooled=False,
+        merged=False,
     )
     assert fitted.certificate.primal == pytest.approx(best.accuracy, abs=4 * 0.5 / math.sqrt(200_000))
     # What was learnt on the rows, judged on the population itself:

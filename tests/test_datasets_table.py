@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from logofair.columns.checks import InputError
 from logofair.datasets import Dataset
+from logofair.errors import InputError
 
 
 def faces(images: np.ndarray, **changes: object) -> Dataset:

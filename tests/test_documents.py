@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.files.documents import (
     label_in,
     label_out,

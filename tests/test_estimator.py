@@ -396,7 +396,7 @@ def test_a_grid_search_runs_over_the_tolerances(people, routing):
     assert scores[0.2, None] > scores[0.0, 0.0]
     best = search.best_estimator_
     assert best.solution_.certificate.holds
-    assert best.policy_.about["promise"]["local"][0]["tolerance"] == search.best_params_["local_tolerance"]
+    assert best.policy_.about["requirements"]["local"][0]["tolerance"] == search.best_params_["local_tolerance"]
     assert search.score(people.X, people.y, **people.columns) == best.score(people.X, people.y, **people.columns)
 
 
@@ -466,8 +466,8 @@ def test_an_unknown_client_is_refused_pooled_or_given_the_base_rule(people):
     scores = model.estimator_.predict_proba(people.X)[:, 1]
     base = model.set_params(on_unknown="base").predict(people.X, **north)
     np.testing.assert_array_equal(base, (scores >= 0.5).astype(int))
-    pooled = model.set_params(on_unknown="pooled").predict(people.X, **north)
-    rates = [pooled[people.sex == s].mean() for s in "fm"]
+    merged = model.set_params(on_unknown="merged").predict(people.X, **north)
+    rates = [merged[people.sex == s].mean() for s in "fm"]
     assert abs(rates[0] - rates[1]) < abs(base[people.sex == "f"].mean() - base[people.sex == "m"].mean())
 
 

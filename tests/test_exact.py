@@ -47,10 +47,10 @@ def test_it_equals_the_program_over_all_rows_on_any_small_problem(case):
 
 
 @pytest.mark.parametrize(("local", "shared"), list(product(EVERY_NOTION, EVERY_NOTION)))
-def test_it_equals_the_program_over_all_rows_for_every_pair_of_notions(local, shared):
-    rng = np.random.default_rng([list(EVERY_NOTION).index(local), list(EVERY_NOTION).index(shared)])
+def test_it_equals_the_program_over_all_rows_for_every_pair_of_notions(local, global_):
+    rng = np.random.default_rng([list(EVERY_NOTION).index(local), list(EVERY_NOTION).index(global_)])
     for tolerances in (TOLERANCES, (0.0, 1e-6), (0.01, 0.05)):
-        case = random_case(rng, local=[local], shared=[shared], tolerances=tolerances)
+        case = random_case(rng, local=[local], global_=[global_], tolerances=tolerances)
         assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
 
 
@@ -62,7 +62,7 @@ def test_it_seldom_declines():
 @pytest.mark.parametrize("seed", range(6))
 def test_several_notions_on_one_side_hold_together(seed):
     rng = np.random.default_rng(seed)
-    case = random_case(rng, local=["demographic_parity", "equalized_odds"], shared=["benefit", "equal_opportunity"])
+    case = random_case(rng, local=["demographic_parity", "equalized_odds"], global_=["benefit", "equal_opportunity"])
     spread = rng.choice(TOLERANCES, case.local_tolerance.shape), rng.choice(TOLERANCES, case.global_tolerance.shape)
     case = replace(case, local_tolerance=spread[0], global_tolerance=spread[1])
     assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
@@ -73,7 +73,7 @@ def test_several_notions_on_one_side_hold_together(seed):
 def test_a_client_with_a_millionth_of_the_weight_keeps_its_own_promise(notion, heavy):
     rng = np.random.default_rng(3)
     case = random_case(
-        rng, groups=3, clients=3, rows=90, local=[notion], shared=["equalized_odds"], tolerances=(0.0, 0.01)
+        rng, groups=3, clients=3, rows=90, local=[notion], global_=["equalized_odds"], tolerances=(0.0, 0.01)
     )
     case = replace(case, weights=np.where(case.clients == 1, 1.0, heavy))
     problem = case.problem()
@@ -186,7 +186,7 @@ def test_one_client_makes_local_and_global_the_same(notion):
     rng = np.random.default_rng(5)
     rates = rates_of([notion])
     for tolerance in (0.0, 1e-6, 0.03):
-        case = random_case(rng, clients=1, local=[notion], shared=[notion])
+        case = random_case(rng, clients=1, local=[notion], global_=[notion])
         k = len(rates)
         free, bound = np.full(k, np.inf), np.full(k, tolerance)
         inside = value_of(replace(case, local_tolerance=bound[None], global_tolerance=free))

@@ -16,9 +16,8 @@ from hypothesis.extra import numpy as arrays
 from oracles import EVERY_NOTION, USERS, Case, random_request, rates_of, spelled_out
 
 import logofair
-from logofair.columns.checks import InputError
+from logofair.errors import InputError, SolverError
 from logofair.fitting import fit as fitting
-from logofair.fitting.fit import SolverError
 from logofair.notions import NOTIONS
 from logofair.solvers.algorithm1 import Algorithm1
 from logofair.solvers.decomposition import solve_exact
@@ -134,14 +133,14 @@ def test_the_oracle_is_never_below_a_policy_at_its_own_gaps(seed, notion):
     chance = chances(policy, scores, columns)
     tight = {"notion": notion, "local_tolerance": 0.0, "global_tolerance": 0.0}
     by_labels = replace(spelled_out(scores, {**columns, **tight}), labels=labels.astype(float))
-    local, shared = by_labels.local_tolerance.copy(), by_labels.global_tolerance.copy()
+    local, global_ = by_labels.local_tolerance.copy(), by_labels.global_tolerance.copy()
     for gap in by_labels.gaps(chance):  # its own gaps, measured with labels, become the tolerances
         place = by_labels.local_rates.index(gap.rate)
         if gap.client is None:
-            shared[place] = gap.value
+            global_[place] = gap.value
         else:
             local[gap.client, place] = gap.value
-    case = replace(by_labels, local_tolerance=local, global_tolerance=shared)
+    case = replace(by_labels, local_tolerance=local, global_tolerance=global_)
     problem = case.problem()
     oracle = solve_exact(problem) or fitting.solve_joint(problem)
     assert problem.accuracy(oracle.u, oracle.v) >= case.accuracy(chance) - 1e-6
@@ -403,7 +402,7 @@ def call(**changes):
         ({"folds": 2.0}, "folds: got 2.0"),
         ({"folds": True}, "folds: got True"),
         ({"folds": 10**30}, "folds: got 1000000"),
-        ({"pooled": "yes"}, "pooled: got 'yes'; pass True or False"),
+        ({"merged": "yes"}, "merged: got 'yes'; pass True or False"),
     ],
 )
 def test_bad_input_is_answered_by_one_sentence(changes, sentence):
@@ -459,7 +458,7 @@ FIELDS = {
     "sample_weight": [1, 2, 1, 1, 3, 1],
     "random_state": 1,
     "folds": 2,
-    "pooled": True,
+    "merged": True,
 }
 
 
@@ -550,7 +549,7 @@ def test_tolerances_of_single_clients_stand_in_the_summary_and_in_the_file():
         client_tolerances={"north": None, "south": 0.3},
     )
     assert "inside single clients: 'north' free, 'south' within 0.3" in solution.summary()
-    assert solution.policy.about["promise"]["single clients"][1] == {"client": "south", "tolerance": 0.3}
+    assert solution.policy.about["requirements"]["single clients"][1] == {"client": "south", "tolerance": 0.3}
 
 
 def test_many_single_tolerances_are_cut_and_counted_in_the_summary():

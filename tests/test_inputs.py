@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from logofair.columns.checks import (
-    InputError,
     binary,
     column,
     nearest_name,
@@ -25,6 +24,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode, encode_known
+from logofair.errors import InputError
 
 modest = settings(deadline=None, max_examples=80)
 integer_types = st.sampled_from([np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")])

@@ -11,22 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import (
     DEMOGRAPHIC_PARITY,
     EQUAL_OPPORTUNITY,
     EQUALIZED_ODDS,
     NOTIONS,
     PREDICTIVE_EQUALITY,
-    SMALLEST_TOLERANCE,
     Notion,
     Rate,
-    Requirement,
-    check_tolerance,
     named_notion,
-    requirements,
     sides,
 )
+from logofair.requirements import SMALLEST_TOLERANCE, Requirement, check_tolerance, side_requirements
 
 modest = settings(deadline=None, max_examples=60)
 SELECTION, TRUE_POSITIVE, FALSE_POSITIVE = Notion("all", given=(None, 1, 0)).rates
@@ -258,16 +255,21 @@ def test_a_negative_or_infinite_tolerance_is_refused(tolerance):
 
 
 def test_a_notion_is_spelt_out_as_one_requirement_per_rate():
-    assert requirements("equalized_odds", 0.02, "local") == (
+    assert side_requirements("equalized_odds", 0.02, "local") == (
         Requirement("equalized_odds", TRUE_POSITIVE, 0.02),
         Requirement("equalized_odds", FALSE_POSITIVE, 0.02),
     )
     own = Notion("mine", given=(BENEFIT, None))
-    assert requirements(own, 0.1, "local") == (Requirement("mine", BENEFIT, 0.1), Requirement("mine", SELECTION, 0.1))
+    assert side_requirements(own, 0.1, "local") == (
+        Requirement("mine", BENEFIT, 0.1),
+        Requirement("mine", SELECTION, 0.1),
+    )
 
 
 def test_a_mapping_carries_its_own_tolerances():
-    found = requirements({"demographic_parity": 0.1, EQUALIZED_ODDS: None, "equal_opportunity": 1e-12}, 0.5, "global")
+    found = side_requirements(
+        {"demographic_parity": 0.1, EQUALIZED_ODDS: None, "equal_opportunity": 1e-12}, 0.5, "global"
+    )
     assert [(r.notion, r.rate.name, r.tolerance) for r in found] == [
         ("demographic_parity", "selection rate", 0.1),
         ("equalized_odds", "true positive rate", None),
@@ -278,7 +280,7 @@ def test_a_mapping_carries_its_own_tolerances():
 
 @pytest.mark.parametrize("notion", ["equalized_odds", EQUALIZED_ODDS, {"equalized_odds": 0.1}], ids=repr)
 def test_no_tolerance_frees_the_whole_side(notion):
-    assert [requirement.tolerance for requirement in requirements(notion, None, "local")] == [None, None]
+    assert [requirement.tolerance for requirement in side_requirements(notion, None, "local")] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -304,7 +306,7 @@ def test_no_tolerance_frees_the_whole_side(notion):
 )
 def test_bad_requirements_are_refused(notion, tolerance, sentence):
     with pytest.raises(InputError, match=f"^{sentence}"):
-        requirements(notion, tolerance, "local")
+        side_requirements(notion, tolerance, "local")
 
 
 @pytest.mark.parametrize("notion", ["equalized_odds", EQUALIZED_ODDS, {"equalized_odds": 0.1}, {}], ids=repr)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.columns.checks import InputError
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.datasets.partition import deal
+from logofair.errors import InputError
 
 seeds = st.integers(0, 2**32)
 
@@ -250,7 +250,7 @@ def test_dealing_by_a_column_is_the_dirichlet_deal_of_that_column(by: str, field
     np.testing.assert_array_equal(dealt.clients, clients)
     np.testing.assert_array_equal(dealt.rows, np.arange(400))
     assert (dealt.left_out, dealt.rows_left_out) == ((), 0)
-    assert repr(dealt) == "Dealt(400 rows of 3 clients)"
+    assert repr(dealt) == "Partition(400 rows of 3 clients)"
 
 
 def test_dealing_by_label_spreads_labels_unevenly_and_groups_evenly() -> None:
@@ -284,7 +284,7 @@ def test_natural_clients_are_those_of_the_data_set() -> None:
     dealt = deal(people(clients=TOWNS), by="natural")
     np.testing.assert_array_equal(dealt.clients, TOWNS)
     np.testing.assert_array_equal(dealt.rows, np.arange(400))
-    assert repr(dealt) == "Dealt(400 rows of 4 clients)"
+    assert repr(dealt) == "Partition(400 rows of 4 clients)"
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_natural_clients_kept_and_left_out_are_all_rows_once(codes: list[int], l
 
 def test_what_was_left_out_is_said() -> None:
     dealt = deal(people(clients=TOWNS), by="natural", n_clients=3)
-    assert repr(dealt) == "Dealt(350 rows of 3 clients; left out: 50 rows of 1 client)"
+    assert repr(dealt) == "Partition(350 rows of 3 clients; left out: 50 rows of 1 client)"
 
 
 @pytest.mark.parametrize(

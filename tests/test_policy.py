@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 import logofair
 from logofair.calibration import Calibrator
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy, PolicyWarning
 
@@ -28,13 +28,13 @@ def mixtures_of(*cells: list[tuple[float, float, bool]], single: list[float] | N
     return Mixtures(weight, threshold, above, np.array(single if single is not None else [0.5] * len(cells)))
 
 
-def policy_of(mixtures: Mixtures, groups=("a", "b"), clients=(None,), pooled=None, key=0) -> Policy:
+def policy_of(mixtures: Mixtures, groups=("a", "b"), clients=(None,), merged=None, key=0) -> Policy:
     return Policy(
         groups=tuple(groups),
         clients=tuple(clients),
         mixtures=mixtures,
         calibrator=Calibrator("none", len(groups), len(clients), None),
-        pooled=pooled,
+        merged=merged,
         key=key,
         has_clients=clients != (None,),
     )
@@ -201,21 +201,21 @@ def test_the_deterministic_mode_has_the_accuracy_and_the_violation_the_solution_
 
 # ---------------------------------------------------------------- unknown clients and groups
 
-THREE = {"mixtures": certain(0.1, 0.2, 0.3, 0.4), "clients": ("X", "Y"), "pooled": certain(0.6, 0.7)}
+THREE = {"mixtures": certain(0.1, 0.2, 0.3, 0.4), "clients": ("X", "Y"), "merged": certain(0.6, 0.7)}
 
 
 def test_unknown_clients_are_refused_by_name_unless_told_otherwise():
     policy = policy_of(**THREE)
-    with pytest.raises(InputError, match=r"^clients: row 1 is 'W', a client .*'X', 'Y'.*on_unknown='pooled'.*'base'"):
+    with pytest.raises(InputError, match=r"^clients: row 1 is 'W', a client .*'X', 'Y'.*on_unknown='merged'.*'base'"):
         policy.decide([0.5, 0.5], groups=["a", "a"], clients=["X", "W"])
 
 
 def test_unknown_clients_take_the_merged_rule_of_their_group():
     rows = {"scores": [0.15, 0.59, 0.6, 0.69, 0.7, 0.35], "groups": [*"aaabba"], "clients": [*"XWWWWY"]}
     policy = policy_of(**THREE)
-    assert policy.decide(**rows, on_unknown="pooled").tolist() == [1, 0, 1, 0, 1, 1]
-    assert policy.probabilities(**rows, on_unknown="pooled").tolist() == [1, 0, 1, 0, 1, 1]
-    assert policy.decide(**rows, on_unknown="pooled", deterministic=True).tolist() == [1, 0, 1, 0, 1, 1]
+    assert policy.decide(**rows, on_unknown="merged").tolist() == [1, 0, 1, 0, 1, 1]
+    assert policy.probabilities(**rows, on_unknown="merged").tolist() == [1, 0, 1, 0, 1, 1]
+    assert policy.decide(**rows, on_unknown="merged", deterministic=True).tolist() == [1, 0, 1, 0, 1, 1]
 
 
 def test_unknown_clients_take_the_raw_score_if_told_so():
@@ -225,7 +225,7 @@ def test_unknown_clients_take_the_raw_score_if_told_so():
         assert policy.decide(**rows, on_unknown="base", deterministic=deterministic).tolist() == [1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("on_unknown", ["raise", "pooled"])
+@pytest.mark.parametrize("on_unknown", ["raise", "merged"])
 def test_unknown_groups_are_refused_by_name_unless_the_base_rule_is_asked_for(on_unknown):
     with pytest.raises(InputError, match=r"^groups: row 2 is 'c', a group .*'a', 'b'.*on_unknown='base'"):
         policy_of(**THREE).decide([0.5] * 3, groups=["a", "b", "c"], clients=["X", "W", "Y"], on_unknown=on_unknown)
@@ -238,10 +238,10 @@ def test_unknown_groups_take_the_raw_score_with_known_and_unknown_clients():
 
 def test_a_policy_without_a_merged_rule_says_so():
     policy = policy_of(certain(0.1, 0.2, 0.3, 0.4), clients=("X", "Y"))
-    with pytest.raises(InputError, match=r"^on_unknown: 'pooled' needs the merged federation's rule.*pooled=True"):
-        policy.decide([0.5], groups=["a"], clients=["W"], on_unknown="pooled")
+    with pytest.raises(InputError, match=r"^on_unknown: 'merged' needs the merged federation's rule.*merged=True"):
+        policy.decide([0.5], groups=["a"], clients=["W"], on_unknown="merged")
     # It is missed only by rows that need it.
-    assert policy.decide([0.15], groups=["a"], clients=["X"], on_unknown="pooled").tolist() == [1]
+    assert policy.decide([0.15], groups=["a"], clients=["X"], on_unknown="merged").tolist() == [1]
 
 
 def test_the_merged_rule_reads_the_groups_calibrator_and_the_base_rule_none(fitted):
@@ -249,8 +249,8 @@ def test_the_merged_rule_reads_the_groups_calibrator_and_the_base_rule_none(fitt
     strangers = {**rows, "clients": np.full(rows["scores"].size, "elsewhere")}
     group = np.array([policy.groups.index(g) for g in rows["groups"]], dtype=np.int32)
     eta = policy.calibrator(rows["scores"], group, np.full_like(group, -1))
-    expected = brute_force(policy, eta, group, policy.pooled)
-    np.testing.assert_allclose(policy.probabilities(**strangers, on_unknown="pooled"), expected, atol=1e-12)
+    expected = brute_force(policy, eta, group, policy.merged)
+    np.testing.assert_allclose(policy.probabilities(**strangers, on_unknown="merged"), expected, atol=1e-12)
     assert not np.allclose(policy.probabilities(**rows), expected)
     np.testing.assert_array_equal(policy.decide(**strangers, on_unknown="base"), rows["scores"] >= 0.5)
 
@@ -261,7 +261,7 @@ def test_known_rows_are_decided_alike_whatever_stands_beside_them(fitted):
     alone = policy.decide(**rows, ids=ids)
     mixed = {name: column.copy() for name, column in rows.items()}
     mixed["clients"][::3] = "?"
-    for on_unknown in ("pooled", "base"):
+    for on_unknown in ("merged", "base"):
         beside = policy.decide(**mixed, ids=ids, on_unknown=on_unknown)
         known = mixed["clients"] != "?"
         np.testing.assert_array_equal(beside[known], alone[known])
@@ -269,7 +269,7 @@ def test_known_rows_are_decided_alike_whatever_stands_beside_them(fitted):
 
 @pytest.mark.parametrize("on_unknown", ["Raise", "", None, 1, ["raise"], np.array(["raise", "base"])], ids=repr)
 def test_another_on_unknown_is_refused(on_unknown):
-    with pytest.raises(InputError, match=r"^on_unknown: got .*; use one of raise, pooled, base\.$"):
+    with pytest.raises(InputError, match=r"^on_unknown: got .*; use one of raise, merged, base\.$"):
         policy_of(MIXED).decide([0.5], groups=["a"], on_unknown=on_unknown)
 
 
@@ -360,9 +360,9 @@ def test_bad_rows_are_refused_even_where_no_coin_is_needed(wrong, sentence):
 
 
 @pytest.mark.parametrize("none", [[], (), np.zeros(0), np.zeros(0, dtype=object), pandas.Series([], dtype=float)])
-@pytest.mark.parametrize("on_unknown", ["raise", "pooled", "base"])
+@pytest.mark.parametrize("on_unknown", ["raise", "merged", "base"])
 def test_no_rows_are_decided_as_none(none, on_unknown):
-    policy = policy_of(mixtures_of(*[[(0.5, 0.5, True)]] * 4), clients=("X", "Y"), pooled=MIXED)
+    policy = policy_of(mixtures_of(*[[(0.5, 0.5, True)]] * 4), clients=("X", "Y"), merged=MIXED)
     decided = policy.decide(none, groups=none, clients=none, ids=none, on_unknown=on_unknown)
     assert decided.shape == (0,)
     assert decided.dtype == np.int64
@@ -376,7 +376,7 @@ def test_nothing_that_is_passed_in_is_changed(fitted):
     frozen = {name: column.copy() for name, column in columns.items()}
     for column in frozen.values():
         column.flags.writeable = False
-    for mode in ({}, {"deterministic": True}, {"on_unknown": "pooled"}, {"on_unknown": "base"}):
+    for mode in ({}, {"deterministic": True}, {"on_unknown": "merged"}, {"on_unknown": "base"}):
         np.testing.assert_array_equal(policy.decide(**columns, **mode), policy.decide(**frozen, **mode))
     plain = policy_of(MIXED)  # without calibration the scores themselves are compared
     scores = rows["scores"].copy()
@@ -416,7 +416,7 @@ def test_junk_is_decided_or_refused_but_never_crashes(data):
     }
     for name in data.draw(st.sets(st.sampled_from(sorted(rows)), min_size=1)):
         rows[name] = data.draw(junk, label=name)
-    policy = policy_of(mixtures_of(*[[(0.5, 0.2, True)]] * 4), clients=("X", "Y"), pooled=MIXED)
+    policy = policy_of(mixtures_of(*[[(0.5, 0.2, True)]] * 4), clients=("X", "Y"), merged=MIXED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PolicyWarning)
         try:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import logofair
 from logofair.calibration import Calibrator
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 
@@ -59,7 +59,7 @@ def labelled(groups: tuple, clients: tuple = (None,)) -> Policy:
 
 def contents(policy: Policy) -> dict[str, object]:
     """All a policy is made of, comparable; types of labels included."""
-    both = (policy.mixtures, *([] if policy.pooled is None else [policy.pooled]))
+    both = (policy.mixtures, *([] if policy.merged is None else [policy.merged]))
     return {
         "labels": repr((policy.groups, policy.clients)),
         "rules": [getattr(m, name).tolist() for m in both for name in ("weight", "threshold", "above", "single")],
@@ -103,7 +103,7 @@ def test_a_loaded_policy_decides_bit_for_bit_like_the_saved_one(calibration, tmp
         "scores": rng.random(n),
         "groups": np.array(policy.groups)[rng.integers(0, 2, n)],
         "clients": np.array([*policy.clients, "elsewhere"])[rng.integers(0, 3, n)],
-        "on_unknown": "pooled",
+        "on_unknown": "merged",
     }
     np.testing.assert_array_equal(loaded.probabilities(**rows), policy.probabilities(**rows))
     for how in ({"ids": np.arange(n)}, {"random_state": 3}, {"deterministic": True}):
@@ -301,14 +301,14 @@ def spoil(path: str, value: object):
     return change
 
 
-KEYS = ("groups", "clients", "has_clients", "key", "mixtures", "pooled", "calibrator", "about")
+KEYS = ("groups", "clients", "has_clients", "key", "mixtures", "merged", "calibrator", "about")
 WRONG = [
     *((key, ...) for key in KEYS),
     *((key, "text") for key in KEYS),
     *((key, 3.5) for key in KEYS),
-    *((key, None) for key in KEYS if key != "pooled"),
+    *((key, None) for key in KEYS if key != "merged"),
     *((f"mixtures.{name}", ...) for name in ("weight", "threshold", "above", "single")),
-    *((f"pooled.{name}", [[1.0]]) for name in ("weight", "threshold", "above", "single")),
+    *((f"merged.{name}", [[1.0]]) for name in ("weight", "threshold", "above", "single")),
     *((f"mixtures.{name}", {}) for name in ("weight", "threshold", "above", "single")),
     ("groups", []),
     ("groups", ["men", "men"]),
@@ -340,7 +340,7 @@ WRONG = [
     ("mixtures.single.0", 2.0),
     ("mixtures.single.0", "0.5"),
     ("mixtures.single", [0.5]),
-    ("pooled.weight.0", [0.6, 0.6, 0.0]),
+    ("merged.weight.0", [0.6, 0.6, 0.0]),
     ("calibrator.method", "magic"),
     ("calibrator.n_groups", 3),
     ("calibrator.n_clients", 10**9),

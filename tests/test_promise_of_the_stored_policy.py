@@ -57,7 +57,7 @@ def test_the_merged_rule_keeps_the_smaller_tolerance_on_all_rows(method):
         score, label, groups=sex, clients=site, local_tolerance=0.02, global_tolerance=0.01, calibration=method
     )
     strangers = np.full(score.size, "west")
-    chance = solution.policy.probabilities(score, groups=sex, clients=strangers, on_unknown="pooled")
+    chance = solution.policy.probabilities(score, groups=sex, clients=strangers, on_unknown="merged")
     assert gap(chance, np.ones_like(score), sex) <= 0.01 + 1e-9
 
 

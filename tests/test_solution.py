@@ -65,12 +65,12 @@ def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
     grid = np.linspace(0, 1, 21)
     known = {"groups": ["M"] * 21}
     here = solution.policy.probabilities(grid, **known, clients=["south"] * 21)
-    merged = solution.policy.probabilities(grid, **known, clients=["west"] * 21, on_unknown="pooled")
+    merged = solution.policy.probabilities(grid, **known, clients=["west"] * 21, on_unknown="merged")
     np.testing.assert_allclose(here, merged)
 
 
 def test_an_empty_cell_takes_the_base_rule_where_no_merged_rule_was_made():
-    solution = fit(rows(*FULL[:3]), pooled=False)
+    solution = fit(rows(*FULL[:3]), merged=False)
     assert about(solution, "group 'M' at client 'south'", "no rows", "it takes score >= 1/2")
     decided = solution.policy.probabilities([0.49, 0.5], groups=["M", "M"], clients=["south", "south"])
     assert decided.tolist() == [0, 1]
@@ -201,7 +201,7 @@ def test_without_labels_nothing_is_measured():
     scores, _, columns = rows(*FULL)
     solution = fit((scores, None, columns))
     assert solution.measured is None
-    assert "Counted with labels" not in solution.summary()
+    assert "FileTally with labels" not in solution.summary()
 
 
 @modest
@@ -251,5 +251,5 @@ def test_no_price_is_asked_where_nothing_binds():
 
 def test_its_repr_is_one_line_with_the_figures():
     solution = fit(rows(*FULL))
-    assert repr(solution).startswith(f"Solution(accuracy={solution.certificate.primal:.4f}, gap=")
+    assert repr(solution).startswith(f"Solution(accuracy={solution.certificate.primal:.4f}, optimality_gap=")
     assert "solver='exact'" in repr(solution)

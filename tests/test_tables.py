@@ -19,8 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logofair.columns.checks import InputError, probabilities
+from logofair.columns.checks import probabilities
 from logofair.columns.labels import encode
+from logofair.errors import InputError
 from logofair.files.tables import ROLES, DataSource, feature_matrix, fingerprint, read_columns
 
 modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

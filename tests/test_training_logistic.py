@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.columns.checks import InputError
 from logofair.datasets import dirichlet_clients, load_adult, split
-from logofair.training import LogisticModel, Round, fedavg
+from logofair.errors import InputError
+from logofair.training import FedAvgRound, LogisticModel, fedavg
 
 pytestmark = pytest.mark.training
 
@@ -37,7 +37,7 @@ def as_vector(model: LogisticModel) -> np.ndarray:
     return np.append(model.weights, model.intercept)
 
 
-def last(states: object) -> Round:
+def last(states: object) -> FedAvgRound:
     *_, final = states  # type: ignore[misc]
     return final
 

@@ -10,21 +10,21 @@ from oracles import EVERY_NOTION, Case, random_case, rates_of
 from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_clients, load_adult
-from logofair.solvers.decomposition import Asked, Master, incumbent, solve_exact
+from logofair.solvers.decomposition import Master, TriedPrices, incumbent, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, spread
-from logofair.solvers.trials import Landmarks, landmarks, largest_size, trial_prices, trial_size
+from logofair.solvers.trials import PriceBounds, landmarks, largest_size, trial_prices, trial_size
 
 modest = settings(deadline=None, max_examples=15)
 
 
-def nothing(groups: int, rates: int) -> Asked:
+def nothing(groups: int, rates: int) -> TriedPrices:
     none = np.zeros((0, groups, rates))
-    return Asked(none, np.zeros(0), none, np.zeros(0))
+    return TriedPrices(none, np.zeros(0), none, np.zeros(0))
 
 
-def answered(problem: Problem, asked: Asked, prices: np.ndarray) -> Asked:
+def answered(problem: Problem, asked: TriedPrices, prices: np.ndarray) -> TriedPrices:
     """Add the clients' answers to a batch."""
     gains, shares, bounds = list(asked.gains), list(asked.shares), list(asked.bounds)
     for each in prices:
@@ -34,18 +34,18 @@ def answered(problem: Problem, asked: Asked, prices: np.ndarray) -> Asked:
         shares.append(problem.global_shares(answer.u, answer.v))
         bounds.append(float(problem.client_mass @ local_bound(problem, *gain, answer.multipliers)))
     every = np.concatenate([asked.prices, prices])
-    return Asked(every, np.array(gains), np.array(shares), np.array(bounds))
+    return TriedPrices(every, np.array(gains), np.array(shares), np.array(bounds))
 
 
 def tolerance_of(problem: Problem) -> np.ndarray:
     return np.where(problem.global_counts, problem.global_tolerance, np.inf)
 
 
-def marks_of(problem: Problem) -> Landmarks:
+def marks_of(problem: Problem) -> PriceBounds:
     return landmarks(problem.mass.sum(axis=0), problem.positives.sum(axis=0), problem.global_rates)
 
 
-def solved(problem: Problem, target: float, *, size: int, most: int, hints: bool = True) -> tuple[int, Asked]:
+def solved(problem: Problem, target: float, *, size: int, most: int, hints: bool = True) -> tuple[int, TriedPrices]:
     """Rounds until the gap is certified (``most + 1``: it is not), and all that was asked."""
     tolerance, marks = tolerance_of(problem), marks_of(problem) if hints else None
     asked = nothing(*tolerance.shape)
@@ -56,7 +56,7 @@ def solved(problem: Problem, target: float, *, size: int, most: int, hints: bool
     return most + 1, asked
 
 
-def excess(weights: np.ndarray, asked: Asked, tolerance: np.ndarray) -> float:
+def excess(weights: np.ndarray, asked: TriedPrices, tolerance: np.ndarray) -> float:
     gaps = spread(np.tensordot(weights[1:], asked.shares, 1), np.isfinite(tolerance), axis=0)
     return float(np.max(gaps - tolerance.min(axis=0), initial=0.0))
 
@@ -91,7 +91,7 @@ def test_trials_are_new_few_enough_and_sum_to_zero_over_the_groups_that_count(se
     size=st.sampled_from([2, 6, 15]),
 )
 def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, notion, size):
-    problem = small_problem(seed, groups=groups, shared=[notion], tolerances=(0.0, 0.01, 0.05, 0.2))
+    problem = small_problem(seed, groups=groups, global_=[notion], tolerances=(0.0, 0.01, 0.05, 0.2))
     optimum = solve_exact(problem) or solve_joint(problem)
     best = problem.accuracy(optimum.u, optimum.v) - problem.baseline
     rounds, asked = solved(problem, 5e-7, size=size, most=60)
@@ -122,12 +122,12 @@ def test_every_bound_holds_and_every_mixture_stays_below_it(seed):
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 def test_the_first_batch_contains_the_zero_price_so_loose_tolerances_need_one_round(notion):
-    problem = small_problem(5, shared=[notion], tolerances=(4.0,))
+    problem = small_problem(5, global_=[notion], tolerances=(4.0,))
     assert solved(problem, 1e-9, size=1, most=1)[0] == 1
 
 
 def test_no_global_constraint_needs_one_trial():
-    problem = small_problem(6, shared=["equalized_odds"], tolerances=(np.inf,))
+    problem = small_problem(6, global_=["equalized_odds"], tolerances=(np.inf,))
     tolerance = tolerance_of(problem)
     prices = trial_prices(nothing(*tolerance.shape), tolerance, 20, marks_of(problem))
     assert prices.tolist() == np.zeros((1, *tolerance.shape)).tolist()
@@ -148,7 +148,7 @@ def test_a_group_without_positives_does_not_count_in_their_rate():
 
 
 def test_one_of_two_rates_may_be_free():
-    problem = small_problem(3, groups=3, shared=["equalized_odds"], tolerances=(0.01,))
+    problem = small_problem(3, groups=3, global_=["equalized_odds"], tolerances=(0.01,))
     free = Problem(
         problem.cells, problem.local_rates, problem.global_rates, problem.local_tolerance, np.array([np.inf, 0.01])
     )
@@ -168,7 +168,7 @@ def test_the_idle_price_makes_every_row_of_a_group_worth_nothing():
 
 
 def test_nearly_equal_answers_are_mixed_through_their_few_that_matter(monkeypatch):
-    problem = small_problem(11, groups=3, shared=["equalized_odds"], tolerances=(0.0, 0.01))
+    problem = small_problem(11, groups=3, global_=["equalized_odds"], tolerances=(0.0, 0.01))
     tolerance = tolerance_of(problem)
     _, asked = solved(problem, 1e-6, size=20, most=12)
     direct = incumbent(asked, tolerance)
@@ -201,11 +201,11 @@ def adult():
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize(("local", "shared"), [(0.05, 0.01), (0.02, 0.001), (0.05, 0.0), (np.inf, 0.005)])
-def test_adult_needs_at_most_five_rounds(adult, notion, local, shared):
+def test_adult_needs_at_most_five_rounds(adult, notion, local, global_):
     scores, groups = adult
     clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=1)
     rates = rates_of([notion])
-    bounds = np.full((5, len(rates)), local), np.full(len(rates), shared)
+    bounds = np.full((5, len(rates)), local), np.full(len(rates), global_)
     problem = Case(scores, groups, clients, 2, 5, rates, rates, *bounds).problem()
     size = trial_size(2, len(rates))
     loosest, _ = solved(problem, 1e-5, size=1, most=1)

@@ -8,9 +8,9 @@ from logofair._version import __version__
 
 if TYPE_CHECKING:
     from logofair.auditing import Audit, audit
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError, SolverError
     from logofair.estimator import LoGoFairClassifier
-    from logofair.fitting.fit import SolverError, fit
+    from logofair.fitting.fit import fit
     from logofair.fitting.solution import Solution
     from logofair.notions import Notion, Rate
     from logofair.policy.policy import Policy
@@ -37,13 +37,13 @@ _HOME = {
     "Algorithm1": "logofair.solvers.algorithm1",
     "Audit": "logofair.auditing",
     "Certificate": "logofair.solvers.certificate",
-    "InputError": "logofair.columns.checks",
+    "InputError": "logofair.errors",
     "LoGoFairClassifier": "logofair.estimator",
     "Notion": "logofair.notions",
     "Policy": "logofair.policy.policy",
     "Rate": "logofair.notions",
     "Solution": "logofair.fitting.solution",
-    "SolverError": "logofair.fitting.fit",
+    "SolverError": "logofair.errors",
     "audit": "logofair.auditing",
     "fit": "logofair.fitting.fit",
 }

@@ -17,7 +17,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from logofair.columns.checks import Floats, InputError, Label, seed_number, weights
+from logofair.columns.checks import Floats, Label, seed_number, weights
+from logofair.errors import InputError
 from logofair.fitting.fit import fit as fit_policy
 from logofair.notions import NotionLike
 from logofair.solvers.algorithm1 import Algorithm1
@@ -97,7 +98,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         client_tolerances: Mapping[Label, float | None] | None = None,
         solver: str | Algorithm1 = "exact",
         calibration: str = "beta",
-        rates: str = "eta",
+        basis: str = "eta",
         cv: Any = 5,
         deterministic: bool = False,
         on_unknown: str = "raise",
@@ -110,7 +111,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.client_tolerances = client_tolerances
         self.solver = solver
         self.calibration = calibration
-        self.rates = rates
+        self.basis = basis
         self.cv = cv
         self.deterministic = deterministic
         self.on_unknown = on_unknown

@@ -19,7 +19,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError, nearest_name
+from logofair.columns.checks import Floats, nearest_name
+from logofair.errors import InputError
 
 __all__ = [
     "DEMOGRAPHIC_PARITY",
@@ -30,16 +31,11 @@ __all__ = [
     "Notion",
     "NotionLike",
     "Rate",
-    "Requirement",
-    "requirements",
     "sides",
 ]
 
-# Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
-SMALLEST_TOLERANCE = 1e-9
 
-
-def _number(value: object) -> float:
+def as_number(value: object) -> float:
     """Return a real number as a float: infinite where too large, NaN where it is no number at all."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return np.nan
@@ -81,7 +77,7 @@ class Rate:
             raise InputError(f"Rate: its name must be text, got {self.name!r}.")
         base = tuple(self.base) if isinstance(self.base, list | tuple) else self.base
         numbers = (self.constant, self.slope, *(base if isinstance(base, tuple) else ()))
-        if not np.all(np.isfinite([_number(n) for n in numbers])) or (base is not None and len(numbers) != 4):
+        if not np.all(np.isfinite([as_number(n) for n in numbers])) or (base is not None and len(numbers) != 4):
             raise InputError(
                 f"Rate {self.name!r}: its lines in eta must be pairs of finite numbers, "
                 f"got ({self.constant!r}, {self.slope!r}) and base={self.base!r}."
@@ -164,7 +160,7 @@ class Notion:
         if not given:
             raise InputError(f"Notion {self.name!r}: given= is empty; name at least one rate, e.g. given=(None,).")
         for condition in given:
-            if condition is not None and not isinstance(condition, Rate) and _number(condition) not in (0.0, 1.0):
+            if condition is not None and not isinstance(condition, Rate) and as_number(condition) not in (0.0, 1.0):
                 raise InputError(
                     f"Notion {self.name!r}: given= holds {condition!r}; a rate is conditioned on None, 0 or 1, "
                     "or is a logofair.Rate."
@@ -191,15 +187,6 @@ NOTIONS = {n.name: n for n in (DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, PREDICTIVE
 NotionLike: TypeAlias = "str | Notion | Mapping[str | Notion, float | None]"
 
 
-@dataclass(frozen=True)
-class Requirement:
-    """One rate whose gap must stay within a tolerance (``None``: free where not overridden)."""
-
-    notion: str
-    rate: Rate
-    tolerance: float | None
-
-
 def named_notion(notion: str | Notion, where: str) -> Notion:
     """Look a notion up by name, or pass one through."""
     if isinstance(notion, Notion):
@@ -209,41 +196,6 @@ def named_notion(notion: str | Notion, where: str) -> Notion:
     raise InputError(
         f"{where}: unknown notion {notion!r}{nearest_name(notion, NOTIONS)}; "
         f"use one of {', '.join(NOTIONS)}, or a logofair.Notion."
-    )
-
-
-def check_tolerance(tolerance: object, where: str) -> float | None:
-    """Return a tolerance as a float in [0, inf), or None; raise otherwise."""
-    if tolerance is None:
-        return None
-    value = _number(tolerance)
-    if np.isnan(value):
-        raise InputError(f"{where}: a tolerance is a number from 0 to 1, or None for no constraint; got {tolerance!r}.")
-    if not np.isfinite(value) or value < 0:
-        raise InputError(
-            f"{where}: a tolerance must be finite and at least 0, got {value!r}; use None for no constraint."
-        )
-    return 0.0 if value < SMALLEST_TOLERANCE else value
-
-
-def requirements(notion: NotionLike, tolerance: object, where: str) -> tuple[Requirement, ...]:
-    """Spell one side's notion and tolerance out as requirements on single rates.
-
-    A mapping carries its own tolerances, one per notion; ``tolerance`` then only says whether the side
-    is constrained at all (``None``: it is not).
-    """
-    default = check_tolerance(tolerance, f"{where}_tolerance")
-    if isinstance(notion, Mapping):
-        if not notion:
-            raise InputError(f"notion: the mapping for the {where} side is empty; name at least one notion.")
-        pairs = [
-            (named_notion(key, "notion"), check_tolerance(value, f"notion: {where} tolerance of {key!r}"))
-            for key, value in notion.items()
-        ]
-    else:
-        pairs = [(named_notion(notion, "notion"), default)]
-    return tuple(
-        Requirement(item.name, rate, None if default is None else bound) for item, bound in pairs for rate in item.rates
     )
 
 

@@ -1,4 +1,4 @@
-"""The promise: which gaps must stay within which tolerances, for every client and across all."""
+"""Requirements: which gaps must stay within which tolerances, inside every client and over all of them."""
 
 from __future__ import annotations
 
@@ -8,88 +8,79 @@ from typing import Any
 
 import numpy as np
 
-from logofair.cells.cells import Cells
-from logofair.columns.checks import Floats, InputError, Label, nearest_name
+from logofair.columns.checks import Floats, Label, nearest_name
 from logofair.columns.labels import Codes
-from logofair.notions import Rate, Requirement, check_tolerance, requirements, sides
-from logofair.solvers.problem import Problem, Whole
+from logofair.errors import InputError
+from logofair.notions import NotionLike, Rate, as_number, named_notion, sides
+
+# Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
+SMALLEST_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Promise:
+class Requirement:
+    """One rate whose gap must stay within a tolerance (``None``: free where not overridden)."""
+
+    notion: str
+    rate: Rate
+    tolerance: float | None
+
+
+@dataclass(frozen=True)
+class Requirements:
     """Requirements inside each client and across all.
 
-    ``tolerances`` is (clients, local requirements), infinity meaning free; ``overrides`` are the single clients whose
+    ``tolerances`` is (clients, local requirements), infinity meaning free; ``client_tolerances`` are the single clients whose
     tolerance replaces that of the local requirements.
     """
 
     local: tuple[Requirement, ...]
-    shared: tuple[Requirement, ...]
+    global_: tuple[Requirement, ...]
     tolerances: Floats
-    overrides: tuple[tuple[Label, float | None], ...] = ()
+    client_tolerances: tuple[tuple[Label, float | None], ...] = ()
 
-    def problem(self, cells: Cells, whole: Whole | None = None) -> Problem:
-        """The optimisation problem on given cells; global requirements that are free are left out.
-
-        So are local ones that are free at all of these clients. ``whole``: the totals, where the cells are a part.
-        """
-        local = [k for k in range(len(self.local)) if np.isfinite(self.tolerances[:, k]).any()]
-        shared = [r for r in self.shared if r.tolerance is not None]
-        inside = [self.local[k].rate.normalised() for k in local]
-        across = [r.rate.normalised() for r in shared]
-        return Problem(
-            cells=cells,
-            local_rates=tuple(rate for rate, _ in inside),
-            global_rates=tuple(rate for rate, _ in across),
-            local_tolerance=self.tolerances[:, local] * np.array([unit for _, unit in inside]),
-            global_tolerance=np.array([_bound(r) * unit for r, (_, unit) in zip(shared, across, strict=True)]),
-            local_units=np.array([unit for _, unit in inside]),
-            global_units=np.array([unit for _, unit in across]),
-            whole=whole,
-        )
-
-    def merged(self) -> Promise:
+    def merged(self) -> Requirements:
         """The same promise for one client that holds all rows: local is global, and the smaller tolerance holds."""
         smallest: dict[Rate, Requirement] = {}
-        for requirement in (*self.local, *self.shared):
+        for requirement in (*self.local, *self.global_):
             known = smallest.get(requirement.rate)
-            if known is None or _bound(requirement) < _bound(known):
+            if known is None or bound_of(requirement) < bound_of(known):
                 smallest[requirement.rate] = requirement
         local = tuple(smallest.values())
-        return Promise(local, (), np.array([[_bound(r) for r in local]]))
+        return Requirements(local, (), np.array([[bound_of(r) for r in local]]))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for files and reports."""
         sides = {
             side: [{"notion": r.notion, "rate": r.rate.name, "tolerance": r.tolerance} for r in items]
-            for side, items in (("local", self.local), ("global", self.shared))
+            for side, items in (("local", self.local), ("global", self.global_))
         }
-        return sides | {"single clients": [{"client": str(name), "tolerance": t} for name, t in self.overrides]}
+        return sides | {"single clients": [{"client": str(name), "tolerance": t} for name, t in self.client_tolerances]}
 
 
-def make_promise(
+def make_requirements(
     notion: object,
     local_tolerance: object,
     global_tolerance: object,
     client_tolerances: Mapping[Label, float | None] | None,
     clients: Codes,
     has_clients: bool,
-) -> Promise:
+) -> Requirements:
     """Read the user's notion and tolerances."""
     local_notion, global_notion = sides(notion)
-    local = requirements(local_notion, local_tolerance, "local")
-    shared = requirements(global_notion, global_tolerance, "global")
-    tolerances = np.tile([_bound(r) for r in local], (len(clients.names), 1))
+    local = side_requirements(local_notion, local_tolerance, "local")
+    global_ = side_requirements(global_notion, global_tolerance, "global")
+    tolerances = np.tile([bound_of(r) for r in local], (len(clients.names), 1))
     single = _overrides(client_tolerances, clients, has_clients)
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
         tolerances[place[name]] = np.inf if tolerance is None else tolerance
-    promise = Promise(local, shared, tolerances, tuple(single.items()))
+    requirements = Requirements(local, global_, tolerances, tuple(single.items()))
     if len(clients.names) == 1:
         # One client makes local and global the same; a single program is solved faster than two sides.
         alone = tuple(Requirement(r.notion, r.rate, _finite(t)) for r, t in zip(local, tolerances[0], strict=True))
-        return Promise(alone, shared, tolerances).merged()
-    return promise
+        return Requirements(alone, global_, tolerances).merged()
+    return requirements
 
 
 def _overrides(client_tolerances: object, clients: Codes, has_clients: bool) -> dict[Label, float | None]:
@@ -113,9 +104,45 @@ def _overrides(client_tolerances: object, clients: Codes, has_clients: bool) -> 
     }
 
 
-def _bound(requirement: Requirement) -> float:
+def bound_of(requirement: Requirement) -> float:
+    """The tolerance as a number: infinity where the rate is free."""
     return np.inf if requirement.tolerance is None else requirement.tolerance
 
 
 def _finite(tolerance: float) -> float | None:
     return float(tolerance) if np.isfinite(tolerance) else None
+
+
+def check_tolerance(tolerance: object, where: str) -> float | None:
+    """Return a tolerance as a float in [0, inf), or None; raise otherwise."""
+    if tolerance is None:
+        return None
+    value = as_number(tolerance)
+    if np.isnan(value):
+        raise InputError(f"{where}: a tolerance is a number from 0 to 1, or None for no constraint; got {tolerance!r}.")
+    if not np.isfinite(value) or value < 0:
+        raise InputError(
+            f"{where}: a tolerance must be finite and at least 0, got {value!r}; use None for no constraint."
+        )
+    return 0.0 if value < SMALLEST_TOLERANCE else value
+
+
+def side_requirements(notion: NotionLike, tolerance: object, where: str) -> tuple[Requirement, ...]:
+    """Spell one side's notion and tolerance out as requirements on single rates.
+
+    A mapping carries its own tolerances, one per notion; ``tolerance`` then only says whether the side
+    is constrained at all (``None``: it is not).
+    """
+    default = check_tolerance(tolerance, f"{where}_tolerance")
+    if isinstance(notion, Mapping):
+        if not notion:
+            raise InputError(f"notion: the mapping for the {where} side is empty; name at least one notion.")
+        pairs = [
+            (named_notion(key, "notion"), check_tolerance(value, f"notion: {where} tolerance of {key!r}"))
+            for key, value in notion.items()
+        ]
+    else:
+        pairs = [(named_notion(notion, "notion"), default)]
+    return tuple(
+        Requirement(item.name, rate, None if default is None else bound) for item, bound in pairs for rate in item.rates
+    )

@@ -24,7 +24,7 @@ from logofair.engines.flower.deployment.children import free_port
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
 from logofair.engines.folder import read_plan, read_result, read_state
 from logofair.engines.inprocess import run
-from logofair.federation import Columns
+from logofair.federation import SiteColumns
 from logofair.files.documents import read_document
 from logofair.policy.policy import Policy
 
@@ -280,7 +280,7 @@ def write_table(table, file):
 def columns(table, *, features=()):
     """A site's table as the columns of a client."""
     matrix = np.column_stack([table[name] for name in features]) if features else None
-    return Columns(table["sex"], table["score"], table["label"], features=matrix)
+    return SiteColumns(table["sex"], table["score"], table["label"], features=matrix)
 
 
 def expected_of(made, sites=None, *, features=()):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import logofair.federation.secure.exchange  # noqa: F401
-from logofair.federation.secure import Refused, SecureClient, SecureServer, new_signing_key, public_line
+from logofair.errors import SecureRefusalError
+from logofair.federation.secure import SecureClient, SecureServer, new_signing_key, public_line
 from logofair.federation.wire import decode, encode
 
 STEP = 2.0**-20
@@ -122,7 +123,7 @@ def added(values, sites):
 
 def refusal(act, *arguments):
     """The code with which a site refuses."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SecureRefusalError) as refused:
         act(*arguments)
     return refused.value.code
 

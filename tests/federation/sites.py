@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 import logofair
-from logofair.engines.conductor import Absent, Desk, conduct
+from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport
-from logofair.federation import Client, Columns, Server, make_plan
-from logofair.federation.client import Identity
+from logofair.federation import Client, Server, SiteColumns, make_plan
+from logofair.federation.client import SecureIdentity
 from logofair.federation.policies import SitePolicies
 from logofair.federation.wire import decode, encode
 from logofair.notions import Rate
@@ -40,7 +40,7 @@ def rows(n, *, seed=0, groups=2, shift=0.0, names=None, digits=None):
     score = np.clip(rng.beta(1.0 + 0.7 * group + shift, 2.0), 0.0, 1.0)
     score = score if digits is None else np.round(score, digits)
     label = (rng.random(n) < score).astype(int)
-    return Columns(groups=group if names is None else np.array(names)[group], scores=score, labels=label)
+    return SiteColumns(groups=group if names is None else np.array(names)[group], scores=score, labels=label)
 
 
 def federation(sizes=(300, 200, 250), **how):
@@ -74,7 +74,7 @@ def central(sites, plan_settings, **more):
     usual = {"local_tolerance": 0.05, "global_tolerance": 0.01, "calibration": "none"}
     settings = {**usual, **{k: v for k, v in plan_settings.items() if k in known}, **more}
     return logofair.fit(
-        together["scores"], together["labels"], groups=together["groups"], clients=clients, pooled=False, **settings
+        together["scores"], together["labels"], groups=together["groups"], clients=clients, merged=False, **settings
     )
 
 
@@ -92,8 +92,8 @@ def measured(sites, policies, plan, chances=None):
         table += list(zip([site] * eta.size, codes, eta, accepted, weight, strict=True))
     total = math.fsum(row[4] for row in table)
     accuracy = math.fsum(w * (e * h + (1 - e) * (1 - h)) for _, _, e, h, w in table) / total
-    across = [_excess(table, r, r.tolerance, plan) for r in plan.shared]
-    single = dict(plan.overrides)
+    across = [_excess(table, r, r.tolerance, plan) for r in plan.global_]
+    single = dict(plan.client_tolerances)
     inside = [
         _excess([row for row in table if row[0] == site], r, single.get(site, r.tolerance), plan)
         for site in sites
@@ -129,7 +129,7 @@ def problems(draw):
         score = rng.beta(1.0 + group, 2.0, n)
         score = np.round(score, 1) if draw(st.booleans()) else score
         label = (rng.random(n) < score).astype(int)
-        sites[f"site-{i}"] = Columns(group, score, label)
+        sites[f"site-{i}"] = SiteColumns(group, score, label)
     sites["site-0"] = rows(40, seed=int(rng.integers(1000)), groups=n_groups)
     tolerances = st.sampled_from([0.0, 0.005, 0.02, 0.1, None])
     settings = {
@@ -163,7 +163,7 @@ def public_key(site):
 def identities(sites, agreed_without=()):
     """Keys of some sites, each knowing the public keys of all."""
     public = {site: public_key(site) for site in sites}
-    return {site: Identity(private_key(site), public, tuple(agreed_without)) for site in sites}
+    return {site: SecureIdentity(private_key(site), public, tuple(agreed_without)) for site in sites}
 
 
 def clients(sites, keys=None):
@@ -172,9 +172,9 @@ def clients(sites, keys=None):
 
 
 class Tampered(LocalTransport):
-    """Clients whose replies pass through ``act(site, ask, bytes)``, which may return other bytes or an `Absent`.
+    """Clients whose replies pass through ``act(site, ask, bytes)``, which may return other bytes or an `NoReply`.
 
-    ``deaf(site, ask)`` is asked first: an `Absent` means that the client never hears the ask.
+    ``deaf(site, ask)`` is asked first: an `NoReply` means that the client never hears the ask.
     """
 
     def __init__(self, every, act=lambda site, ask, data: data, *, deaf=lambda site, ask: None):
@@ -198,7 +198,7 @@ def gone_from(who, number, *, step=None):
 
     def deaf(site, ask):
         late = ask.number > number or (ask.number == number and step in (None, ask.step))
-        return Absent("the plug was pulled") if site in who and late else None
+        return NoReply("the plug was pulled") if site in who and late else None
 
     return deaf
 
@@ -210,14 +210,14 @@ def instead(who, number, change):
         if site != who or ask.number != number:
             return data
         made = change(decode(data))
-        return made if isinstance(made, bytes | Absent) else encode(made)
+        return made if isinstance(made, bytes | NoReply) else encode(made)
 
     return act
 
 
 def go(plan, transport, *, sites=None, **how):
     """Conduct a run to the end: the outcome, and the steps."""
-    desk = Desk(Server.start(plan, sites or transport.present()))
+    desk = ServerState(Server.start(plan, sites or transport.present()))
     steps = list(conduct(desk, transport, **how))
     return steps[-1][0].server.outcome, [progress for _, progress in steps]
 

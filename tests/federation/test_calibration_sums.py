@@ -19,7 +19,7 @@ from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Descent, Normal, unit_sums
 from logofair.calibration.runs import Runs, Units
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ LAST_DIGIT = 1e-18
 
 
 def to_the_last_digit(runs: Runs, owner: NDArray[np.int64], prior: Normal, slopes: tuple[int, ...]) -> Normal:
-    descent = Descent.start(prior, slopes, promise=LAST_DIGIT)
+    descent = Descent.start(prior, slopes, requirements=LAST_DIGIT)
     while not descent.done:
         everywhere = unit_sums(runs, owner, descent.best + descent.step)
         descent = descent.take(everywhere[:, descent.live])
@@ -60,9 +60,11 @@ class Federation:
     def sums(self, points: Points) -> Array:
         return np.sum([calibration_sums(client, points) for client in self.clients], axis=0)
 
-    def levels(self, promise: float = LAST_DIGIT, slack: float = 0.0) -> Levels:
+    def levels(self, requirements: float = LAST_DIGIT, slack: float = 0.0) -> Levels:
         """Fit to the end."""
-        start = Levels.start(self.method, n_groups=self.n_groups, folds=self.folds, promise=promise, slack=slack)
+        start = Levels.start(
+            self.method, n_groups=self.n_groups, folds=self.folds, requirements=requirements, slack=slack
+        )
         levels = start.count(self.counts())
         while not levels.done:
             levels = levels.take(self.sums(levels.ask))
@@ -198,8 +200,8 @@ def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str) -
             one_score, one_group = np.array([score]), np.array([group])
             own = central[fold](one_score, one_group, np.array([code], np.int32))
             assert fitted.eta[place] == pytest.approx(own[0], abs=1e-7)
-            pooled = central[fold](one_score, one_group, np.array([-1], np.int32))
-            assert fitted.pooled_eta[place] == pytest.approx(pooled[0], abs=1e-7)
+            merged = central[fold](one_score, one_group, np.array([-1], np.int32))
+            assert fitted.pooled_eta[place] == pytest.approx(merged[0], abs=1e-7)
 
 
 def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
@@ -213,7 +215,7 @@ def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
 def test_stopping_at_the_default_promise_moves_parameters_by_far_less_than_a_standard_error() -> None:
     federation = drawn(7, n=2000, n_groups=3)
     standard = Levels.start("beta", n_groups=3)
-    quick = federation.levels(standard.groups.promise, standard.groups.slack)
+    quick = federation.levels(standard.groups.requirements, standard.groups.slack)
     exact = federation.levels()
     away = quick.groups.result.centre - exact.groups.result.centre
     in_standard_errors = np.einsum("in,ijn,jn->n", away, exact.groups.result.precision, away)
@@ -227,7 +229,7 @@ def test_sums_of_limited_precision_end_the_same_way() -> None:
     def rounded(table: Array) -> Array:
         return np.round(table / step) * step
 
-    levels = Levels.start("beta", n_groups=2, promise=1e-4, slack=1e-4)
+    levels = Levels.start("beta", n_groups=2, requirements=1e-4, slack=1e-4)
     levels = levels.count(np.sum([rounded(calibration_counts(client)) for client in federation.clients], axis=0))
     while not levels.done:
         points = levels.ask
@@ -245,7 +247,7 @@ def test_a_handful_of_rounds_suffices_even_for_scores_far_too_sure_of_themselves
     method: str, sureness: float, most: int
 ) -> None:
     federation = drawn(3, method, n=4000, sureness=sureness)
-    assert federation.levels(promise=1e-6, slack=1e-6).rounds <= most
+    assert federation.levels(requirements=1e-6, slack=1e-6).rounds <= most
 
 
 def test_counts_and_the_first_sums_of_five_groups_fit_into_4_kilobytes() -> None:

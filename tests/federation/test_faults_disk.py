@@ -12,12 +12,12 @@ from sites import Tampered, clients, federation, go, plan_of, private_key, publi
 
 import logofair.engines.site as on_disk
 from logofair import Policy
-from logofair.columns.checks import InputError
-from logofair.engines.conductor import Absent, RunError
-from logofair.engines.folder import Terms, conduct_from_disk, read_result, resume_without, write_plan
+from logofair.engines.conductor import NoReply
+from logofair.engines.folder import RunOptions, conduct_from_disk, read_result, resume_without, write_plan
 from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, answer_on_disk
-from logofair.federation import Privacy, QuorumLostError, Server, late_policy
+from logofair.errors import InputError, QuorumLostError, RunError
+from logofair.federation import Privacy, Server, late_policy
 from logofair.federation.messages import Refusal
 from logofair.federation.wire import decode, encode
 from logofair.files.locks import locked
@@ -46,7 +46,7 @@ class Disk:
         if self.count in self.kill and not self.after:
             raise Killed
         replies = {
-            site: Absent("off") if site in self.gone else answer_on_disk(str(self.homes[site]), message)
+            site: NoReply("off") if site in self.gone else answer_on_disk(str(self.homes[site]), message)
             for site, message in messages.items()
         }
         self.replies += [data for data in replies.values() if isinstance(data, bytes)]
@@ -95,7 +95,7 @@ def small():
 
 def start(root, plan, sites=(), name="plan.json"):
     path = root / name
-    write_plan(path, plan, Terms(sites=tuple(sites), count=len(sites) or 3, wait=0.0, timeout=5.0))
+    write_plan(path, plan, RunOptions(sites=tuple(sites), count=len(sites) or 3, wait=0.0, timeout=5.0))
     return path
 
 
@@ -131,7 +131,7 @@ def test_a_server_killed_at_every_exchange_ends_with_the_result_of_an_undisturbe
 
 
 def test_files_give_to_the_bit_what_arrays_give_and_the_result_serves_late_sites(tmp_path):
-    sites, plan = small(), plan_of(notion="equalized_odds", gap=1e-3)
+    sites, plan = small(), plan_of(notion="equalized_odds", optimality_gap=1e-3)
     homes, said = settle(tmp_path, sites), []
     outcome = conduct_from_disk(start(tmp_path, plan, sites), tmp_path / "s", Disk(homes), tell=said.append)
     expected = run(plan, sites)
@@ -213,7 +213,7 @@ def test_a_site_whose_file_changes_during_a_run_is_excluded(tmp_path):
     outcome = conduct_from_disk(file, tmp_path / "s", Disk(homes))
     assert outcome.lost[0].reason == Refusal.DATA_CHANGED.value
     fresh = run(plan, small()).outcome
-    assert outcome.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.gap)
+    assert outcome.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
     assert "is not the file this run began with" in (homes["d"].parent / "notes" / "complaints.txt").read_text()
 
 
@@ -357,7 +357,7 @@ def test_a_second_secure_run_on_the_same_rows_takes_consent(tmp_path):
         conduct_from_disk(two, tmp_path / "s2", Disk(homes))
     for path in homes.values():
         change(path, again=True)
-    assert conduct_from_disk(two, tmp_path / "s2", Disk(homes)).keeps_promise
+    assert conduct_from_disk(two, tmp_path / "s2", Disk(homes)).meets_requirements
 
 
 def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):
@@ -370,7 +370,7 @@ def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):
     with_keys(tmp_path, homes)
     assert conduct_from_disk(
         start(tmp_path, plan_of(secure=True, run="safe"), sites, name="safe.json"), tmp_path / "t", Disk(homes)
-    ).keeps_promise
+    ).meets_requirements
 
 
 def test_going_on_without_a_site_under_secure_sums_takes_everybodys_agreement_by_name(tmp_path):
@@ -397,8 +397,8 @@ def test_going_on_without_a_site_under_secure_sums_takes_everybodys_agreement_by
     assert outcome.sites == tuple("abc")
     assert outcome.lost[0].reason == "taken out by the server's people"
     left = {s: sites[s] for s in "abc"}
-    assert outcome.accuracy == pytest.approx(run(plan, left).outcome.accuracy, abs=2 * plan.gap)
-    assert outcome.keeps_promise
+    assert outcome.accuracy == pytest.approx(run(plan, left).outcome.accuracy, abs=2 * plan.optimality_gap)
+    assert outcome.meets_requirements
 
 
 def test_going_on_without_a_site_in_a_plain_run(tmp_path):
@@ -426,7 +426,7 @@ def test_a_noised_histogram_is_made_once_and_serves_every_later_run_and_resumpti
     outcomes = [conduct_from_disk(file, tmp_path / f"s-{file.stem}", Disk(homes)) for file in files]
     assert kept == [(homes[s].parent / "notes" / "release.json").read_bytes() for s in sites]
     assert outcomes[0].accuracy == outcomes[1].accuracy
-    assert outcomes[0].keeps_promise
+    assert outcomes[0].meets_requirements
     data = homes["a"].parent / "rows.csv"
     data.write_bytes(data.read_bytes() + b"1,0.5,1\n")  # other rows would need fresh noise, which spends again
     again = start(tmp_path, plan_of(privacy=privacy, run="three"), sites, name="three.json")

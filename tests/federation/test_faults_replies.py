@@ -9,12 +9,10 @@ import pytest
 from sites import Tampered, central, clients, federation, go, instead, plan_of, rows
 
 import logofair.federation.client
-from logofair.columns.checks import InputError
-from logofair.engines.conductor import RunError
 from logofair.engines.inprocess import LocalTransport, run
-from logofair.federation import Client, Columns, QuorumLostError, Server, Training
-from logofair.federation.messages import AskSettled, Refusal, Reply, Totals
-from logofair.federation.rows import RefusedError
+from logofair.errors import InputError, QuorumLostError, RefusedError, RunError
+from logofair.federation import Client, Server, SiteColumns, Training
+from logofair.federation.messages import FinalRequest, Refusal, Reply, Totals
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 
@@ -27,7 +25,7 @@ def small():
     return federation((40, 30, 35))
 
 
-def when(plan, sites, known={}):  # noqa: B006  # remembered on purpose
+def when(plan, sites, known={}):  # remembered on purpose  # noqa: B006  # remembered on purpose
     """The number of the first exchange that asks for each type of reply."""
     if plan not in known:
         probe, known[plan] = Tampered(clients(sites)), {}
@@ -48,8 +46,8 @@ def excluded(plan, change, number=None, sites=None, kind=None):
     left = {s: c for s, c in sites.items() if s != "b"}
     fresh = run(plan, left).outcome
     if (plan.calibration == "none" and plan.training is None) or lost.purpose == "calibration":
-        assert outcome.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.gap)
-    assert outcome.keeps_promise == fresh.keeps_promise
+        assert outcome.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
+    assert outcome.meets_requirements == fresh.meets_requirements
     return lost.reason
 
 
@@ -70,8 +68,8 @@ def entry(value, place=0):
     return act
 
 
-EXACT = {"notion": "equal_opportunity", "gap": 1e-4}
-CALIBRATED = {"notion": "equal_opportunity", "calibration": "platt", "gap": 1e-3}
+EXACT = {"notion": "equal_opportunity", "optimality_gap": 1e-4}
+CALIBRATED = {"notion": "equal_opportunity", "calibration": "platt", "optimality_gap": 1e-3}
 PAPER = {"solver": Algorithm1(rounds=2, local_steps=2)}
 
 
@@ -84,13 +82,13 @@ PAPER = {"solver": Algorithm1(rounds=2, local_steps=2)}
         (EXACT, "Answers", "gain", -np.inf),
         (EXACT, "Answers", "shares", np.nan),
         (EXACT, "Answers", "bound", np.inf),
-        (EXACT, "Settled", "gain", np.nan),
-        (EXACT, "Settled", "shares", -np.inf),
-        (EXACT, "Settled", "broken", np.nan),
-        (CALIBRATED, "Counts", "counts", np.inf),
-        (CALIBRATED, "Counts", "sums", np.nan),
+        (EXACT, "FinalFigures", "gain", np.nan),
+        (EXACT, "FinalFigures", "shares", -np.inf),
+        (EXACT, "FinalFigures", "broken", np.nan),
+        (CALIBRATED, "FoldCounts", "counts", np.inf),
+        (CALIBRATED, "FoldCounts", "sums", np.nan),
         (CALIBRATED, "Curvature", "sums", np.inf),
-        (PAPER, "Steepness", "constant", np.nan),
+        (PAPER, "Smoothness", "constant", np.nan),
         (PAPER, "Steps", "change", -np.inf),
     ],
 )
@@ -114,20 +112,20 @@ def test_a_value_that_is_no_finite_number_excludes_its_site(asked, kind, field, 
         (EXACT, "Answers", {"shares": entry(-0.01)}, "larger share of a group's rate than its rows allow"),
         (EXACT, "Answers", {"bound": lambda a: a - 0.01}, "dual value that its own answer contradicts"),
         (EXACT, "Answers", {"bound": lambda a: a + 3.0}, "dual value that its own answer contradicts"),
-        (EXACT, "Settled", {"gain": entry(0.9)}, "more accuracy than its rows allow"),
-        (EXACT, "Settled", {"shares": entry(0.9)}, "larger share"),
-        (EXACT, "Settled", {"broken": entry(2.0)}, "neither 0 nor 1"),
-        (EXACT, "Settled", {"broken": entry(0.5)}, "neither 0 nor 1"),
-        (CALIBRATED, "Counts", {"counts": entry(-3.0, -1)}, "rows that cannot be"),
-        (CALIBRATED, "Counts", {"counts": entry(1e14, -1)}, "rows that cannot be"),
-        (CALIBRATED, "Counts", {"counts": entry(1e9)}, "calibration sums that no rows can have"),
-        (CALIBRATED, "Counts", {"sums": entry(1e9)}, "calibration sums that no rows can have"),
-        (CALIBRATED, "Counts", {"sums": entry(-1.0)}, "calibration sums that no rows can have"),
+        (EXACT, "FinalFigures", {"gain": entry(0.9)}, "more accuracy than its rows allow"),
+        (EXACT, "FinalFigures", {"shares": entry(0.9)}, "larger share"),
+        (EXACT, "FinalFigures", {"broken": entry(2.0)}, "neither 0 nor 1"),
+        (EXACT, "FinalFigures", {"broken": entry(0.5)}, "neither 0 nor 1"),
+        (CALIBRATED, "FoldCounts", {"counts": entry(-3.0, -1)}, "rows that cannot be"),
+        (CALIBRATED, "FoldCounts", {"counts": entry(1e14, -1)}, "rows that cannot be"),
+        (CALIBRATED, "FoldCounts", {"counts": entry(1e9)}, "calibration sums that no rows can have"),
+        (CALIBRATED, "FoldCounts", {"sums": entry(1e9)}, "calibration sums that no rows can have"),
+        (CALIBRATED, "FoldCounts", {"sums": entry(-1.0)}, "calibration sums that no rows can have"),
         (CALIBRATED, "Curvature", {"sums": lambda a: a + 1e6}, "calibration sums that no rows can have"),
         (CALIBRATED, "Curvature", {"sums": lambda a: -a}, "calibration sums that no rows can have"),
         (CALIBRATED, "Totals", {"mass": lambda a: 3 * a}, "another number of rows than before"),
-        (PAPER, "Steepness", {"constant": entry(-1.0)}, "steepness that no rows can have"),
-        (PAPER, "Steepness", {"constant": entry(1e300)}, "steepness that no rows can have"),
+        (PAPER, "Smoothness", {"constant": entry(-1.0)}, "steepness that no rows can have"),
+        (PAPER, "Smoothness", {"constant": entry(1e300)}, "steepness that no rows can have"),
         (PAPER, "Steps", {"change": entry(1e5)}, "larger change of the multipliers"),
     ],
 )
@@ -145,7 +143,7 @@ def test_numbers_that_no_rows_can_give_exclude_their_site(asked, kind, change, s
         (lambda r: replace(r, body=replace(r.body, mass=None)), "of shape NoneType"),
         (lambda r: replace(r, body=None), "sent a NoneType where a Totals was asked"),
         (lambda r: replace(r, body="rows"), "sent a str"),
-        (lambda r: replace(r, body=decode(encode(AskSettled(np.zeros(1), np.zeros(1))))), "sent a AskSettled"),
+        (lambda r: replace(r, body=decode(encode(FinalRequest(np.zeros(1), np.zeros(1))))), "sent a FinalRequest"),
         (lambda r: replace(r, site="a"), "in another's name"),
         (lambda r: replace(r, run="other"), "another question"),
         (lambda r: replace(r, roster=2), "another question"),
@@ -197,7 +195,7 @@ def test_training_checks_its_replies_too():
 def test_a_lie_in_the_settlement_that_breaks_the_promise_stops_the_run():
     """Within what its rows allow, but not what was agreed: nothing is published."""
     sites, plan = small(), plan_of(**EXACT)
-    number = when(plan, sites)["Settled"]
+    number = when(plan, sites)["FinalFigures"]
 
     def lie(shares):
         moved = np.array(shares)
@@ -234,16 +232,16 @@ def test_an_exception_inside_a_client_is_a_word_outside():
 @pytest.mark.parametrize(
     ("columns", "refusal"),
     [
-        (Columns([0, MARK, 1], [0.1, 0.2, 0.3]), Refusal.UNKNOWN_GROUP),
-        (Columns([0, 1], [0.1, MARK]), Refusal.BAD_DATA),
-        (Columns([0, 1], [0.1, 17.17]), Refusal.BAD_DATA),
-        (Columns([0, 1], [0.1, np.nan]), Refusal.BAD_DATA),
-        (Columns([0, 1], [0.1]), Refusal.BAD_DATA),
-        (Columns([], []), Refusal.BAD_DATA),
-        (Columns(None, None), Refusal.BAD_DATA),
-        (Columns([0, None], [0.1, 0.2]), Refusal.BAD_DATA),
-        (Columns([0, 1], [0.1, 0.2], weights=[0.0, 0.0]), Refusal.BAD_DATA),
-        (Columns([0, 1], [0.1, 0.2], weights=[1.0, -1.0]), Refusal.BAD_DATA),
+        (SiteColumns([0, MARK, 1], [0.1, 0.2, 0.3]), Refusal.UNKNOWN_GROUP),
+        (SiteColumns([0, 1], [0.1, MARK]), Refusal.BAD_DATA),
+        (SiteColumns([0, 1], [0.1, 17.17]), Refusal.BAD_DATA),
+        (SiteColumns([0, 1], [0.1, np.nan]), Refusal.BAD_DATA),
+        (SiteColumns([0, 1], [0.1]), Refusal.BAD_DATA),
+        (SiteColumns([], []), Refusal.BAD_DATA),
+        (SiteColumns(None, None), Refusal.BAD_DATA),
+        (SiteColumns([0, None], [0.1, 0.2]), Refusal.BAD_DATA),
+        (SiteColumns([0, 1], [0.1, 0.2], weights=[0.0, 0.0]), Refusal.BAD_DATA),
+        (SiteColumns([0, 1], [0.1, 0.2], weights=[1.0, -1.0]), Refusal.BAD_DATA),
     ],
 )
 def test_a_site_with_unusable_rows_says_only_that(columns, refusal):
@@ -260,7 +258,7 @@ def test_a_site_with_unusable_rows_says_only_that(columns, refusal):
 
 
 def test_a_site_without_the_labels_a_plan_needs_is_excluded_by_name():
-    sites = small() | {"d": Columns([0, 1], [0.2, 0.7])}
+    sites = small() | {"d": SiteColumns([0, 1], [0.2, 0.7])}
     outcome, _ = go(plan_of(**CALIBRATED), LocalTransport(clients(sites)))
     assert outcome.lost[0].reason == Refusal.NO_LABELS.value
 
@@ -297,9 +295,9 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
         lambda r: replace(r, mass=0 * r.mass),
         lambda r: replace(r, mass="many"),
         lambda r: replace(r, positives=np.full_like(r.positives, np.inf)),
-        lambda r: AskSettled(r.prices[:0], np.zeros(0)),
-        lambda r: AskSettled(r.prices, np.zeros(7)),
-        lambda r: AskSettled(None, None),
+        lambda r: FinalRequest(r.prices[:0], np.zeros(0)),
+        lambda r: FinalRequest(r.prices, np.zeros(7)),
+        lambda r: FinalRequest(None, None),
     ],
 )
 def test_whatever_a_server_asks_a_client_answers_or_refuses_but_never_fails(damage):
@@ -319,7 +317,7 @@ def test_whatever_a_server_asks_a_client_answers_or_refuses_but_never_fails(dama
 
 
 def test_a_site_with_an_empty_cell_takes_part_and_is_told():
-    sites = small() | {"d": Columns([1] * 20, rows(20, seed=4).scores), "e": Columns([0], [0.9])}
+    sites = small() | {"d": SiteColumns([1] * 20, rows(20, seed=4).scores), "e": SiteColumns([0], [0.9])}
     for asked in (EXACT, {}, PAPER):
         plan = plan_of(**asked)
         done = run(plan, sites)
@@ -328,12 +326,12 @@ def test_a_site_with_an_empty_cell_takes_part_and_is_told():
         assert done.policies["d"].decide([0.7, 0.2], groups=[0, 0]).tolist() == [1, 0]
         if plan.solver is None:
             best = central({s: replace(c, labels=np.zeros(len(c.scores))) for s, c in sites.items()}, asked)
-            assert done.outcome.accuracy == pytest.approx(best.certificate.primal, abs=2 * plan.gap)
+            assert done.outcome.accuracy == pytest.approx(best.certificate.primal, abs=2 * plan.optimality_gap)
             assert done.outcome.holds
 
 
 def test_a_run_in_one_process_says_which_site_cannot_be_used():
     with pytest.raises(InputError, match="site 'd': scores: row 1 is 2"):
-        run(plan_of(), small() | {"d": Columns([0, 1], [0.5, 2.0])})
+        run(plan_of(), small() | {"d": SiteColumns([0, 1], [0.5, 2.0])})
     with pytest.raises(QuorumLostError):
         run(plan_of(), {"a": rows(10)})

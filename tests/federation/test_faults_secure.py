@@ -21,11 +21,11 @@ from sites import (
 )
 
 import logofair.federation.client
-from logofair.columns.checks import InputError
-from logofair.engines.conductor import Absent, Desk, RunError, conduct
+from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
-from logofair.federation import QuorumLostError, Server
-from logofair.federation.messages import Ask, AskTotals, Refusal
+from logofair.errors import InputError, QuorumLostError, RunError
+from logofair.federation import Server
+from logofair.federation.messages import Question, SecureRefusal, TotalsRequest
 from logofair.federation.secure import Masked
 from logofair.federation.wire import decode, encode
 
@@ -52,7 +52,7 @@ def test_a_site_that_vanishes_before_it_has_contributed_to_the_first_sum_is_left
 
     def deaf(site, ask):
         late = ask.number > 1 or STAGES.index(ask.step) >= STAGES.index(stage)
-        return Absent("the plug was pulled") if site == "b" and late else None
+        return NoReply("the plug was pulled") if site == "b" and late else None
 
     transport = secured(sites, deaf=deaf)
     outcome, steps = go(plan, transport)
@@ -108,7 +108,7 @@ def test_an_absence_shorter_than_the_patience_goes_unnoticed():
     def dozing(site, ask):
         if site == "b" and ask.number == 3 and ask.step == "masked" and times["left"]:
             times["left"] -= 1
-            return Absent("asleep")
+            return NoReply("asleep")
         return None
 
     outcome, _ = go(plan, secured(sites, deaf=dozing))
@@ -138,7 +138,7 @@ def test_too_few_answers_in_the_first_sum_can_be_made_up_for_by_asking_again():
         transport.deaf = lambda site, ask: None
         *_, (desk, _) = conduct(decode(saved[-1]), transport)
         assert desk.server.outcome.sites == tuple("abcd")
-        assert desk.server.outcome.keeps_promise
+        assert desk.server.outcome.meets_requirements
 
 
 def test_a_site_checks_its_own_sums_before_it_masks_them(monkeypatch):
@@ -153,7 +153,7 @@ def test_a_site_checks_its_own_sums_before_it_masks_them(monkeypatch):
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
     outcome, _ = go(plan, transport)
     assert outcome.lost[0].site == "b"
-    assert outcome.lost[0].reason == Refusal.IMPLAUSIBLE.value
+    assert outcome.lost[0].reason == SecureRefusal.IMPLAUSIBLE.value
     masked = [decode(data) for site, data in transport.sent if site == "b"]
     assert not any(isinstance(reply.body, Masked) for reply in masked)
     assert "claims nonsense" in transport.clients["b"].complaint
@@ -195,7 +195,7 @@ def test_a_value_beyond_what_can_be_summed_is_refused_by_its_own_site():
     absurd = lying(1, lambda own: replace(own, mass=own.mass * 1e300))
     every["b"] = absurd("b", sites["b"], identity=every["b"].identity)
     outcome, _ = go(plan, LocalTransport(every))
-    assert outcome.lost[0].reason == Refusal.UNSAFE_SUM.value
+    assert outcome.lost[0].reason == SecureRefusal.UNSAFE_SUM.value
     assert outcome.sites == tuple("acd")
 
 
@@ -235,7 +235,7 @@ def test_a_server_that_asks_plain_questions_of_a_secure_plan_is_refused():
     transport = secured(sites)
     go(plan, transport)
     client = transport.clients["a"]
-    _, reply = client.handle(Ask(plan.run, 1, client.notes.number + 1, AskTotals()))
+    _, reply = client.handle(Question(plan.run, 1, client.notes.number + 1, TotalsRequest()))
     assert reply.refusal == "UNSAFE_SUM"
 
 
@@ -248,7 +248,7 @@ def test_under_one_number_only_one_question_is_masked():
     first = next(ask for ask in asks if ask.step == "masked")
     client = transport.clients["a"]
     for other in (
-        replace(first, request=AskTotals()),
+        replace(first, request=TotalsRequest()),
         replace(first, step="keys", sealed=None, opening=asks[0].opening),
     ):
         _, reply = client.handle(other)
@@ -258,7 +258,7 @@ def test_under_one_number_only_one_question_is_masked():
 
 
 def iter_desks(plan, transport, wanted):
-    for desk, _ in conduct(Desk(Server.start(plan, transport.present())), transport):
+    for desk, _ in conduct(ServerState(Server.start(plan, transport.present())), transport):
         if wanted(desk):
             yield desk
 
@@ -268,7 +268,7 @@ def test_sites_without_keys_are_excluded_and_engines_ask_for_them():
     every = clients(sites, identities(sites))
     every["b"] = replace(every["b"], identity=None)
     outcome, _ = go(plan, LocalTransport(every))
-    assert outcome.lost[0].reason == Refusal.NO_KEYS.value
+    assert outcome.lost[0].reason == SecureRefusal.NO_KEYS.value
     with pytest.raises(InputError, match="identities: secure sums need the keys of every site"):
         run_apart(plan, sites)
 
@@ -283,9 +283,9 @@ def test_a_site_with_a_key_its_peers_do_not_know_is_not_believed():
 
 
 def test_no_reply_under_secure_sums_carries_a_sites_own_numbers():
-    sites, plan = four(), secure_plan(calibration="beta", gap=1e-3)
+    sites, plan = four(), secure_plan(calibration="beta", optimality_gap=1e-3)
     transport = secured(sites)
     go(plan, transport)
     for _, data in transport.sent:
         kind = type(decode(data).body).__name__
-        assert kind in ("Keys", "Material", "Masked", "Unmasked", "Noted")
+        assert kind in ("Keys", "Material", "Masked", "Unmasked", "Received")

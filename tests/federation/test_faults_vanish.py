@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from sites import Tampered, central, clients, federation, go, gone_from, measured, plan_of, policies_of
 
-from logofair.engines.conductor import Absent, Desk, conduct
+from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run
-from logofair.federation import QuorumLostError, Server, Training
+from logofair.errors import QuorumLostError
+from logofair.federation import Server, Training
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 
 pytestmark = pytest.mark.federation
 
 SETTINGS = [
-    {"notion": "equalized_odds", "gap": 1e-4},
+    {"notion": "equalized_odds", "optimality_gap": 1e-4},
     {"notion": "predictive_equality", "calibration": "beta"},
     {"solver": Algorithm1(rounds=3, local_steps=2)},
     {"local_tolerance": None, "notion": "equal_opportunity"},
@@ -54,13 +55,13 @@ def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(as
         assert outcome.sites == tuple("acd")
         assert outcome.mass == pytest.approx(fresh.outcome.mass, abs=1e-9)
         if plan.calibration == "none" or outcome.lost[0].purpose == "calibration":
-            assert outcome.accuracy == pytest.approx(fresh.outcome.accuracy, abs=2 * plan.gap)
-        assert outcome.keeps_promise == fresh.outcome.keeps_promise
+            assert outcome.accuracy == pytest.approx(fresh.outcome.accuracy, abs=2 * plan.optimality_gap)
+        assert outcome.meets_requirements == fresh.outcome.meets_requirements
         if plan.calibration == "none" and plan.solver is None:
             accuracy, across, inside = measured(left, policies_of(transport, left), plan)
             assert accuracy == pytest.approx(outcome.accuracy, abs=1e-10)
             assert max(across, inside) <= 2e-9
-            assert accuracy == pytest.approx(central(left, asked).certificate.primal, abs=2 * plan.gap)
+            assert accuracy == pytest.approx(central(left, asked).certificate.primal, abs=2 * plan.optimality_gap)
         if plan.solver is not None:
             assert outcome.accuracy == pytest.approx(fresh.outcome.accuracy, abs=1e-12)
 
@@ -139,7 +140,7 @@ class Slow:
             longest = max(longest, min(took, timeout))
             if took > timeout:
                 self.late[site] = data
-                replies[site] = Absent(f"no reply within {timeout:g} seconds", late=True)
+                replies[site] = NoReply(f"no reply within {timeout:g} seconds", late=True)
             else:
                 replies[site] = data
         self.clock += longest
@@ -153,7 +154,7 @@ def test_a_straggler_past_the_timeout_is_excluded_and_its_late_reply_is_never_us
     outcome, steps = go(plan, transport, timeout=60.0)
     assert outcome.lost[0].reason == "no reply within 60 seconds"
     assert outcome.sites == tuple("abd")
-    assert outcome.accuracy == pytest.approx(best, abs=2 * plan.gap)
+    assert outcome.accuracy == pytest.approx(best, abs=2 * plan.optimality_gap)
     assert transport.clock == pytest.approx(60.0 + len(steps) - 1)
     assert transport.late  # it lies there still
 
@@ -178,13 +179,13 @@ def test_training_goes_on_with_those_who_remain():
     for site, columns in sites.items():
         sites[site] = replace(columns, scores=None, features=rng.normal(size=(len(columns.scores), 2)))
     plan = plan_of(
-        training=Training(features=("x", "y"), rounds=2, local_epochs=1), calibration="temperature", gap=1e-3
+        training=Training(features=("x", "y"), rounds=2, local_epochs=1), calibration="temperature", optimality_gap=1e-3
     )
     total = exchanges_of(plan, sites)
     for number in range(1, total):
         outcome, _ = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
         assert outcome.sites == tuple("acd")
-        assert outcome.keeps_promise
+        assert outcome.meets_requirements
         fresh = run(plan, {s: c for s, c in sites.items() if s != "b"}).outcome
         # Whoever is lost after the training has left its mark on the model, and on nothing else.
         assert outcome.mass == pytest.approx(fresh.mass, abs=1e-9)
@@ -195,7 +196,7 @@ def test_training_goes_on_with_those_who_remain():
 def test_sites_that_did_not_come_at_all_are_reported():
     sites, plan = small(), plan_of()
     transport = LocalTransport(clients(sites))
-    desk = Desk(Server.start(plan, transport.present(), absent=["x"]))
+    desk = ServerState(Server.start(plan, transport.present(), absent=["x"]))
     *_, (desk, _) = conduct(desk, transport)
     assert [(each.site, each.reason) for each in desk.server.outcome.lost] == [("x", "did not come")]
 
@@ -204,7 +205,7 @@ def test_two_runs_at_once_on_clients_of_their_own_do_not_disturb_each_other():
     sites, notions = small(), ("equalized_odds", "demographic_parity")
     plans = [plan_of(notion=notion, run=notion) for notion in notions]
     alone = [run(plan, sites).outcome for plan in plans]
-    runs = [conduct(Desk(Server.start(plan, list(sites))), LocalTransport(clients(sites))) for plan in plans]
+    runs = [conduct(ServerState(Server.start(plan, list(sites))), LocalTransport(clients(sites))) for plan in plans]
     ended = [None, None]
     while any(end is None for end in ended):
         for i, steps in enumerate(runs):
@@ -217,7 +218,7 @@ def test_two_runs_at_once_on_clients_of_their_own_do_not_disturb_each_other():
 def test_a_client_in_memory_that_another_run_has_taken_says_that_it_lost_the_first():
     sites = small()
     transport = LocalTransport(clients(sites))
-    first = conduct(Desk(Server.start(plan_of(notion="equalized_odds", run="one"), list(sites))), transport)
+    first = conduct(ServerState(Server.start(plan_of(notion="equalized_odds", run="one"), list(sites))), transport)
     next(first)
     go(plan_of(run="two"), transport)
     with pytest.raises(QuorumLostError, match="does not know this run"):

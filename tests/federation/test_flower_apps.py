@@ -17,11 +17,11 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.columns.checks import InputError
 from logofair.engines.flower.client_app import client_app, site_of
 from logofair.engines.flower.deployment.supernode import answered
 from logofair.engines.flower.records import CARRY, WHO, Envelope, opened, sealed
 from logofair.engines.flower.server_app import conduct_run
+from logofair.errors import InputError
 
 NORTH = {"site": "north", "settings": "north.toml"}
 

@@ -17,7 +17,6 @@ pytest.importorskip("flwr")
 
 from flwr.common.config import parse_config_args
 
-from logofair.columns.checks import InputError
 from logofair.engines.flower import require_flower
 from logofair.engines.flower.deployment import processes
 from logofair.engines.flower.deployment import processes as runs
@@ -34,8 +33,9 @@ from logofair.engines.flower.deployment.commands import (
     supernode_command,
 )
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
-from logofair.engines.flower.deployment.processes import Outcome, join, serve, simulate
+from logofair.engines.flower.deployment.processes import RunStatus, join, serve, simulate
 from logofair.engines.flower.deployment.superlink import admitted
+from logofair.errors import InputError
 
 NODE = {"site": "north", "settings": "/data of north/north.toml"}
 
@@ -273,7 +273,7 @@ def test_the_outcome_is_what_the_server_app_wrote_after_all_its_lines(tmp_path, 
     (tmp_path / "progress.txt").write_text("one\ntwo\nhalf a li")
     lines, outcome = watched(tmp_path, ["running", "finished:completed"])
     assert lines == ["one", "two"]
-    assert outcome == Outcome(word, "So it was.")
+    assert outcome == RunStatus(word, "So it was.")
 
 
 @pytest.mark.parametrize("left", ["running", None])
@@ -316,7 +316,7 @@ def test_a_site_the_server_does_not_know_is_told_so(tmp_path, monkeypatch):
 
 def test_a_node_that_ends_by_itself_is_a_failure_with_its_last_lines(tmp_path, monkeypatch):
     outcome = joined(tmp_path, monkeypatch, "print('no route to host'); raise SystemExit(3)", lambda: False)
-    assert outcome == Outcome("failed", "The node ended with code 3; its last lines: no route to host")
+    assert outcome == RunStatus("failed", "The node ended with code 3; its last lines: no route to host")
 
 
 def test_a_key_the_server_has_already_is_no_error_when_it_is_started_again(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.columns.checks import InputError
-from logofair.engines.conductor import Absent
+from logofair.engines.conductor import NoReply
+from logofair.errors import InputError
 
 pytest.importorskip("flwr")
 
@@ -18,7 +18,7 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.engines.flower.records import CARRY, WHO, Envelope, Seen, opened, sealed, sites_of
+from logofair.engines.flower.records import CARRY, WHO, Envelope, OnlineNode, opened, sealed, sites_of
 from logofair.engines.flower.transport import FlowerTransport
 
 Reply = Callable[[Message], Message | None]
@@ -141,7 +141,7 @@ def test_a_name_registered_with_a_key_is_believed_over_what_the_node_says():
     assert carrier.present() == ("north",)
     assert grid.sent == []
     assert carrier.exchange({"north": b"a"}, 5.0) == {
-        "north": Absent("its node answers for another site; check the name in its settings")
+        "north": NoReply("its node answers for another site; check the name in its settings")
     }
 
 
@@ -149,14 +149,14 @@ def test_a_site_that_is_not_connected_is_absent_and_nobody_gets_its_message():
     grid = FakeGrid()
     grid.add(7, echo("north"))
     replies = transport(grid).exchange({"north": b"a", "west": b"b"}, 5.0)
-    assert replies == {"north": b"a from north", "west": Absent("it is not connected")}
+    assert replies == {"north": b"a from north", "west": NoReply("it is not connected")}
 
 
 def test_a_straggler_is_absent_at_the_timeout_and_its_late_reply_is_never_taken_for_the_next_one():
     grid = FakeGrid()
     grid.add(7, echo("north"), name="north", delay=8.0)
     carrier = transport(grid)
-    assert carrier.exchange({"north": b"first"}, 5.0) == {"north": Absent("no reply within 5 seconds", late=True)}
+    assert carrier.exchange({"north": b"first"}, 5.0) == {"north": NoReply("no reply within 5 seconds", late=True)}
     assert grid.now == pytest.approx(5.0)
     grid.now = 9.0
     grid.delay[7] = 0.0
@@ -168,7 +168,7 @@ def test_those_in_time_are_kept_when_others_are_late():
     grid.add(7, echo("north"), name="north")
     grid.add(8, echo("south"), name="south", delay=60.0)
     replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 5.0)
-    assert replies == {"north": b"a from north", "south": Absent("no reply within 5 seconds", late=True)}
+    assert replies == {"north": b"a from north", "south": NoReply("no reply within 5 seconds", late=True)}
 
 
 def test_a_dead_node_is_absent_though_the_error_comes_from_the_server():
@@ -176,7 +176,7 @@ def test_a_dead_node_is_absent_though_the_error_comes_from_the_server():
     grid.add(7, from_the_server(5), name="north")
     grid.add(8, echo("south"), name="south")
     replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 60.0)
-    assert replies == {"north": Absent("its node stopped reporting to the server"), "south": b"b from south"}
+    assert replies == {"north": NoReply("its node stopped reporting to the server"), "south": b"b from south"}
     assert grid.now == pytest.approx(60.0)  # it might have come back
 
 
@@ -222,7 +222,7 @@ def test_no_text_of_a_sites_error_gets_through(code):
     grid = FakeGrid()
     grid.add(7, from_the_server(code, "patient 4711"), name="north")
     absent = transport(grid).exchange({"north": b"a"}, 5.0)["north"]
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, NoReply)
     assert "4711" not in absent.reason
 
 
@@ -238,14 +238,14 @@ def test_no_text_of_a_sites_error_gets_through(code):
 def test_a_reply_that_is_none_of_ours_makes_the_site_absent(content):
     grid = FakeGrid()
     grid.add(7, lambda message: Message(content, reply_to=message), name="north")
-    assert transport(grid).exchange({"north": b"a"}, 5.0) == {"north": Absent("its reply is not one of this protocol")}
+    assert transport(grid).exchange({"north": b"a"}, 5.0) == {"north": NoReply("its reply is not one of this protocol")}
 
 
 def test_a_refusal_makes_the_site_absent():
     grid = FakeGrid()
     grid.add(7, lambda message: Message(sealed(Envelope("north")), reply_to=message), name="north")
     replies = transport(grid).exchange({"north": b"a"}, 5.0)
-    assert replies == {"north": Absent("it could not answer; its own log says why")}
+    assert replies == {"north": NoReply("it could not answer; its own log says why")}
 
 
 def test_a_message_the_server_does_not_take_makes_the_site_absent_at_once():
@@ -253,7 +253,7 @@ def test_a_message_the_server_does_not_take_makes_the_site_absent_at_once():
     grid.add(7, echo("north"), name="north")
     grid.add(8, echo("south"), name="south")
     replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 5.0)
-    assert replies == {"north": Absent("the server could not take the message for it"), "south": b"b from south"}
+    assert replies == {"north": NoReply("the server could not take the message for it"), "south": b"b from south"}
 
 
 def test_a_node_without_a_name_takes_part_in_nothing_and_is_reported():
@@ -308,12 +308,12 @@ def test_two_nodes_of_one_name_are_an_error():
 
 
 def test_a_killed_node_still_counted_as_online_is_not_taken_for_a_second_site():
-    old, new = Seen(7, started=0.0, alive=40.0), Seen(9, started=50.0, alive=70.0)
+    old, new = OnlineNode(7, started=0.0, alive=40.0), OnlineNode(9, started=50.0, alive=70.0)
     assert sites_of([old, new], {7: "north", 9: "north"}) == {}
     assert sites_of([new], {7: "north", 9: "north"}) == {"north": 9}
 
 
 def test_an_older_node_that_lives_on_beside_a_newer_one_of_its_name_is_an_error():
-    old, new = Seen(7, started=0.0, alive=60.0), Seen(9, started=50.0, alive=50.0)
+    old, new = OnlineNode(7, started=0.0, alive=60.0), OnlineNode(9, started=50.0, alive=50.0)
     with pytest.raises(InputError, match="called 'north'"):
         sites_of([old, new], {7: "north", 9: "north"})

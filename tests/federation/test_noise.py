@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.federation.privacy.bins import histogram
 from logofair.federation.privacy.release import Privacy, Release, release
 from logofair.fitting.fit import fit

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from logofair.columns.checks import InputError
-from logofair.federation.privacy.kept import Kept, release_once
+from logofair.errors import InputError
+from logofair.federation.privacy.kept import StoredRelease, release_once
 from logofair.federation.privacy.release import Privacy
 
 ETA, GROUPS = np.array([0.1, 0.8, 0.4, 0.8]), np.array([0, 1, 1, 0])
@@ -26,7 +26,7 @@ def test_the_same_rows_in_any_order_get_the_release_that_was_kept(kept):
 
 
 def test_what_was_kept_comes_back_from_disk_and_is_still_known(kept):
-    again = Kept.from_json(json.loads(json.dumps(kept.as_json())))
+    again = StoredRelease.from_json(json.loads(json.dumps(kept.as_json())))
     np.testing.assert_array_equal(again.release.counts, kept.release.counts)
     assert release_once(again, ETA, GROUPS, **USUAL) is again
 
@@ -63,7 +63,7 @@ def test_the_refusal_tells_nothing_of_the_rows(kept):
 )
 def test_a_damaged_file_is_refused_rather_than_released_again(stored):
     with pytest.raises(InputError, match=r"^stored release: .*restore the file.$"):
-        Kept.from_json(stored)
+        StoredRelease.from_json(stored)
 
 
 def test_the_fingerprint_is_no_part_of_what_may_be_shown(kept):

@@ -6,7 +6,7 @@ import numpy as np
 import polars
 import pytest
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.experiments import privacy as privacy_table
 
 

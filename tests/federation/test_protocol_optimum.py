@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from sites import NOTIONS, central, federation, measured, plan_of, problems, rows
 
 from logofair.engines.inprocess import run
-from logofair.federation import Columns, Crowd, Server
+from logofair.federation import ClientBatch, Server, SiteColumns
 
 pytestmark = pytest.mark.federation
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.federation
 def checked(sites, plan, chances=None):
     """A run whose certificate was recomputed row by row."""
     done = run(plan, sites)
-    outcome, unit = done.outcome, max(1.0, *(1 / r.rate.normalised()[1] for r in plan.local + plan.shared))
+    outcome, unit = done.outcome, max(1.0, *(1 / r.rate.normalised()[1] for r in plan.local + plan.global_))
     accuracy, across, inside = measured(sites, done.policies, plan, chances)
     assert outcome.accuracy == pytest.approx(accuracy, abs=1e-10)
     assert outcome.violation == pytest.approx(across, abs=1e-10 * unit)
@@ -30,25 +30,25 @@ def checked(sites, plan, chances=None):
 @given(problems())
 def test_the_federated_optimum_is_the_central_one_for_any_promise_and_any_sites(problem):
     sites, n_groups, asked = problem
-    plan = plan_of(groups=list(range(n_groups)), quorum=1, gap=1e-6, **asked)
+    plan = plan_of(groups=list(range(n_groups)), quorum=1, optimality_gap=1e-6, **asked)
     outcome = checked(sites, plan).outcome
     best = central(sites, asked).certificate
     assert outcome.accuracy <= best.dual + 1e-9
     assert outcome.bound >= best.primal - 1e-9
-    assert outcome.accuracy >= best.primal - plan.gap - 1e-9
+    assert outcome.accuracy >= best.primal - plan.optimality_gap - 1e-9
 
 
 @pytest.mark.parametrize("notion", NOTIONS, ids=str)
 def test_every_notion_reaches_its_optimum_where_both_sides_bind(notion):
     sites, asked = federation(), {"notion": notion, "local_tolerance": 0.03, "global_tolerance": 0.005}
-    outcome = checked(sites, plan_of(gap=1e-6, **asked)).outcome
+    outcome = checked(sites, plan_of(optimality_gap=1e-6, **asked)).outcome
     assert outcome.accuracy == pytest.approx(central(sites, asked).certificate.primal, abs=2e-6)
 
 
 def test_with_demographic_parity_the_policies_are_the_central_ones():
     """Scores without ties and tolerances that bind: there is one optimum, and reduction gives one form to it."""
     sites, asked = federation((400, 300, 350, 200)), {"local_tolerance": 0.05, "global_tolerance": 0.01}
-    done, best = run(plan_of(gap=1e-10, **asked), sites), central(sites, asked)
+    done, best = run(plan_of(optimality_gap=1e-10, **asked), sites), central(sites, asked)
     for site, columns in sites.items():
         ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
         theirs = best.policy.probabilities(columns.scores, groups=columns.groups, clients=[site] * ours.size)
@@ -60,10 +60,14 @@ def test_with_demographic_parity_the_policies_are_the_central_ones():
 
 
 def test_a_site_with_a_hundred_thousandth_of_the_rows_neither_breaks_nor_is_forgotten():
-    sites = {"large": rows(200_000, seed=1), "small": Columns([0, 1], [0.7, 0.2], [1, 0]), "third": rows(5000, seed=2)}
+    sites = {
+        "large": rows(200_000, seed=1),
+        "small": SiteColumns([0, 1], [0.7, 0.2], [1, 0]),
+        "third": rows(5000, seed=2),
+    }
     for notion in ("demographic_parity", "equalized_odds"):
         asked = {"notion": notion, "local_tolerance": 0.01, "global_tolerance": 0.01}
-        done = run(plan_of(gap=1e-6, **asked), sites)
+        done = run(plan_of(optimality_gap=1e-6, **asked), sites)
         best = central(sites, asked).certificate
         assert done.outcome.holds
         assert done.outcome.accuracy == pytest.approx(best.primal, abs=2e-6)
@@ -88,17 +92,17 @@ def test_tolerance_zero_gives_equal_rates_inside_and_across():
 
 def test_a_group_that_no_site_has_changes_nothing():
     sites = federation()
-    known = run(plan_of(gap=1e-8), sites).outcome
-    padded = run(plan_of(gap=1e-8, groups=[0, 1, 2]), sites).outcome
+    known = run(plan_of(optimality_gap=1e-8), sites).outcome
+    padded = run(plan_of(optimality_gap=1e-8, groups=[0, 1, 2]), sites).outcome
     assert padded.accuracy == pytest.approx(known.accuracy, abs=1e-8)
-    assert padded.keeps_promise
+    assert padded.meets_requirements
 
 
 def test_groups_may_be_named_by_anything_that_can_travel():
     for names in (["F", "M"], [("F", 1), ("M", 2)], [True, False], [0.5, 1.5], list(np.array([7, 9]))):
         plain = names if not isinstance(names[0], np.integer) else [7, 9]
         columns = rows(60, seed=3)
-        sites = {s: Columns([plain[g] for g in columns.groups], columns.scores) for s in "ab"}
+        sites = {s: SiteColumns([plain[g] for g in columns.groups], columns.scores) for s in "ab"}
         done = run(plan_of(groups=names), sites)
         assert done.policies["a"].groups == tuple(plain)
         assert done.outcome.holds
@@ -108,10 +112,10 @@ def test_weights_of_rows_count_as_often_as_the_row_would():
     columns = rows(120, seed=5)
     weight = np.random.default_rng(0).integers(0, 3, 120)
     weight[:2] = 1
-    repeated = Columns(np.repeat(columns.groups, weight), np.repeat(columns.scores, weight))
-    weighted = Columns(columns.groups, columns.scores, weights=weight.astype(float))
+    repeated = SiteColumns(np.repeat(columns.groups, weight), np.repeat(columns.scores, weight))
+    weighted = SiteColumns(columns.groups, columns.scores, weights=weight.astype(float))
     for notion in ("demographic_parity", "equalized_odds"):
-        plan = plan_of(notion=notion, gap=1e-7)
+        plan = plan_of(notion=notion, optimality_gap=1e-7)
         one = checked({"a": weighted, "b": rows(80, seed=6)}, plan).outcome
         other = run(plan, {"a": repeated, "b": rows(80, seed=6)}).outcome
         assert one.accuracy == pytest.approx(other.accuracy, abs=2e-7)
@@ -121,7 +125,7 @@ def test_weights_of_rows_count_as_often_as_the_row_would():
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 def test_with_calibration_the_certificate_is_what_the_policies_do_on_the_rows_the_sites_hold(method, notion):
     sites = federation((150, 90, 120))
-    sites["d"] = Columns([1], [0.4], [1])
+    sites["d"] = SiteColumns([1], [0.4], [1])
     plan = plan_of(calibration=method, notion=notion, global_tolerance=0.005)
     checked(sites, plan, chances=eta_of(sites, plan))
 
@@ -136,7 +140,7 @@ def test_with_calibration_every_promise_holds_for_any_sites(problem):
 
 def eta_of(sites, plan):
     """The out-of-fold chances the sites' rows count with."""
-    crowd, server = Crowd.of(sites, plan), Server.start(plan, list(sites))
+    crowd, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
     while server.purpose != "answers":
         crowd, sums = crowd.answer(server.request)
         server = server.take(sums.total())

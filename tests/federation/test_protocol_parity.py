@@ -12,8 +12,8 @@ from sites import BENEFIT, central, federation, identities, measured, plan_of, p
 
 import logofair
 from logofair.engines.inprocess import run, run_apart
-from logofair.federation import Columns, Crowd, Server, late_policy
-from logofair.federation.messages import Noted
+from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
+from logofair.federation.messages import Received
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 
 pytestmark = pytest.mark.federation
@@ -35,15 +35,15 @@ def test_a_client_in_a_crowd_says_to_the_bit_what_it_says_alone(problem, calibra
     sites, n_groups, asked = problem
     solver = Algorithm1(rounds=3, local_steps=2) if paper else "exact"
     plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration=calibration, solver=solver, **asked)
-    crowd, server = Crowd.of(sites, plan), Server.start(plan, list(sites))
-    alone = {site: Crowd.of({site: columns}, plan) for site, columns in sites.items()}
+    crowd, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
+    alone = {site: ClientBatch.of({site: columns}, plan) for site, columns in sites.items()}
     while not server.done:
         crowd, together = crowd.answer(server.request)
         for i, site in enumerate(sorted(sites)):
             alone[site], sums = alone[site].answer(server.request)
             for field in fields(sums):
                 assert np.array_equal(getattr(sums.member(0), field.name), getattr(together.member(i), field.name))
-        total = together.total() if type(together).__name__ != "Steepness" else largest(together)
+        total = together.total() if type(together).__name__ != "Smoothness" else largest(together)
         server = server.take(total)
 
 
@@ -79,7 +79,7 @@ def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_mat
     rng, renamed = np.random.default_rng(1), {}
     for name, columns in zip(("zeta", "beta", "alpha"), sites.values(), strict=True):
         order = rng.permutation(len(columns.scores))
-        renamed[name] = Columns(columns.groups[order], columns.scores[order])
+        renamed[name] = SiteColumns(columns.groups[order], columns.scores[order])
     one, other = run(plan, sites), run(plan, renamed)
     assert one.outcome.accuracy == pytest.approx(other.outcome.accuracy, abs=1e-12)
     for old, new in zip(sites, renamed, strict=True):
@@ -106,8 +106,8 @@ def test_secure_sums_give_the_same_result_within_their_stated_precision(asked):
     assert masked.mass == pytest.approx(plain.mass, abs=4 * 2.0**-21)
     assert masked.positives == pytest.approx(plain.positives, abs=1e-3 if "calibration" in asked else 4 * 2.0**-21)
     assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-5)
-    assert masked.keeps_promise == plain.keeps_promise
-    assert masked.certificate.gap <= max(plan.gap, plain.certificate.gap + 1e-6)
+    assert masked.meets_requirements == plain.meets_requirements
+    assert masked.certificate.optimality_gap <= max(plan.optimality_gap, plain.certificate.optimality_gap + 1e-6)
     every = masked.exchanges
     sums = sum(n for name, n in every.items() if name not in ("keys", "masked sums", "publication"))
     assert every["keys"] == 2
@@ -120,9 +120,9 @@ def test_a_group_with_next_to_no_positives_survives_the_rounding_of_secure_sums(
     sites = {}
     for i, name in enumerate("abcdefgh"):
         score = np.concatenate([rows(20, seed=i).scores, np.full(20, 0.01 + positive)])
-        sites[name] = Columns([0] * 20 + [1] * 20, score)
+        sites[name] = SiteColumns([0] * 20 + [1] * 20, score)
     plan = plan_of(secure=True, notion="equal_opportunity", local_tolerance=None)
-    assert run_apart(plan, sites, identities(sites)).outcome.keeps_promise
+    assert run_apart(plan, sites, identities(sites)).outcome.meets_requirements
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
@@ -173,8 +173,8 @@ def test_a_late_site_with_calibration_needs_the_published_result_and_its_own_row
     policy = late_policy(type(outcome).from_json(outcome.as_json()), rows(80, seed=9), "late")
     assert policy.calibrator.method == "beta"
     with pytest.raises(logofair.InputError, match="scores"):
-        late_policy(outcome, Columns([0, 1], [0.5, 2.0], [0, 1]), "late")
+        late_policy(outcome, SiteColumns([0, 1], [0.5, 2.0], [0, 1]), "late")
 
 
 def test_the_last_message_tells_nothing_of_a_site():
-    assert Noted.statement() == []
+    assert Received.statement() == []

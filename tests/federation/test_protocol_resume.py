@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy
 
-from logofair.engines.conductor import Absent, conduct
+from logofair.engines.conductor import NoReply, conduct
 from logofair.engines.inprocess import LocalTransport
 from logofair.federation import Client, Training
 from logofair.federation.wire import decode, encode
@@ -20,7 +20,7 @@ SETTINGS = [
     {"notion": "equalized_odds"},
     {"notion": "equalized_odds", "calibration": "platt"},
     {"solver": Algorithm1(rounds=3, local_steps=2)},
-    {"notion": "equalized_odds", "calibration": "beta", "secure": True, "gap": 1e-3},
+    {"notion": "equalized_odds", "calibration": "beta", "secure": True, "optimality_gap": 1e-3},
 ]
 
 
@@ -184,7 +184,7 @@ def test_a_transport_that_returns_nothing_for_a_site_counts_as_its_absence():
         def exchange(self, messages, timeout):
             replies = dict(super().exchange(messages, timeout))
             replies.pop("b", None)
-            return replies | {"stranger": Absent("?")}
+            return replies | {"stranger": NoReply("?")}
 
     sites = small()
     outcome, _ = go(plan_of(), Silent(clients(sites)))

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from logofair.federation import Columns, Crowd, Server, make_plan
-from logofair.federation.messages import AskAnswers, AskSettled, Publish
-from logofair.federation.rows import RefusedError
+from logofair.errors import RefusedError
+from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
+from logofair.federation.messages import AnswersRequest, FinalRequest, Publish
 
 pytestmark = pytest.mark.federation
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.federation
 def settled_crowd():
     """A site that has answered, and the settlement it is asked for."""
     rng = np.random.default_rng(0)
-    rows = Columns(groups=["F", "M"] * 100, scores=rng.random(200))
+    rows = SiteColumns(groups=["F", "M"] * 100, scores=rng.random(200))
     plan = make_plan(
         groups=["F", "M"], calibration="none", local_tolerance=0.01, global_tolerance=0.01, run="s", quorum=1
     )
-    crowd, server = Crowd.of({"a": rows}, plan), Server.start(plan, ["a"])
-    while not isinstance(server.request, AskSettled):
+    crowd, server = ClientBatch.of({"a": rows}, plan), Server.start(plan, ["a"])
+    while not isinstance(server.request, FinalRequest):
         crowd, sums = crowd.answer(server.request)
         server = server.take(sums.total())
     return crowd, server.request
@@ -33,7 +33,7 @@ def test_weights_that_mix_nothing_are_refused(weights):
     crowd, request = settled_crowd()
     prices = np.concatenate([request.prices[:1], request.prices[:1] + 0.0])
     with pytest.raises(RefusedError):
-        crowd.answer(AskSettled(prices, np.array(weights)))
+        crowd.answer(FinalRequest(prices, np.array(weights)))
 
 
 def test_a_settled_rule_does_not_change_after_the_result():
@@ -52,8 +52,8 @@ def test_a_result_for_a_rule_that_breaks_the_local_promise_is_refused():
 
 
 def test_totals_below_the_sites_own_are_refused():
-    rows = Columns(groups=["F", "M"] * 10, scores=np.linspace(0.1, 0.9, 20))
+    rows = SiteColumns(groups=["F", "M"] * 10, scores=np.linspace(0.1, 0.9, 20))
     plan = make_plan(groups=["F", "M"], calibration="none", run="s", quorum=1)
-    crowd, _ = Crowd.of({"a": rows}, plan).answer(Server.start(plan, ["a"]).request)
+    crowd, _ = ClientBatch.of({"a": rows}, plan).answer(Server.start(plan, ["a"]).request)
     with pytest.raises(RefusedError):
-        crowd.answer(AskAnswers(np.full(2, 9.0), np.full(2, 5.0), np.zeros((1, 2, 1))))
+        crowd.answer(AnswersRequest(np.full(2, 9.0), np.full(2, 5.0), np.zeros((1, 2, 1))))

@@ -9,10 +9,10 @@ import pytest
 from scipy.special import expit
 from sites import Tampered, clients, go, measured, plan_of, policies_of, same_policy
 
-from logofair.columns.checks import InputError
 from logofair.engines.inprocess import LocalTransport, run, run_apart
-from logofair.federation import Columns, Crowd, Training, late_policy
-from logofair.federation.client import Memory
+from logofair.errors import InputError
+from logofair.federation import ClientBatch, SiteColumns, Training, late_policy
+from logofair.federation.client import ClientState
 from logofair.federation.rows import site_rows
 from logofair.federation.wire import decode
 from logofair.training.logistic import train_locally
@@ -29,7 +29,7 @@ def people(sizes=(60, 45, 50)):
         group = rng.integers(0, 2, n)
         features = np.column_stack([rng.normal(40, 10, n) + 5 * group, rng.normal(0, 0.1, n)])
         label = (rng.random(n) < expit(0.1 * (features[:, 0] - 40))).astype(int)
-        sites[name] = Columns(groups=group, labels=label, features=features)
+        sites[name] = SiteColumns(groups=group, labels=label, features=features)
     return sites
 
 
@@ -85,7 +85,7 @@ def test_training_ends_in_policies_made_from_the_rows_it_has_not_seen(calibratio
         left = ~chosen[site]
         scaled = (np.asarray(columns.features)[left] - outcome.model.mean) / outcome.model.spread
         score = expit(np.column_stack([scaled, np.ones(left.sum())]) @ outcome.model.parameters)
-        held_out[site] = Columns(np.asarray(columns.groups)[left], score, np.asarray(columns.labels)[left])
+        held_out[site] = SiteColumns(np.asarray(columns.groups)[left], score, np.asarray(columns.labels)[left])
         chances[site] = transport.clients[site].state().chances[0].eta
     policies = policies_of(transport, sites)
     accuracy, across, inside = measured(held_out, policies, plan, chances)
@@ -97,7 +97,7 @@ def test_training_ends_in_policies_made_from_the_rows_it_has_not_seen(calibratio
 
 def test_before_the_model_arrives_there_are_no_scores():
     sites, plan = people(), plan_of(training=TRAINING)
-    crowd = Crowd.remembering([site_rows(sites["a"], plan)], Memory(plan, ("a",)))
+    crowd = ClientBatch.remembering([site_rows(sites["a"], plan)], ClientState(plan, ("a",)))
     with pytest.raises(RuntimeError, match="another round"):
         crowd.bench.scored(0, crowd.memory)
 
@@ -115,7 +115,7 @@ def test_a_model_is_told_once_and_no_reply_holds_a_row():
     go(plan_of(training=TRAINING, calibration="platt"), transport)
     asks = [decode(m) for s, m in transport.heard if s == "a"]
     carrying = [type(ask.request).__name__ for ask in asks if getattr(ask.request, "model", None) is not None]
-    assert carrying == ["AskUpdate"] * TRAINING.rounds + ["AskCounts"]
+    assert carrying == ["UpdateRequest"] * TRAINING.rounds + ["CountsRequest"]
     row = np.asarray(sites["a"].features)[:20].ravel()
     assert not any(np.float64(value).tobytes() in data for value in row for s, data in transport.sent if s == "a")
 
@@ -123,11 +123,11 @@ def test_a_model_is_told_once_and_no_reply_holds_a_row():
 def test_training_refuses_what_it_cannot_use():
     good = people()
     for columns, said in (
-        (Columns([0, 1], None, [0, 1], None, [[1.0], [2.0]]), "the plan names 2"),
-        (Columns([0, 1], None, [0, 1], None, [[1.0, np.nan], [2.0, 1.0]]), "features"),
-        (Columns([0, 1], None, [0, 1], None, None), "features"),
-        (Columns([0, 1], None, None, None, [[1.0, 1.0], [2.0, 1.0]]), "labels"),
-        (Columns([0, 1], None, [0, 1], [1.0, 2.0], [[1.0, 1.0], [2.0, 1.0]]), "weights"),
+        (SiteColumns([0, 1], None, [0, 1], None, [[1.0], [2.0]]), "the plan names 2"),
+        (SiteColumns([0, 1], None, [0, 1], None, [[1.0, np.nan], [2.0, 1.0]]), "features"),
+        (SiteColumns([0, 1], None, [0, 1], None, None), "features"),
+        (SiteColumns([0, 1], None, None, None, [[1.0, 1.0], [2.0, 1.0]]), "labels"),
+        (SiteColumns([0, 1], None, [0, 1], [1.0, 2.0], [[1.0, 1.0], [2.0, 1.0]]), "weights"),
     ):
         with pytest.raises((InputError, RuntimeError), match=said):
             run(plan_of(training=TRAINING), good | {"d": columns})
@@ -135,7 +135,7 @@ def test_training_refuses_what_it_cannot_use():
 
 def test_a_site_of_one_row_trains_on_it_and_brings_no_row_to_the_policy_or_is_left_out_in_words():
     """One row cannot serve both: what happens must at least be said."""
-    sites = people() | {"d": Columns([1], None, [1], None, [[50.0, 0.0]])}
+    sites = people() | {"d": SiteColumns([1], None, [1], None, [[50.0, 0.0]])}
     transport = LocalTransport(clients(sites))
     outcome, _ = go(plan_of(training=TRAINING), transport)
     assert outcome.sites == tuple("abc")

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sites import Tampered, clients, federation, go, plan_of, rows
 
 import logofair.federation.secure.exchange  # noqa: F401  # so that all types are declared
-from logofair.columns.checks import InputError
-from logofair.federation import Columns, Server, Training, make_plan
+from logofair.errors import InputError
+from logofair.federation import Server, SiteColumns, Training, make_plan
 from logofair.federation import messages as told
 from logofair.federation.expected import reply_form
-from logofair.federation.messages import Ask, Reply
+from logofair.federation.messages import Question, Reply
 from logofair.federation.wire import KINDS, decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.federation
 REPLIES = [
     told.Moments,
     told.Update,
-    told.Counts,
+    told.FoldCounts,
     told.Curvature,
     told.Totals,
     told.Answers,
-    told.Steepness,
+    told.Smoothness,
     told.Steps,
-    told.Settled,
-    told.Noted,
+    told.FinalFigures,
+    told.Received,
 ]
 
 arrays = st.tuples(st.lists(st.integers(0, 3), max_size=3), st.integers(0, 2**32 - 1), st.sampled_from("fiub")).map(
@@ -140,7 +140,7 @@ def headed(head, blobs=b""):
         headed({"#": "bytes", "shape": [10**12]}),
         headed({"#": ["f"], "shape": [1]}),
         headed({"@": "Popen"}),
-        headed({"@": ["Ask"]}),
+        headed({"@": ["Question"]}),
         headed({"@": "Totals", "mass": 1}),
         headed({"@": "Totals", "positives": 1, "mass": 1}),
         headed({"{": [["a"]]}),
@@ -170,7 +170,7 @@ def test_hostile_heads_are_refused(message):
 @pytest.mark.parametrize("place", [{"run": 5}, {"roster": "1"}, {"roster": True}, {"number": 1.0}, {"step": None}])
 def test_an_ask_without_a_proper_place_cannot_be_read(place):
     ask = {
-        "@": "Ask",
+        "@": "Question",
         "run": "r",
         "roster": 1,
         "number": 1,
@@ -179,7 +179,7 @@ def test_an_ask_without_a_proper_place_cannot_be_read(place):
         "step": "",
         "sealed": None,
     }
-    assert isinstance(decode(headed(ask)), Ask)
+    assert isinstance(decode(headed(ask)), Question)
     with pytest.raises(InputError):
         decode(headed(ask | place))
 
@@ -212,7 +212,7 @@ def changed_plan(**fields_):
         {"solver": 3},
         {"training": "x"},
         {"privacy": {}},
-        {"gap": 0},
+        {"optimality_gap": 0},
         {"rounds": 0},
         {"trials": -1},
         {"quorum": 0},
@@ -271,7 +271,8 @@ def replies_of(n, plan):
     if plan.training is not None:
         rng = np.random.default_rng(0)
         sites = {
-            s: Columns(c.groups, None, c.labels, None, rng.normal(size=(len(c.labels), 2))) for s, c in sites.items()
+            s: SiteColumns(c.groups, None, c.labels, None, rng.normal(size=(len(c.labels), 2)))
+            for s, c in sites.items()
         }
     transport = Tampered(clients(sites))
     go(plan, transport)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.engines.inprocess import run
-from logofair.federation import Columns, make_plan
+from logofair.federation import SiteColumns, make_plan
 
 pytestmark = [pytest.mark.federation, pytest.mark.slow]
 
@@ -25,18 +25,18 @@ TOLERANCES = [(0.05, 0.01), (0.02, 0.001), (None, 0.01)]
 
 def dealt(scores, groups, clients):
     """Columns of every site."""
-    return {f"site {c}": Columns(groups[clients == c].tolist(), scores[clients == c]) for c in np.unique(clients)}
+    return {f"site {c}": SiteColumns(groups[clients == c].tolist(), scores[clients == c]) for c in np.unique(clients)}
 
 
-def rounds(name, sites, notion, local, shared):
+def rounds(name, sites, notion, local, global_):
     groups = sorted({group for columns in sites.values() for group in columns.groups})
     plan = make_plan(
-        groups=groups, notion=notion, local_tolerance=local, global_tolerance=shared, calibration="none", run="rounds"
+        groups=groups, notion=notion, local_tolerance=local, global_tolerance=global_, calibration="none", run="rounds"
     )
     outcome = run(plan, sites).outcome
     assert outcome.holds
     assert outcome.certificate.prices.global_.max() > 0, "the global constraint must bind"
-    print(f"{name}, {notion}, local {local}, global {shared}: {outcome.rounds} rounds", flush=True)
+    print(f"{name}, {notion}, local {local}, global {global_}: {outcome.rounds} rounds", flush=True)
     return outcome.rounds
 
 
@@ -51,11 +51,11 @@ def adult_scores(seed, sensitive):
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize(("local", "shared"), TOLERANCES)
-def test_two_groups_of_adult_need_at_most_five_rounds_for_every_seed(notion, local, shared):
+def test_two_groups_of_adult_need_at_most_five_rounds_for_every_seed(notion, local, global_):
     for seed in range(10):
         scores, groups = adult_scores(seed, "sex")
         clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=seed)
-        assert rounds(f"Adult, seed {seed}", dealt(scores, groups, clients), notion, local, shared) <= 5
+        assert rounds(f"Adult, seed {seed}", dealt(scores, groups, clients), notion, local, global_) <= 5
 
 
 def cross_fitted(features, labels):
@@ -99,9 +99,9 @@ def enem():
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize(("local", "shared"), TOLERANCES)
-def test_two_groups_of_enem_by_municipality_need_at_most_five_rounds(notion, local, shared):
+def test_two_groups_of_enem_by_municipality_need_at_most_five_rounds(notion, local, global_):
     scores, groups, clients = enem()
-    assert rounds("ENEM", dealt(scores, groups, clients), notion, local, shared) <= 5
+    assert rounds("ENEM", dealt(scores, groups, clients), notion, local, global_) <= 5
 
 
 @cache
@@ -119,9 +119,9 @@ def acs(group):
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize(("local", "shared"), TOLERANCES)
-def test_two_groups_of_acs_by_state_need_at_most_five_rounds(notion, local, shared):
+def test_two_groups_of_acs_by_state_need_at_most_five_rounds(notion, local, global_):
     scores, groups, clients = acs("SEX")
-    assert rounds("ACS by sex", dealt(scores, groups, clients), notion, local, shared) <= 5
+    assert rounds("ACS by sex", dealt(scores, groups, clients), notion, local, global_) <= 5
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])

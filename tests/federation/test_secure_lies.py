@@ -18,7 +18,8 @@ from secure_sites import (
     words_of,
 )
 
-from logofair.federation.secure import Refusal, Refused, Roster
+from logofair.errors import SecureRefusalError
+from logofair.federation.secure import Roster, SecureRefusal
 from logofair.federation.secure.primitives import decoded, pair_mask, self_mask
 from logofair.federation.secure.shamir import combine
 
@@ -50,7 +51,7 @@ def test_a_site_stays_hidden_whatever_half_is_told_that_it_dropped(n):
     without = tuple(others)
     told_dropped = {s: federation.clients[s].unmask(1, without)[1].mask_keys[victim] for s in others}
     told_stayed = {s: federation.clients[s].unmask(1, federation.sites)[1].seeds[victim] for s in federation.sites}
-    assert refusal(federation.clients[victim].unmask, 1, without) is Refusal.LEFT_OUT
+    assert refusal(federation.clients[victim].unmask, 1, without) is SecureRefusal.LEFT_OUT
     allies = 2 * roster.threshold - n  # with this many sites the server would win; all below are tried
     broken = 0
     for k in range(allies + 1):
@@ -72,7 +73,7 @@ def test_a_site_answers_one_story_only():
     federation, _, _ = contributed(4)
     client, first = federation.clients["site-1"].unmask(1, federation.sites)
     assert client.unmask(1, federation.sites) == (client, first)
-    assert refusal(client.unmask, 1, ("site-1", "site-2", "site-3")) is Refusal.ASKED_OTHERWISE
+    assert refusal(client.unmask, 1, ("site-1", "site-2", "site-3")) is SecureRefusal.ASKED_OTHERWISE
 
 
 def test_a_contribution_that_comes_too_late_stays_hidden():
@@ -123,8 +124,8 @@ def refuses_second_sum(federation, site, participants, vectors):
     incoming = {peer: vectors[peer].material.delivered(site) for peer in participants if peer != site}
     try:
         federation.clients[site].masked(2, REQUEST, incoming, np.zeros(3), np.full(3, STEP))
-    except Refused as refused:
-        return refused.code is Refusal.ROSTER_CHANGED
+    except SecureRefusalError as refused:
+        return refused.code is SecureRefusal.ROSTER_CHANGED
     return False
 
 

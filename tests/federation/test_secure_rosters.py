@@ -18,7 +18,8 @@ from secure_sites import (
     some_values,
 )
 
-from logofair.federation.secure import GarbledTotal, Refusal, SecureClient, SecureServer
+from logofair.errors import GarbledTotalError
+from logofair.federation.secure import SecureClient, SecureRefusal, SecureServer
 
 
 def test_numbers_neither_go_back_nor_skip():
@@ -34,10 +35,10 @@ def test_numbers_neither_go_back_nor_skip():
     federation.unmask()
     client = federation.clients["site-0"]
     for number, incoming in ((1, first), (4, second), (0, first), (-1, second)):
-        assert refusal(client.masked, number, REQUEST, incoming, values["site-0"], steps) is Refusal.OUT_OF_ORDER
+        assert refusal(client.masked, number, REQUEST, incoming, values["site-0"], steps) is SecureRefusal.OUT_OF_ORDER
     for number in (0, 1, 3):
-        assert refusal(client.unmask, number, federation.sites) is Refusal.OUT_OF_ORDER
-    assert refusal(client.shares, federation.server.keys) is Refusal.OUT_OF_ORDER
+        assert refusal(client.unmask, number, federation.sites) is SecureRefusal.OUT_OF_ORDER
+    assert refusal(client.shares, federation.server.keys) is SecureRefusal.OUT_OF_ORDER
 
 
 def test_the_same_request_gets_the_identical_bytes_and_another_one_is_refused():
@@ -50,7 +51,7 @@ def test_the_same_request_gets_the_identical_bytes_and_another_one_is_refused():
     fewer = {site: blob for site, blob in incoming.items() if site != "site-3"}
     for asked in ((b"other", incoming, steps), (REQUEST, fewer, steps), (REQUEST, incoming, 2 * steps)):
         request, delivered, rough = asked
-        assert refusal(client.masked, 1, request, delivered, values["site-0"], rough) is Refusal.ASKED_OTHERWISE
+        assert refusal(client.masked, 1, request, delivered, values["site-0"], rough) is SecureRefusal.ASKED_OTHERWISE
 
 
 def test_material_of_one_sum_does_not_open_in_another():
@@ -62,7 +63,7 @@ def test_material_of_one_sum_does_not_open_in_another():
     for site in federation.sites:
         client = federation.clients[site]
         code = refusal(client.masked, 3, REQUEST, second[site], values[site], np.full(3, STEP))
-        assert code is Refusal.BAD_SEAL
+        assert code is SecureRefusal.BAD_SEAL
 
 
 def test_material_of_another_run_does_not_open():
@@ -71,7 +72,7 @@ def test_material_of_another_run_does_not_open():
     other.ask([STEP])
     incoming = other.server.deliveries["site-0"]
     code = refusal(federation.clients["site-0"].masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]))
-    assert code is Refusal.BAD_SEAL
+    assert code is SecureRefusal.BAD_SEAL
 
 
 def test_sites_that_were_asked_different_things_give_no_total():
@@ -83,7 +84,7 @@ def test_sites_that_were_asked_different_things_give_no_total():
     usual["site-2"] = special.masked(values, request=b"for site-2 alone")["site-2"]
     federation.clients["site-2"] = special.clients["site-2"]  # same randomness: only the request differs
     federation.server = federation.server.collect_masked(usual)
-    with pytest.raises(GarbledTotal, match=r"^sum 1: the masks did not cancel"):
+    with pytest.raises(GarbledTotalError, match=r"^sum 1: the masks did not cancel"):
         federation.unmask()
 
 
@@ -102,7 +103,7 @@ def test_sites_that_were_told_of_different_participants_give_no_total():
     messages["site-0"] = replace(messages["site-0"], material=replace(messages["site-0"].material, **small))
     answers["site-0"] = replace(answers["site-0"], mask_keys={"site-3": bytes(33)})
     server = federation.server.collect_masked(messages)
-    with pytest.raises(GarbledTotal):
+    with pytest.raises(GarbledTotalError):
         server.collect_unmasked(answers)
 
 
@@ -115,8 +116,8 @@ def test_no_second_total_without_a_site_unless_its_name_was_agreed_on():
     federation.server = federation.server.collect_masked({s: v for s, v in vectors.items() if s != "site-4"})
     for site in federation.sites[:4]:  # ... pretending that site-4 has gone
         client = federation.clients[site]
-        assert refusal(client.unmask, 2, federation.server.contributors) is Refusal.ROSTER_CHANGED
-        assert refusal(client.agree(["site-3"]).unmask, 2, federation.sites[:4]) is Refusal.ROSTER_CHANGED
+        assert refusal(client.unmask, 2, federation.server.contributors) is SecureRefusal.ROSTER_CHANGED
+        assert refusal(client.agree(["site-3"]).unmask, 2, federation.sites[:4]) is SecureRefusal.ROSTER_CHANGED
         federation.clients[site] = client.agree(["site-4"])
     federation.unmask()
     assert federation.server.total.tolist() == added(values, federation.sites[:4]).tolist()
@@ -134,7 +135,7 @@ def test_the_first_total_needs_no_agreement_and_fixes_whose_totals_follow():
     incoming = {s: vectors[s].material.delivered("site-1") for s in federation.sites if s != "site-1"}
     client = federation.clients["site-1"]
     code = refusal(client.masked, 2, REQUEST, incoming, values["site-1"], np.full(3, STEP))
-    assert code is Refusal.ROSTER_CHANGED
+    assert code is SecureRefusal.ROSTER_CHANGED
     assert federation.add(values).tolist() == added(values, federation.sites[1:]).tolist()
 
 
@@ -146,11 +147,11 @@ def test_a_site_that_missed_the_first_unmasking_guards_the_roster_as_well():
     federation.ask([STEP] * 3)
     federation.contribute(values)
     client = federation.clients["site-0"]
-    assert refusal(client.unmask, 2, federation.sites[:3]) is Refusal.ROSTER_CHANGED
+    assert refusal(client.unmask, 2, federation.sites[:3]) is SecureRefusal.ROSTER_CHANGED
     # It misses the second as well, and is then asked for a third sum among fewer.
     incoming = {s: federation.server.upcoming[s].delivered("site-0") for s in federation.sites[1:3]}
     asked = (3, REQUEST, incoming, values["site-0"], np.full(3, STEP))
-    assert refusal(client.masked, *asked) is Refusal.ROSTER_CHANGED
+    assert refusal(client.masked, *asked) is SecureRefusal.ROSTER_CHANGED
     assert client.agree(["site-3"]).masked(*asked)
 
 
@@ -164,7 +165,7 @@ def test_a_site_that_contributed_once_guards_its_roster_across_setups():
     incoming = {s: blob for s, blob in federation.server.deliveries["site-0"].items() if s != "site-3"}
     client = federation.clients["site-0"]
     code = refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]))
-    assert code is Refusal.ROSTER_CHANGED
+    assert code is SecureRefusal.ROSTER_CHANGED
 
 
 def test_a_second_roster_of_a_run_takes_agreement_by_name_and_new_keys():
@@ -173,14 +174,14 @@ def test_a_second_roster_of_a_run_takes_agreement_by_name_and_new_keys():
     federation.add(values)
     client = federation.clients["site-0"]
     for roster in (fewer, (*fewer[:3], "site-4")):
-        assert refusal(client.again, roster, signing("site-0")) is Refusal.ROSTER_CHANGED
-    assert refusal(client.again, (*federation.sites, "stranger"), signing("site-0")) is Refusal.UNKNOWN_SITE
+        assert refusal(client.again, roster, signing("site-0")) is SecureRefusal.ROSTER_CHANGED
+    assert refusal(client.again, (*federation.sites, "stranger"), signing("site-0")) is SecureRefusal.UNKNOWN_SITE
     agreed = client.agree(federation.sites[1:])
-    assert refusal(agreed.again, federation.sites[1:], signing("site-0")) is Refusal.LEFT_OUT
-    assert refusal(agreed.again, federation.sites[:2], signing("site-0")) is Refusal.TOO_FEW_SITES
+    assert refusal(agreed.again, federation.sites[1:], signing("site-0")) is SecureRefusal.LEFT_OUT
+    assert refusal(agreed.again, federation.sites[:2], signing("site-0")) is SecureRefusal.TOO_FEW_SITES
     started = {s: federation.clients[s].agree(["site-4"]).again(fewer, signing(s)) for s in fewer}
     old = {s: federation.server.keys[s] for s in fewer} | {"site-0": started["site-0"][1]}
-    assert refusal(started["site-0"][0].shares, old) is Refusal.BAD_SIGNATURE
+    assert refusal(started["site-0"][0].shares, old) is SecureRefusal.BAD_SIGNATURE
     federation.clients = {s: new for s, (new, _) in started.items()}
     federation.heard = {s: keys for s, (_, keys) in started.items()}
     federation.server = SecureServer.start("run-1", fewer, number=2)
@@ -197,5 +198,5 @@ def test_a_second_run_over_the_same_data_takes_the_same_agreement():
         key = signing("site-0")
         return SecureClient.start("run-2", "site-0", roster, key, peers, agreed_without, settled=settled)[0]
 
-    assert refusal(join, fewer) is Refusal.ROSTER_CHANGED
+    assert refusal(join, fewer) is SecureRefusal.ROSTER_CHANGED
     assert join(fewer, ["site-3"]).settled == join(federation.sites).settled == federation.sites

@@ -20,7 +20,8 @@ from secure_sites import (
     words_of,
 )
 
-from logofair.federation.secure import GarbledTotal, Refusal, Refused, SecureClient, SecureServer, SumFailed
+from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
+from logofair.federation.secure import SecureClient, SecureRefusal, SecureServer
 from logofair.federation.secure.primitives import pair_mask, public_half, self_mask, signature
 from logofair.federation.secure.roster import bound
 
@@ -44,9 +45,9 @@ def test_a_key_that_its_site_has_not_signed_for_this_run_roster_and_name_is_refu
         replace(keys["site-1"], signature=b""),
     ]
     for message in wrong:
-        assert refusal(client.shares, {**keys, "site-1": message}) is Refusal.BAD_SIGNATURE
+        assert refusal(client.shares, {**keys, "site-1": message}) is SecureRefusal.BAD_SIGNATURE
     for message in (None, keys["site-2"], replace(keys["site-1"], channel=b"short")):
-        assert refusal(client.shares, {**keys, "site-1": message}) is Refusal.BAD_KEY
+        assert refusal(client.shares, {**keys, "site-1": message}) is SecureRefusal.BAD_KEY
     assert client.shares({**keys, "site-1": forged()})  # the genuine article passes
 
 
@@ -54,10 +55,10 @@ def test_a_site_notices_when_its_own_key_was_exchanged_or_left_out():
     federation = Federation(4)
     federation.keys()
     others = {site: keys for site, keys in federation.server.keys.items() if site != "site-0"}
-    assert refusal(federation.clients["site-0"].shares, others) is Refusal.LEFT_OUT
+    assert refusal(federation.clients["site-0"].shares, others) is SecureRefusal.LEFT_OUT
     other = Federation(4, seed=9).heard["site-0"]  # its own signature, another key
     code = refusal(federation.clients["site-0"].shares, {**federation.server.keys, "site-0": other})
-    assert code is Refusal.BAD_KEY
+    assert code is SecureRefusal.BAD_KEY
 
 
 def test_a_public_key_of_low_order_is_refused():
@@ -68,27 +69,27 @@ def test_a_public_key_of_low_order_is_refused():
     zero = bytes(32)
     signed = signature(signing("site-1"), bound("keys", client.roster.digest, "site-1", zero))
     keys["site-1"] = replace(start[1], channel=zero, signature=signed)
-    assert refusal(client.shares, keys) is Refusal.BAD_KEY
+    assert refusal(client.shares, keys) is SecureRefusal.BAD_KEY
 
 
 def test_strangers_are_refused_at_every_stage():
     federation = Federation(4).set_up()
     peers = {site: public(site) for site in federation.sites}
-    with pytest.raises(Refused, match="unknown_site"):  # its key is not known here
+    with pytest.raises(SecureRefusalError, match="unknown_site"):  # its key is not known here
         SecureClient.start("run-1", "site-0", (*federation.sites, "stranger"), signing("site-0"), peers)
-    with pytest.raises(Refused, match="unknown_site"):
+    with pytest.raises(SecureRefusalError, match="unknown_site"):
         SecureClient.start("run-1", "stranger", federation.sites, signing("stranger"), peers)
     fresh = Federation(4)
     keys = {**fresh.heard, "stranger": fresh.heard["site-1"]}
-    assert refusal(fresh.clients["site-0"].shares, keys) is Refusal.UNKNOWN_SITE
+    assert refusal(fresh.clients["site-0"].shares, keys) is SecureRefusal.UNKNOWN_SITE
     assert fresh.server.collect_keys(keys).unusable == ("stranger",)
     federation.ask([STEP])
     incoming = {**federation.server.deliveries["site-0"], "stranger": bytes(126)}
     client = federation.clients["site-0"]
-    assert refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP])) is Refusal.UNKNOWN_SITE
+    assert refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP])) is SecureRefusal.UNKNOWN_SITE
     federation.contribute({site: [0.0] for site in federation.sites})
     code = refusal(federation.clients["site-0"].unmask, 1, (*federation.sites, "stranger"))
-    assert code is Refusal.UNKNOWN_SITE
+    assert code is SecureRefusal.UNKNOWN_SITE
 
 
 @pytest.mark.parametrize("n", [3, 4, 6, 9])
@@ -97,24 +98,24 @@ def test_fewer_than_three_or_than_two_thirds_are_refused_at_every_stage(n):
     fewest = max(3, n - n // 3)
     few = federation.sites[: fewest - 1]
     some_keys = {site: federation.heard[site] for site in few}
-    assert refusal(federation.clients["site-0"].shares, some_keys) is Refusal.TOO_FEW_SITES
-    with pytest.raises(SumFailed, match=rf"^keys: {fewest - 1} of {n} sites"):
+    assert refusal(federation.clients["site-0"].shares, some_keys) is SecureRefusal.TOO_FEW_SITES
+    with pytest.raises(SumError, match=rf"^keys: {fewest - 1} of {n} sites"):
         federation.server.collect_keys(some_keys)
     federation.set_up()
     federation.ask([STEP])
     client, values, steps = federation.clients["site-0"], np.zeros(1), np.array([STEP])
     incoming = {site: blob for site, blob in federation.server.deliveries["site-0"].items() if site in few}
-    assert refusal(client.masked, 1, REQUEST, incoming, values, steps) is Refusal.TOO_FEW_SITES
+    assert refusal(client.masked, 1, REQUEST, incoming, values, steps) is SecureRefusal.TOO_FEW_SITES
     replies = federation.masked(dict.fromkeys(federation.sites, values))
-    with pytest.raises(SumFailed, match=rf"^masked: {fewest - 1} of {n} sites"):
+    with pytest.raises(SumError, match=rf"^masked: {fewest - 1} of {n} sites"):
         federation.server.collect_masked({site: replies[site] for site in few})
-    assert refusal(federation.clients["site-0"].unmask, 1, few) is Refusal.TOO_FEW_SITES
-    assert refusal(federation.clients["site-0"].unmask, 1, [few[0]] * n) is Refusal.TOO_FEW_SITES
+    assert refusal(federation.clients["site-0"].unmask, 1, few) is SecureRefusal.TOO_FEW_SITES
+    assert refusal(federation.clients["site-0"].unmask, 1, [few[0]] * n) is SecureRefusal.TOO_FEW_SITES
 
 
 @pytest.mark.parametrize("sites", [(), ("a",), ("a", "b"), ("a", "a", "b")])
 def test_two_sites_are_no_roster(sites):
-    assert refusal(SecureServer.start, "run", sites) is Refusal.TOO_FEW_SITES
+    assert refusal(SecureServer.start, "run", sites) is SecureRefusal.TOO_FEW_SITES
 
 
 def test_a_sealed_share_or_mask_key_with_one_altered_bit_is_refused():
@@ -125,10 +126,10 @@ def test_a_sealed_share_or_mask_key_with_one_altered_bit_is_refused():
         altered = bytearray(incoming["site-2"])
         altered[position] ^= 1
         wrong = {**incoming, "site-2": bytes(altered)}
-        assert refusal(client.masked, 1, REQUEST, wrong, np.zeros(1), np.array([STEP])) is Refusal.BAD_SEAL
+        assert refusal(client.masked, 1, REQUEST, wrong, np.zeros(1), np.array([STEP])) is SecureRefusal.BAD_SEAL
     for wrong in (b"", incoming["site-2"][:-1], incoming["site-1"], "text", None):
         delivered = {**incoming, "site-2": wrong}
-        assert refusal(client.masked, 1, REQUEST, delivered, np.zeros(1), np.array([STEP])) is Refusal.BAD_SEAL
+        assert refusal(client.masked, 1, REQUEST, delivered, np.zeros(1), np.array([STEP])) is SecureRefusal.BAD_SEAL
 
 
 def test_replies_of_the_wrong_form_count_as_none():
@@ -168,7 +169,7 @@ def test_wrong_shares_are_noticed(spoiled, sentence):
     answers = {s: federation.clients[s].unmask(1, federation.server.contributors)[1] for s in federation.sites[:3]}
     wrong = {name: bytes(33) for name in getattr(answers["site-1"], spoiled)}
     answers["site-1"] = replace(answers["site-1"], **{spoiled: wrong})
-    with pytest.raises(GarbledTotal, match=sentence):
+    with pytest.raises(GarbledTotalError, match=sentence):
         federation.server.collect_unmasked(answers)
 
 
@@ -178,7 +179,7 @@ def test_rubbish_in_place_of_a_contribution_is_noticed():
     replies = federation.masked(some_values(federation.sites))
     replies["site-1"] = replace(replies["site-1"], vector=seeded(1)(32))
     federation.server = federation.server.collect_masked(replies)
-    with pytest.raises(GarbledTotal, match=r"^sum 1: the masks did not cancel"):
+    with pytest.raises(GarbledTotalError, match=r"^sum 1: the masks did not cancel"):
         federation.unmask()
 
 

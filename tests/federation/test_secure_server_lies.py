@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from logofair.calibration.levels import GroupMaps
-from logofair.engines.conductor import Absent, Desk, conduct, outcome_of
+from logofair.engines.conductor import NoReply, ServerState, conduct, outcome_of
 from logofair.engines.inprocess import LocalTransport, run
-from logofair.federation import Client, Columns, Server, make_plan
-from logofair.federation.client import Identity
+from logofair.errors import GarbledTotalError
+from logofair.federation import Client, Server, SiteColumns, make_plan
+from logofair.federation.client import SecureIdentity
 from logofair.federation.expected import reply_form
-from logofair.federation.messages import Ask, AskAnswers, AskTotals, Opening, first_link, next_link
-from logofair.federation.secure import GarbledTotal, new_signing_key, public_line
+from logofair.federation.messages import AnswersRequest, Opening, Question, TotalsRequest, first_link, next_link
+from logofair.federation.secure import new_signing_key, public_line
 from logofair.federation.secure.exchange import SecureServer
 from logofair.federation.secure.primitives import private_text
 
@@ -26,14 +27,14 @@ SITES = ("a", "b", "c")
 def identities():
     keys = {site: new_signing_key() for site in SITES}
     peers = {site: public_line(key) for site, key in keys.items()}
-    return {site: Identity(private_text(key), peers) for site, key in keys.items()}
+    return {site: SecureIdentity(private_text(key), peers) for site, key in keys.items()}
 
 
 def some_rows(n, seed):
     rng = np.random.default_rng(seed)
     scores = rng.random(n)
     labels = (rng.random(n) < scores).astype(float)
-    return Columns(groups=rng.choice(["F", "M"], n).tolist(), scores=scores, labels=labels)
+    return SiteColumns(groups=rng.choice(["F", "M"], n).tolist(), scores=scores, labels=labels)
 
 
 class RefusedAskError(AssertionError):
@@ -52,9 +53,11 @@ class HostileServer:
         self.chain = first_link(Opening(self.plan, SITES), 1)
         self.masks = SecureServer.start("r", SITES)
         openings = {site: Opening(plans[site], SITES) for site in SITES}
-        heard = {site: self.say(site, Ask("r", 1, 1, None, openings[site], "keys")) for site in SITES}
+        heard = {site: self.say(site, Question("r", 1, 1, None, openings[site], "keys")) for site in SITES}
         self.masks = self.masks.collect_keys(heard)
-        dealt = {site: self.say(site, Ask("r", 1, 1, None, None, "shares", dict(self.masks.keys))) for site in SITES}
+        dealt = {
+            site: self.say(site, Question("r", 1, 1, None, None, "shares", dict(self.masks.keys))) for site in SITES
+        }
         self.masks = self.masks.collect_shares(dealt)
 
     def say(self, site, ask):
@@ -68,13 +71,13 @@ class HostileServer:
         self.chain = next_link(self.chain, requests["a"])
         self.masks = self.masks.ask(self.chain, kind.steps_of(shapes))
         sealed = self.masks.deliveries
-        asks = {site: Ask("r", 1, self.number, requests[site], None, "masked", sealed[site]) for site in SITES}
+        asks = {site: Question("r", 1, self.number, requests[site], None, "masked", sealed[site]) for site in SITES}
         self.masks = self.masks.collect_masked({site: self.say(site, ask) for site, ask in asks.items()})
         return kind, shapes
 
     def total(self, requests):
         kind, shapes = self.begin(requests)
-        ask = Ask("r", 1, self.number, None, None, "unmask", self.masks.contributors)
+        ask = Question("r", 1, self.number, None, None, "unmask", self.masks.contributors)
         self.masks = self.masks.collect_unmasked({site: self.say(site, ask) for site in SITES})
         self.number += 1
         return kind.of_vector(self.masks.total, shapes)
@@ -91,15 +94,15 @@ def honest_plan(**wishes):
 
 def test_an_honest_server_gets_the_total():
     server = HostileServer(dict.fromkeys(SITES, honest_plan()))
-    assert server.total(dict.fromkeys(SITES, AskTotals())).mass.sum() == pytest.approx(600)
+    assert server.total(dict.fromkeys(SITES, TotalsRequest())).mass.sum() == pytest.approx(600)
 
 
 def test_sites_that_were_told_different_plans_are_in_no_total():
     padding = ["x1", "x2", "x3", "x4"]
     plans = {site: honest_plan(groups=[*padding[: 2 * i], "F", "M", *padding[2 * i :]]) for i, site in enumerate(SITES)}
     server = HostileServer(plans)
-    with pytest.raises(GarbledTotal):
-        server.total(dict.fromkeys(SITES, AskTotals()))
+    with pytest.raises(GarbledTotalError):
+        server.total(dict.fromkeys(SITES, TotalsRequest()))
 
 
 def test_sites_that_were_told_different_things_before_are_in_no_later_total():
@@ -113,29 +116,29 @@ def test_sites_that_were_told_different_things_before_are_in_no_later_total():
         return GroupMaps("beta", parameters[:, :, 0].copy(), parameters, precision, np.ones((2, 6)))
 
     server.go_on_without_unmasking(
-        {"a": AskTotals(maps(0.0)), "b": AskTotals(maps(-60.0)), "c": AskTotals(maps(-60.0))}
+        {"a": TotalsRequest(maps(0.0)), "b": TotalsRequest(maps(-60.0)), "c": TotalsRequest(maps(-60.0))}
     )
-    same = AskAnswers(np.full(2, 450.0), np.full(2, 225.0), np.zeros((1, 2, 1)))
-    with pytest.raises(GarbledTotal):
+    same = AnswersRequest(np.full(2, 450.0), np.full(2, 225.0), np.zeros((1, 2, 1)))
+    with pytest.raises(GarbledTotalError):
         server.total(dict.fromkeys(SITES, same))
 
 
 def test_a_refused_question_cannot_be_rephrased_under_secure_sums():
     server = HostileServer(dict.fromkeys(SITES, honest_plan(local_tolerance=None)))
-    server.total(dict.fromkeys(SITES, AskTotals()))
+    server.total(dict.fromkeys(SITES, TotalsRequest()))
 
     def question(rows):
-        return AskAnswers(np.full(2, rows), np.full(2, rows / 2), np.zeros((1, 2, 1)))
+        return AnswersRequest(np.full(2, rows), np.full(2, rows / 2), np.zeros((1, 2, 1)))
 
     kind, shapes = reply_form(question(1.0), server.plan)
     server.masks = server.masks.ask(b"any", kind.steps_of(shapes))
     sealed = server.masks.deliveries["a"]
     with pytest.raises(RefusedAskError, match="BAD_REQUEST"):
-        server.say("a", Ask("r", 1, 2, question(1.0), None, "masked", sealed))
+        server.say("a", Question("r", 1, 2, question(1.0), None, "masked", sealed))
     with pytest.raises(RefusedAskError, match="OTHER_REQUEST"):
-        server.say("a", Ask("r", 1, 2, question(300.0), None, "masked", sealed))
+        server.say("a", Question("r", 1, 2, question(300.0), None, "masked", sealed))
     with pytest.raises(RefusedAskError, match="BAD_REQUEST"):
-        server.say("a", Ask("r", 1, 2, question(1.0), None, "masked", sealed))
+        server.say("a", Question("r", 1, 2, question(1.0), None, "masked", sealed))
 
 
 class Dropping(LocalTransport):
@@ -151,7 +154,7 @@ class Dropping(LocalTransport):
     def exchange(self, messages, timeout):
         self.done += 1
         replies = dict(super().exchange(messages, timeout))
-        return replies | ({"c": Absent("gone")} if self.done >= self.at and "c" in replies else {})
+        return replies | ({"c": NoReply("gone")} if self.done >= self.at and "c" in replies else {})
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
@@ -161,7 +164,7 @@ def test_the_bound_stays_true_when_the_only_site_with_a_group_is_lost(notion, at
 
     def site(**shapes):
         groups = [group for group in shapes for _ in range(200)]
-        return Columns(groups=groups, scores=np.concatenate([rng.beta(*shape, 200) for shape in shapes.values()]))
+        return SiteColumns(groups=groups, scores=np.concatenate([rng.beta(*shape, 200) for shape in shapes.values()]))
 
     sites = {"a": site(F=(1, 2), M=(2, 1)), "b": site(F=(1, 2), M=(2, 1)), "c": site(X=(4, 1))}
     plan = make_plan(
@@ -169,7 +172,7 @@ def test_the_bound_stays_true_when_the_only_site_with_a_group_is_lost(notion, at
     )
     truth = run(plan, {name: sites[name] for name in "ab"}).outcome
     transport = Dropping({name: Client(name, rows) for name, rows in sites.items()}, at)
-    outcome = outcome_of(conduct(Desk(Server.start(plan, ("a", "b", "c"))), transport))
+    outcome = outcome_of(conduct(ServerState(Server.start(plan, ("a", "b", "c"))), transport))
     assert outcome.sites == ("a", "b")
     assert outcome.bound >= truth.accuracy - 1e-9
     assert outcome.accuracy == pytest.approx(truth.accuracy, abs=2e-5)

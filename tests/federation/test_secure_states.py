@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from secure_sites import STEP, Federation, public, signing, some_values
 
 import logofair.federation.secure as secure
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.federation.wire import encode
 
 OPENSSH = (serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH)
@@ -29,16 +29,16 @@ def test_shares_asked_for_again_are_the_same_and_for_other_keys_refused():
     client, material = federation.clients["site-0"].shares(keys)
     assert client.shares(keys) == (client, material)
     fewer = {site: key for site, key in keys.items() if site != "site-3"}
-    with pytest.raises(secure.Refused, match="asked_otherwise"):
+    with pytest.raises(secure.SecureRefusalError, match="asked_otherwise"):
         client.shares(fewer)
 
 
 def test_neither_contribution_nor_unmasking_comes_before_its_turn():
     federation = Federation(3)
     client = federation.clients["site-0"]
-    with pytest.raises(secure.Refused, match="out_of_order"):
+    with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
         client.masked(1, b"", {}, [1.0], [STEP])
-    with pytest.raises(secure.Refused, match="out_of_order"):
+    with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
         client.unmask(1, federation.sites)
     with pytest.raises(InputError, match="the server is at stage 'keys', not 'ready'"):
         federation.server.ask(b"", [STEP])

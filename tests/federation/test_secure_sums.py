@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from secure_sites import STEP, Federation, added, names, some_values
 
-from logofair.columns.checks import InputError
-from logofair.federation.secure import GarbledTotal, Refusal, Refused, SumFailed
+from logofair.errors import GarbledTotalError, InputError, SecureRefusalError, SumError
+from logofair.federation.secure import SecureRefusal
 
 SUMS = 3
 STAGES = ("keys", "shares", *(f"{stage} {r}" for r in range(1, SUMS + 1) for stage in ("masked", "unmask")))
@@ -44,7 +44,7 @@ def test_whoever_vanishes_up_to_a_third_the_total_is_exactly_that_of_the_contrib
 
     for stage, act in (("keys", federation.keys), ("shares", federation.shares)):
         if not enter(stage):
-            with pytest.raises(SumFailed, match="are needed"):
+            with pytest.raises(SumError, match="are needed"):
                 act()
             return
         act()
@@ -53,7 +53,7 @@ def test_whoever_vanishes_up_to_a_third_the_total_is_exactly_that_of_the_contrib
         values = {site: rng.normal(size=3) * 1000 for site in federation.sites}
         federation.ask(steps)
         if not enter(f"masked {number}"):
-            with pytest.raises(SumFailed, match="masked: "):
+            with pytest.raises(SumError, match="masked: "):
                 federation.contribute(values)
             return
         federation.contribute(values)
@@ -92,9 +92,9 @@ def test_a_value_that_could_wrap_or_is_no_number_is_refused_by_its_own_site(valu
     federation = Federation(3).set_up()
     federation.ask([STEP])
     before = dict(federation.clients)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SecureRefusalError) as refused:
         federation.masked({site: [value] for site in federation.sites})
-    assert refused.value.code is Refusal.OUT_OF_RANGE
+    assert refused.value.code is SecureRefusal.OUT_OF_RANGE
     assert federation.clients == before
 
 
@@ -123,7 +123,7 @@ def test_an_impossible_total_is_a_clear_failure():
     federation = Federation(3).set_up()
     federation.ask([STEP] * 2)
     federation.contribute({site: [1.0, 50.0] for site in federation.sites})
-    with pytest.raises(GarbledTotal, match=r"^sum 1: entry 1 of the total is beyond its limit"):
+    with pytest.raises(GarbledTotalError, match=r"^sum 1: entry 1 of the total is beyond its limit"):
         federation.unmask(limits=np.array([3.0, 100.0]))
     federation.unmask(limits=np.array([3.0, 150.0]))
     assert federation.server.total.tolist() == [3.0, 150.0]
@@ -135,7 +135,7 @@ def test_too_few_shares_lose_nothing_and_a_second_try_succeeds():
     federation.ask([STEP] * 3)
     federation.contribute(values)
     federation.gone = {"site-0", "site-1"}
-    with pytest.raises(SumFailed, match=r"^unmask: 2 of 4 sites answered usably, 3 are needed"):
+    with pytest.raises(SumError, match=r"^unmask: 2 of 4 sites answered usably, 3 are needed"):
         federation.unmask()
     federation.gone = set()
     federation.unmask()

@@ -21,7 +21,7 @@ import polars as pl
 
 import logofair
 from logofair.cli import deciding as apply_write
-from logofair.cli.data import Columns, find_files
+from logofair.cli.data import ColumnNames, find_files
 from logofair.cli.deciding import Decider, spelling
 from logofair.cli.group import LazyGroup
 from logofair.cli.pages.console import watching
@@ -102,7 +102,7 @@ def test_without_ids_coins_hang_on_the_row_alone_and_not_on_the_pieces(
     some = people.head(200) if batch == 1 else people
     some.write_csv(folder / "new.csv")
     some.write_parquet(folder / "new.parquet", row_group_size=50)
-    columns = Columns(score="p", group=("sex",), client="site")
+    columns = ColumnNames(score="p", group=("sex",), client="site")
     decider = Decider.of(policy, columns, None, (), "raise", seed=5, deterministic=False)
     with watching(quiet=True) as watch:
         totals = apply_write.decide_files(
@@ -194,7 +194,7 @@ def test_unknown_clients_and_groups_are_refused_or_decided_as_the_library_does(
         *words, "--out", folder / "out.parquet"
     )
     assert not (folder / "out.parquet").exists()
-    for choice in ("pooled", "base"):
+    for choice in ("merged", "base"):
         found = applied(*words, "--on-unknown", choice, "--out", folder / f"{choice}.parquet")
         want = decided(policy, strange, ids=strange["person"].to_numpy(), on_unknown=choice)
         assert pl.read_parquet(folder / f"{choice}.parquet")["decision"].to_list() == want.tolist()
@@ -203,7 +203,7 @@ def test_unknown_clients_and_groups_are_refused_or_decided_as_the_library_does(
     other.write_csv(folder / "other.csv")
     words = (folder / "policy.json", folder / "other.csv", *NAMED)
     assert "row 0 is 'X', a group the policy does not know" in refused(
-        *words, "--on-unknown", "pooled", "--out", folder / "x.csv"
+        *words, "--on-unknown", "merged", "--out", folder / "x.csv"
     )
     found = applied(*words, "--on-unknown", "base", "--out", folder / "x.csv")
     assert found["accepted"] == (people["p"] >= 0.5).sum()
@@ -337,7 +337,7 @@ def test_a_failure_on_both_sides_at_once_does_not_leave_one_waiting_for_the_othe
 
     monkeypatch.setattr(apply_write, "_sink", full)
     monkeypatch.setattr(Decider, "decide", interrupted)
-    columns = Columns(score="p", group=("sex",), client="site")
+    columns = ColumnNames(score="p", group=("sex",), client="site")
     decider = Decider.of(policy, columns, None, (), "raise", seed=5, deterministic=False)
     files = find_files([str(folder / "new.parquet")], client="site")
 

@@ -21,10 +21,10 @@ import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logofair.cli.data import Columns, find_files
+from logofair.cli.data import ColumnNames, find_files
 from logofair.cli.pages.console import watching
 from logofair.cli.rows import DataRows, read_rows
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.files import scan as data_scan
 from logofair.files.output import check_output, replacing
 from logofair.files.scan import column_names, scanned
@@ -32,7 +32,7 @@ from logofair.files.values import as_chances, check_scores, join_groups, united
 
 pytestmark = pytest.mark.tool
 modest = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-PLAIN = Columns(score="p", label="y", group=("sex",))
+PLAIN = ColumnNames(score="p", label="y", group=("sex",))
 
 
 def written(path: Path, text: str | bytes) -> Path:
@@ -40,12 +40,12 @@ def written(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def rows_of(*data: Path | str, columns: Columns = PLAIN) -> DataRows:
+def rows_of(*data: Path | str, columns: ColumnNames = PLAIN) -> DataRows:
     with watching(quiet=True) as watch:
         return read_rows(find_files([str(each) for each in data], client=columns.client), columns, watch)
 
 
-def refused(*data: Path | str, columns: Columns = PLAIN) -> str:
+def refused(*data: Path | str, columns: ColumnNames = PLAIN) -> str:
     with pytest.raises(InputError) as error:
         rows_of(*data, columns=columns)
     sentence = str(error.value)
@@ -136,7 +136,7 @@ def test_cells_come_back_as_the_standard_library_reads_them(tmp_path: Path, cell
 )
 def test_a_damaged_csv_is_one_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", content)
-    assert sentence in refused(file, columns=Columns(score="p", group=("sex",)))
+    assert sentence in refused(file, columns=ColumnNames(score="p", group=("sex",)))
 
 
 def test_a_parquet_file_cut_short_is_one_sentence(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_column_not_named_at_all_is_answered_with_the_columns_there_are(tmp_pa
     with pytest.raises(
         InputError, match=r"--group: not given; name the column of the groups: .*a\.csv has 'p', 'y', 'sex'\.$"
     ):
-        Columns(score="p").require(find_files([str(file)]), score="scores", group="the groups")
+        ColumnNames(score="p").require(find_files([str(file)]), score="scores", group="the groups")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_stored_numbers_beside_stored_text_are_refused_with_both_files() -> None
 def test_labels_are_read_over_all_files_so_that_a_client_may_have_one_label_only(tmp_path: Path) -> None:
     written(tmp_path / "a.csv", "p,y,sex\n0.5,good,F\n0.25,bad,M\n")
     written(tmp_path / "b.csv", "p,y,sex\n0.5,bad,F\n0.25,bad,M\n")
-    got = rows_of(tmp_path, columns=Columns(score="p", label="y", group=("sex",), positive="good"))
+    got = rows_of(tmp_path, columns=ColumnNames(score="p", label="y", group=("sex",), positive="good"))
     assert got.labels is not None
     assert got.labels.tolist() == [1, 0, 0, 0]
     assert "say with --positive which one counts as 1" in refused(tmp_path)
@@ -257,13 +257,13 @@ def test_three_labels_and_other_numbers_are_refused(tmp_path: Path) -> None:
 def test_missing_values_are_counted_or_their_rows_left_out(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", "p,y,sex\n0.5,1,F\n,0,M\n0.5,1,\nNaN,1,M\n0.75,0,M\n")
     assert refused(file) == (f"{file}: column 'p': 2 of 5 rows have no value; fill them or add --drop-missing.")
-    got = rows_of(file, columns=Columns(score="p", label="y", group=("sex",), drop_missing=True))
+    got = rows_of(file, columns=ColumnNames(score="p", label="y", group=("sex",), drop_missing=True))
     assert got.dropped == 3
     assert got.groups.tolist() == ["F", "M"]
     assert got.source.rows == 2
     nothing = written(tmp_path / "b.csv", "p,y,sex\n,1,F\n")
     assert "nothing is left to work on" in refused(
-        nothing, columns=Columns(score="p", label="y", group=("sex",), drop_missing=True)
+        nothing, columns=ColumnNames(score="p", label="y", group=("sex",), drop_missing=True)
     )
 
 
@@ -274,7 +274,7 @@ def test_text_among_scores_is_named_with_its_row(tmp_path: Path) -> None:
 
 def test_a_client_for_every_row_is_taken_for_a_mistake(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", "id,p,y,sex\n1,0.5,1,F\n2,0.5,0,M\n")
-    sentence = refused(file, columns=Columns(score="p", label="y", group=("sex",), client="id"))
+    sentence = refused(file, columns=ColumnNames(score="p", label="y", group=("sex",), client="id"))
     assert sentence == (
         "--client: every client has one row (column 'id' has another value in each row); "
         "name a column of sites, not of ids."

@@ -20,7 +20,7 @@ import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logofair.cli.data import Columns, find_files
+from logofair.cli.data import ColumnNames, find_files
 from logofair.cli.pages.console import watching
 from logofair.cli.rows import read_rows
 
@@ -125,7 +125,7 @@ def test_a_value_is_compared_as_it_is_typed(values: list[Any], typed: str, kept:
     table = pl.DataFrame({"p": [0.0, 0.1, 0.2], "g": ["x", "y", "x"], "w": values})
     table.write_parquet(tmp_path / "a.parquet")
     with watching(quiet=True) as watch:
-        columns = Columns(score="p", group=("g",), where=(("w", typed),))
+        columns = ColumnNames(score="p", group=("g",), where=(("w", typed),))
         rows = read_rows(find_files([str(tmp_path / "a.parquet")]), columns, watch)
     assert rows.scores is not None
     assert rows.scores.tolist() == [table["p"][place] for place in kept]
@@ -139,7 +139,7 @@ def test_rows_are_kept_as_a_filter_of_the_text_says(tmp_path: Path, cells: list[
     table.write_csv(tmp_path / "a.csv")
     expected = table.filter(w=wanted)["p"].to_list()
     with watching(quiet=True) as watch:
-        columns = Columns(score="p", group=("g",), where=(("w", wanted),))
+        columns = ColumnNames(score="p", group=("g",), where=(("w", wanted),))
         if not expected:
             with pytest.raises(ValueError, match="no row has w="):
                 read_rows(find_files([str(tmp_path / "a.csv")]), columns, watch)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import logofair
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.fitting import prepare as preparing
 from logofair.fitting.prepare import checked_rows
 from logofair.notions import NOTIONS, Notion, Rate
@@ -50,10 +50,10 @@ def surface(notion="demographic_parity", *, seed=0, groups=2, clients=3, rows=60
     return frontier(scores, labels, notion=notion, **names, **wanted)
 
 
-def best_accuracy(scores, groups, clients, notion, local, shared):
+def best_accuracy(scores, groups, clients, notion, local, global_):
     """The best rule of all by a linear program with a chance for every row."""
     n, rows, limits = scores.size, [], []
-    places = [(clients == c, local) for c in np.unique(clients)] + [(np.ones(n, bool), shared)]
+    places = [(clients == c, local) for c in np.unique(clients)] + [(np.ones(n, bool), global_)]
     demands = [
         (place, tolerance, rate) for place, tolerance in places for rate in notion.rates if tolerance is not None
     ]
@@ -244,9 +244,9 @@ def test_a_rule_that_is_fair_already_needs_no_grid(gap):
 def test_a_side_at_its_default_end_costs_nothing_where_the_other_is_free(notion):
     scores, labels, names = table()
     found = frontier(scores, labels, notion=notion, calibration="none", **names)
-    local, shared = found.local_tolerances[-2], found.global_tolerances[-2]
+    local, global_ = found.local_tolerances[-2], found.global_tolerances[-2]
     assert abs(found.at(local, None).loss) < 1e-6
-    assert abs(found.at(None, shared).loss) < 1e-6
+    assert abs(found.at(None, global_).loss) < 1e-6
     assert found.at(found.local_tolerances[-3], None).loss > 1e-6
 
 
@@ -263,9 +263,9 @@ def test_a_chosen_pair_joins_the_grid_and_is_remembered():
 # --- the knee and the best point
 
 
-def made(local, shared, accuracies, base=0.9):
+def made(local, global_, accuracies, base=0.9):
     """Points of a grid with given accuracies."""
-    pairs = itertools.product(local, shared)
+    pairs = itertools.product(local, global_)
     points = []
     for (inside, across), accuracy in zip(pairs, np.ravel(accuracies), strict=True):
         certificate = Certificate(accuracy, accuracy, 0.0, 0.0, Prices(np.zeros(1), np.zeros((1, 1))), "eta")
@@ -274,9 +274,9 @@ def made(local, shared, accuracies, base=0.9):
 
 
 def test_the_knee_of_a_bent_line_is_where_it_bends():
-    shared = (0.0, 0.02, 0.05, 0.1, 0.2, None)
-    points = made((None,), shared, [0.80, 0.85, 0.89, 0.895, 0.90, 0.90])
-    knee = find_knee(points, given_away((None,), shared, (None, 0.2)))
+    global_ = (0.0, 0.02, 0.05, 0.1, 0.2, None)
+    points = made((None,), global_, [0.80, 0.85, 0.89, 0.895, 0.90, 0.90])
+    knee = find_knee(points, given_away((None,), global_, (None, 0.2)))
     assert knee.point.global_tolerance == 0.05
     assert knee.lead == pytest.approx(0.9 - 0.25)
     assert "global 0.05" in knee.sentence
@@ -291,17 +291,17 @@ def test_the_knee_of_a_surface_gives_tolerance_only_on_the_side_that_pays():
 
 @pytest.mark.parametrize("rise", [0.0, 1e-7, 0.0009])
 def test_a_flat_frontier_advises_the_strictest_point(rise):
-    shared = (0.0, 0.1, None)
-    points = made((None,), shared, [0.9 - rise, 0.9 - rise / 2, 0.9])
-    knee = find_knee(points, given_away((None,), shared, (None, 0.1)))
+    global_ = (0.0, 0.1, None)
+    points = made((None,), global_, [0.9 - rise, 0.9 - rise / 2, 0.9])
+    knee = find_knee(points, given_away((None,), global_, (None, 0.1)))
     assert knee.point is points[0]
     assert "nothing to trade" in knee.sentence
 
 
 def test_a_straight_frontier_has_no_knee():
-    shared = (0.0, 0.05, 0.1, 0.2, None)
-    points = made((None,), shared, [0.80, 0.825, 0.85, 0.90, 0.90])
-    knee = find_knee(points, given_away((None,), shared, (None, 0.2)))
+    global_ = (0.0, 0.05, 0.1, 0.2, None)
+    points = made((None,), global_, [0.80, 0.825, 0.85, 0.90, 0.90])
+    knee = find_knee(points, given_away((None,), global_, (None, 0.2)))
     assert knee.point is None
     assert knee.as_dict()["found"] is False
 

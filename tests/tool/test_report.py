@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.files.tables import DataSource
 from logofair.report import NewRows, in_memory, report_html, write_report
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, reliability_by_group
-from logofair.report.facts import promised_gaps
+from logofair.report.facts import required_gaps
 from logofair.report.figures import measure_calibration, measure_new
 from logofair.report.markup import render, tag
 from logofair.report.verdict import judge
@@ -123,7 +123,7 @@ def test_without_labels_rates_are_counted_in_chances():
 def test_the_gap_held_equals_the_gap_of_the_stored_policy():
     data = _data()
     solution = _fit(data, local_tolerance=0.03, global_tolerance=0.01)
-    inside, across = promised_gaps(solution)
+    inside, across = required_gaps(solution)
     measured = measure_calibration(solution)
     np.testing.assert_allclose(inside.gap, measured.local.after.gaps, atol=1e-9)
     np.testing.assert_allclose(across.gap, measured.overall.after.gaps, atol=1e-9)
@@ -161,13 +161,13 @@ def test_a_group_without_a_positive_row_makes_the_gap_rest_on_none():
     solution = _fit(data, notion="equal_opportunity")
     measured = measure_calibration(solution)
     assert measured.local.fewest[0, 0] == 0
-    held = judge(solution, *promised_gaps(solution), measured).held
+    held = judge(solution, *required_gaps(solution), measured).held
     assert "1 gap of these rests on fewer than 30 rows of some group." in held
 
 
 def _verdict(solution, new=None):
     fresh = None if new is None else measure_new(solution, new)
-    return judge(solution, *promised_gaps(solution), measure_calibration(solution), fresh)
+    return judge(solution, *required_gaps(solution), measure_calibration(solution), fresh)
 
 
 def test_a_promise_that_is_kept_is_called_kept():
@@ -210,13 +210,13 @@ def test_where_some_promised_gaps_cannot_be_measured_the_promise_is_kept_in_part
     verdict = _verdict(solution)
     assert verdict.state == "partly"
     assert verdict.title == "Kept where it can be measured: 2 of 3 promised gaps"
-    assert "Promise cannot be measured here" in _Text(_html(solution)).text
+    assert "Requirements cannot be measured here" in _Text(_html(solution)).text
 
 
 def test_a_promise_that_rests_mostly_on_few_rows_is_no_plain_pass():
     verdict = _verdict(_fit(_data(100, clients=4)))
     assert verdict.state == "partly"
-    assert verdict.title == "Kept on the calibration rows, mostly on few rows"
+    assert verdict.title == "StoredRelease on the calibration rows, mostly on few rows"
     assert "4 gaps of these rest on fewer than 30 rows of some group." in verdict.held
 
 
@@ -232,7 +232,7 @@ def test_a_promise_exceeded_on_new_rows_beyond_chance_is_no_pass():
     new = NewRows(shifted, fresh["labels"], groups=fresh["groups"], clients=fresh["clients"])
     verdict = _verdict(solution, new)
     assert verdict.state == "partly"
-    assert verdict.title == "Kept on the calibration rows, exceeded on new rows"
+    assert verdict.title == "StoredRelease on the calibration rows, exceeded on new rows"
     assert "by more than chance explains" in verdict.on_new_rows
 
 
@@ -243,7 +243,7 @@ def test_among_many_clients_chance_alone_does_not_turn_a_kept_promise_down():
     place = np.arange(n)
     clients, groups = np.array([f"site {i % 300}" for i in place]), np.array(["a", "b"])[place // 300 % 2]
     level = (place // 600 + 0.5) / 100
-    solution = logofair.fit(level, level >= 0.5, groups=groups, clients=clients, calibration="none", pooled=False)
+    solution = logofair.fit(level, level >= 0.5, groups=groups, clients=clients, calibration="none", merged=False)
     scores = random.random(n)
     new = NewRows(scores, random.random(n) < scores, groups=groups, clients=clients)
     measured = measure_new(solution, new)
@@ -371,7 +371,7 @@ def test_cells_with_few_rows_are_marked_and_counted():
 def test_thousands_of_clients_stay_within_the_size_and_it_says_what_is_left_out():
     data = _data(12_000)
     data["clients"] = np.array([f"{i % 3000} {'of the upper and lower valley ' * 5}" for i in range(12_000)])
-    solution = _fit(data, calibration="none", notion="equalized_odds", pooled=False)
+    solution = _fit(data, calibration="none", notion="equalized_odds", merged=False)
     page = _html(solution)
     assert len(page.encode()) < 6_000_000
     text = _Text(page).text
@@ -385,7 +385,10 @@ def test_many_groups_and_tuples_as_groups_fit_the_page():
     pairs[:] = [(group, "young" if i % 2 else "old") for i, group in enumerate(data["groups"])]
     page = _Text(_html(logofair.fit(data["scores"], data["labels"], groups=pairs, clients=data["clients"])))
     assert "a × young" in page.text
-    assert sum(attributes.get("aria-label") == "Rows by client and group" for _, attributes in page.elements) == 3
+    assert (
+        sum(attributes.get("aria-label") == "CalibrationRows by client and group" for _, attributes in page.elements)
+        == 3
+    )
 
 
 def test_without_clients_the_page_speaks_of_none():

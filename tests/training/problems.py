@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 
-from logofair.training import Rows, State, make_rows
+from logofair.training import ClientRows, TrainingState, make_rows
 
 torch.set_num_threads(1)
 
@@ -16,7 +16,7 @@ def sigmoid(z: np.ndarray) -> np.ndarray:
     return 1.0 / (1.0 + np.exp(-z))
 
 
-def biased(n: int = 400, n_clients: int = 3, seed: int = 0, *, dtype: torch.dtype = torch.float32) -> list[Rows]:
+def biased(n: int = 400, n_clients: int = 3, seed: int = 0, *, dtype: torch.dtype = torch.float32) -> list[ClientRows]:
     """Rows whose first column gives the group away, which shifts the labels, more at later clients."""
     rng = np.random.default_rng(seed)
     group, client = rng.integers(2, size=n), rng.integers(n_clients, size=n)
@@ -26,7 +26,7 @@ def biased(n: int = 400, n_clients: int = 3, seed: int = 0, *, dtype: torch.dtyp
     return make_rows(features, labels, groups=group, clients=client, dtype=dtype)
 
 
-def awkward(seed: int = 0, *, dtype: torch.dtype = torch.float32) -> list[Rows]:
+def awkward(seed: int = 0, *, dtype: torch.dtype = torch.float32) -> list[ClientRows]:
     """Clients of every awkward kind: without a group, with one label only, with a single row; and a plain one."""
     rng = np.random.default_rng(seed)
     client = np.repeat(["one group", "one label", "one row", "plain"], [20, 15, 1, 30])
@@ -37,12 +37,12 @@ def awkward(seed: int = 0, *, dtype: torch.dtype = torch.float32) -> list[Rows]:
     return make_rows(features, labels, groups=group, clients=client, dtype=dtype)
 
 
-def last(states: Iterable[State]) -> State:
+def last(states: Iterable[TrainingState]) -> TrainingState:
     *_, final = states
     return final
 
 
-def same_bits(a: State, b: State) -> bool:
+def same_bits(a: TrainingState, b: TrainingState) -> bool:
     """Whether two states are equal to the bit, memories and counts included."""
     pairs = [(a.parameters, b.parameters), *((a.memory[name], b.memory[name]) for name in a.memory)]
     pairs += [(getattr(a.measured, name), getattr(b.measured, name)) for name in ("rows", "accepted", "loss")]

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import (
     DEMOGRAPHIC_PARITY,
     EQUAL_OPPORTUNITY,

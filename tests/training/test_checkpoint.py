@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from problems import biased, last, same_bits
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS
-from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, State, build_network, make_rows, train
+from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, make_rows, train
 from logofair.training.checkpoint import load_state, save_state
 from logofair.training.methods import Method
 
@@ -26,7 +26,7 @@ SETTINGS = {"method": "fairfed", "beta": 0.5, "hidden": None, "rounds": [1, 2]}
 DAMAGED = r"^{}: is no training state of logofair, or is damaged; remove it and train afresh\.$"
 
 
-def a_state(method: Method | None = None) -> State:
+def a_state(method: Method | None = None) -> TrainingState:
     method = method or FairFed(debias="fairbatch")
     return last(train(method, build_network("logistic", (3,)), biased(60), rounds=2, schedule=Schedule(local_epochs=1)))
 

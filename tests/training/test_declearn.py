@@ -11,7 +11,7 @@ import pytest
 
 from logofair.notions import NOTIONS
 from logofair.training.balance import moved, plain, slope
-from logofair.training.messages import Measured
+from logofair.training.messages import ClientMeasures
 from logofair.training.methods.fairfed import FairFed
 
 pytest.importorskip("declearn", reason="declearn is not installed; make test-declearn makes an environment with it")
@@ -60,7 +60,7 @@ def their_fairfed_weights(measured, weights, name, beta):
 def test_fairfeds_weights_are_declearns_when_it_starts_from_shares(notion, seed):
     rng = np.random.default_rng(seed)
     rows = rng.integers(3, 40, (4, 2, 2)).astype(float)
-    measured = Measured(tuple("abcd"), (0, 1), rows, rng.integers(0, rows + 1).astype(float), rows)
+    measured = ClientMeasures(tuple("abcd"), (0, 1), rows, rng.integers(0, rows + 1).astype(float), rows)
     method = FairFed(NOTIONS[notion], beta=0.02, debias="none")
     _, memory = method.step(method.begin(measured), np.zeros(1), measured, {})
     theirs = their_fairfed_weights(measured, measured.shares, THEIR_NAME[notion], 0.02)

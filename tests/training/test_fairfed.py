@@ -8,19 +8,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from problems import awkward, biased
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FairFed, FedAvg, Schedule, build_network, train
-from logofair.training.messages import Measured, Slopes, Trained
+from logofair.training.messages import ClientMeasures, Gradients, TrainedParameters
 from logofair.training.methods.fairfed import distances
 
 pytestmark = pytest.mark.training
 
 
-def measured_of(rows: object, accepted: object) -> Measured:
+def measured_of(rows: object, accepted: object) -> ClientMeasures:
     counts = np.asarray(rows, float)
     names = tuple(range(len(counts)))
-    return Measured(names, tuple(range(counts.shape[1])), counts, np.asarray(accepted, float), counts)
+    return ClientMeasures(names, tuple(range(counts.shape[1])), counts, np.asarray(accepted, float), counts)
 
 
 # Three clients, (group, label) each. True positives of group 0: 1/2, 3/4, none; of group 1: 2/2, 1/4, 3/3.
@@ -57,7 +57,7 @@ def test_gaps_are_signed() -> None:
     np.testing.assert_allclose(distances(measured_of(rows, accepted), DEMOGRAPHIC_PARITY), [1.0, 1.0])
 
 
-def by_the_formulas(measured: Measured, notion: Notion) -> np.ndarray:
+def by_the_formulas(measured: ClientMeasures, notion: Notion) -> np.ndarray:
     """Delta_k for two groups: F_k, Acc_k and m_k with global denominators, as the specification has them."""
     n_k = measured.rows.sum((1, 2))
     right = measured.accepted[..., 1].sum(1) + (measured.rows - measured.accepted)[..., 0].sum(1)
@@ -110,7 +110,7 @@ def test_a_server_step_by_hand() -> None:
     bar = np.array([0.2, 0.4, 0.4]) - 1.0 * (delta - delta.mean())
     assert bar.min() < 0  # the first client's weight falls below 0 and is kept at 0, the others make up 1
     weights = np.maximum(bar, 0.0) / np.maximum(bar, 0.0).sum()
-    models = {place: Trained(np.array([1.0, 10.0, 100.0]) * (place + 1)) for place in range(3)}
+    models = {place: TrainedParameters(np.array([1.0, 10.0, 100.0]) * (place + 1)) for place in range(3)}
     start = method.begin(measured)
     np.testing.assert_allclose(start["weights"], [0.2, 0.4, 0.4])
     after, memory = method.step(start, np.zeros(3), measured, models)
@@ -125,7 +125,7 @@ def test_weights_go_on_from_the_rounds_before() -> None:
     delta = distances(measured, DEMOGRAPHIC_PARITY)
     memory = method.begin(measured)
     for _ in range(3):
-        _, memory = method.step(memory, np.zeros(1), measured, {0: Trained(np.zeros(1))})
+        _, memory = method.step(memory, np.zeros(1), measured, {0: TrainedParameters(np.zeros(1))})
     np.testing.assert_allclose(memory["weights"], measured.shares - 0.03 * (delta - delta.mean()), rtol=1e-12)
     assert memory["weights"].sum() == pytest.approx(1.0)
 
@@ -133,14 +133,14 @@ def test_weights_go_on_from_the_rounds_before() -> None:
 def test_clients_that_did_not_answer_are_left_out_of_the_average_alone() -> None:
     method, measured = FairFed(DEMOGRAPHIC_PARITY, beta=0.01, debias="none"), measured_of(ROWS, ACCEPTED)
     memory = method.begin(measured)
-    everyone = {place: Trained(np.array([float(place)])) for place in range(3)}
+    everyone = {place: TrainedParameters(np.array([float(place)])) for place in range(3)}
     _, full = method.step(memory, np.zeros(1), measured, everyone)
     after, kept = method.step(memory, np.zeros(1), measured, {0: everyone[0], 2: everyone[2]})
     np.testing.assert_array_equal(kept["weights"], full["weights"])
     np.testing.assert_allclose(after, 2 * kept["weights"][2] / (kept["weights"][0] + kept["weights"][2]))
     stays, _ = method.step(memory, np.array([7.0]), measured, {})
     assert stays.tolist() == [7.0]
-    stays, _ = method.step(memory, np.array([7.0]), measured, {1: Slopes(np.zeros(2), np.zeros((2, 1)))})
+    stays, _ = method.step(memory, np.array([7.0]), measured, {1: Gradients(np.zeros(2), np.zeros((2, 1)))})
     assert stays.tolist() == [7.0]
 
 

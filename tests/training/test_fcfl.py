@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from problems import awkward, biased, last
 from scipy.optimize import minimize
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FCFL, build_network, train
 from logofair.training.local import slopes
-from logofair.training.messages import Measured, Slopes, Trained
+from logofair.training.messages import ClientMeasures, Gradients, TrainedParameters
 from logofair.training.methods import fcfl
 from logofair.training.methods.fcfl import best_mix, shortest_mix
 
 pytestmark = pytest.mark.training
 
-NOBODY = Measured((), (), np.zeros((0, 2, 2)), np.zeros((0, 2, 2)), np.zeros((0, 2, 2)))
+NOBODY = ClientMeasures((), (), np.zeros((0, 2, 2)), np.zeros((0, 2, 2)), np.zeros((0, 2, 2)))
 
 
 def vectors(seed: int, n: int, d: int, spread: float = 0.0) -> np.ndarray:
@@ -126,11 +126,11 @@ def test_the_shortest_mix_is_that_of_a_quadratic_program(seed: int, n: int, d: i
     assert (products @ found >= found @ products @ found - 1e-7 * np.abs(products).max()).all()
 
 
-def told(values: list[float], gradients: object) -> Slopes:
-    return Slopes(np.array(values), np.array(gradients, float))
+def told(values: list[float], gradients: object) -> Gradients:
+    return Gradients(np.array(values), np.array(gradients, float))
 
 
-def stepped(method: FCFL, answers: dict[int, Slopes], taken: int = 0, size: int = 2) -> np.ndarray:
+def stepped(method: FCFL, answers: dict[int, Gradients], taken: int = 0, size: int = 2) -> np.ndarray:
     """How far one step goes, over the step size."""
     memory = {**method.begin(NOBODY), "taken": np.array([float(taken)])}
     start = np.arange(1.0, size + 1)
@@ -211,7 +211,7 @@ def test_a_client_whose_numbers_are_no_numbers_counts_nothing(taken: int) -> Non
 def test_answers_of_another_kind_and_no_answers_leave_model_and_memory() -> None:
     method, start = FCFL(), np.array([1.0, 2.0])
     memory = method.begin(NOBODY)
-    for answers in ({}, {0: Trained(np.ones(2))}):
+    for answers in ({}, {0: TrainedParameters(np.ones(2))}):
         after, kept = method.step(memory, start, NOBODY, answers)
         assert after is start
         assert kept is memory

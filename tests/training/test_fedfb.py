@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from problems import awkward, biased, last
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FedAvg, FedFB, Schedule, build_network, train
-from logofair.training.messages import Measured, Trained
+from logofair.training.messages import ClientMeasures, TrainedParameters
 
 pytestmark = pytest.mark.training
 
@@ -18,8 +18,8 @@ ROWS = np.array([[[3.0, 2.0], [1.0, 6.0]], [[1.0, 4.0], [1.0, 2.0]]])
 LOSS = np.array([[[1.0, 0.5], [0.5, 2.0]], [[0.5, 1.5], [1.0, 2.0]]])
 
 
-def measured(loss: np.ndarray = LOSS) -> Measured:
-    return Measured((0, 1), (0, 1), ROWS, np.zeros_like(ROWS), loss)
+def measured(loss: np.ndarray = LOSS) -> ClientMeasures:
+    return ClientMeasures((0, 1), (0, 1), ROWS, np.zeros_like(ROWS), loss)
 
 
 def test_weights_for_demographic_parity_by_hand_over_three_rounds() -> None:
@@ -63,20 +63,24 @@ def test_models_are_averaged_by_the_sum_of_their_clients_row_weights() -> None:
     row = {(0, 0): 1 / 20, (0, 1): (0.7 - lam) / 6, (1, 0): 1 / 20, (1, 1): lam / 8}
     weight = [sum(ROWS[k, a, y] * row[a, y] for a in (0, 1) for y in (0, 1)) for k in (0, 1)]
     assert sum(weight) == pytest.approx(1.0)
-    after, kept = method.step(memory, np.zeros(1), measured(), {0: Trained(np.ones(1)), 1: Trained(np.full(1, 5.0))})
+    after, kept = method.step(
+        memory, np.zeros(1), measured(), {0: TrainedParameters(np.ones(1)), 1: TrainedParameters(np.full(1, 5.0))}
+    )
     np.testing.assert_allclose(after, weight[0] + 5 * weight[1], rtol=1e-13)
     assert kept is memory
-    alone, _ = method.step(memory, np.zeros(1), measured(), {1: Trained(np.full(1, 5.0))})
+    alone, _ = method.step(memory, np.zeros(1), measured(), {1: TrainedParameters(np.full(1, 5.0))})
     np.testing.assert_allclose(alone, 5.0)
 
 
 def test_a_client_whose_rows_all_weigh_nothing_counts_nothing_in_the_average() -> None:
     rows = np.array([[[0.0, 0.0], [0.0, 4.0]], [[3.0, 5.0], [4.0, 1.0]]])
     method = FedFB(EQUAL_OPPORTUNITY, alpha=9.0)
-    model = Measured((0, 1), (0, 1), rows, np.zeros_like(rows), np.array([[[0, 0], [0, 0]], [[1, 5], [1, 0]]]) * 1.0)
+    model = ClientMeasures(
+        (0, 1), (0, 1), rows, np.zeros_like(rows), np.array([[[0, 0], [0, 0]], [[1, 5], [1, 0]]]) * 1.0
+    )
     memory = method.learn(method.begin(model), model)
     assert memory["ratios"][1, 1] == 0.0
-    answers = {0: Trained(np.array([100.0])), 1: Trained(np.array([3.0]))}
+    answers = {0: TrainedParameters(np.array([100.0])), 1: TrainedParameters(np.array([3.0]))}
     after, _ = method.step(memory, np.zeros(1), model, answers)
     assert after.tolist() == [3.0]
 

@@ -15,10 +15,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from test_flower_strategies import NETWORK, FakeGrid, other, strategy, told, trained, without_south
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FCFL, FedAvg, FedFB
-from logofair.training.messages import Counts, Slopes
+from logofair.training.messages import Gradients, LabelCounts
 
 pytestmark = pytest.mark.training
 GROUPS = ("F", "M")
@@ -52,7 +52,7 @@ def test_a_reply_that_is_no_model_of_the_network_leaves_only_its_site_out(fault)
 @pytest.mark.parametrize("rows", [7.0, 1e15, 1e308])
 @pytest.mark.parametrize("method", [FedAvg(), FedFB(EQUALIZED_ODDS)], ids=["fedavg", "fedfb"])
 def test_a_site_that_says_other_numbers_of_rows_than_at_first_is_not_believed(method, rows):
-    counts = Counts(np.full((2, 2), rows), np.full((2, 2), rows), np.ones((2, 2)))
+    counts = LabelCounts(np.full((2, 2), rows), np.full((2, 2), rows), np.ones((2, 2)))
     made = strategy(method)
     grid = FakeGrid(faults={"south": other(told("south", counts, GROUPS))}, kinds=("evaluate",))
     made.start(grid, num_rounds=3)
@@ -62,14 +62,14 @@ def test_a_site_that_says_other_numbers_of_rows_than_at_first_is_not_believed(me
 
 @pytest.mark.parametrize("values", [[-5.0, 0.1], [0.7, -7.0], [0.7, 1.5]])
 def test_a_loss_or_disparity_that_cannot_be_true_is_not_taken(values):
-    slopes = Slopes(np.array(values), np.zeros((2, NETWORK.size)))
+    slopes = Gradients(np.array(values), np.zeros((2, NETWORK.size)))
     grid = FakeGrid(faults={"south": other(told("south", slopes, GROUPS))})
     with pytest.raises(InputError, match="quorum"):
         strategy(FCFL(), quorum=3).start(grid, num_rounds=1)
 
 
 def test_one_sites_huge_gradients_do_not_end_the_run_of_the_others():
-    slopes = Slopes(np.array([0.7, 0.5]), np.full((2, NETWORK.size), 1e200))
+    slopes = Gradients(np.array([0.7, 0.5]), np.full((2, NETWORK.size), 1e200))
     made = strategy(FCFL())
     made.start(FakeGrid(faults={"south": other(told("south", slopes, GROUPS))}), num_rounds=2)
     assert np.isfinite(made.state.parameters).all()

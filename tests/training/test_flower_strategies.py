@@ -17,17 +17,16 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.columns.checks import InputError
-from logofair.engines.conductor import RunError
 from logofair.engines.flower.training import client as training_client
 from logofair.engines.flower.training import strategy as training_strategy
 from logofair.engines.flower.training.client import remembered, training_client_app
 from logofair.engines.flower.training.records import Question, asked, model_out, told, understood
 from logofair.engines.flower.training.run import Job, train_each_with_flower, train_with_flower
 from logofair.engines.flower.training.strategy import MethodStrategy
+from logofair.errors import InputError, RunError
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, build_network, make_rows, train
-from logofair.training.messages import AskSlopes, Counts, LocalSteps, Slopes, Trained
+from logofair.training.messages import Gradients, GradientsRequest, LabelCounts, LocalSteps, TrainedParameters
 from logofair.training.rounds import answer, begin, measure
 
 pytestmark = pytest.mark.training
@@ -181,7 +180,7 @@ def from_flower(message):
 
 
 def trained(values):
-    return lambda message: Message(told("south", Trained(values), ("F", "M")), reply_to=message)
+    return lambda message: Message(told("south", TrainedParameters(values), ("F", "M")), reply_to=message)
 
 
 def other(content):
@@ -197,8 +196,8 @@ FAULTS = {
     "not those of the network ": trained(np.zeros(NETWORK.size, np.int64)),
     "not one of federated training": other(RecordDict()),
     "could not answer": other(told("south", None, ("F", "M"))),
-    "answers for another site": other(told("west", Trained(np.zeros(NETWORK.size)), ("F", "M"))),
-    "its groups, or their order": other(told("south", Trained(np.zeros(NETWORK.size)), ("M", "F"))),
+    "answers for another site": other(told("west", TrainedParameters(np.zeros(NETWORK.size)), ("F", "M"))),
+    "its groups, or their order": other(told("south", TrainedParameters(np.zeros(NETWORK.size)), ("M", "F"))),
 }
 
 
@@ -277,7 +276,7 @@ def test_a_node_that_is_no_site_of_the_run_gets_no_model():
     ],
 )
 def test_slopes_count_unless_a_number_is_wrong(values, gradients, sound):
-    slopes = Slopes(np.array(values), np.full((len(values), NETWORK.size), gradients))
+    slopes = Gradients(np.array(values), np.full((len(values), NETWORK.size), gradients))
     made = strategy(FCFL(), quorum=3)
     grid = FakeGrid(faults={"south": other(told("south", slopes, ("F", "M")))})
     if sound:
@@ -303,7 +302,7 @@ def test_slopes_count_unless_a_number_is_wrong(values, gradients, sound):
 )
 def test_counts_that_cannot_be_true_are_not_taken(change, words):
     values = {"rows": 2.0, "accepted": 1.0, "loss": 0.5, **change}
-    counts = Counts(**{name: np.full((2, 2), value) for name, value in values.items()})
+    counts = LabelCounts(**{name: np.full((2, 2), value) for name, value in values.items()})
     grid = FakeGrid(faults={"south": other(told("south", counts, ("F", "M")))}, kinds=("evaluate",), since=0)
     with pytest.raises(InputError, match=f"south: .*{words}"):
         strategy(FedAvg(), quorum=3).start(grid, num_rounds=1)
@@ -348,7 +347,7 @@ def test_a_client_answers_no_question_that_is_not_sound_and_its_own(content):
     [
         LocalSteps(weights=np.array([[0.1, 1 / 3], [2.0, 1e-17]]), debias="fairbatch", debias_step=0.05, given=(1, 0)),
         LocalSteps(),
-        AskSlopes(given=(None,), batch_size=100),
+        GradientsRequest(given=(None,), batch_size=100),
         None,
     ],
 )

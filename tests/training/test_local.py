@@ -7,11 +7,11 @@ import pytest
 import torch
 from problems import awkward, biased, sigmoid
 
-from logofair.columns.checks import InputError
-from logofair.training import Network, Rows, Schedule, build_network, logistic, make_rows
+from logofair.errors import InputError
+from logofair.training import ClientRows, Network, Schedule, build_network, logistic, make_rows
 from logofair.training.balance import moved
 from logofair.training.local import count, slopes, take_steps
-from logofair.training.messages import AskSlopes, LocalSteps
+from logofair.training.messages import GradientsRequest, LocalSteps
 
 pytestmark = pytest.mark.training
 
@@ -19,7 +19,7 @@ DOUBLE = torch.float64
 ONE_STEP = Schedule(local_epochs=1, learning_rate=1.0, batch_size=100, optimiser="sgd")
 
 
-def tiny() -> tuple[Rows, Network]:
+def tiny() -> tuple[ClientRows, Network]:
     """Five rows of one feature; cells (group, label): a0 x 1, a1 x 2, b0 x 1, b1 x 1."""
     features, labels = [[1.0], [2.0], [-1.0], [0.5], [3.0]], [0, 1, 1, 0, 1]
     rows = make_rows(features, labels, groups=["a", "a", "a", "b", "b"], dtype=DOUBLE)[0]
@@ -122,7 +122,7 @@ def test_the_broadcast_parameters_are_left_as_they_were() -> None:
     rows, network = tiny()
     start = np.array([0.1, 0.2])
     take_steps(network, rows, start, LocalSteps(), Schedule(), np.random.default_rng(0))
-    slopes(network, rows, start, AskSlopes((None,), 3), np.random.default_rng(0))
+    slopes(network, rows, start, GradientsRequest((None,), 3), np.random.default_rng(0))
     assert start.tolist() == [0.1, 0.2]
 
 
@@ -193,7 +193,7 @@ def test_slopes_are_the_disparities_by_their_definition_and_finite_differences(
 ) -> None:
     rows = next(rows for rows in awkward(dtype=DOUBLE) if rows.client == "plain")
     network = build_network(name, (2,), hidden=3, dtype=DOUBLE)
-    at, ask = 0.3 * np.random.default_rng(2).normal(size=network.size), AskSlopes(given, batch_size=1000)
+    at, ask = 0.3 * np.random.default_rng(2).normal(size=network.size), GradientsRequest(given, batch_size=1000)
     labels, groups = rows.labels.numpy(), rows.cells.numpy() // 2
 
     def by_hand(parameters: np.ndarray) -> np.ndarray:
@@ -211,7 +211,7 @@ def test_slopes_are_the_disparities_by_their_definition_and_finite_differences(
 def test_a_disparity_by_hand() -> None:
     rows, network = tiny()
     # Logits 0.1 x: group a 0.1, 0.2, -0.1; group b 0.05, 0.3; on label 1 a has 0.2, -0.1 and b has 0.3.
-    found = slopes(network, rows, np.array([0.1, 0.0]), AskSlopes((None, 1, 0), 5), np.random.default_rng(0))
+    found = slopes(network, rows, np.array([0.1, 0.0]), GradientsRequest((None, 1, 0), 5), np.random.default_rng(0))
     s = {z: 1 / (1 + np.exp(-z)) for z in (1.0, 2.0, -1.0, 0.5, 3.0)}
     parity = (s[0.5] + s[3.0]) / 2 - (s[1.0] + s[2.0] + s[-1.0]) / 3
     np.testing.assert_allclose(
@@ -222,7 +222,7 @@ def test_a_disparity_by_hand() -> None:
 def test_an_empty_group_gives_nan_and_no_gradient_and_leaves_the_loss_alone() -> None:
     network = build_network("logistic", (2,), dtype=DOUBLE)
     for rows in awkward(dtype=DOUBLE):
-        found = slopes(network, rows, np.full(3, 0.2), AskSlopes((None, 0), 1000), np.random.default_rng(0))
+        found = slopes(network, rows, np.full(3, 0.2), GradientsRequest((None, 0), 1000), np.random.default_rng(0))
         present = [rows.counts.sum(1), rows.counts[:, 0]]
         empty = [counts[0] == 0 or counts[a] == 0 for counts in present for a in (1, 2)]
         assert np.isnan(found.values[1:]).tolist() == empty
@@ -234,11 +234,13 @@ def test_an_empty_group_gives_nan_and_no_gradient_and_leaves_the_loss_alone() ->
 def test_slopes_are_of_as_many_rows_as_asked_for_drawn_without_return() -> None:
     rows = make_rows(np.eye(6), [0, 1, 0, 1, 0, 1], groups=[0, 0, 0, 1, 1, 1], dtype=DOUBLE)[0]
     network = build_network("logistic", (6,), dtype=DOUBLE)
-    found = slopes(network, rows, np.zeros(7), AskSlopes((None,), 4), np.random.default_rng(5))
+    found = slopes(network, rows, np.zeros(7), GradientsRequest((None,), 4), np.random.default_rng(5))
     # Every row has its own feature, so that the loss's gradient, -+1/2 over the batch's size, names the rows drawn.
     assert sorted(np.abs(found.gradients[0][:6])) == pytest.approx([0.0, 0.0, 0.125, 0.125, 0.125, 0.125])
     drawn = [
-        tuple(slopes(network, rows, np.zeros(7), AskSlopes((None,), 4), np.random.default_rng(s)).gradients[0] != 0)
+        tuple(
+            slopes(network, rows, np.zeros(7), GradientsRequest((None,), 4), np.random.default_rng(s)).gradients[0] != 0
+        )
         for s in range(8)
     ]
     assert len(set(drawn)) > 1
@@ -263,7 +265,7 @@ def test_without_the_first_group_the_next_one_with_rows_is_compared_with() -> No
     features, labels, groups = [[0.0], [0.1], [0.3]], [0, 1, 1], ["b", "b", "c"]
     rows = make_rows(features, labels, groups=groups, known_groups=("a", "b", "c"), dtype=DOUBLE)[0]
     network = build_network("logistic", (1,), dtype=DOUBLE)
-    found = slopes(network, rows, np.array([1.0, 0.0]), AskSlopes((None,), 3), np.random.default_rng(0))
+    found = slopes(network, rows, np.array([1.0, 0.0]), GradientsRequest((None,), 3), np.random.default_rng(0))
     accepted = 1 / (1 + np.exp(-10 * np.array([0.0, 0.1, 0.3])))
     np.testing.assert_allclose(found.values[1:], [np.nan, accepted[2] - accepted[:2].mean()])
     assert (found.gradients[1] == 0.0).all()

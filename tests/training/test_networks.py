@@ -9,7 +9,7 @@ from problems import sigmoid
 from torch import nn
 from torch.nn import functional
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.training import Network, Schedule, build_network, make_rows
 from logofair.training.local import fresh_steps
 

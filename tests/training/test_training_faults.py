@@ -9,11 +9,11 @@ import pytest
 from problems import biased
 
 from logofair.bounds import aglfop
-from logofair.columns.checks import InputError
 from logofair.datasets import Dataset
+from logofair.errors import InputError
 from logofair.experiments.baselines import _judged, main
 from logofair.notions import DEMOGRAPHIC_PARITY
-from logofair.training import FairFed, FedAvg, FedFB, Schedule, State, build_network, train
+from logofair.training import FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, train
 from logofair.training.balance import moved, plain
 from logofair.training.methods import Method
 
@@ -29,7 +29,7 @@ def test_a_model_that_is_no_number_is_said_and_never_shown_as_fair(method: Metho
         seen(states)
 
 
-def seen(states: Iterable[State]) -> None:
+def seen(states: Iterable[TrainingState]) -> None:
     """Look at every state that is handed out; none may be a model that is no number."""
     for state in states:
         assert np.isfinite(state.parameters).all()

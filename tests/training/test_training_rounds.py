@@ -10,9 +10,20 @@ import pytest
 import torch
 from problems import awkward, biased, last, same_bits
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion
-from logofair.training import FCFL, METHODS, FairFed, FedAvg, FedFB, Rows, Schedule, build_network, make_rows, train
+from logofair.training import (
+    FCFL,
+    METHODS,
+    ClientRows,
+    FairFed,
+    FedAvg,
+    FedFB,
+    Schedule,
+    build_network,
+    make_rows,
+    train,
+)
 from logofair.training.local import take_steps
 from logofair.training.methods import Method
 from logofair.training.rounds import begin, measure
@@ -203,7 +214,7 @@ def test_no_clients_are_refused_in_one_sentence() -> None:
 
 
 def test_clients_with_other_groups_are_refused_in_one_sentence() -> None:
-    def of(names: list[str], client: str) -> Rows:
+    def of(names: list[str], client: str) -> ClientRows:
         return make_rows(np.eye(3), [0, 1, 1], groups=names, clients=[client] * 3)[0]
 
     network = build_network("logistic", (3,))

@@ -10,8 +10,9 @@ import numpy as np
 from logofair.auditing.measure import side_of, tally_of
 from logofair.auditing.result import Audit, ClientTable, value_of
 from logofair.columns import checks as inputs
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
 from logofair.columns.labels import Codes, encode
+from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 
 __all__ = ["audit"]
@@ -78,7 +79,7 @@ def audit(
     auc = None if score is None or positive is None else _auc(score, positive, weight)
     local_side = side_of(local.rates, group.names, (None,) if clients is None else client.names, tally)
     same = clients is None and local == overall
-    global_side = local_side if same else side_of(overall.rates, group.names, (None,), tally.pooled())
+    global_side = local_side if same else side_of(overall.rates, group.names, (None,), tally.merged())
     table = ClientTable(client.names, tally.accuracy(), local_side)
     accuracy = value_of(global_side.tally.accuracy()[0])
     return Audit(group.names, client.names, accuracy, auc, table, _notes(positive, score, auc), local_side, global_side)

@@ -104,11 +104,11 @@ def figures_of(
     >>> figures_of(tally, NOTIONS["demographic_parity"], ("F", "M"), ("north",)).worst_solid
     Figure(value=0.25, rate='selection rate', highest='M', lowest='F', client='north', rows=40)
     """
-    whole = tally.pooled()
-    local, shared = side_of(notion.rates, groups, clients, tally), side_of(notion.rates, groups, (None,), whole)
+    whole = tally.merged()
+    local, global_ = side_of(notion.rates, groups, clients, tally), side_of(notion.rates, groups, (None,), whole)
     return NotionFigures(
         notion,
-        _figures(shared, _rows_behind(whole, notion), fewest=1)[0],
+        _figures(global_, _rows_behind(whole, notion), fewest=1)[0],
         _figures(local, _rows_behind(tally, notion), fewest=1),
         _figures(local, _rows_behind(tally, notion), fewest=FEW_ROWS),
     )

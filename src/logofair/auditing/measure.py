@@ -52,7 +52,7 @@ class Tally:
     accepted: Floats
     labelled: bool
 
-    def pooled(self) -> Tally:
+    def merged(self) -> Tally:
         """All clients as one."""
         return Tally(self.rows.sum(0)[None], self.mass.sum(0)[None], self.accepted.sum(0)[None], self.labelled)
 

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Speed, as ratios within one run: make bench."""

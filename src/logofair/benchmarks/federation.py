@@ -14,10 +14,10 @@ import logofair
 from logofair.benchmarks.measurements import Size, accelerate, best, federation
 from logofair.columns.labels import encode
 from logofair.datasets import dirichlet_clients, load_adult, split
-from logofair.engines.conductor import Desk, conduct
+from logofair.engines.conductor import ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
-from logofair.federation import Client, Columns, Plan, Server, make_plan
-from logofair.federation.client import Identity
+from logofair.federation import Client, Plan, Server, SiteColumns, make_plan
+from logofair.federation.client import SecureIdentity
 from logofair.federation.secure.client import SecureClient
 from logofair.federation.secure.primitives import new_signing_key, public_line
 from logofair.federation.secure.server import SecureServer
@@ -36,7 +36,7 @@ def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:
     size = Size(max(1_000 // shrink, 5), 1_000)
     scores, groups, clients = federation(size)
     by_site = encode(clients, "clients").by_name()
-    sites = {f"site {name}": Columns(groups=groups[rows], scores=scores[rows]) for name, rows in by_site}
+    sites = {f"site {name}": SiteColumns(groups=groups[rows], scores=scores[rows]) for name, rows in by_site}
     found = []
     for notion in _NOTIONS:
         for compiled in [False, True] if find_spec("numba") else [False]:
@@ -46,7 +46,7 @@ def federated_speed(repeat: int, shrink: int) -> list[dict[str, Any]]:
 
 
 def _against_central(
-    size: Size, notion: str, compiled: bool, rows: tuple[Any, Any, Any], sites: dict[str, Columns], repeat: int
+    size: Size, notion: str, compiled: bool, rows: tuple[Any, Any, Any], sites: dict[str, SiteColumns], repeat: int
 ) -> dict[str, Any]:
     # In one process rounds are free and answers are not: one price vector per round.
     plan = make_plan(groups=[0, 1], notion=notion, calibration="none", trials=1, run="bench", **_tolerances())
@@ -60,7 +60,7 @@ def _against_central(
             clients=clients,
             notion=notion,
             calibration="none",
-            pooled=False,
+            merged=False,
             **_tolerances(),
         )
 
@@ -73,7 +73,7 @@ def _against_central(
         "multiple": together / alone,
         "goal": _GOAL,
         "rounds": outcome.rounds,
-        "gap": outcome.certificate.gap,
+        "gap": outcome.certificate.optimality_gap,
         "accuracy_below_central": solution.certificate.primal - outcome.accuracy,
     }
 
@@ -82,7 +82,7 @@ def _tolerances() -> dict[str, Any]:
     return {"local_tolerance": _LOCAL, "global_tolerance": _GLOBAL}
 
 
-def adult_sites(seed: int = 0, n_clients: int = 5, alpha: float = 0.5) -> dict[str, Columns]:
+def adult_sites(seed: int = 0, n_clients: int = 5, alpha: float = 0.5) -> dict[str, SiteColumns]:
     """Adult dealt to sites, with the scores of a model trained on other rows."""
     data = load_adult("sex")
     part = split(len(data), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=seed)
@@ -93,15 +93,17 @@ def adult_sites(seed: int = 0, n_clients: int = 5, alpha: float = 0.5) -> dict[s
     sites = {}
     for name in np.unique(site[rows]):
         own = site[rows] == name
-        sites[f"site {name}"] = Columns(data.sensitive[rows][own].tolist(), scores[own], data.labels[rows][own])
+        sites[f"site {name}"] = SiteColumns(data.sensitive[rows][own].tolist(), scores[own], data.labels[rows][own])
     return sites
 
 
-def messages_of(plan: Plan, sites: dict[str, Columns], identities: dict[str, Identity] | None = None) -> dict[str, Any]:
+def messages_of(
+    plan: Plan, sites: dict[str, SiteColumns], identities: dict[str, SecureIdentity] | None = None
+) -> dict[str, Any]:
     """Rounds, exchanges and bytes of one run, each site behind encoded messages."""
     keys = identities or {}
     transport = LocalTransport({site: Client(site, rows, identity=keys.get(site)) for site, rows in sites.items()})
-    steps = list(conduct(Desk(Server.start(plan, transport.present())), transport))
+    steps = list(conduct(ServerState(Server.start(plan, transport.present())), transport))
     outcome = steps[-1][0].server.outcome
     return {
         "rounds": outcome.rounds,
@@ -109,7 +111,7 @@ def messages_of(plan: Plan, sites: dict[str, Columns], identities: dict[str, Ide
         "bytes_out": sum(p.bytes_out for _, p in steps),
         "bytes_back": sum(p.bytes_back for _, p in steps),
         "largest": max(max(p.bytes_out, p.bytes_back) for _, p in steps),
-        "gap": outcome.certificate.gap,
+        "gap": outcome.certificate.optimality_gap,
         "violation": outcome.violation,
         "accuracy": outcome.accuracy,
     }
@@ -143,7 +145,7 @@ def secure_overhead(repeat: int) -> dict[str, Any] | None:
     sites = adult_sites()
     signing = {site: new_signing_key() for site in sites}
     peers = {site: public_line(key) for site, key in signing.items()}
-    identities = {site: Identity(private_text(key), peers) for site, key in signing.items()}
+    identities = {site: SecureIdentity(private_text(key), peers) for site, key in signing.items()}
     plans = [
         make_plan(groups=["Female", "Male"], calibration="none", secure=secure, run="bench", **_tolerances())
         for secure in (False, True)

@@ -27,9 +27,10 @@ from logofair.columns.checks import Floats, probabilities
 from logofair.columns.labels import encode
 from logofair.notions import NOTIONS
 from logofair.policy.mixtures import reduce
-from logofair.requirements import make_promise
+from logofair.requirements import make_requirements
 from logofair.solvers.certificate import certify
 from logofair.solvers.decomposition import solve_exact
+from logofair.solvers.problem import make_problem
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def time_fit(size: Size, notion: str, compiled: bool, unit: float, goal: float |
             local_tolerance=0.02,
             global_tolerance=0.005,
             calibration="none",
-            pooled=False,
+            merged=False,
         )
 
     with accelerate(compiled):
@@ -157,7 +158,9 @@ def time_fit(size: Size, notion: str, compiled: bool, unit: float, goal: float |
         seconds = best(work, repeat)
     proof = solution.certificate
     code = "numba" if compiled else "numpy"
-    return Timing(str(size), notion, code, seconds, seconds / unit, goal, proof.gap, proof.violation, solution.rounds)
+    return Timing(
+        str(size), notion, code, seconds, seconds / unit, goal, proof.optimality_gap, proof.violation, solution.rounds
+    )
 
 
 def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, float]:
@@ -174,9 +177,9 @@ def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, fl
             return build_cells(scores, group.codes, client.codes, n_groups=size.groups, n_clients=size.clients)
 
         taken["order into cells"], cells = best(order, repeat), order()
-        promise = make_promise(notion, 0.02, 0.005, None, client, True)
-        taken["solve"] = best(lambda: solve_exact(promise.problem(cells)), repeat)
-        problem = promise.problem(cells)
+        requirements = make_requirements(notion, 0.02, 0.005, None, client, True)
+        taken["solve"] = best(lambda: solve_exact(make_problem(requirements, cells)), repeat)
+        problem = make_problem(requirements, cells)
         optimum = solve_exact(problem)
         if optimum is not None:
             selection_only = not NOTIONS[notion].needs_labels

@@ -70,7 +70,7 @@ def against_fairlearn(repeat: int, rows: int = 200_000) -> dict[str, Any] | None
             local_tolerance=None,
             global_tolerance=tolerance,
             calibration="none",
-            rates="labels",
+            basis="labels",
         )
 
     solution = ours()
@@ -116,7 +116,7 @@ def peak_memory(size: Size, notion: str, compiled: bool) -> float | None:
 
 def print_peak(size: Size, notion: str) -> None:
     """Fit once small (to load everything), then measure the peak of a large fit."""
-    keywords: dict[str, Any] = {"notion": notion, "calibration": "none", "pooled": False}
+    keywords: dict[str, Any] = {"notion": notion, "calibration": "none", "merged": False}
     small = federation(Size(5, 1000))
     logofair.fit(small[0], None, groups=small[1], clients=small[2], **keywords)
     scores, groups, clients = federation(size)

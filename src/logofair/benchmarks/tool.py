@@ -51,12 +51,12 @@ def audit_ratio(repeat: int, rows: int, folder: Path) -> dict[str, float]:
     import polars
 
     from logofair.cli.commands.audit import examine
-    from logofair.cli.data import Columns
+    from logofair.cli.data import ColumnNames
     from logofair.cli.pages.console import watching
 
     file = folder / "audit.parquet"
     _write(file, rows)
-    columns = Columns(score="score", label="label", group=("sex",), client="site")
+    columns = ColumnNames(score="score", label="label", group=("sex",), client="site")
     read = best(lambda: polars.read_parquet(file), max(repeat, 3))
     with watching(quiet=True) as watch:
         seconds = best(lambda: examine([str(file)], columns, 0.5, 0.05, (), watch), max(repeat, 3))

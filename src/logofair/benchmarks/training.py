@@ -23,7 +23,7 @@ from logofair.columns.checks import Floats
 from logofair.datasets import dirichlet_clients, load_adult
 
 if TYPE_CHECKING:
-    from logofair.training import Network, Rows, Schedule
+    from logofair.training import ClientRows, Network, Schedule
     from logofair.training.methods import Method
 
 __all__ = ["GOAL", "show_training", "training_speed"]
@@ -121,7 +121,7 @@ def settings_in(folder: Path) -> dict[str, Any]:
 
 
 @cache
-def rows_in(folder: Path) -> list[Rows]:
+def rows_in(folder: Path) -> list[ClientRows]:
     """Every client's rows, as :func:`write_case` wrote them."""
     from logofair.training import make_rows
 
@@ -167,7 +167,7 @@ def print_rounds(folder: str, rounds: str) -> None:
     print(json.dumps({**found, "peak": peak}))
 
 
-def _seconds(method: Method, network: Network, rows: Sequence[Rows], rounds: int, schedule: Schedule) -> Floats:
+def _seconds(method: Method, network: Network, rows: Sequence[ClientRows], rounds: int, schedule: Schedule) -> Floats:
     """How long each round takes in this process."""
     from logofair.training import train
 

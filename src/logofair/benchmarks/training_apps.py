@@ -24,7 +24,7 @@ from logofair.benchmarks.training import rows_in, schedule_in, settings_in
 from logofair.engines.flower.training.client import node_name, training_client_app
 from logofair.engines.flower.training.simulation import reported
 from logofair.engines.flower.training.strategy import MethodStrategy
-from logofair.training import FedAvg, Rows, Schedule, build_network
+from logofair.training import ClientRows, FedAvg, Schedule, build_network
 
 __all__ = ["client", "server"]
 
@@ -68,7 +68,7 @@ def _conduct(grid: Grid, folder: Path) -> None:
     (folder / "times.json").write_text(json.dumps(times), encoding="utf-8")
 
 
-def _stock(grid: Grid, rows: list[Rows], rounds: int) -> dict[str, list[float]]:
+def _stock(grid: Grid, rows: list[ClientRows], rounds: int) -> dict[str, list[float]]:
     clock, n = Clock(), len(rows)
     strategy = StockFedAvg(
         min_train_nodes=n, min_evaluate_nodes=n, min_available_nodes=n, train_metrics_aggr_fn=clock.trained
@@ -78,7 +78,7 @@ def _stock(grid: Grid, rows: list[Rows], rounds: int) -> dict[str, list[float]]:
     return clock.seconds()
 
 
-def _ours(grid: Grid, rows: list[Rows], rounds: int, schedule: Schedule) -> dict[str, list[float]]:
+def _ours(grid: Grid, rows: list[ClientRows], rounds: int, schedule: Schedule) -> dict[str, list[float]]:
     clock, network = Clock(), build_network("logistic", (rows[0].features.shape[1],))
     sites = [str(place) for place in range(len(rows))]
     strategy = MethodStrategy(FedAvg(), network, sites, groups=rows[0].groups, schedule=schedule)
@@ -104,7 +104,7 @@ def stock_steps(model: nn.Module, features: Tensor, labels: Tensor, schedule: Sc
             optimiser.step()
 
 
-def _stock_model(message: Message, rows: Rows) -> nn.Module:
+def _stock_model(message: Message, rows: ClientRows) -> nn.Module:
     model = nn.Linear(rows.features.shape[1], 1)
     model.load_state_dict(message.content.array_records["arrays"].to_torch_state_dict())
     return model
@@ -128,7 +128,7 @@ def _stock_evaluation(message: Message, context: Context) -> Message:
     return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
 
-def _own(context: Context) -> Rows:
+def _own(context: Context) -> ClientRows:
     return rows_in(Path(str(context.run_config["folder"])))[int(node_name(context))]
 
 

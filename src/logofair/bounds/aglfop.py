@@ -19,9 +19,9 @@ from scipy.special import rel_entr
 
 from logofair.bounds.gaps import GapBound, gap_bound_of_table
 from logofair.bounds.table import LabelTable, label_table
-from logofair.columns.checks import Floats, InputError, nearest_name
+from logofair.columns.checks import Floats, nearest_name
 from logofair.columns.segments import Indices
-from logofair.fitting.fit import SolverError
+from logofair.errors import InputError, SolverError
 
 __all__ = [
     "Information",
@@ -209,7 +209,7 @@ def _relaxed(limits: Limits, cuts: _Cuts, cost: Floats) -> tuple[Floats, float] 
     return None
 
 
-LARGEST_GAP = 1e-6
+LARGEST_OPTIMALITY_GAP = 1e-6
 _NATS = {"bits": math.log(2.0), "nats": 1.0}
 _SOLVERS: dict[str, dict[str, Any]] = {
     "CLARABEL": {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10},
@@ -241,7 +241,7 @@ class InformationBound:
     Examples
     --------
     >>> found = aglfop([1, 1, 0, 0], groups=["F", "F", "M", "M"], global_information=0.1, local_information=None)
-    >>> found.gap <= 1e-6, found.global_information <= 0.1
+    >>> found.optimality_gap <= 1e-6, found.global_information <= 0.1
     (True, True)
     """
 
@@ -256,7 +256,7 @@ class InformationBound:
     status: str
 
     @property
-    def gap(self) -> float:
+    def optimality_gap(self) -> float:
         """``bound - accuracy``: what could still be won; never above 1e-6."""
         return self.bound - self.accuracy
 
@@ -388,10 +388,10 @@ def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound
         tried.append(f"{solver}: {status}")
         if shares is not None:
             proof = prove(table, limits, shares, start)
-            if abs(proof.bound - proof.accuracy) <= LARGEST_GAP:
+            if abs(proof.bound - proof.accuracy) <= LARGEST_OPTIMALITY_GAP:
                 return proof, solver, status
     raise SolverError(
-        f"aglfop: no distribution could be proved best within {LARGEST_GAP:g} ({', '.join(tried)}), so none is "
+        f"aglfop: no distribution could be proved best within {LARGEST_OPTIMALITY_GAP:g} ({', '.join(tried)}), so none is "
         "returned; raise the smaller limit a little: a bound for a larger limit holds for the smaller one too."
     )
 

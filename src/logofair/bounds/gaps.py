@@ -153,9 +153,9 @@ def gap_bound_of_table(
         local_tolerance=local_tolerance,
         global_tolerance=global_tolerance,
         calibration="none",
-        rates="labels",
+        basis="labels",
         sample_weight=table.mass[client, group, label],
-        pooled=False,
+        merged=False,
     )
     shares = np.zeros_like(table.mass)
     shares[client, group, label] = solution.policy.probabilities(scores, groups=groups, clients=clients)

@@ -96,9 +96,9 @@ def oracle(
         local_tolerance=local_tolerance,
         global_tolerance=global_tolerance,
         calibration="none",
-        rates="labels",
+        basis="labels",
         sample_weight=sample_weight,
-        pooled=False,
+        merged=False,
     )
     measured = solution.measured
     assert measured is not None  # fit refuses rates="labels" without labels

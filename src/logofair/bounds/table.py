@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from logofair.auditing.measure import tally_of
-from logofair.columns.checks import Floats, InputError, Label, binary, not_empty, same_length, weights
+from logofair.columns.checks import Floats, Label, binary, not_empty, same_length, weights
 from logofair.columns.labels import Codes, encode
+from logofair.errors import InputError
 
 __all__ = ["LabelTable", "label_table", "probability_table"]
 

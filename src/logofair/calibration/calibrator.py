@@ -11,7 +11,8 @@ from logofair.calibration.isotonic import IsotonicMaps, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps, fit_logistic
 from logofair.calibration.runs import Units
 from logofair.calibration.stored import count_of, refuse
-from logofair.columns.checks import Floats, InputError, Integers, nearest_name
+from logofair.columns.checks import Floats, Integers, nearest_name
+from logofair.errors import InputError
 
 __all__ = ["METHODS", "STRENGTH", "Calibrator", "fit_calibrator"]
 

@@ -19,18 +19,19 @@ import numpy as np
 from logofair.calibration.calibrator import STRENGTH, Calibrator
 from logofair.calibration.crossfit import CrossFit, held_out_chances
 from logofair.calibration.error import errors_by_cell
-from logofair.calibration.logistic import FAMILIES, Family, Leaning, LogisticMaps, platt_targets
+from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, platt_targets
 from logofair.calibration.newton import Descent, Normal, most_probable
 from logofair.calibration.runs import Places, packed_places
 from logofair.calibration.sums import OwnRows, Points, summable_family
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
+from logofair.errors import InputError
 
 __all__ = ["GroupMaps", "Levels", "cell_calibrators"]
 
 
 # A fit is done when its next step, which is still taken, promises less than this many nats. Against 1e-10, as in a
 # central fit, this saved up to one round on Adult and ACS, and no chance moved by more than 3e-5.
-_PROMISE = 1e-6
+_LEAST_GAIN = 1e-6
 # Newton's method needs 3 to 8, for a handful of rows up to 12; many more mean that the totals do not belong to one
 # set of rows.
 _MOST_ROUNDS = 60
@@ -116,22 +117,22 @@ class Levels:
         n_groups: int,
         folds: int = 5,
         strength: float = STRENGTH,
-        promise: float = _PROMISE,
-        slack: float = _PROMISE,
+        least_gain: float = _LEAST_GAIN,
+        slack: float = _LEAST_GAIN,
     ) -> Levels:
         """Begin with the groups at the identity map and all rows at softened ones.
 
-        ``promise`` and ``slack`` are those of :class:`Descent`; both should exceed the rounding of summed losses.
+        ``least_gain`` and ``slack`` are those of :class:`Descent`; both should exceed the rounding of summed losses.
         """
         family = summable_family(method)
-        prior, fits = Leaning.on_identity(family).prior, folds + 1
+        prior, fits = Prior.on_identity(family).prior, folds + 1
         of_fits, of_groups = (prior.of(np.zeros(size, dtype=np.int64)) for size in (fits, fits * n_groups))
         softened = of_fits.centre * 0.5 ** np.arange(1, fits + 1)
         return cls(
             method,
             strength,
-            Descent.start(of_fits, family.slopes, at=softened, promise=promise, slack=slack),
-            Descent.start(of_groups, family.slopes, promise=promise, slack=slack),
+            Descent.start(of_fits, family.slopes, at=softened, least_gain=least_gain, slack=slack),
+            Descent.start(of_groups, family.slopes, least_gain=least_gain, slack=slack),
         )
 
     @property
@@ -205,9 +206,9 @@ class Levels:
         units = of_fits * self._n_groups + np.tile(np.arange(self._n_groups), fits.size)
         return replace(self, groups=self.groups.under(self._leaning().prior.of(of_fits), units))
 
-    def _leaning(self) -> Leaning:
+    def _leaning(self) -> Prior:
         """What the groups lean on: all rows of their fit, as far as known."""
-        return Leaning.on_identity(self._family).on(self.everyone.ahead, self._mass.sum(axis=(0, 2)), self.strength)
+        return Prior.on_identity(self._family).on(self.everyone.ahead, self._mass.sum(axis=(0, 2)), self.strength)
 
     def _aimed_at_targets(self, sums: Floats) -> Floats:
         """Turn sums that aim at labels into sums that aim at Platt's targets: the difference is linear."""

@@ -17,7 +17,7 @@ from logofair.calibration.runs import IDENTITY_ROWS, Places, Runs, Units, groupe
 from logofair.calibration.stored import numbers_of, refuse
 from logofair.columns.checks import Floats, Integers
 
-__all__ = ["EDGE", "FAMILIES", "Family", "Leaning", "LogisticMaps", "fit_logistic", "platt_targets"]
+__all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "fit_logistic", "platt_targets"]
 
 
 # Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: 0 and 1 have none.
@@ -122,7 +122,7 @@ def fit_logistic(
     """Fit all rows, then the groups around them, then the cells around their groups."""
     family = FAMILIES[method]
     runs, cell_of_run = _runs(family, scores, labels, cells, weights, units)
-    leaning, levels = Leaning.on_identity(family), []
+    leaning, levels = Prior.on_identity(family), []
     for owner, parent in (
         (np.zeros_like(cell_of_run), np.zeros(1, dtype=np.int64)),
         (cell_of_run % units.n_groups, np.zeros(units.n_groups, dtype=np.int64)),
@@ -136,7 +136,7 @@ def fit_logistic(
 
 
 @dataclass(frozen=True, eq=False)
-class Leaning:
+class Prior:
     """What a level of units leans on: the prior, and how many rows it is worth."""
 
     family: Family
@@ -144,17 +144,17 @@ class Leaning:
     rows: float
 
     @classmethod
-    def on_identity(cls, family: Family) -> Leaning:
+    def on_identity(cls, family: Family) -> Prior:
         """Of all rows, on the map that changes nothing; one unit."""
         centre, information = np.array(family.identity)[:, None], family.reference_information()[:, :, None]
         return cls(family, _sharp(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
 
-    def on(self, level: Normal, seen: Floats, strength: float) -> Leaning:
+    def on(self, level: Normal, seen: Floats, strength: float) -> Prior:
         """Of the next level, on this level's fitted units, which have seen so many rows each, (units,)."""
         # The prior's rows count as rows here: then a unit without any passes its parent's information on.
         information = level.precision / (seen + self.rows)
         rows = max(strength, _FEWEST_ROWS)
-        return Leaning(self.family, _sharp(self.family, level.centre, information, rows), rows)
+        return Prior(self.family, _sharp(self.family, level.centre, information, rows), rows)
 
 
 def _sharp(family: Family, centre: Floats, information: Floats, rows: float) -> Normal:

@@ -121,7 +121,7 @@ def _product(matrix: Floats, vector: Floats) -> Floats:
 
 # A unit is done when its next step promises to gain less than this many nats. The step (some 1e-5 standard
 # errors) is still taken, and leaves about its square.
-_PROMISE = 1e-10
+_LEAST_GAIN = 1e-10
 # An increase below this share of the loss is rounding, not a step too long.
 _ROUNDING = 1e-12
 _MOST_STEPS = 200
@@ -146,7 +146,7 @@ class Descent:
         From ``best`` to the point to try next, (k, units).
     live : Places
         The units not done yet, ascending.
-    promise : float
+    least_gain : float
         A unit is done when its next step promises to gain no more than this many nats.
     slack : float
         An increase up to this many nats does not count as one; for sums of limited precision.
@@ -170,7 +170,7 @@ class Descent:
     sums: Floats
     step: Floats
     live: Places
-    promise: float
+    least_gain: float
     slack: float
 
     @classmethod
@@ -180,7 +180,7 @@ class Descent:
         slopes: tuple[int, ...],
         *,
         at: Floats | None = None,
-        promise: float = _PROMISE,
+        least_gain: float = _LEAST_GAIN,
         slack: float = 0.0,
     ) -> Descent:
         """Begin at the prior's centres, or at other points (k, units)."""
@@ -188,11 +188,11 @@ class Descent:
         k, units = best.shape
         sums = np.zeros((1 + k + k * (k + 1) // 2, units))
         sums[0] = np.inf
-        return cls(prior, slopes, best, sums, np.zeros_like(best), np.arange(units), promise, slack)
+        return cls(prior, slopes, best, sums, np.zeros_like(best), np.arange(units), least_gain, slack)
 
     def again(self, at: Floats) -> Descent:
         """Begin anew at other points, (k, units)."""
-        return Descent.start(self.prior, self.slopes, at=at, promise=self.promise, slack=self.slack)
+        return Descent.start(self.prior, self.slopes, at=at, least_gain=self.least_gain, slack=self.slack)
 
     @property
     def point(self) -> Floats:
@@ -244,7 +244,7 @@ class Descent:
         step, going = self.step.copy(), np.zeros(self.best.shape[1], dtype=bool)
         step[:, units] = move
         going[self.live] = True
-        going[units] = -model_change(hessian, gradient, move) > self.promise
+        going[units] = -model_change(hessian, gradient, move) > self.least_gain
         return replace(self, step=step, live=np.flatnonzero(going))
 
 

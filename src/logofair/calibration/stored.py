@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
+from logofair.errors import InputError
 
 __all__ = ["count_of", "numbers_of", "refuse"]
 

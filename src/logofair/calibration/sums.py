@@ -16,7 +16,8 @@ from logofair.calibration.crossfit import Sample, deal_folds
 from logofair.calibration.logistic import FAMILIES, Family
 from logofair.calibration.newton import unit_sums
 from logofair.calibration.runs import Places, Runs, Units, grouped
-from logofair.columns.checks import Floats, InputError, Integers, nearest_name
+from logofair.columns.checks import Floats, Integers, nearest_name
+from logofair.errors import InputError
 
 __all__ = ["OwnRows", "Points", "calibration_counts", "calibration_sums", "deal_rows", "summable_family"]
 

@@ -13,7 +13,7 @@ import click
 
 from logofair.cli.options import one_of
 
-__all__ = ["SCALES", "Columns", "DataFiles", "data_options", "find_files"]
+__all__ = ["SCALES", "ColumnNames", "DataFiles", "data_options", "find_files"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,14 +21,14 @@ SCALES = ("chance", "percent", "logit")
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnNames:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
     ``where`` are columns and values: only rows that have all of these values count.
 
     Examples
     --------
-    >>> Columns(score="p", group=("sex", "race"), client="site").by_role()
+    >>> ColumnNames(score="p", group=("sex", "race"), client="site").by_role()
     {'score': 'p', 'client': 'site', 'group 0': 'sex', 'group 1': 'race'}
     """
 
@@ -66,7 +66,7 @@ class Columns:
 
         Examples
         --------
-        >>> Columns(where=(("part", "test"), ("sex", "F"))).conditions
+        >>> ColumnNames(where=(("part", "test"), ("sex", "F"))).conditions
         'part=test and sex=F'
         """
         return " and ".join(f"{name}={value}" for name, value in self.where)
@@ -75,7 +75,8 @@ class Columns:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""
         missing = [role for role in needed if not getattr(self, role)]
         if missing:
-            from logofair.columns.checks import InputError, shown
+            from logofair.columns.checks import shown
+            from logofair.errors import InputError
             from logofair.files.scan import column_names
 
             names = column_names(files.paths[0])
@@ -154,8 +155,8 @@ def data_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def with_columns(**options: Any) -> Any:
-        named = {field.name: options.pop(field.name) for field in fields(Columns) if field.name in options}
-        return command(columns=Columns(**named), **options)
+        named = {field.name: options.pop(field.name) for field in fields(ColumnNames) if field.name in options}
+        return command(columns=ColumnNames(**named), **options)
 
     wrapped: Any = with_columns
     for option in reversed(_OPTIONS):
@@ -190,7 +191,7 @@ def find_files(data: Sequence[str], *, client: str | None = None) -> DataFiles:
 
 def _matching(name: str) -> list[Path]:
     """The tables in a folder, those that match a pattern, or the one file."""
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.files.tables import KINDS
 
     folder = Path(name)
@@ -209,7 +210,7 @@ def _matching(name: str) -> list[Path]:
 
 def _refuse_twins(paths: Sequence[Path]) -> None:
     """Raise if two files would be the same client."""
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     known: dict[str, Path] = {}
     for path in paths:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.figures import plain
-from logofair.cli.data import Columns, DataFiles
-from logofair.columns.checks import InputError, Label, shown
+from logofair.cli.data import ColumnNames, DataFiles
+from logofair.columns.checks import Label, shown
+from logofair.errors import InputError
 from logofair.files.output import replacing
 from logofair.files.scan import Scan, scanned
 from logofair.files.tables import plain_values, polars_module, readable
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from logofair.cli.pages.console import Watch
 
-__all__ = ["BATCH", "Decider", "Totals", "decide_files", "spelling"]
+__all__ = ["BATCH", "Decider", "DecisionCounts", "decide_files", "spelling"]
 
 
 _WHOLE = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is written, and one with any 18 digits fits
@@ -50,7 +51,7 @@ def spelling(label: Label) -> str:
 
 
 @dataclass
-class Totals:
+class DecisionCounts:
     """How many rows were decided and accepted, by group; grows batch by batch."""
 
     groups: tuple[Label, ...]
@@ -104,7 +105,7 @@ class Decider:
 
     policy: Policy
     numbered: Policy
-    columns: Columns
+    columns: ColumnNames
     record: str | None
     keep: tuple[str, ...]
     on_unknown: str
@@ -114,7 +115,7 @@ class Decider:
     def of(
         cls,
         policy: Policy,
-        columns: Columns,
+        columns: ColumnNames,
         record: str | None,
         keep: Sequence[str],
         on_unknown: str,
@@ -123,7 +124,7 @@ class Decider:
         deterministic: bool,
     ) -> Decider:
         """Number the policy's labels; without ids its coins are keyed by the seed and tossed for the rows' places."""
-        if on_unknown == "pooled" and policy.pooled is None:
+        if on_unknown == "merged" and policy.merged is None:
             raise InputError("--on-unknown: the policy lacks the rule of all clients together; use base or raise.")
         numbered = replace(
             policy,
@@ -196,7 +197,7 @@ class Decider:
     def _codes(self, batch: polars.DataFrame, role: str, scan: Scan, first: int) -> npt.NDArray[np.int32]:
         """Numbers of groups or clients, -1 where unknown; raise where a value is missing or may not be unknown."""
         codes = batch[f"{role} code"]
-        known, allowed = self.policy.groups if role == "group" else self.policy.clients, ("pooled", "base")
+        known, allowed = self.policy.groups if role == "group" else self.policy.clients, ("merged", "base")
         if codes.null_count() and self.on_unknown not in (allowed if role == "client" else ("base",)):
             self._refuse(batch, codes, role, scan, first, known)
         if batch[role].null_count():
@@ -218,7 +219,7 @@ class Decider:
         if batch[role][row] is None:
             raise InputError(f"{where}: row {first + row} has no value; fill it or drop such rows.")
         listed = ", ".join(map(shown, known[:6])) + (f" and {len(known) - 6} more" if len(known) > 6 else "")
-        use = "--on-unknown base" if role == "group" else "--on-unknown pooled, or base"
+        use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
         value = shown(batch[role][row])
         raise InputError(
             f"{where}: row {first + row} is {value}, a {role} the policy does not know (it knows {listed}); use {use}."
@@ -234,7 +235,7 @@ class Decider:
             listed = ", ".join(map(shown, names[:6])) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
             raise InputError(
                 f"{scan.source}: without --client the file's name is the client, and the policy does not know "
-                f"{scan.source.stem!r} (it knows {listed}); name the column of clients or use --on-unknown pooled."
+                f"{scan.source.stem!r} (it knows {listed}); name the column of clients or use --on-unknown merged."
             )
         return np.full(batch.height, -1, dtype=np.int32)
 
@@ -289,7 +290,7 @@ BATCH = 250_000
 _WAITING = 4  # batches that may wait to be written
 
 
-def decide_files(decider: Decider, files: DataFiles, out: Path, watch: Watch, *, batch: int = BATCH) -> Totals:
+def decide_files(decider: Decider, files: DataFiles, out: Path, watch: Watch, *, batch: int = BATCH) -> DecisionCounts:
     """Decide on all rows of the files and write the decisions; the file is there whole or not at all.
 
     Examples
@@ -297,10 +298,10 @@ def decide_files(decider: Decider, files: DataFiles, out: Path, watch: Watch, *,
     >>> import tempfile
     >>> import logofair
     >>> from logofair.cli.pages.console import watching
-    >>> from logofair.cli.data import Columns, find_files
+    >>> from logofair.cli.data import ColumnNames, find_files
     >>> policy = logofair.fit([0.9, 0.2], None, groups=["F", "M"], calibration="none", local_tolerance=None,
     ...     global_tolerance=None).policy
-    >>> decider = Decider.of(policy, Columns(score="p", group=("sex",)), None, (), "raise", seed=0, deterministic=False)
+    >>> decider = Decider.of(policy, ColumnNames(score="p", group=("sex",)), None, (), "raise", seed=0, deterministic=False)
     >>> with tempfile.TemporaryDirectory() as folder, watching(quiet=True) as watch:
     ...     with Path(folder, "new.csv").open("w") as file:
     ...         print("p,sex", "0.75,F", "0.25,M", sep=chr(10), file=file)
@@ -309,7 +310,7 @@ def decide_files(decider: Decider, files: DataFiles, out: Path, watch: Watch, *,
     ...     out.read_text().split()
     ['row,decision', '0,1', '1,0']
     """
-    totals = Totals(decider.policy.groups)
+    totals = DecisionCounts(decider.policy.groups)
     with replacing(out) as neighbour, closing(_batches(decider, files, totals, batch)) as steps:
         first = next(steps, None)
         if first is None:
@@ -321,7 +322,7 @@ def decide_files(decider: Decider, files: DataFiles, out: Path, watch: Watch, *,
     return totals
 
 
-def _batches(decider: Decider, files: DataFiles, totals: Totals, batch: int) -> Generator[polars.DataFrame]:
+def _batches(decider: Decider, files: DataFiles, totals: DecisionCounts, batch: int) -> Generator[polars.DataFrame]:
     """The output, piece by piece."""
     schema: Any = None
     for path in files.paths:

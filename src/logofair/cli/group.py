@@ -12,6 +12,7 @@ import click
 
 from logofair._version import __version__
 from logofair.cli.options import examples
+from logofair.errors import InputError, LogofairError, RefusedError
 
 __all__ = ["LazyGroup", "cli"]
 
@@ -132,17 +133,8 @@ def _sentence(error: click.ClickException) -> str:
 
 def _explained(error: Exception) -> tuple[str, int]:
     """Sentence and exit code of an error raised by a command."""
-    # Looked up, not imported: these modules bring numpy, and were imported if they raised the error.
-    known = {
-        ("logofair.columns.checks", "InputError"): _BAD_INPUT,
-        ("logofair.federation.rows", "RefusedError"): _BAD_INPUT,
-        ("logofair.fitting.fit", "SolverError"): _FAILED,
-        ("logofair.engines.conductor", "RunError"): _FAILED,
-        ("logofair.federation.server", "QuorumLostError"): _FAILED,
-    }
-    for (module, name), code in known.items():
-        if isinstance(error, getattr(sys.modules.get(module), name, ())):
-            return f"logofair: {error}", code
+    if isinstance(error, LogofairError):
+        return f"logofair: {error}", _BAD_INPUT if isinstance(error, InputError | RefusedError) else _FAILED
     if isinstance(error.__cause__, KeyboardInterrupt):  # while a compiled module was being imported
         return "logofair: interrupted.", _INTERRUPTED
     if isinstance(error, OSError):

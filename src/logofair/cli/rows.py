@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.cli.data import Columns, DataFiles
-from logofair.columns.checks import Floats, InputError, nearest_name, shown
+from logofair.cli.data import ColumnNames, DataFiles
+from logofair.columns.checks import Floats, nearest_name, shown
+from logofair.errors import InputError
 from logofair.files.scan import Scan, refuse_text, scanned
 from logofair.files.tables import DataSource, fingerprint, kind_of, number_values, polars_module
 from logofair.files.values import (
@@ -36,7 +37,7 @@ __all__ = ["DataRows", "read_rows", "refuse_unmatched"]
 _LISTED = 10
 
 
-def refuse_unmatched(files: DataFiles, columns: Columns) -> None:
+def refuse_unmatched(files: DataFiles, columns: ColumnNames) -> None:
     """Raise where no row has all the values asked for, with those that there are.
 
     Examples
@@ -45,9 +46,9 @@ def refuse_unmatched(files: DataFiles, columns: Columns) -> None:
     >>> from logofair.cli.data import find_files
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
     ...     print("p,part", "0.5,test", "0.25,train", sep=chr(10), file=file, flush=True)
-    ...     refuse_unmatched(find_files([file.name]), Columns(where=(("part", "tets"),)))  # doctest: +ELLIPSIS
+    ...     refuse_unmatched(find_files([file.name]), ColumnNames(where=(("part", "tets"),)))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: --where: no row has part=tets (did you mean 'test'?); part holds 'test' and 'train'.
+    logofair.errors.InputError: --where: no row has part=tets (did you mean 'test'?); part holds 'test' and 'train'.
     """
     if not columns.where or any(_matched(path, columns.where) for path in files.paths):
         return
@@ -104,7 +105,7 @@ class DataRows:
     source: DataSource
 
 
-def read_rows(files: DataFiles, columns: Columns, watch: Watch) -> DataRows:
+def read_rows(files: DataFiles, columns: ColumnNames, watch: Watch) -> DataRows:
     """Read the named columns of all files.
 
     Examples
@@ -116,7 +117,7 @@ def read_rows(files: DataFiles, columns: Columns, watch: Watch) -> DataRows:
     ...     for site in ("north", "south"):
     ...         with Path(folder, f"{site}.csv").open("w") as file:
     ...             print("p,sex", "0.5,F", "0.75,M", sep=chr(10), file=file)
-    ...     rows = read_rows(find_files([folder]), Columns(score="p", group=("sex",)), watch)
+    ...     rows = read_rows(find_files([folder]), ColumnNames(score="p", group=("sex",)), watch)
     >>> rows.clients.tolist(), rows.groups.tolist(), rows.source.rows
     (['north', 'north', 'south', 'south'], ['F', 'M', 'F', 'M'], 4)
     """
@@ -144,7 +145,7 @@ def read_rows(files: DataFiles, columns: Columns, watch: Watch) -> DataRows:
     )
 
 
-def _part(path: Path, files: DataFiles, columns: Columns) -> tuple[polars.DataFrame, int]:
+def _part(path: Path, files: DataFiles, columns: ColumnNames) -> tuple[polars.DataFrame, int]:
     """One file's complete rows, with scores and weights as numbers; and how many rows were left out."""
     pl = polars_module()
     with scanned(path, columns.by_role(), columns.where) as scan:
@@ -175,7 +176,7 @@ def _numbers(scan: Scan, column: polars.Series) -> polars.Series:
     return numbers
 
 
-def _whole(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: Columns) -> polars.Series:
+def _whole(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:
     """A column of all files."""
     if role in ("score", "weight") or (role == "client" and files.by_file):
         column: polars.Series = polars_module().concat(list(parts))
@@ -195,8 +196,8 @@ def _array(column: polars.Series) -> npt.NDArray[Any]:
         return np.array(column.to_numpy())
     names = column.unique(maintain_order=True)
     places = column.cast(pl.Enum(names)).to_physical().to_numpy()
-    shared: npt.NDArray[Any] = np.array(names.to_list(), dtype=object)[places]
-    return shared
+    global_: npt.NDArray[Any] = np.array(names.to_list(), dtype=object)[places]
+    return global_
 
 
 def _fingerprint(paths: Sequence[Path]) -> str:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from logofair.auditing.measure import Tally
-from logofair.cli.data import Columns, DataFiles
+from logofair.cli.data import ColumnNames, DataFiles
 from logofair.cli.rows import refuse_unmatched
-from logofair.columns.checks import Floats, InputError, Label
+from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import encode
+from logofair.errors import InputError
 from logofair.files.scan import Scan, refuse_text, scanned
 from logofair.files.tables import kind_of, plain_values, polars_module
 from logofair.files.values import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from logofair.cli.pages.console import Watch
 
-__all__ = ["Counted", "count_rows"]
+__all__ = ["FileTally", "count_rows"]
 
 
 _COUNTS = ("rows", "mass", "accepted")
@@ -42,7 +43,7 @@ _MOST_CELLS = 2_000_000  # more combinations of client, group and label than thi
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class FileTally:
     """What was counted, with the names of the clients and groups; ``clients`` is (None,) where there are none."""
 
     tally: Tally
@@ -58,7 +59,7 @@ class Counted:
         return float(self.tally.accepted.sum()) / mass if mass > 0 else None
 
 
-def count_rows(files: DataFiles, columns: Columns, threshold: float, watch: Watch) -> Counted:
+def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, watch: Watch) -> FileTally:
     """Count the rows of every client, group and label, and how many of them are accepted.
 
     Examples
@@ -68,7 +69,7 @@ def count_rows(files: DataFiles, columns: Columns, threshold: float, watch: Watc
     >>> from logofair.cli.data import find_files
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file, watching(quiet=True) as watch:
     ...     print("p,sex", "0.5,F", "0.25,F", "0.75,M", sep=chr(10), file=file, flush=True)
-    ...     found = count_rows(find_files([file.name]), Columns(score="p", group=("sex",)), 0.5, watch)
+    ...     found = count_rows(find_files([file.name]), ColumnNames(score="p", group=("sex",)), 0.5, watch)
     >>> found.groups, found.tally.accepted[0, :, 0].tolist()
     (('F', 'M'), [1.0, 1.0])
     """
@@ -89,11 +90,11 @@ def count_rows(files: DataFiles, columns: Columns, threshold: float, watch: Watc
     if len(groups) < 2:
         where = " and ".join(map(repr, columns.group))
         raise InputError(f"--group: every row of {where} is of group {groups[0]!r}; a gap needs at least two groups.")
-    return Counted(tally, groups, clients, rows, sum(left_out for _, left_out in read))
+    return FileTally(tally, groups, clients, rows, sum(left_out for _, left_out in read))
 
 
 def _tallied(
-    whole: dict[str, polars.Series], group: polars.Series, columns: Columns
+    whole: dict[str, polars.Series], group: polars.Series, columns: ColumnNames
 ) -> tuple[Tally, tuple[Label, ...], tuple[Label | None, ...]]:
     """The lines of the table as arrays by (client, group, label), and the names of groups and clients."""
     groups = encode(group.to_list(), "groups")
@@ -114,7 +115,7 @@ def _tallied(
     return Tally(rows, summed(mass), summed(accepted), columns.label is not None), groups.names, names
 
 
-def _part(path: Path, columns: Columns, threshold: float) -> tuple[polars.DataFrame, int]:
+def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.DataFrame, int]:
     """One file's table, checked; and how many rows were left out."""
     pl = polars_module()
     with scanned(path, columns.by_role(), columns.where) as scan:
@@ -140,7 +141,7 @@ def _number(role: str, kind: Any) -> list[Any]:
     return [number.fill_nan(None), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
 
 
-def _sums(numbers: Sequence[str], columns: Columns, threshold: float) -> list[Any]:
+def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> list[Any]:
     """What is counted in each line: all rows, complete rows and their mass, accepted mass, and what checks need."""
     pl = polars_module()
     if not numbers:
@@ -157,7 +158,7 @@ def _sums(numbers: Sequence[str], columns: Columns, threshold: float) -> list[An
     return found
 
 
-def _check(scan: Scan, counted: polars.DataFrame, keys: Sequence[str], columns: Columns) -> None:
+def _check(scan: Scan, counted: polars.DataFrame, keys: Sequence[str], columns: ColumnNames) -> None:
     """Raise where a column of the file cannot be used."""
     pl, rows = polars_module(), int(counted["lines"].sum())
     if not rows and not columns.where:
@@ -187,7 +188,7 @@ def _missing(scan: Scan, role: str) -> int:
     return int(scan.collect(scan.table.select(number.is_null().sum())).item())
 
 
-def _whole(parts: Sequence[polars.DataFrame], role: str, files: DataFiles, columns: Columns) -> polars.Series:
+def _whole(parts: Sequence[polars.DataFrame], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:
     """A column of the tables of all files, with keys as labels."""
     named = columns.by_role().get(role)
     if named is None:

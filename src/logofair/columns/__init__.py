@@ -1,1 +1,1 @@
-"""TODO"""
+"""Users' columns: checked once, labels numbered once, runs of rows in one long array."""

@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from logofair.errors import InputError
+
 __all__ = [
     "Floats",
-    "InputError",
     "Integers",
     "Label",
     "RandomSource",
@@ -33,23 +34,6 @@ __all__ = [
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int32]
 Label: TypeAlias = Hashable
-
-
-class InputError(ValueError):
-    """Input that cannot be used; the message says where, what was got and what to do, on one line.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> try:
-    ...     logofair.fit([0.9, 1.2], [1, 0], groups=["a", "b"])
-    ... except logofair.InputError as error:
-    ...     print(error)
-    scores: row 1 is 1.2, outside [0, 1]; scores are probabilities of label 1: divide percentages by 100.
-    """
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(" ".join(sentence.split()))  # what was got may be an array, which prints on several
 
 
 def nearest_name(name: object, known: Iterable[object]) -> str:

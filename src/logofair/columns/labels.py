@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError, Integers, Label, column, shown
+from logofair.columns.checks import Integers, Label, column, shown
+from logofair.errors import InputError
 
 __all__ = ["Codes", "encode", "encode_known"]
 

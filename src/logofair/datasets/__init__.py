@@ -6,13 +6,13 @@ Nothing is read before a loader is called.
 from logofair.datasets.adult import load_adult
 from logofair.datasets.catalogue import CATALOGUE, load
 from logofair.datasets.generated import Population, make_population
-from logofair.datasets.partition import Dealt, deal, dirichlet_clients, split
+from logofair.datasets.partition import Partition, deal, dirichlet_clients, split
 from logofair.datasets.table import Dataset
 
 __all__ = [
     "CATALOGUE",
     "Dataset",
-    "Dealt",
+    "Partition",
     "Population",
     "deal",
     "dirichlet_clients",

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError, RandomSource
+from logofair.columns.checks import RandomSource
 from logofair.datasets import acs as layouts
 from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
 from logofair.datasets.prepared import (
-    Categories,
-    Scaled,
+    CategoryFeature,
+    NumberFeature,
     chosen,
     feature_table,
     kept_rows,
@@ -29,8 +29,9 @@ from logofair.datasets.prepared import (
     refuse_nothing_left,
     write_rows,
 )
-from logofair.datasets.streams import PIECE, Repeats, Table, find_tables, one_layout, pieces, refuse_shared
+from logofair.datasets.streams import PIECE, DuplicateFinder, Table, find_tables, one_layout, pieces, refuse_shared
 from logofair.datasets.table import Dataset
+from logofair.errors import InputError
 from logofair.files.documents import or_damaged
 from logofair.files.tables import polars_module
 
@@ -41,7 +42,6 @@ __all__ = [
     "CITATION",
     "KNOWN_HARMS",
     "LICENCE",
-    "Layout",
     "OCCUPATIONS",
     "RACES",
     "REGIONS",
@@ -50,6 +50,7 @@ __all__ = [
     "STATES",
     "VERSION",
     "WHERE",
+    "AcsLayout",
     "coded_rows",
     "layout_of",
     "load_acs",
@@ -89,7 +90,7 @@ _INCOME = 50_000
 
 
 @dataclass(frozen=True)
-class Layout:
+class AcsLayout:
     """What differs between tables.
 
     ``relation`` and ``state`` name columns. ``labelled``: PINCP is 0 or 1, and the rows are already those of the task.
@@ -97,7 +98,7 @@ class Layout:
 
     Examples
     --------
-    >>> Layout("RELP", "ST", labelled=False, merged=False).columns[-3:]
+    >>> AcsLayout("RELP", "ST", labelled=False, merged=False).columns[-3:]
     ('RELP', 'ST', 'PWGTP')
     """
 
@@ -112,7 +113,7 @@ class Layout:
         return (*_NEEDED, self.relation, self.state, *(() if self.labelled else ("PWGTP",)))
 
 
-def layout_of(table: Table) -> Layout:
+def layout_of(table: Table) -> AcsLayout:
     """Find out what kind of table it is; raise one sentence where needed columns are missing."""
     header = set(table.header)
     relations = [name for name in RELATIONS if name in header]
@@ -127,7 +128,7 @@ def layout_of(table: Table) -> Layout:
             f"{table.where}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; pass person records of "
             "the ACS (psam_pXX.csv), or the income task of folktables with a state column."
         )
-    return Layout(relations[0], states[0], labelled, merged)
+    return AcsLayout(relations[0], states[0], labelled, merged)
 
 
 def _kind(table: Table) -> tuple[bool, bool]:
@@ -141,7 +142,7 @@ def _kind(table: Table) -> tuple[bool, bool]:
     return True, largest.get("RAC1P", 0.0) <= 5 and largest.get("MAR", 0.0) <= 2
 
 
-def coded_rows(piece: polars.DataFrame, layout: Layout, counts: Counter[str]) -> polars.DataFrame:
+def coded_rows(piece: polars.DataFrame, layout: AcsLayout, counts: Counter[str]) -> polars.DataFrame:
     """Keep who counts, code the answers as small integers, and add to ``counts`` how many were dropped and why."""
     return kept_rows(piece, {} if layout.labelled else _filters(), _codes(layout), counts)
 
@@ -156,7 +157,7 @@ def _filters() -> dict[str, polars.Expr]:
     }
 
 
-def _codes(layout: Layout) -> dict[str, polars.Expr]:
+def _codes(layout: AcsLayout) -> dict[str, polars.Expr]:
     """The columns to store; null where a value is missing or not one of those known."""
     pl = polars_module()
     races = {code: code for code in RACES} if layout.merged else _RACE_OF
@@ -258,11 +259,11 @@ def prepare_acs(source: Path, into: Path, *, watch: Watch = unwatched, piece: in
     --------
     >>> prepare_acs(Path("psam_p06.csv"), Path("acs"))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: psam_p06.csv: not there; check the path.
+    logofair.errors.InputError: psam_p06.csv: not there; check the path.
     """
     tables = find_tables(source, "PINCP", "ACS person records")
     layout = one_layout(tables, layouts.layout_of, "columns or codes", "kind")
-    reading = _Reading(layout, Repeats((layout.state, *_PERSON)) if _have_persons(tables) else None)
+    reading = _Reading(layout, DuplicateFinder((layout.state, *_PERSON)) if _have_persons(tables) else None)
     counts = reading.counts
     with new_folder(into) as folder:
         columns = (*layout.columns, *(_PERSON if reading.people else ()))
@@ -291,8 +292,8 @@ def _have_persons(tables: Sequence[Table]) -> bool:
 class _Reading:
     """What is learnt while rows go by: counts, and who they are; where that is unknown, the states of each table."""
 
-    layout: layouts.Layout
-    people: Repeats | None
+    layout: layouts.AcsLayout
+    people: DuplicateFinder | None
     counts: Counter[str] = field(default_factory=Counter)
     states: dict[str, set[str]] = field(default_factory=dict)
 
@@ -314,7 +315,7 @@ class _Reading:
             self.people.refuse()
 
 
-def _notes(layout: layouts.Layout) -> list[str]:
+def _notes(layout: layouts.AcsLayout) -> list[str]:
     notes = []
     if layout.labelled:
         notes.append("PINCP holds labels, so the rows were taken as those of the income task, without filters.")
@@ -357,7 +358,7 @@ def load_acs(
     --------
     >>> load_acs(Path("nowhere"))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: acs: nothing prepared in nowhere; run: logofair data prepare acs --from PATH.
+    logofair.errors.InputError: acs: nothing prepared in nowhere; run: logofair data prepare acs --from PATH.
     """
     column, groups = _GROUPS[chosen(sensitive, SENSITIVE, "sensitive")]
     about = read_about(folder, _NAME, VERSION)
@@ -383,21 +384,21 @@ def load_acs(
     )
 
 
-def _stored(about: Mapping[str, Any]) -> tuple[int, list[Scaled | Categories]]:
+def _stored(about: Mapping[str, Any]) -> tuple[int, list[NumberFeature | CategoryFeature]]:
     """The number of rows, and what a model sees of them."""
     relation = str(about["relation"])
     married = {1: "married", 2: "not married"} if about["merged"] else _MARRIED
-    features: list[Scaled | Categories] = [
-        Scaled("AGEP", 17, 99),
-        Scaled("SCHL", 1, 24),
-        Scaled("WKHP", 1, 99),
-        Categories("COW", _WORK),
-        Categories("MAR", married),
-        Categories(relation, {code: str(code) for code in layouts.RELATIONS[relation]}),
-        Categories("SEX", _SEXES),
-        Categories("RAC1P", layouts.RACES),
-        Categories("OCCP", layouts.OCCUPATIONS),
-        Categories("POBP", layouts.REGIONS),
+    features: list[NumberFeature | CategoryFeature] = [
+        NumberFeature("AGEP", 17, 99),
+        NumberFeature("SCHL", 1, 24),
+        NumberFeature("WKHP", 1, 99),
+        CategoryFeature("COW", _WORK),
+        CategoryFeature("MAR", married),
+        CategoryFeature(relation, {code: str(code) for code in layouts.RELATIONS[relation]}),
+        CategoryFeature("SEX", _SEXES),
+        CategoryFeature("RAC1P", layouts.RACES),
+        CategoryFeature("OCCP", layouts.OCCUPATIONS),
+        CategoryFeature("POBP", layouts.REGIONS),
     ]
     return int(about["counts"][_KEPT]), features
 

@@ -11,8 +11,9 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import Floats, InputError, nearest_name
+from logofair.columns.checks import Floats, nearest_name
 from logofair.datasets.table import Dataset
+from logofair.errors import InputError
 
 __all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "load_adult"]
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged, read_document, write_document
 
 __all__ = [
@@ -85,9 +85,9 @@ def cache_folder(name: str, base: Path | None = None) -> Path:
         return Path(base) / name
     if chosen := os.environ.get("LOGOFAIR_CACHE"):
         return Path(chosen).expanduser() / name
-    shared = os.environ.get("XDG_CACHE_HOME")
+    global_ = os.environ.get("XDG_CACHE_HOME")
     # The XDG rules say that a relative path is to be ignored.
-    caches = Path(shared) if shared and Path(shared).is_absolute() else Path("~/.cache").expanduser()
+    caches = Path(global_) if global_ and Path(global_).is_absolute() else Path("~/.cache").expanduser()
     return caches / "logofair" / name
 
 
@@ -126,7 +126,7 @@ def read_about(folder: Path, name: str, version: int) -> dict[str, Any]:
     --------
     >>> read_about(Path("nowhere"), "enem", 1)
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
+    logofair.errors.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
     """
     body = check_about(folder, name, version)
     for file, digest in body.pop("files").items():
@@ -142,7 +142,7 @@ def check_about(folder: Path, name: str, version: int) -> dict[str, Any]:
     --------
     >>> check_about(Path("nowhere"), "enem", 1)
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
+    logofair.errors.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
     """
     folder = Path(folder)
     if not is_prepared(folder):

@@ -14,11 +14,11 @@ from logofair.datasets.cache import cache_folder
 from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
 
-__all__ = ["CATALOGUE", "Entry", "choices_of", "load"]
+__all__ = ["CATALOGUE", "DatasetInfo", "choices_of", "load"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetInfo:
     """What there is to know about a data set before it is loaded.
 
     Parameters
@@ -64,7 +64,7 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry(
+    DatasetInfo(
         name="adult",
         title="Adult (UCI)",
         summary="Who earned more than 50,000 USD in the US of 1994; part of this package.",
@@ -79,7 +79,7 @@ _ENTRIES = (
         prepare=None,
         load=adult.load_adult,
     ),
-    Entry(
+    DatasetInfo(
         name="enem",
         title="ENEM microdata (INEP, Brazil)",
         summary="Whose mark in human sciences lies above the median of Brazil's national exam.",
@@ -95,7 +95,7 @@ _ENTRIES = (
         load=enem.load_enem,
         version=enem.VERSION,
     ),
-    Entry(
+    DatasetInfo(
         name="celeba",
         title="CelebA",
         summary="Who smiles on portraits of celebrities.",
@@ -111,7 +111,7 @@ _ENTRIES = (
         load=celeba.load_celeba,
         version=celeba.VERSION,
     ),
-    Entry(
+    DatasetInfo(
         name="acs",
         title="ACSIncome (American Community Survey)",
         summary="Who earns more than 50,000 USD a year in the US.",
@@ -127,7 +127,7 @@ _ENTRIES = (
         load=acs.load_acs,
         version=acs.VERSION,
     ),
-    Entry(
+    DatasetInfo(
         name="generated",
         title="Generated rows",
         summary="Rows of a random population whose best possible rule is known; describes nobody.",
@@ -143,7 +143,7 @@ _ENTRIES = (
         load=generated.load_generated,
     ),
 )
-CATALOGUE: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+CATALOGUE: Mapping[str, DatasetInfo] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
 
 
 def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, **choices: Any) -> Dataset:
@@ -170,7 +170,7 @@ def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, 
     Dataset(adult: 48,842 rows, 91 features, 23.9 % positive, groups Amer-Indian-Eskimo 470, ... no natural clients)
     >>> load("adlut")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: name: got 'adlut' (did you mean 'adult'?); use one of adult, enem, celeba, acs, ...
+    logofair.errors.InputError: name: got 'adlut' (did you mean 'adult'?); use one of adult, enem, celeba, acs, ...
     """
     entry = CATALOGUE[chosen(name, CATALOGUE, "name")]
     for choice in choices:

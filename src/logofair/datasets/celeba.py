@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError, shown, whole_number
+from logofair.columns.checks import shown, whole_number
 from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
 from logofair.datasets.images import (
     BATCH,
     Booleans,
+    DecodedImages,
     Pixels,
-    Squares,
     image_size,
     needs_pillow,
     store_squares,
@@ -32,16 +32,17 @@ from logofair.datasets.images import (
 )
 from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
+from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 
 __all__ = [
     "CITATION",
     "KNOWN_HARMS",
     "LICENCE",
-    "Official",
-    "Pictures",
     "VERSION",
     "WHERE",
+    "CelebaFiles",
+    "ImageSource",
     "load_celeba",
     "opened",
     "prepare_celeba",
@@ -63,7 +64,7 @@ _SIGNS = frozenset(("-1", "1"))
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class ImageSource:
     """The encoded images: ``places`` says by file name where each is, ``read`` gets it from there."""
 
     places: Mapping[str, str]
@@ -79,18 +80,18 @@ class Pictures:
 
 
 @dataclass(frozen=True, eq=False)
-class Official:
+class CelebaFiles:
     """All that the official files say: file names, attributes, people, and the images themselves."""
 
     names: tuple[str, ...]
     attributes: tuple[str, ...]
     values: Booleans
     identities: npt.NDArray[np.int32] | None
-    pictures: Pictures
+    pictures: ImageSource
 
 
 @contextmanager
-def opened(source: Path) -> Iterator[Official]:
+def opened(source: Path) -> Iterator[CelebaFiles]:
     """Read the tables of a folder or ZIP, and hand out the images while it is open."""
     if not source.exists():
         raise InputError(f"{source}: not there; pass the folder or ZIP file that holds CelebA's official files.")
@@ -109,7 +110,7 @@ def opened(source: Path) -> Iterator[Official]:
         with _inside_of(source):
             names, attributes, values = read_attributes(tables[ATTRIBUTES])
             people = read_identities(tables[IDENTITIES], names) if IDENTITIES in tables else None
-        yield Official(names, attributes, values, people, pictures)
+        yield CelebaFiles(names, attributes, values, people, pictures)
 
 
 @contextmanager
@@ -134,15 +135,15 @@ def _table(source: Path, name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _pictures(source: Path, stack: ExitStack) -> Pictures:
+def _pictures(source: Path, stack: ExitStack) -> ImageSource:
     """The images of a folder, or of the official ZIP in it."""
     for place in (source / folder for folder in _IMAGE_FOLDERS):
         if (place / IMAGES).is_dir():
             with os.scandir(place / IMAGES) as entries:
-                return Pictures({entry.name: entry.path for entry in entries}, _read_path)
+                return ImageSource({entry.name: entry.path for entry in entries}, _read_path)
         if (path := place / f"{IMAGES}.zip").is_file():
             return _inside(stack.enter_context(_archive(path)))
-    return Pictures({}, _read_path)
+    return ImageSource({}, _read_path)
 
 
 def _read_path(path: str) -> bytes:
@@ -165,10 +166,10 @@ def _tables_inside(archive: zipfile.ZipFile, source: Path) -> dict[str, bytes]:
         raise InputError(f"{source}: its text files are damaged; download it again.") from None
 
 
-def _inside(archive: zipfile.ZipFile) -> Pictures:
+def _inside(archive: zipfile.ZipFile) -> ImageSource:
     """The images of a ZIP."""
     paths = ((path, path.split("/")) for path in archive.namelist())
-    return Pictures({parts[-1]: path for path, parts in paths if parts[-2:-1] == [IMAGES]}, archive.read)
+    return ImageSource({parts[-1]: path for path, parts in paths if parts[-2:-1] == [IMAGES]}, archive.read)
 
 
 def read_attributes(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...], Booleans]:
@@ -339,7 +340,7 @@ def prepare_celeba(
     --------
     >>> prepare_celeba(Path("nowhere"), Path("cache"))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: nowhere: not there; pass the folder or ZIP file that holds CelebA's official files.
+    logofair.errors.InputError: nowhere: not there; pass the folder or ZIP file that holds CelebA's official files.
     """
     needs_pillow("prepare_celeba")
     size = image_size(size)
@@ -358,14 +359,16 @@ def prepare_celeba(
         return _write_tables(folder, official, present, kept, size)
 
 
-def _batches(pictures: Pictures, names: Sequence[str], watch: Watch) -> Iterator[list[bytes | None]]:
+def _batches(pictures: ImageSource, names: Sequence[str], watch: Watch) -> Iterator[list[bytes | None]]:
     """The encoded images, some at a time."""
     starts = range(0, len(names), BATCH)
     for start in watch(starts, "Resizing images", total=len(starts)):
         yield [pictures.get(name) for name in names[start : start + BATCH]]
 
 
-def _not_too_many_skipped(source: Path, squares: Iterator[Squares], names: Sequence[str]) -> Iterator[Squares]:
+def _not_too_many_skipped(
+    source: Path, squares: Iterator[DecodedImages], names: Sequence[str]
+) -> Iterator[DecodedImages]:
     """Hand squares on, until it is clear that too many images are missing or damaged."""
     kept = np.ones(len(names), dtype=bool)
     done = 0
@@ -400,7 +403,7 @@ def _room(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
-def _write_tables(folder: Path, official: Official, present: Booleans, kept: Booleans, size: int) -> dict[str, int]:
+def _write_tables(folder: Path, official: CelebaFiles, present: Booleans, kept: Booleans, size: int) -> dict[str, int]:
     """Write attributes, identities and what the folder holds; return the counts."""
     names = official.names[: kept.size]
     np.save(folder / _VALUES, np.packbits(official.values[: kept.size][kept], axis=1))
@@ -446,7 +449,7 @@ def load_celeba(
     --------
     >>> load_celeba(Path("nowhere"))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: celeba: nothing prepared in nowhere; run: logofair data prepare celeba --from PATH.
+    logofair.errors.InputError: celeba: nothing prepared in nowhere; run: logofair data prepare celeba --from PATH.
     """
     folder = Path(folder)
     about = read_about(folder, _NAME, VERSION)

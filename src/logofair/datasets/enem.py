@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError, RandomSource
+from logofair.columns.checks import RandomSource
 from logofair.datasets import enem as layouts
 from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
 from logofair.datasets.prepared import (
-    Categories,
-    Scaled,
+    CategoryFeature,
+    NumberFeature,
     chosen,
     feature_table,
     kept_rows,
@@ -29,8 +29,9 @@ from logofair.datasets.prepared import (
     refuse_nothing_left,
     write_rows,
 )
-from logofair.datasets.streams import PIECE, Repeats, Table, find_tables, one_layout, pieces
+from logofair.datasets.streams import PIECE, DuplicateFinder, Table, find_tables, one_layout, pieces
 from logofair.datasets.table import Dataset
+from logofair.errors import InputError
 from logofair.files.documents import or_damaged
 from logofair.files.tables import polars_module
 
@@ -42,7 +43,6 @@ __all__ = [
     "CITATION",
     "KNOWN_HARMS",
     "LICENCE",
-    "Layout",
     "QUESTIONS",
     "RACES",
     "SENSITIVE",
@@ -50,6 +50,7 @@ __all__ = [
     "STATES",
     "VERSION",
     "WHERE",
+    "EnemLayout",
     "clients_of",
     "coded_rows",
     "features_of",
@@ -78,12 +79,12 @@ _NEEDED = (*_EXAMS, "NU_ANO", "IN_TREINEIRO", "TP_ST_CONCLUSAO", "TP_COR_RACA", 
 
 
 @dataclass(frozen=True)
-class Layout:
+class EnemLayout:
     """What differs from year to year: the column of the age, and of which place the municipality is known.
 
     Examples
     --------
-    >>> Layout("TP_FAIXA_ETARIA", "PROVA", named=True).municipality
+    >>> EnemLayout("TP_FAIXA_ETARIA", "PROVA", named=True).municipality
     'CO_MUNICIPIO_PROVA'
     """
 
@@ -108,7 +109,7 @@ class Layout:
         return (*_NEEDED, *QUESTIONS, self.age, self.municipality, *names)
 
 
-def layout_of(table: Table) -> Layout:
+def layout_of(table: Table) -> EnemLayout:
     """Find out a table's layout; raise one sentence with its year where needed columns are missing."""
     header = set(table.header)
     ages = [name for name in ("TP_FAIXA_ETARIA", "NU_IDADE") if name in header]
@@ -121,7 +122,7 @@ def layout_of(table: Table) -> Layout:
             f"{table.where}: ENEM of {_year(table)} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "
             "pass microdata in the layout of 2019 or 2020."
         )
-    return Layout(ages[0], places[0], f"NO_MUNICIPIO_{places[0]}" in header)
+    return EnemLayout(ages[0], places[0], f"NO_MUNICIPIO_{places[0]}" in header)
 
 
 def _year(table: Table) -> str:
@@ -130,7 +131,7 @@ def _year(table: Table) -> str:
     return "an unknown year" if first is None else str(first["NU_ANO"][0])
 
 
-def coded_rows(piece: polars.DataFrame, layout: Layout, counts: Counter[str]) -> polars.DataFrame:
+def coded_rows(piece: polars.DataFrame, layout: EnemLayout, counts: Counter[str]) -> polars.DataFrame:
     """Keep who counts, code their answers as small integers, and add to ``counts`` how many were dropped and why.
 
     Kept are those present at all four exams, no trainees, who have finished school (TP_ST_CONCLUSAO 1) and told their
@@ -150,7 +151,7 @@ def _filters() -> dict[str, polars.Expr]:
     }
 
 
-def _codes(layout: Layout) -> dict[str, polars.Expr]:
+def _codes(layout: EnemLayout) -> dict[str, polars.Expr]:
     """The columns to store; null where a value is missing or not one of those known."""
     pl = polars_module()
     letters = {chr(64 + code): code for code in range(1, 27)}
@@ -197,7 +198,7 @@ def _age_range(age: polars.Expr) -> polars.Expr:
     return found
 
 
-def _municipality(layout: Layout) -> polars.Expr:
+def _municipality(layout: EnemLayout) -> polars.Expr:
     """The code of a municipality, null where it does not begin with that of a state."""
     code, known = number(layout.municipality), [float(state) for state in STATES]
     found: polars.Expr = polars_module().when((code / 100_000).floor().is_in(known)).then(code)
@@ -212,7 +213,7 @@ _GROUPS = {
 }
 
 
-def features_of(sensitive: str, keep_sensitive: bool | None) -> list[Scaled | Categories]:
+def features_of(sensitive: str, keep_sensitive: bool | None) -> list[NumberFeature | CategoryFeature]:
     """What a model sees: by default sex and not race, as in the paper; else whether it sees the sensitive column.
 
     Examples
@@ -223,15 +224,15 @@ def features_of(sensitive: str, keep_sensitive: bool | None) -> list[Scaled | Ca
     [153, 153, 151]
     """
     letters = [(code, chr(64 + code)) for code in range(1, 27)]
-    features: list[Scaled | Categories] = [
-        Scaled(question, 1, known) if question == "Q005" else Categories(question, dict(letters[:known]))
+    features: list[NumberFeature | CategoryFeature] = [
+        NumberFeature(question, 1, known) if question == "Q005" else CategoryFeature(question, dict(letters[:known]))
         for question, known in QUESTIONS.items()
     ]
-    features += [Scaled("TP_FAIXA_ETARIA", 1, AGE_RANGES), Categories("SG_UF_PROVA", STATES)]
+    features += [NumberFeature("TP_FAIXA_ETARIA", 1, AGE_RANGES), CategoryFeature("SG_UF_PROVA", STATES)]
     if sensitive != "sex" or keep_sensitive is not False:
-        features.append(Categories("TP_SEXO", SEXES))
+        features.append(CategoryFeature("TP_SEXO", SEXES))
     if sensitive != "sex" and keep_sensitive:
-        features.append(Categories("TP_COR_RACA", RACES))
+        features.append(CategoryFeature("TP_COR_RACA", RACES))
     return features
 
 
@@ -324,7 +325,7 @@ def prepare_enem(source: Path, into: Path, *, watch: Watch = unwatched, piece: i
     --------
     >>> prepare_enem(Path("MICRODADOS_ENEM_2020.csv"), Path("enem"))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: MICRODADOS_ENEM_2020.csv: not there; check the path.
+    logofair.errors.InputError: MICRODADOS_ENEM_2020.csv: not there; check the path.
     """
     tables = find_tables(source, _PERSON, "ENEM microdata")
     reading = _Reading(one_layout(tables, layouts.layout_of, "columns", "year"))
@@ -351,11 +352,11 @@ def prepare_enem(source: Path, into: Path, *, watch: Watch = unwatched, piece: i
 class _Reading:
     """What is learnt while rows go by."""
 
-    layout: layouts.Layout
+    layout: layouts.EnemLayout
     counts: Counter[str] = field(default_factory=Counter)
     years: dict[str, str] = field(default_factory=dict)
     municipalities: dict[int, str] = field(default_factory=dict)
-    people: Repeats = field(default_factory=lambda: Repeats((_PERSON,)))
+    people: DuplicateFinder = field(default_factory=lambda: DuplicateFinder((_PERSON,)))
 
     def coded(self, read: Iterable[tuple[Table, polars.DataFrame]]) -> Iterator[polars.DataFrame]:
         """Hand on the rows that are kept, as codes."""
@@ -427,7 +428,7 @@ def load_enem(
     --------
     >>> load_enem(Path("nowhere"))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
+    logofair.errors.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
     """
     chosen(sensitive, SENSITIVE, "sensitive")
     chosen(clients, _PLACES, "clients")

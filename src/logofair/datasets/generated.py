@@ -12,7 +12,6 @@ from scipy.special import expit
 
 from logofair.columns.checks import (
     Floats,
-    InputError,
     RandomSource,
     generator,
     nearest_name,
@@ -23,9 +22,11 @@ from logofair.columns.checks import (
 )
 from logofair.columns.labels import encode_known
 from logofair.datasets.table import Dataset
-from logofair.notions import NotionLike, Rate, requirements, sides
+from logofair.errors import InputError
+from logofair.notions import NotionLike, Rate, sides
+from logofair.requirements import side_requirements
 
-__all__ = ["BestRule", "KNOWN_HARMS", "LICENCE", "Population", "load_generated", "make_population"]
+__all__ = ["KNOWN_HARMS", "LICENCE", "BestRule", "Population", "load_generated", "make_population"]
 
 
 LICENCE = "none needed: the rows are generated"
@@ -202,16 +203,16 @@ class Population:
         return BestRule(self.accuracy(acceptance), acceptance)
 
     def _demands(
-        self, notion: NotionLike | Mapping[str, NotionLike], local: float | None, shared: float | None
+        self, notion: NotionLike | Mapping[str, NotionLike], local: float | None, global_: float | None
     ) -> Iterator[tuple[float, list[Floats]]]:
         """Every gap that is bounded: its tolerance, and each group's rate as weights of the acceptance chances."""
         inside, across = sides(notion)
         everybody = np.ones(len(self.clients), dtype=bool)
         for part in np.eye(len(self.clients), dtype=bool):
-            for demand in requirements(inside, local, "local"):
+            for demand in side_requirements(inside, local, "local"):
                 if demand.tolerance is not None:
                     yield demand.tolerance, self._rates(demand.rate, part)
-        for demand in requirements(across, shared, "global"):
+        for demand in side_requirements(across, global_, "global"):
             if demand.tolerance is not None:
                 yield demand.tolerance, self._rates(demand.rate, everybody)
 

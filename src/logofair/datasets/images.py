@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError, whole_number
+from logofair.columns.checks import whole_number
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH",
     "Booleans",
+    "DecodedImages",
     "Pixels",
-    "Squares",
     "cut_square",
     "decode_squares",
     "image_size",
@@ -48,7 +49,7 @@ _MOST_PROCESSES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Squares:
+class DecodedImages:
     """The images of a batch that could be decoded, (kept, 3, size, size), and which of the batch they are."""
 
     pixels: Pixels
@@ -87,7 +88,7 @@ def cut_square(image: Image, size: int) -> Image:
     return image.crop((left, top, left + side, top + side)).resize((size, size), Resampling.BILINEAR)
 
 
-def decode_squares(encoded: list[bytes | None], size: int) -> Squares:
+def decode_squares(encoded: list[bytes | None], size: int) -> DecodedImages:
     """Decode a batch of images (None: could not be read); those that are damaged are left out.
 
     Examples
@@ -98,7 +99,7 @@ def decode_squares(encoded: list[bytes | None], size: int) -> Squares:
     decoded = [None if data is None else _decoded(data, size) for data in encoded]
     whole = [pixels for pixels in decoded if pixels is not None]
     stack = np.stack(whole) if whole else np.empty((0, 3, size, size), dtype=np.uint8)
-    return Squares(stack, np.array([pixels is not None for pixels in decoded], dtype=bool))
+    return DecodedImages(stack, np.array([pixels is not None for pixels in decoded], dtype=bool))
 
 
 def _decoded(data: bytes, size: int) -> Pixels | None:
@@ -116,7 +117,7 @@ def _decoded(data: bytes, size: int) -> Pixels | None:
         return None
 
 
-def to_squares(batches: Iterable[list[bytes | None]], size: int, *, workers: int) -> Iterator[Squares]:
+def to_squares(batches: Iterable[list[bytes | None]], size: int, *, workers: int) -> Iterator[DecodedImages]:
     """Decode batch after batch, in order, by some processes; few batches are in memory at a time.
 
     Parameters
@@ -138,9 +139,9 @@ def to_squares(batches: Iterable[list[bytes | None]], size: int, *, workers: int
     return _pooled(batches, size, min(workers, _MOST_PROCESSES))
 
 
-def _pooled(batches: Iterable[list[bytes | None]], size: int, workers: int) -> Iterator[Squares]:
+def _pooled(batches: Iterable[list[bytes | None]], size: int, workers: int) -> Iterator[DecodedImages]:
     """Decode batches in fresh processes, two batches for each under way."""
-    under_way: deque[Future[Squares]] = deque()
+    under_way: deque[Future[DecodedImages]] = deque()
     # Not forked: a process that has threads, such as those of progress bars, may hang in its forks.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         try:
@@ -157,14 +158,14 @@ def _pooled(batches: Iterable[list[bytes | None]], size: int, workers: int) -> I
             ) from None
 
 
-def store_squares(path: Path, squares: Iterable[Squares], size: int) -> Booleans:
+def store_squares(path: Path, squares: Iterable[DecodedImages], size: int) -> Booleans:
     """Write squares to a ``.npy`` file as they come; return which of all images are in it.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     some = Squares(np.zeros((2, 3, 8, 8), np.uint8), np.array([True, False, True]))
+    ...     some = DecodedImages(np.zeros((2, 3, 8, 8), np.uint8), np.array([True, False, True]))
     ...     store_squares(Path(folder, "images.npy"), [some], 8)
     ...     np.load(Path(folder, "images.npy")).shape
     array([ True, False,  True])

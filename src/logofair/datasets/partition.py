@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from logofair.columns.checks import (
     Floats,
-    InputError,
     Integers,
     Label,
     RandomSource,
@@ -23,8 +22,9 @@ from logofair.columns.checks import (
 )
 from logofair.columns.labels import Codes, encode
 from logofair.datasets.table import Dataset
+from logofair.errors import InputError
 
-__all__ = ["Dealt", "deal", "dirichlet_clients", "split"]
+__all__ = ["Partition", "deal", "dirichlet_clients", "split"]
 
 
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -167,7 +167,7 @@ _WAYS = ("sensitive", "label", "natural")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dealt:
+class Partition:
     """Which rows belong to which client, and who was left out.
 
     Attributes
@@ -183,8 +183,8 @@ class Dealt:
 
     Examples
     --------
-    >>> Dealt(np.array([0, 2]), np.array(["north", "south"]), left_out=("east",), rows_left_out=1)
-    Dealt(2 rows of 2 clients; left out: 1 row of 1 client)
+    >>> Partition(np.array([0, 2]), np.array(["north", "south"]), left_out=("east",), rows_left_out=1)
+    Partition(2 rows of 2 clients; left out: 1 row of 1 client)
     """
 
     rows: RowNumbers
@@ -195,7 +195,7 @@ class Dealt:
     def __repr__(self) -> str:
         kept = _counted(self.rows.size, len(set(self.clients.tolist())))
         without = f"; left out: {_counted(self.rows_left_out, len(self.left_out))}" if self.left_out else ""
-        return f"Dealt({kept}{without})"
+        return f"Partition({kept}{without})"
 
 
 def _counted(rows: int, clients: int) -> str:
@@ -211,7 +211,7 @@ def deal(
     scheme: str = "plain",
     least_rows: int | None = None,
     rng: RandomSource | None = None,
-) -> Dealt:
+) -> Partition:
     """Deal the rows of a data set to clients, by chance or as they come.
 
     Parameters
@@ -243,7 +243,7 @@ def deal(
     array([1, 1, 0, 1], dtype=int32)
     >>> dealt = deal(people, by="natural", least_rows=2)
     >>> dealt
-    Dealt(3 rows of 1 client; left out: 1 row of 1 client)
+    Partition(3 rows of 1 client; left out: 1 row of 1 client)
     >>> people.take(dealt.rows).labels
     array([1, 1, 0])
     """
@@ -255,7 +255,7 @@ def deal(
         return _natural(dataset, n_clients, least_rows)
     if least_rows is not None:
         raise InputError(f"least_rows: got {least_rows!r}, but only natural clients are chosen; use by='natural'.")
-    return Dealt(np.arange(len(dataset)), _by_chance(dataset, by, n_clients, alpha, scheme, rng))
+    return Partition(np.arange(len(dataset)), _by_chance(dataset, by, n_clients, alpha, scheme, rng))
 
 
 def _by_chance(dataset: Dataset, by: str, n_clients: Any, alpha: Any, scheme: str, rng: Any) -> Integers:
@@ -271,7 +271,7 @@ def _by_chance(dataset: Dataset, by: str, n_clients: Any, alpha: Any, scheme: st
     return clients
 
 
-def _natural(dataset: Dataset, n_clients: int | None, least_rows: int | None) -> Dealt:
+def _natural(dataset: Dataset, n_clients: int | None, least_rows: int | None) -> Partition:
     """The data set's own clients: those large enough, or the largest."""
     if dataset.clients is None:
         raise InputError(f"by: {dataset.name} has no natural clients; use 'sensitive' or 'label'.")
@@ -284,7 +284,7 @@ def _natural(dataset: Dataset, n_clients: int | None, least_rows: int | None) ->
     kept = _how_many(sizes, n_clients, least_rows, dataset.name)
     rows = np.flatnonzero(np.isin(codes.codes, by_size[:kept]))
     left_out = tuple(codes.names[place] for place in by_size[kept:])
-    return Dealt(rows, dataset.clients[rows], left_out, len(dataset) - rows.size)
+    return Partition(rows, dataset.clients[rows], left_out, len(dataset) - rows.size)
 
 
 def _how_many(sizes: npt.NDArray[np.intp], n_clients: int | None, least_rows: int | None, name: str) -> int:

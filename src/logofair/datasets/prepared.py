@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import Floats, InputError, RandomSource, generator, nearest_name, whole_number
+from logofair.columns.checks import Floats, RandomSource, generator, nearest_name, whole_number
 from logofair.datasets.cache import advice_again
+from logofair.errors import InputError
 from logofair.files.tables import polars_module
 
 if TYPE_CHECKING:
     import polars
 
 __all__ = [
-    "Categories",
-    "Scaled",
+    "CategoryFeature",
+    "NumberFeature",
     "chosen",
     "feature_table",
     "kept_rows",
@@ -142,7 +143,7 @@ def refuse_nothing_left(source: Path, counts: Mapping[str, int], advice: str) ->
     --------
     >>> refuse_nothing_left(Path("a.csv"), {}, "pass records of adults")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: a.csv: has no rows below its header; download it again.
+    logofair.errors.InputError: a.csv: has no rows below its header; download it again.
     """
     if not counts.get("rows read"):
         raise InputError(f"{source}: has no rows below its header; download it again.")
@@ -173,7 +174,7 @@ def chosen(value: str, known: Iterable[str], where: str) -> str:
     --------
     >>> chosen("rase", ["race", "sex"], "sensitive")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: sensitive: got 'rase' (did you mean 'race'?); use one of race, sex.
+    logofair.errors.InputError: sensitive: got 'rase' (did you mean 'race'?); use one of race, sex.
     """
     names = list(known)
     if value not in names:
@@ -182,12 +183,12 @@ def chosen(value: str, known: Iterable[str], where: str) -> str:
 
 
 @dataclass(frozen=True)
-class Scaled:
+class NumberFeature:
     """A number, scaled to [0, 1] by a range that does not depend on the rows; what lies outside is cut off.
 
     Examples
     --------
-    >>> Scaled("AGEP", 17, 97).values(np.array([17, 57, 99])).tolist()
+    >>> NumberFeature("AGEP", 17, 97).values(np.array([17, 57, 99])).tolist()
     [[0.0], [0.5], [1.0]]
     """
 
@@ -206,12 +207,12 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Categories:
+class CategoryFeature:
     """A code, made into one feature of 0 or 1 for each of its categories: code to name.
 
     Examples
     --------
-    >>> sex = Categories("SEX", {1: "Male", 2: "Female"})
+    >>> sex = CategoryFeature("SEX", {1: "Male", 2: "Female"})
     >>> sex.names, sex.values(np.array([2, 1])).tolist()
     (('SEX=Male', 'SEX=Female'), [[0.0, 1.0], [1.0, 0.0]])
     """
@@ -230,14 +231,16 @@ class Categories:
         return hot
 
 
-def feature_table(rows: polars.DataFrame, features: Sequence[Scaled | Categories]) -> tuple[Floats, tuple[str, ...]]:
+def feature_table(
+    rows: polars.DataFrame, features: Sequence[NumberFeature | CategoryFeature]
+) -> tuple[Floats, tuple[str, ...]]:
     """Features of some rows side by side, and their names; each is made of the column of its name.
 
     Examples
     --------
     >>> import polars
     >>> rows = polars.DataFrame({"SEX": [2, 1], "AGEP": [57, 17]})
-    >>> feature_table(rows, [Scaled("AGEP", 17, 97), Categories("SEX", {1: "Male", 2: "Female"})])[0].tolist()
+    >>> feature_table(rows, [NumberFeature("AGEP", 17, 97), CategoryFeature("SEX", {1: "Male", 2: "Female"})])[0].tolist()
     [[0.5, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
     names = [name for feature in features for name in feature.names]

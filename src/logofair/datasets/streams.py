@@ -18,14 +18,14 @@ from typing import IO, TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError
 from logofair.datasets.cache import Watch, is_prepared
+from logofair.errors import InputError
 from logofair.files.tables import header_of, places_of, polars_module, readable, regular_file, whole_last_line
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Repeats", "Table", "find_tables", "one_layout", "pieces", "refuse_shared"]
+__all__ = ["DuplicateFinder", "Table", "find_tables", "one_layout", "pieces", "refuse_shared"]
 
 
 _TEXT, _ARCHIVE, _PARQUET = (".csv", ".txt"), ".zip", ".parquet"
@@ -126,7 +126,7 @@ def find_tables(source: Path, mark: str, what: str) -> list[Table]:
     --------
     >>> find_tables(Path("nowhere"), "NU_ANO", "ENEM table")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: nowhere: not there; check the path.
+    logofair.errors.InputError: nowhere: not there; check the path.
     """
     source = Path(source)
     if not source.exists():
@@ -149,7 +149,7 @@ def one_layout(tables: Sequence[Table], layout_of: Callable[[Table], Layout], di
     >>> tables = [Table(Path(f"{name}.csv"), None, header, ",", 9) for name, header in (("a", ("x",)), ("b", ("y",)))]
     >>> one_layout(tables, lambda table: table.header, "columns", "year")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: b.csv: has other columns than a.csv; prepare files of one year at a time.
+    logofair.errors.InputError: b.csv: has other columns than a.csv; prepare files of one year at a time.
     """
     found = {table.where: layout_of(table) for table in tables}
     first = tables[0].where
@@ -243,19 +243,19 @@ def _utf8(lines: bytes, where: str) -> bytes:
     return lines
 
 
-class Repeats:
+class DuplicateFinder:
     """Remembers who was read, 8 bytes a row, and finds out who was read before; ``columns`` say who a row is.
 
     Examples
     --------
     >>> import polars
     >>> from pathlib import Path
-    >>> people = Repeats(("ID",))
+    >>> people = DuplicateFinder(("ID",))
     >>> for name in ("a.csv", "b.csv"):
     ...     people.add(Table(Path(name), None, ("ID",), ",", 9), polars.DataFrame({"ID": ["07", "8"]}))
     >>> people.refuse()
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: b.csv: 2 of its 2 rows are in a.csv too (the same ID); leave one of the files.
+    logofair.errors.InputError: b.csv: 2 of its 2 rows are in a.csv too (the same ID); leave one of the files.
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
@@ -302,7 +302,7 @@ def refuse_shared(places: Mapping[str, set[str]], what: str) -> None:
     --------
     >>> refuse_shared({"a.csv": {"CA", "TX"}, "b.parquet": {"CA"}}, "the state")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: b.parquet: has rows of the state CA, as a.csv has, and may repeat it; leave one of them.
+    logofair.errors.InputError: b.parquet: has rows of the state CA, as a.csv has, and may repeat it; leave one of them.
     """
     first: dict[str, str] = {}
     for where, own in places.items():

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError, binary, column, matrix, not_empty, same_length
+from logofair.columns.checks import binary, column, matrix, not_empty, same_length
+from logofair.errors import InputError
 
 __all__ = ["Dataset"]
 

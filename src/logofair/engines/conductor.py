@@ -11,34 +11,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from logofair.errors import RunError, SumError
 from logofair.federation.expected import fault, reply_form
-from logofair.federation.messages import Ask, Reply, next_link
-from logofair.federation.secure import SecureServer, SumFailed
+from logofair.federation.messages import Question, Reply, next_link
+from logofair.federation.secure import SecureServer
 from logofair.federation.wire import decode, encode
 
 import logofair.federation.secure.exchange  # isort: skip  # noqa: F401  # so that messages of secure sums can be read
 from collections.abc import Callable, Iterator
 
-from logofair.columns.checks import InputError
-from logofair.federation.expected import Part
-from logofair.federation.messages import Counts, Moments, Noted, Refusal, Sums, Totals
-from logofair.federation.outcome import Outcome
+from logofair.errors import InputError
+from logofair.federation.expected import GroupCounts
+from logofair.federation.messages import FoldCounts, Moments, Received, Refusal, Sums, Totals
+from logofair.federation.outcome import RunResult
 from logofair.federation.phases import Finished
 from logofair.federation.server import Server
 from logofair.federation.wire import carried
 
-__all__ = ["Absent", "Desk", "Progress", "RunError", "Transport", "conduct", "masked_exchange", "outcome_of"]
+__all__ = [
+    "ExchangeReport",
+    "NoReply",
+    "ServerState",
+    "Transport",
+    "conduct",
+    "masked_exchange",
+    "outcome_of",
+]
 
 
 @dataclass(frozen=True)
-class Absent:
+class NoReply:
     """No reply came from a site, and why, in words for the server's report.
 
     The reason is made by the engine from what it saw itself; it never repeats text that came from a site.
 
     Examples
     --------
-    >>> Absent("no reply within 60 seconds").reason
+    >>> NoReply("no reply within 60 seconds").reason
     'no reply within 60 seconds'
     """
 
@@ -56,16 +65,16 @@ class Transport(Protocol):
     ...         return ("north", "south")
     ...
     ...     def exchange(self, messages, timeout):
-    ...         return {site: body if site in self.present() else Absent("unknown") for site, body in messages.items()}
+    ...         return {site: body if site in self.present() else NoReply("unknown") for site, body in messages.items()}
     >>> transport: Transport = Echo()
     >>> transport.exchange({"north": b"ask", "west": b"ask"}, timeout=1.0)
-    {'north': b'ask', 'west': Absent(reason='unknown', late=False)}
+    {'north': b'ask', 'west': NoReply(reason='unknown', late=False)}
     """
 
     def present(self) -> tuple[str, ...]:
         """Return the names of the sites that can be reached now, in ascending order."""
 
-    def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | Absent]:
+    def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
         """Send every named site its message, and return what each replied.
 
         Parameters
@@ -82,7 +91,9 @@ class Transport(Protocol):
         """
 
 
-def masked_exchange(desk: Desk, transport: Transport, timeout: float, patience: int) -> tuple[Desk, Progress]:
+def masked_exchange(
+    desk: ServerState, transport: Transport, timeout: float, patience: int
+) -> tuple[ServerState, ExchangeReport]:
     """One exchange of a secure sum."""
     masks = _masks(desk)
     stages = {"keys": _keys, "shares": _shares, "masked": _masked, "unmask": _unmask}
@@ -90,14 +101,14 @@ def masked_exchange(desk: Desk, transport: Transport, timeout: float, patience: 
     replies, reasons, sizes = _collected(asks, transport, timeout, 1 if _may_lose(masks) else 1 + patience)
     try:
         after = stages[masks.stage](desk, masks, replies, reasons)
-    except SumFailed as error:
+    except SumError as error:
         raise RunError(f"run {desk.server.plan.run}: {error}{_because(reasons)}") from None
     purpose = desk.server.purpose + f" ({masks.stage})"
     lost = tuple(sorted(set(desk.server.sites) - set(after.server.sites)))
-    return after, Progress(desk.server.number, purpose, len(replies), lost, *sizes)
+    return after, ExchangeReport(desk.server.number, purpose, len(replies), lost, *sizes)
 
 
-def _masks(desk: Desk) -> SecureServer:
+def _masks(desk: ServerState) -> SecureServer:
     """The state of the secure sum under way, or of a new one."""
     server = desk.server
     masks: SecureServer | None = decode(desk.masks) if desk.masks else None
@@ -109,7 +120,7 @@ def _masks(desk: Desk) -> SecureServer:
     return masks
 
 
-def _asks(desk: Desk, masks: SecureServer) -> dict[str, Ask]:
+def _asks(desk: ServerState, masks: SecureServer) -> dict[str, Question]:
     """Each site's message of the stage."""
     plain = desk.server.ask()
     step = replace(plain, request=None, opening=None, step=masks.stage)
@@ -124,7 +135,7 @@ def _asks(desk: Desk, masks: SecureServer) -> dict[str, Ask]:
 
 
 def _collected(
-    asks: Mapping[str, Ask], transport: Transport, timeout: float, tries: int
+    asks: Mapping[str, Question], transport: Transport, timeout: float, tries: int
 ) -> tuple[dict[str, Any], dict[str, str], tuple[int, int]]:
     """Replies by site, why others are missing, and the largest messages; who is missing is asked again."""
     bodies: dict[str, Any] = {}
@@ -137,17 +148,17 @@ def _collected(
         out = max(out, *map(len, waiting.values()))
         replies = transport.exchange(waiting, timeout)
         for site in waiting:
-            data = replies.get(site, Absent("no reply"))
+            data = replies.get(site, NoReply("no reply"))
             read = read_reply(site, asks[site], data)
             if isinstance(read, Reply):
                 bodies[site] = read.body
-                back = max(back, 0 if isinstance(data, Absent) else len(data))
+                back = max(back, 0 if isinstance(data, NoReply) else len(data))
             else:
                 reasons[site] = read
     return bodies, {site: why for site, why in reasons.items() if site not in bodies}, (out, back)
 
 
-def _stored(desk: Desk, masks: SecureServer, lost: Mapping[str, str], purpose: str) -> Desk:
+def _stored(desk: ServerState, masks: SecureServer, lost: Mapping[str, str], purpose: str) -> ServerState:
     """The next state; sites lost before the first total are excluded."""
     server = desk.server
     gone = {site: why for site, why in lost.items() if site in server.sites}
@@ -156,17 +167,17 @@ def _stored(desk: Desk, masks: SecureServer, lost: Mapping[str, str], purpose: s
     return replace(desk, server=server.counted(purpose), masks=encode(masks))
 
 
-def _keys(desk: Desk, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> Desk:
+def _keys(desk: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
     after = masks.collect_keys(replies)
     return _stored(desk, after, _missing(after.lost, reasons), "keys")
 
 
-def _shares(desk: Desk, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> Desk:
+def _shares(desk: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
     after = masks.collect_shares(replies)
     return _stored(desk, after, _missing(after.lost, reasons), "keys")
 
 
-def _masked(desk: Desk, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> Desk:
+def _masked(desk: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
     after = masks.collect_masked(replies)
     lost = _missing([site for site in masks.participants if site not in after.contributors], reasons)
     if lost and not _may_lose(masks):
@@ -179,7 +190,7 @@ def _masked(desk: Desk, masks: SecureServer, replies: dict[str, Any], reasons: d
     return _stored(desk, after, lost, "masked sums")
 
 
-def _unmask(desk: Desk, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> Desk:
+def _unmask(desk: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
     after = masks.collect_unmasked(replies)
     server = desk.server
     kind, shapes = reply_form(server.request, server.plan)
@@ -210,12 +221,8 @@ def _because(reasons: Mapping[str, str]) -> str:
 _ROUNDING = 1e-7
 
 
-class RunError(RuntimeError):
-    """The run cannot go on; the sentence says why and what to do. Its state is stored."""
-
-
 @dataclass(frozen=True)
-class Progress:
+class ExchangeReport:
     """One exchange done: its number and purpose, who answered, who was excluded, and the largest messages."""
 
     number: int
@@ -235,7 +242,7 @@ class Progress:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Desk:
+class ServerState:
     """All that a conductor must find again: the server, what sites said of their rows, and the state of secure sums."""
 
     server: Server
@@ -244,19 +251,19 @@ class Desk:
 
 
 def conduct(
-    desk: Desk,
+    desk: ServerState,
     transport: Transport,
     *,
     timeout: float = 600.0,
     patience: int = 2,
-    save: Callable[[Desk], None] = lambda desk: None,
-) -> Iterator[tuple[Desk, Progress]]:
+    save: Callable[[ServerState], None] = lambda desk: None,
+) -> Iterator[tuple[ServerState, ExchangeReport]]:
     """Run to the end, yielding the state after every exchange.
 
     Parameters
     ----------
     desk : Desk
-        Where to start or to go on: ``Desk(Server.start(plan, sites))``, or one that was stored.
+        Where to start or to go on: ``ServerState(Server.start(plan, sites))``, or one that was stored.
     transport : Transport
         Carries the messages.
     timeout : float
@@ -278,7 +285,7 @@ def conduct(
         yield desk, progress
 
 
-def outcome_of(steps: Iterator[tuple[Desk, Progress]]) -> Outcome:
+def outcome_of(steps: Iterator[tuple[ServerState, ExchangeReport]]) -> RunResult:
     """Go to the end of a run and return its result."""
     done = [desk for desk, _ in steps]
     if not done:
@@ -291,19 +298,19 @@ def check_settled(server: Server) -> None:
     if not isinstance(server.phase, Finished) or server.plan.solver is not None:
         return
     outcome = server.outcome
-    if outcome.certificate.gap < -_ROUNDING:
+    if outcome.certificate.optimality_gap < -_ROUNDING:
         raise RunError(
-            f"run {server.plan.run}: the policies beat their own bound (gap {outcome.certificate.gap:.1e}), "
+            f"run {server.plan.run}: the policies beat their own bound (gap {outcome.certificate.optimality_gap:.1e}), "
             "so the bound is wrong and nothing is published; please report the case."
         )
-    if not outcome.keeps_promise:
+    if not outcome.meets_requirements:
         raise RunError(
             f"run {server.plan.run}: the stored policies exceed a tolerance by {outcome.violation:.1e} "
             f"({outcome.broken} sites locally), so nothing is published; please report the case."
         )
 
 
-def _exchange(desk: Desk, transport: Transport, timeout: float) -> tuple[Desk, Progress]:
+def _exchange(desk: ServerState, transport: Transport, timeout: float) -> tuple[ServerState, ExchangeReport]:
     """One question to every site, and what follows from the replies that can be used."""
     server = desk.server
     ask = server.ask()
@@ -311,24 +318,26 @@ def _exchange(desk: Desk, transport: Transport, timeout: float) -> tuple[Desk, P
     replies = _replies(transport, dict.fromkeys(server.sites, message), timeout)
     good, bad = _sorted_out(desk, ask, replies)
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
-    progress = Progress(server.number, server.purpose, len(good), tuple(sorted(bad)), len(message), back)
+    progress = ExchangeReport(server.number, server.purpose, len(good), tuple(sorted(bad)), len(message), back)
     after, usable = server.without(bad) if bad else (server, True)
     if not usable:
         return replace(desk, server=after, parts=()), progress
     if isinstance(server.phase, Finished):  # who did not hear of the result can ask later
-        return replace(desk, server=after.take(Noted())), progress
+        return replace(desk, server=after.take(Received())), progress
     if not good:
         raise RunError(f"run {server.plan.run}: no site answered; bring the sites back and resume.")
-    counted = tuple((site, sums) for site, sums in sorted(good.items()) if isinstance(sums, Moments | Counts | Totals))
+    counted = tuple(
+        (site, sums) for site, sums in sorted(good.items()) if isinstance(sums, Moments | FoldCounts | Totals)
+    )
     parts = counted or desk.parts
     return replace(desk, server=after.take(_total(list(good.values()))), parts=parts), progress
 
 
-def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | Absent]:
+def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
     """Every site's reply; one that is absent but can be reached again, say after a restart, is asked once more."""
     replies = dict(transport.exchange(messages, timeout))
-    found = {site: replies.get(site, Absent("no reply")) for site in messages}
-    absent = [site for site, reply in found.items() if isinstance(reply, Absent) and not reply.late]
+    found = {site: replies.get(site, NoReply("no reply")) for site in messages}
+    absent = [site for site, reply in found.items() if isinstance(reply, NoReply) and not reply.late]
     back = [site for site in absent if site in transport.present()] if len(absent) < len(messages) else []
     if back:
         replies |= transport.exchange({site: messages[site] for site in back}, timeout)
@@ -339,12 +348,14 @@ def _total(replies: list[Any]) -> Any:
     return type(replies[0]).side_by_side(replies).together()
 
 
-def _sorted_out(desk: Desk, ask: Ask, replies: Mapping[str, bytes | Absent]) -> tuple[dict[str, Sums], dict[str, str]]:
+def _sorted_out(
+    desk: ServerState, ask: Question, replies: Mapping[str, bytes | NoReply]
+) -> tuple[dict[str, Sums], dict[str, str]]:
     """Replies that can be used, and what is wrong with the others."""
     good: dict[str, Sums] = {}
     bad: dict[str, str] = {}
     for site in desk.server.sites:
-        read = read_reply(site, ask, replies.get(site, Absent("no reply")))
+        read = read_reply(site, ask, replies.get(site, NoReply("no reply")))
         wrong = read if isinstance(read, str) else _fault_of(desk, site, read)
         if wrong is None and not isinstance(read, str):
             good[site] = read.body
@@ -353,16 +364,16 @@ def _sorted_out(desk: Desk, ask: Ask, replies: Mapping[str, bytes | Absent]) -> 
     return good, bad
 
 
-def _fault_of(desk: Desk, site: str, reply: Reply) -> str | None:
+def _fault_of(desk: ServerState, site: str, reply: Reply) -> str | None:
     server = desk.server
     told = dict(desk.parts).get(site)
-    part = None if told is None else Part.of(told)
+    part = None if told is None else GroupCounts.of(told)
     return fault(reply.body, server.request, server.plan, part, server.whole)
 
 
-def read_reply(site: str, ask: Ask, data: bytes | Absent) -> Reply | str:
+def read_reply(site: str, ask: Question, data: bytes | NoReply) -> Reply | str:
     """A reply to this very ask, or a sentence on why there is none."""
-    if isinstance(data, Absent):
+    if isinstance(data, NoReply):
         return data.reason
     try:
         reply = decode(data)

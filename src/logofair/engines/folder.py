@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from logofair.columns.checks import InputError
-from logofair.engines.conductor import Desk, RunError, Transport, conduct
-from logofair.federation.outcome import Outcome
+from logofair.engines.conductor import ServerState, Transport, conduct
+from logofair.errors import InputError, RunError
+from logofair.federation.outcome import RunResult
 from logofair.federation.phases import Finished
 from logofair.federation.plan import Plan
 from logofair.federation.server import Server
@@ -18,7 +18,15 @@ from logofair.federation.wire import decode, encode
 from logofair.files.documents import or_damaged, read_document, write_document
 from logofair.files.locks import locked
 
-__all__ = ["Terms", "conduct_from_disk", "read_plan", "read_result", "resume_without", "write_plan", "write_result"]
+__all__ = [
+    "RunOptions",
+    "conduct_from_disk",
+    "read_plan",
+    "read_result",
+    "resume_without",
+    "write_plan",
+    "write_result",
+]
 
 _STATE = "state.json"
 _RESULT = "result.json"
@@ -26,7 +34,7 @@ _POLL = 0.5
 
 
 @dataclass(frozen=True)
-class Terms:
+class RunOptions:
     """How a server runs a plan.
 
     Parameters
@@ -47,12 +55,12 @@ class Terms:
     timeout: float = 600.0
 
 
-def write_plan(path: str | Path, plan: Plan, terms: Terms) -> None:
+def write_plan(path: str | Path, plan: Plan, terms: RunOptions) -> None:
     """Store a plan with the terms of its server."""
     body = {
         "plan": base64.b64encode(encode(plan)).decode(),
         "run": plan.run,
-        "promise": plan.promise(()).as_dict(),
+        "requirements": plan.requirements(()).as_dict(),
         "sites": list(terms.sites),
         "count": terms.count,
         "wait": terms.wait,
@@ -61,34 +69,34 @@ def write_plan(path: str | Path, plan: Plan, terms: Terms) -> None:
     write_document(path, "logofair plan", 1, body, what="plan")
 
 
-def read_plan(path: str | Path) -> tuple[Plan, Terms]:
+def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
     """Read a stored plan and its terms."""
     body = read_document(path, "logofair plan", 1, what="plan")
 
-    def parts() -> tuple[Plan, Terms]:
+    def parts() -> tuple[Plan, RunOptions]:
         plan = decode(base64.b64decode(body["plan"]))
         if not isinstance(plan, Plan):
             raise TypeError("plan")
         numbers = {name: float(body[name]) for name in ("wait", "timeout")}
-        return plan, Terms(tuple(body["sites"]), int(body["count"]), **numbers)
+        return plan, RunOptions(tuple(body["sites"]), int(body["count"]), **numbers)
 
     return or_damaged(parts, path, what="plan")
 
 
-def write_result(path: str | Path, outcome: Outcome) -> None:
+def write_result(path: str | Path, outcome: RunResult) -> None:
     """Store a result: for people, and for sites that join later."""
     write_document(path, "logofair result", 1, outcome.as_json(), what="result")
 
 
-def read_result(path: str | Path) -> Outcome:
+def read_result(path: str | Path) -> RunResult:
     """Read a stored result."""
     body = read_document(path, "logofair result", 1, what="result", remedy="get the file again from the server")
-    return or_damaged(lambda: Outcome.from_json(body), path, what="result")
+    return or_damaged(lambda: RunResult.from_json(body), path, what="result")
 
 
 def conduct_from_disk(
     plan_path: str | Path, folder: str | Path, transport: Transport, *, tell: Callable[[str], None] = lambda line: None
-) -> Outcome:
+) -> RunResult:
     """Run a stored plan over a transport, or go on where an earlier process stopped.
 
     The state is in the folder after every exchange; the result too, once there is one. ``tell`` is given a line for
@@ -105,7 +113,7 @@ def conduct_from_disk(
         desk = stored_desk(home, plan)
         if desk is None:
             present = _gathered(transport, terms, plan, tell)
-            desk = Desk(Server.start(plan, present, [site for site in terms.sites if site not in present]))
+            desk = ServerState(Server.start(plan, present, [site for site in terms.sites if site not in present]))
         else:  # sites come back one by one after a server was away
             _waited(transport, replace(terms, sites=desk.server.sites), tell)
         for after, progress in conduct(desk, transport, timeout=terms.timeout, save=lambda d: _save(home, d)):
@@ -116,7 +124,7 @@ def conduct_from_disk(
         return outcome
 
 
-def stored_desk(folder: Path, plan: Plan) -> Desk | None:
+def stored_desk(folder: Path, plan: Plan) -> ServerState | None:
     """The state of an unfinished run, if there is one."""
     path = folder / _STATE
     if not path.exists():
@@ -127,14 +135,14 @@ def stored_desk(folder: Path, plan: Plan) -> Desk | None:
     return desk
 
 
-def read_state(path: Path) -> Desk:
+def read_state(path: Path) -> ServerState:
     """Read the state of a run."""
     remedy = "restore it from a backup, or start a new run"
     body = read_document(path, "logofair state", 1, what="state", remedy=remedy)
 
-    def parts() -> Desk:
+    def parts() -> ServerState:
         desk = decode(base64.b64decode(body["desk"]))
-        if not isinstance(desk, Desk):
+        if not isinstance(desk, ServerState):
             raise TypeError("desk")
         return desk
 
@@ -155,10 +163,10 @@ def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
         if server.roster == desk.server.roster:  # nothing was void, but masks belong to a roster
             number = server.number + 1
             server = replace(server, roster=server.roster + 1, number=number, opened=number).begun()
-        _save(Path(folder), Desk(server))
+        _save(Path(folder), ServerState(server))
 
 
-def _save(folder: Path, desk: Desk) -> None:
+def _save(folder: Path, desk: ServerState) -> None:
     server = desk.server
     body = {
         "desk": base64.b64encode(encode(desk)).decode(),
@@ -172,7 +180,7 @@ def _save(folder: Path, desk: Desk) -> None:
     write_document(folder / _STATE, "logofair state", 1, body, what="state")
 
 
-def _gathered(transport: Transport, terms: Terms, plan: Plan, tell: Callable[[str], None]) -> tuple[str, ...]:
+def _gathered(transport: Transport, terms: RunOptions, plan: Plan, tell: Callable[[str], None]) -> tuple[str, ...]:
     """Wait for the sites; begin without those that do not come, if the others are enough."""
     present = _waited(transport, terms, tell)
     if len(present) < min(plan.quorum, len(terms.sites) or terms.count):
@@ -183,7 +191,7 @@ def _gathered(transport: Transport, terms: Terms, plan: Plan, tell: Callable[[st
     return present
 
 
-def _waited(transport: Transport, terms: Terms, tell: Callable[[str], None]) -> tuple[str, ...]:
+def _waited(transport: Transport, terms: RunOptions, tell: Callable[[str], None]) -> tuple[str, ...]:
     """The sites wanted that are here, at once when all are, at the latest when patience has run out."""
     end, seen, wanted = time.monotonic() + terms.wait, None, len(terms.sites) or terms.count
     while True:

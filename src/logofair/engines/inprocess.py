@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logofair.columns.checks import InputError
-from logofair.engines.conductor import Absent, Desk, RunError, check_settled, conduct, outcome_of
-from logofair.federation.batch import Crowd
-from logofair.federation.client import Client, Identity
+from logofair.engines.conductor import NoReply, ServerState, check_settled, conduct, outcome_of
+from logofair.errors import InputError, RefusedError, RunError
+from logofair.federation.batch import ClientBatch
+from logofair.federation.client import Client, SecureIdentity
 from logofair.federation.expected import fault
-from logofair.federation.outcome import Outcome
+from logofair.federation.outcome import RunResult
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
-from logofair.federation.rows import Columns, RefusedError
+from logofair.federation.rows import SiteColumns
 from logofair.federation.server import Server
 from logofair.federation.wire import decode, encode
 from logofair.policy.policy import Policy
 
-__all__ = ["LocalTransport", "Run", "run", "run_apart"]
+__all__ = ["FederatedRun", "LocalTransport", "run", "run_apart"]
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class FederatedRun:
     """The result and every site's policy.
 
     Examples
     --------
     >>> from logofair.federation import make_plan
-    >>> rows = Columns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", local_tolerance=0, global_tolerance=0, run="demo")
     >>> done = run(plan, {"north": rows, "south": rows})
     >>> done.outcome.holds, sorted(done.policies)
@@ -37,16 +37,16 @@ class Run:
     [1, 0]
     """
 
-    outcome: Outcome
+    outcome: RunResult
     policies: Mapping[str, Policy]
 
 
-def run(plan: Plan, sites: Mapping[str, Columns]) -> Run:
+def run(plan: Plan, sites: Mapping[str, SiteColumns]) -> FederatedRun:
     """Run a plan with all sites in this process, answering side by side in vectorised passes.
 
     No message is made or masked here, since nothing leaves the process; the numbers are those of any other engine.
     """
-    crowd, server = Crowd.of(dict(sites), plan), Server.start(plan, list(sites))
+    crowd, server = ClientBatch.of(dict(sites), plan), Server.start(plan, list(sites))
     while not server.done:
         try:
             crowd, sums = crowd.answer(server.request)
@@ -58,7 +58,7 @@ def run(plan: Plan, sites: Mapping[str, Columns]) -> Run:
             raise RunError(f"run {plan.run}: the sites together {wrong}; please report the case.")
         server = server.take(total)
         check_settled(server)
-    return Run(server.outcome, SitePolicies(crowd))
+    return FederatedRun(server.outcome, SitePolicies(crowd))
 
 
 class LocalTransport:
@@ -67,7 +67,7 @@ class LocalTransport:
     Examples
     --------
     >>> from logofair.federation import make_plan
-    >>> transport = LocalTransport({"north": Client("north", Columns(groups=["F"], scores=[0.5]))})
+    >>> transport = LocalTransport({"north": Client("north", SiteColumns(groups=["F"], scores=[0.5]))})
     >>> transport.present()
     ('north',)
     """
@@ -79,26 +79,30 @@ class LocalTransport:
         """The sites, in ascending order."""
         return tuple(sorted(self.clients))
 
-    def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | Absent]:
+    def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
         """Hand every client its message."""
         return {site: self.deliver(site, message) for site, message in messages.items()}
 
-    def deliver(self, site: str, message: bytes) -> bytes | Absent:
+    def deliver(self, site: str, message: bytes) -> bytes | NoReply:
         """One message to one client, and its reply."""
         if site not in self.clients:
-            return Absent("not connected")
+            return NoReply("not connected")
         self.clients[site], reply = self.clients[site].handle(decode(message))
         return encode(reply)
 
 
-def run_apart(plan: Plan, sites: Mapping[str, Columns], identities: Mapping[str, Identity] | None = None) -> Run:
+def run_apart(
+    plan: Plan, sites: Mapping[str, SiteColumns], identities: Mapping[str, SecureIdentity] | None = None
+) -> FederatedRun:
     """Run a plan with every site a client of its own behind encoded messages, as between machines.
 
-    Secure sums need every site's :class:`Identity`.
+    Secure sums need every site's :class:`SecureIdentity`.
     """
     keys = identities or {}
     if plan.secure and set(keys) != set(sites):
         raise InputError("identities: secure sums need the keys of every site; pass one Identity each.")
     transport = LocalTransport({site: Client(site, rows, identity=keys.get(site)) for site, rows in sites.items()})
-    outcome = outcome_of(conduct(Desk(Server.start(plan, transport.present())), transport))
-    return Run(outcome, {site: SitePolicies(client.state())[site] for site, client in transport.clients.items()})
+    outcome = outcome_of(conduct(ServerState(Server.start(plan, transport.present())), transport))
+    return FederatedRun(
+        outcome, {site: SitePolicies(client.state())[site] for site, client in transport.clients.items()}
+    )

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from logofair.columns.checks import InputError
-from logofair.federation.client import Client, Identity, Notes
-from logofair.federation.messages import Ask, Refusal, Reply
+from logofair.errors import InputError, RefusedError
+from logofair.federation.client import Client, SecureIdentity, StoredClient
+from logofair.federation.messages import Question, Refusal, Reply
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
-from logofair.federation.privacy.kept import Kept, release_once
+from logofair.federation.privacy.kept import StoredRelease, release_once
 from logofair.federation.privacy.release import Release
-from logofair.federation.rows import Columns, RefusedError, site_rows
+from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.wire import decode, encode
 from logofair.files.documents import read_document, write_document
 from logofair.files.locks import locked
@@ -98,7 +98,7 @@ class SiteSettings:
         except (LookupError, TypeError):
             raise InputError(f"{path}: parts of the {_WHAT} are missing; start the site again.") from None
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> SecureIdentity | None:
         """The keys for secure sums, where the site has any."""
         if self.key is None:
             return None
@@ -107,7 +107,7 @@ class SiteSettings:
         peers: dict[str, str] = {}
         for file in sorted(Path(self.peers).glob("*.pub")) if self.peers else []:
             peers[file.stem] = _text(file)
-        return Identity(_text(Path(self.key)), peers, self.agreed_without)
+        return SecureIdentity(_text(Path(self.key)), peers, self.agreed_without)
 
 
 def answer_on_disk(settings_path: str, message: bytes) -> bytes:
@@ -118,7 +118,7 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
     settings_path : str
         File written by :meth:`SiteSettings.write`.
     message : bytes
-        An encoded :class:`~logofair.federation.messages.Ask`.
+        An encoded :class:`~logofair.federation.messages.Question`.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
         site, folder = settings.site, Path(settings.folder)
         identity = settings.identity()
         ask = decode(message)
-        if not isinstance(ask, Ask) or not ask.run.replace("-", "").replace("_", "").isalnum():
+        if not isinstance(ask, Question) or not ask.run.replace("-", "").replace("_", "").isalnum():
             raise RefusedError(Refusal.BAD_MESSAGE)
         place = (ask.run, ask.roster, ask.number)
         with locked(folder / "site.lock"):
@@ -148,7 +148,7 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
     return encode(Reply(*place, site, None, refusal.name))
 
 
-def read_site(settings: SiteSettings, plan: Plan) -> Columns:
+def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
     """The columns of a site's file that a plan needs."""
     wanted = {role: name for role, name in settings.columns.items() if role in _needed(plan)}
     for role in _needed(plan):
@@ -158,7 +158,7 @@ def read_site(settings: SiteSettings, plan: Plan) -> Columns:
     names = {str(name): name for name in plan.groups}  # a CSV file has text where another site's has numbers
     groups = [names.get(str(value), value) for value in table["group"].tolist()]
     features = None if plan.training is None else feature_matrix(settings.data, plan.training.features)
-    return Columns(groups, table.get("score"), table.get("label"), table.get("weight"), features)
+    return SiteColumns(groups, table.get("score"), table.get("label"), table.get("weight"), features)
 
 
 def _needed(plan: Plan) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ def _needed(plan: Plan) -> tuple[str, ...]:
     return ("group", *scores, *(("label",) if plan.needs_labels else ()))
 
 
-def _answer(settings: SiteSettings, identity: Identity | None, ask: Ask) -> Reply:
+def _answer(settings: SiteSettings, identity: SecureIdentity | None, ask: Question) -> Reply:
     """Answer with the notes of the run, and store them before the reply is handed over."""
     folder, data = Path(settings.folder), fingerprint(settings.data)
     file = folder / f"{ask.run}.notes.json"
@@ -218,13 +218,15 @@ def _first_time(settings: SiteSettings, run: str) -> None:
         )
 
 
-def kept_release(folder: Path, columns: Columns, plan: Plan) -> Release:
+def kept_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
     """The site's one noised histogram: stored before anything computed from it leaves the site."""
     assert plan.privacy is not None
     rows, file = site_rows(columns, plan), folder / _RELEASE
     kept = None
     if file.exists():
-        kept = Kept.from_json(read_document(file, "logofair release", 1, what="release", remedy="restore the file"))
+        kept = StoredRelease.from_json(
+            read_document(file, "logofair release", 1, what="release", remedy="restore the file")
+        )
     now = release_once(kept, rows.scores, rows.groups, n_groups=len(plan.groups), privacy=plan.privacy)
     if now is not kept:
         folder.mkdir(parents=True, exist_ok=True)
@@ -232,18 +234,18 @@ def kept_release(folder: Path, columns: Columns, plan: Plan) -> Release:
     return now.release
 
 
-def _notes(file: Path) -> tuple[Notes, str]:
+def _notes(file: Path) -> tuple[StoredClient, str]:
     """Stored notes, and the fingerprint of the data they are about."""
     if not file.exists():
-        return Notes(), ""
+        return StoredClient(), ""
     body = read_document(file, _NOTES, 1, what=_NOTES_WHAT, remedy="restore it from a backup, or leave the run")
     notes = decode(base64.b64decode(body["notes"]))
-    if not isinstance(notes, Notes):
+    if not isinstance(notes, StoredClient):
         raise InputError(f"{file}: holds something else than notes; restore it from a backup, or leave the run.")
     return notes, str(body["data"])
 
 
-def _store(file: Path, notes: Notes, data: str) -> None:
+def _store(file: Path, notes: StoredClient, data: str) -> None:
     body = {"notes": base64.b64encode(encode(notes)).decode(), "data": data, "run": notes.run}
     write_document(file, _NOTES, 1, body, what=_NOTES_WHAT, private=True)
 

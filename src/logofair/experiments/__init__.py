@@ -1,1 +1,1 @@
-"""TODO"""
+"""Experiments: methods side by side on data sets, as tables."""

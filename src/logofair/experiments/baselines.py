@@ -21,15 +21,16 @@ import numpy.typing as npt
 
 from logofair.auditing import audit
 from logofair.auditing.support import Support
-from logofair.columns.checks import Floats, InputError, Integers
+from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.datasets.catalogue import CATALOGUE, load
+from logofair.errors import InputError
 from logofair.notions import NOTIONS, Notion
-from logofair.training import FCFL, FairFed, FedAvg, FedFB, Rows, Schedule, build_network, make_rows, train
+from logofair.training import FCFL, ClientRows, FairFed, FedAvg, FedFB, Schedule, build_network, make_rows, train
 from logofair.training.methods import Method
 
-__all__ = ["Figures", "Line", "PAPER", "SETTINGS", "Setting", "lines", "main", "measure"]
+__all__ = ["PAPER", "SETTINGS", "BaselineLine", "BaselineSetting", "RunFigures", "lines", "main", "measure"]
 
 
 _NOTIONS = {"demographic_parity": "DP", "equalized_odds": "EO"}
@@ -85,7 +86,7 @@ PAPER = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class BaselineSetting:
     """How one data set is trained on: the network, the schedule, and how each method is set for a notion.
 
     Examples
@@ -111,7 +112,7 @@ class _Steps:
     fcfl: float
 
 
-def _setting(schedule: Schedule, rounds: int, slopes: int, steps: _Steps) -> Setting:
+def _setting(schedule: Schedule, rounds: int, slopes: int, steps: _Steps) -> BaselineSetting:
     """How all methods are set; ``slopes`` are FCFL's rounds."""
 
     def constrained(notion: Notion, first_stage: int) -> Method:
@@ -127,7 +128,7 @@ def _setting(schedule: Schedule, rounds: int, slopes: int, steps: _Steps) -> Set
         "fcfl": lambda notion: constrained(notion, slopes // 2),
         "fcfl_first": lambda notion: constrained(notion, slopes),
     }
-    return Setting(schedule, methods, {name: slopes if name.startswith("fcfl") else rounds for name in methods})
+    return BaselineSetting(schedule, methods, {name: slopes if name.startswith("fcfl") else rounds for name in methods})
 
 
 SETTINGS = {
@@ -138,7 +139,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Figures:
+class RunFigures:
     """What one run reached on its test rows, NaN where undefined; ``large_gap``: of clients with 30 rows a rate."""
 
     accuracy: float
@@ -148,20 +149,20 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Line:
+class BaselineLine:
     """One line of a table: a method for a notion, over all seeds.
 
     Examples
     --------
-    >>> runs = (Figures(0.84, 0.2, 0.2, 0.17), Figures(0.86, 0.2, 0.1, 0.19))
-    >>> Line("adult", "DP", "fedavg", runs).as_markdown()
+    >>> runs = (RunFigures(0.84, 0.2, 0.2, 0.17), RunFigures(0.86, 0.2, 0.1, 0.19))
+    >>> BaselineLine("adult", "DP", "fedavg", runs).as_markdown()
     '| DP | FedAvg | 0.850 ± 0.010 | 0.200 ± 0.000 | 0.150 ± 0.050 | 0.180 ± 0.010 | 0.838 / 0.192 / 0.176 |'
     """
 
     data: str
     notion: str
     method: str
-    runs: tuple[Figures, ...]
+    runs: tuple[RunFigures, ...]
 
     def as_markdown(self, *, beside_paper: bool = True) -> str:
         """The line as Markdown, beside the paper's figures."""
@@ -182,8 +183,8 @@ def _mean_and_spread(defined: Floats, runs: int) -> str:
 
 
 def measure(
-    data: Dataset, setting: Setting, name: str, notions: Sequence[Notion], seed: int, device: str = "cpu"
-) -> list[Figures]:
+    data: Dataset, setting: BaselineSetting, name: str, notions: Sequence[Notion], seed: int, device: str = "cpu"
+) -> list[RunFigures]:
     """Deal, split and train for the first of some notions once, and audit by each of them.
 
     Examples
@@ -209,20 +210,22 @@ def measure(
 
 def _judged(
     decisions: Booleans, data: Dataset, rows: npt.NDArray[np.intp], clients: Integers, notion: Notion
-) -> Figures:
+) -> RunFigures:
     """Accuracy and gaps on test rows."""
     found = audit(decisions, data.labels[rows], groups=data.sensitive[rows], clients=clients[rows], notion=notion)
     large = ~Support.of(found, notion.name).small_clients
     gaps = [float(np.ptp(rates[large], axis=1).max(initial=0.0)) for rates in found.local_rates.values()]
     figures = (found.accuracy, found.local_gap, max(gaps) if large.any() else None, found.global_gap)
-    return Figures(*(np.nan if figure is None else float(figure) for figure in figures))
+    return RunFigures(*(np.nan if figure is None else float(figure) for figure in figures))
 
 
-def _rows(data: Dataset, rows: npt.NDArray[np.intp], device: str, **more: Any) -> list[Rows]:
+def _rows(data: Dataset, rows: npt.NDArray[np.intp], device: str, **more: Any) -> list[ClientRows]:
     return make_rows(data.features[rows], data.labels[rows], groups=data.sensitive[rows], device=device, **more)
 
 
-def lines(data: Dataset, setting: Setting, methods: Sequence[str], seeds: int, device: str = "cpu") -> Iterator[Line]:
+def lines(
+    data: Dataset, setting: BaselineSetting, methods: Sequence[str], seeds: int, device: str = "cpu"
+) -> Iterator[BaselineLine]:
     """Measure every method for every notion; FedAvg, which knows none, is trained once for all.
 
     Examples
@@ -234,7 +237,7 @@ def lines(data: Dataset, setting: Setting, methods: Sequence[str], seeds: int, d
         for together in [notions] if name == "fedavg" else [[notion] for notion in notions]:
             runs = [measure(data, setting, name, together, seed, device) for seed in range(seeds)]
             for notion, figures in zip(together, zip(*runs, strict=True), strict=True):
-                yield Line(data.name, _NOTIONS[notion.name], name, figures)
+                yield BaselineLine(data.name, _NOTIONS[notion.name], name, figures)
 
 
 def main(words: Sequence[str] | None = None) -> None:

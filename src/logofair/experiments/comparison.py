@@ -22,7 +22,7 @@ from logofair.training import fedavg
 if TYPE_CHECKING:
     from logofair.cli.pages.console import Watch
 
-__all__ = ["Comparison", "Outcome", "Settings", "compare"]
+__all__ = ["Comparison", "MethodResult", "Settings", "compare"]
 
 
 _ROUNDS = 20
@@ -52,7 +52,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class SplitRows:
     """Some rows as a post-processor sees them; ``ids`` are their numbers in the data set."""
 
     scores: Floats
@@ -63,13 +63,13 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class MethodResult:
     """One method on the test rows, and what it promised on the calibration rows (None: nothing).
 
     Examples
     --------
     >>> measured = audit([1, 0, 0, 0], [1, 0, 1, 0], groups=["M", "M", "F", "F"])
-    >>> Outcome("FedAvg", measured).as_dict()["global_gap"]
+    >>> MethodResult("FedAvg", measured).as_dict()["global_gap"]
     0.5
     """
 
@@ -87,7 +87,7 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        names = ("primal", "dual", "gap", "violation", "basis")
+        names = ("primal", "dual", "optimality_gap", "violation", "basis")
         return {
             "method": self.name,
             "accuracy": self.audit.accuracy,
@@ -136,14 +136,14 @@ class Comparison:
     data: str
     rows: dict[str, int]
     groups: tuple[Label, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[MethodResult, ...]
     test_support: Support
     calibration_support: Support
     unpromised: int
     warnings: tuple[str, ...]
     fair: Solution
-    calibration_rows: Split
-    test_rows: Split
+    calibration_rows: SplitRows
+    test_rows: SplitRows
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; what is undefined is None."""
@@ -187,11 +187,11 @@ def compare(data: Dataset, settings: Settings, watch: Watch = unwatched) -> Comp
     parts = split(len(data), _PARTS, rng=splitting)
     scores = _train(data, clients, parts["train"], training, watch)
     calibration, test = (
-        Split(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows], rows)
+        SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows], rows)
         for rows in (parts["calibration"], parts["test"])
     )
     fits = list(watch(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
-    base = Outcome("FedAvg", _audit(test.scores >= 0.5, test, settings))
+    base = MethodResult("FedAvg", _audit(test.scores >= 0.5, test, settings))
     support = Support.of(base.audit, settings.notion)
     outcomes = (base, *(_outcome(name, solution, test, settings) for name, solution in fits))
     calibrated = _audit(calibration.scores >= 0.5, calibration, settings)
@@ -220,7 +220,7 @@ def _train(
     return last.model.scores(data.features)
 
 
-def _fits(rows: Split, settings: Settings) -> Iterator[tuple[str, Solution]]:
+def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]:
     """Each variant's name and solution on the calibration rows."""
     for name, (local, overall) in _VARIANTS.items():
         yield (
@@ -238,13 +238,13 @@ def _fits(rows: Split, settings: Settings) -> Iterator[tuple[str, Solution]]:
         )
 
 
-def _outcome(name: str, solution: Solution, rows: Split, settings: Settings) -> Outcome:
+def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings) -> MethodResult:
     """Decide on the test rows, by row number where a coin is needed, and audit."""
     decisions = solution.policy.decide(
-        rows.scores, groups=rows.groups, clients=rows.clients, ids=rows.ids, on_unknown="pooled"
+        rows.scores, groups=rows.groups, clients=rows.clients, ids=rows.ids, on_unknown="merged"
     )
     local, overall = _VARIANTS[name]
-    return Outcome(
+    return MethodResult(
         name,
         _audit(decisions, rows, settings),
         local_promise=settings.local_tolerance if local else None,
@@ -253,7 +253,7 @@ def _outcome(name: str, solution: Solution, rows: Split, settings: Settings) -> 
     )
 
 
-def _audit(decisions: npt.NDArray[Any], rows: Split, settings: Settings) -> Audit:
+def _audit(decisions: npt.NDArray[Any], rows: SplitRows, settings: Settings) -> Audit:
     return audit(decisions, rows.labels, groups=rows.groups, clients=rows.clients, notion=settings.notion)
 
 

@@ -17,15 +17,16 @@ import numpy.typing as npt
 from scipy import sparse
 
 from logofair.auditing import audit
-from logofair.columns.checks import Floats, InputError, Integers
+from logofair.columns.checks import Floats, Integers
 from logofair.datasets import dirichlet_clients, load_adult, split
+from logofair.errors import InputError
 from logofair.federation.privacy.bins import at_edges, histogram
 from logofair.federation.privacy.release import Privacy, Release, release
 from logofair.fitting.fit import fit
 from logofair.policy.policy import Policy
 from logofair.training import fedavg
 
-__all__ = ["AcsTable", "Line", "Scored", "lines", "load_acs", "main", "score_acs", "score_adult"]
+__all__ = ["AcsTable", "PrivacyLine", "ScoredData", "lines", "load_acs", "main", "score_acs", "score_adult"]
 
 
 EPSILONS = (10.0, 3.0, 1.0, 0.3, 0.1)
@@ -39,13 +40,13 @@ _ACS_TRAINED = 100_000
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ScoredData:
     """Rows with scores of a model that saw only the ``train`` part; ``parts`` are row numbers.
 
     Examples
     --------
     >>> rows = np.arange(4)
-    >>> Scored(rows / 4, rows % 2, rows % 2, rows // 2, {"calibration": rows, "test": rows}).smallest_cell()
+    >>> ScoredData(rows / 4, rows % 2, rows % 2, rows // 2, {"calibration": rows, "test": rows}).smallest_cell()
     1
     """
 
@@ -68,7 +69,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Line:
+class PrivacyLine:
     """One line of the table: a setting, the noise's width, and (mean, spread) of every figure over all runs.
 
     ``needed`` is the size of a cell from which its selection rate on its real rows lies within 0.01 (root mean square)
@@ -76,7 +77,7 @@ class Line:
 
     Examples
     --------
-    >>> Line("DP", "1", 6.4, {"accuracy": (0.83, 0.001)}, 1967.3).as_markdown()
+    >>> PrivacyLine("DP", "1", 6.4, {"accuracy": (0.83, 0.001)}, 1967.3).as_markdown()
     '| DP | 1 | 6.4 | 0.830 ± 0.001 | 2,000 |'
     """
 
@@ -94,7 +95,7 @@ class Line:
         return "| " + " | ".join([self.notion, self.epsilon, scale, *figures, needed]) + " |"
 
 
-def score_adult(seed: int) -> Scored:
+def score_adult(seed: int) -> ScoredData:
     """Adult dealt to 5 clients (alpha 0.5), with FedAvg scores: the demonstration's own run."""
     data = load_adult()
     dealing, splitting, training = np.random.default_rng(seed).spawn(3)
@@ -102,7 +103,7 @@ def score_adult(seed: int) -> Scored:
     parts = split(len(data), _PARTS, rng=splitting)
     rows = parts["train"]
     *_, last = fedavg(data.features[rows], data.labels[rows], clients[rows], rng=training, rounds=20)
-    return Scored(last.model.scores(data.features), data.labels, _coded(data.sensitive), clients, parts)
+    return ScoredData(last.model.scores(data.features), data.labels, _coded(data.sensitive), clients, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +141,7 @@ def load_acs() -> AcsTable:
     return AcsTable(features.tocsr(), column["PINCP"].astype(np.int64), _coded(column["SEX"]), _coded(states))
 
 
-def score_acs(table: AcsTable, seed: int) -> Scored:
+def score_acs(table: AcsTable, seed: int) -> ScoredData:
     """ACS by state and sex, with the scores of a logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
@@ -149,10 +150,10 @@ def score_acs(table: AcsTable, seed: int) -> Scored:
     rows = random.choice(parts["train"], min(_ACS_TRAINED, parts["train"].size), replace=False)
     model = LogisticRegression(max_iter=300).fit(table.features[rows], table.labels[rows])
     scores = np.asarray(model.predict_proba(table.features)[:, 1], dtype=np.float64)
-    return Scored(scores, table.labels, table.groups, table.clients, parts)
+    return ScoredData(scores, table.labels, table.groups, table.clients, parts)
 
 
-def lines(runs: list[Scored], draws: int, epsilons: tuple[float, ...] = EPSILONS) -> Iterator[Line]:
+def lines(runs: list[ScoredData], draws: int, epsilons: tuple[float, ...] = EPSILONS) -> Iterator[PrivacyLine]:
     """Measure every setting: exact rows, histograms without noise, and ``draws`` noises per run and epsilon.
 
     Examples
@@ -160,7 +161,7 @@ def lines(runs: list[Scored], draws: int, epsilons: tuple[float, ...] = EPSILONS
     >>> random = np.random.default_rng(0)
     >>> scores, group = random.random(4000), random.integers(0, 2, 4000)
     >>> parts = {"calibration": np.arange(2000), "test": np.arange(2000, 4000)}
-    >>> rows = Scored(scores, (random.random(4000) < scores).astype(int), group, random.integers(0, 2, 4000), parts)
+    >>> rows = ScoredData(scores, (random.random(4000) < scores).astype(int), group, random.integers(0, 2, 4000), parts)
     >>> [line.epsilon for line in lines([rows], draws=1, epsilons=(1.0,))][:4]
     ['model alone', 'exact rows', 'no noise', '1']
     """
@@ -180,12 +181,12 @@ def lines(runs: list[Scored], draws: int, epsilons: tuple[float, ...] = EPSILONS
             yield _line(short, f"{epsilon:g}", scale, made)
 
 
-def _line(notion: str, epsilon: str, scale: float | None, made: list[dict[str, float]]) -> Line:
+def _line(notion: str, epsilon: str, scale: float | None, made: list[dict[str, float]]) -> PrivacyLine:
     figures = {name: np.array([one[name] for one in made]) for name in made[0]}
     off = figures.pop(_OFF, None)
     needed = None if scale is None or off is None else float(np.sqrt(np.mean(off**2))) / _TOLERANCE
     means = {name: (float(np.nanmean(found)), float(np.nanstd(found))) for name, found in figures.items()}
-    return Line(notion, epsilon, scale, means, needed)
+    return PrivacyLine(notion, epsilon, scale, means, needed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,19 +201,19 @@ class _Rows:
 
     def rates(self, policy: Policy, shape: tuple[int, int]) -> tuple[Floats, Floats]:
         """Selection rate of every cell in expectation (NaN: nobody there), and its size."""
-        chance = policy.probabilities(self.scores, groups=self.groups, clients=self.clients, on_unknown="pooled")
+        chance = policy.probabilities(self.scores, groups=self.groups, clients=self.clients, on_unknown="merged")
         cell = np.ravel_multi_index((self.clients, self.groups), shape)
         sums = (np.bincount(cell, w, shape[0] * shape[1]) for w in (chance * self.weights, self.weights))
         selected, size = (np.asarray(each, dtype=np.float64) for each in sums)
         return np.divide(selected, size, out=np.full(size.size, np.nan), where=size > 0), size
 
 
-def _exact(run: Scored) -> _Rows:
+def _exact(run: ScoredData) -> _Rows:
     rows = run.parts["calibration"]
     return _Rows(run.scores[rows], run.groups[rows], run.clients[rows], np.ones(rows.size), None)
 
 
-def _binned(run: Scored, privacy: Privacy | None, seed: int) -> _Rows:
+def _binned(run: ScoredData, privacy: Privacy | None, seed: int) -> _Rows:
     """Every site's histogram, each with its own noise where there is any."""
     n_clients, n_groups = run.shape
     rows, bins = run.parts["calibration"], BINS
@@ -231,12 +232,12 @@ def _binned(run: Scored, privacy: Privacy | None, seed: int) -> _Rows:
     return _Rows(scores, groups, sites, weights, bins)
 
 
-def _figures(run: Scored, notion: str, rows: _Rows) -> dict[str, float]:
+def _figures(run: ScoredData, notion: str, rows: _Rows) -> dict[str, float]:
     """Fit on some rows, measure on the test rows, and compare the rates promised with those of the real rows."""
     policy = _policy(rows, notion)
     test, real = run.parts["test"], _exact(run)
     groups, clients = run.groups[test], run.clients[test]
-    chance = policy.probabilities(run.scores[test], groups=groups, clients=clients, on_unknown="pooled")
+    chance = policy.probabilities(run.scores[test], groups=groups, clients=clients, on_unknown="merged")
     (promised, _), (found, size) = rows.rates(policy, run.shape), real.rates(policy, run.shape)
     off = (promised - found) * size
     return _audited(run, chance, notion) | {_OFF: float(np.sqrt(np.nanmean(off**2)))}
@@ -254,12 +255,12 @@ def _policy(rows: _Rows, notion: str) -> Policy:
         calibration="none",
         sample_weight=rows.weights,
     ).policy
-    if rows.bins is None or policy.pooled is None:
+    if rows.bins is None or policy.merged is None:
         return policy
-    return replace(policy, mixtures=at_edges(policy.mixtures, rows.bins), pooled=at_edges(policy.pooled, rows.bins))
+    return replace(policy, mixtures=at_edges(policy.mixtures, rows.bins), merged=at_edges(policy.merged, rows.bins))
 
 
-def _audited(run: Scored, chance: npt.NDArray[np.generic], notion: str) -> dict[str, float]:
+def _audited(run: ScoredData, chance: npt.NDArray[np.generic], notion: str) -> dict[str, float]:
     """Accuracy and gaps by labels on the test rows, in expectation over the policy's coins."""
     test = run.parts["test"]
     measured = audit(chance, run.labels[test], groups=run.groups[test], clients=run.clients[test], notion=notion)
@@ -274,7 +275,7 @@ def _coded(values: npt.NDArray[np.generic]) -> Integers:
     return codes
 
 
-def _print_table(name: str, runs: list[Scored], draws: int) -> None:
+def _print_table(name: str, runs: list[ScoredData], draws: int) -> None:
     smallest = min(run.smallest_cell() for run in runs)
     print(f"\n{name}; smallest cell {smallest} calibration rows; {len(runs)} splits, {draws} noises each\n")
     for number, line in enumerate(lines(runs, draws)):

@@ -6,29 +6,30 @@ engines that carry the messages. :mod:`logofair.federation.messages` says what l
 
 from __future__ import annotations
 
-from logofair.federation.batch import Crowd
+from logofair.errors import QuorumLostError
+from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client
-from logofair.federation.messages import Ask, Refusal, Reply
-from logofair.federation.outcome import Lost, Outcome
+from logofair.federation.messages import Question, Refusal, Reply
+from logofair.federation.outcome import ExcludedSite, RunResult
 from logofair.federation.plan import Plan, Training, make_plan
 from logofair.federation.policies import SitePolicies, late_policy
 from logofair.federation.privacy.release import Privacy
-from logofair.federation.rows import Columns
-from logofair.federation.server import QuorumLostError, Server
+from logofair.federation.rows import SiteColumns
+from logofair.federation.server import Server
 
 __all__ = [
-    "Ask",
     "Client",
-    "Columns",
-    "Crowd",
-    "Lost",
-    "Outcome",
+    "ClientBatch",
+    "ExcludedSite",
     "Plan",
     "Privacy",
+    "Question",
     "QuorumLostError",
     "Refusal",
     "Reply",
+    "RunResult",
     "Server",
+    "SiteColumns",
     "SitePolicies",
     "Training",
     "late_policy",

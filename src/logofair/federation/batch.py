@@ -14,22 +14,23 @@ from typing import Any
 import numpy as np
 
 from logofair.cells.cells import Cells, build_cells
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
+from logofair.errors import InputError, RefusedError
 from logofair.federation import messages as ask
-from logofair.federation.chances import Chances, Workbench, prepare
-from logofair.federation.client import Memory
-from logofair.federation.messages import Answers, Noted, Refusal, Settled, Steepness, Steps, Sums, Totals
+from logofair.federation.chances import Chances, Preparation, prepare
+from logofair.federation.client import ClientState
+from logofair.federation.messages import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
 from logofair.federation.plan import Plan
-from logofair.federation.rows import Columns, RefusedError, SiteRows, site_rows
+from logofair.federation.rows import SiteColumns, SiteRows, site_rows
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
-from logofair.solvers.algorithm1 import Pairs
+from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import Problem, Whole
+from logofair.solvers.problem import GroupTotals, Problem, make_problem
 
-__all__ = ["Answer", "Crowd", "best_answer", "measure", "mixed_rules"]
+__all__ = ["BatchAnswer", "ClientBatch", "best_answer", "measure", "mixed_rules"]
 
 
 # By how much the fallback's answer may leave a local tolerance: less than the settlement lets pass.
@@ -37,7 +38,7 @@ _EXCESS = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class BatchAnswer:
     """The clients' best rules at some prices of the global rates; the first axis counts clients."""
 
     u: Floats  # (clients, groups)
@@ -47,7 +48,7 @@ class Answer:
     bound: Floats  # (clients,): no rule within the local tolerances is worth more at these prices
 
 
-def best_answer(problem: Problem, prices: Floats) -> Answer:
+def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
     """Every client's optimum at given prices (groups, global rates), with the bound that proves it.
 
     Examples
@@ -64,7 +65,7 @@ def best_answer(problem: Problem, prices: Floats) -> Answer:
         part = problem if clients.size == problem.shape[0] else _only(problem, clients)
         u[clients], v[clients], multipliers[clients] = _solved(part, prices)
     bound = problem.client_mass * local_bound(problem, gain_u, gain_v, multipliers)
-    return Answer(u, v, problem.client_gains(u, v), problem.client_shares(u, v), bound)
+    return BatchAnswer(u, v, problem.client_gains(u, v), problem.client_shares(u, v), bound)
 
 
 def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
@@ -104,9 +105,12 @@ def _only(problem: Problem, clients: Indices) -> Problem:
     mass, positives = (
         each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives)
     )
-    whole = problem.whole or Whole(mass, positives)
+    totals = problem.totals or GroupTotals(mass, positives)
     return replace(
-        problem, cells=_cells_of(problem.cells, clients), local_tolerance=problem.local_tolerance[clients], whole=whole
+        problem,
+        cells=_cells_of(problem.cells, clients),
+        local_tolerance=problem.local_tolerance[clients],
+        totals=totals,
     )
 
 
@@ -158,60 +162,60 @@ class _Ready:
     problem: Problem | None = None
 
     @cached_property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> OrderedPairs:
         assert self.problem is not None
-        return Pairs(self.problem)
+        return OrderedPairs(self.problem)
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class ClientBatch:
     """Rows of one client or several, and what they remember; every answer returns the next state.
 
     Examples
     --------
     >>> from logofair.federation.plan import make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none")
-    >>> crowd = Crowd.of({"north": Columns(groups=["F", "M", "M"], scores=[0.5, 0.2, 0.75])}, plan)
-    >>> crowd, sums = crowd.answer(ask.AskTotals())
+    >>> crowd = ClientBatch.of({"north": SiteColumns(groups=["F", "M", "M"], scores=[0.5, 0.2, 0.75])}, plan)
+    >>> crowd, sums = crowd.answer(ask.TotalsRequest())
     >>> sums.member(0).mass.tolist(), sums.member(0).positives.tolist()
     ([1.0, 2.0], [0.5, 0.95])
     """
 
     rows: tuple[SiteRows, ...]
-    memory: Memory
-    bench: Workbench
+    memory: ClientState
+    bench: Preparation
     ready: _Ready | None = None
 
     @classmethod
-    def of(cls, columns: dict[str, Columns], plan: Plan) -> Crowd:
+    def of(cls, columns: dict[str, SiteColumns], plan: Plan) -> ClientBatch:
         """Check the columns of some sites against a plan; names in sorted order."""
         sites = tuple(sorted(columns))
-        return cls.remembering([_named_rows(site, columns[site], plan) for site in sites], Memory(plan, sites))
+        return cls.remembering([_named_rows(site, columns[site], plan) for site in sites], ClientState(plan, sites))
 
     @classmethod
-    def remembering(cls, rows: Sequence[SiteRows], memory: Memory) -> Crowd:
+    def remembering(cls, rows: Sequence[SiteRows], memory: ClientState) -> ClientBatch:
         """Rows and what was remembered of them, say in another process."""
-        return cls(tuple(rows), memory, Workbench(tuple(rows), memory.plan, memory.sites))
+        return cls(tuple(rows), memory, Preparation(tuple(rows), memory.plan, memory.sites))
 
-    def answer(self, request: object) -> tuple[Crowd, Sums]:
+    def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the clients."""
-        handlers: dict[type, Callable[[Any], tuple[Crowd, Sums]]] = {
-            ask.AskMoments: self._from_bench,
-            ask.AskUpdate: self._from_bench,
-            ask.AskCounts: self._counts,
-            ask.AskCurvature: self._from_bench,
-            ask.AskTotals: self._totals,
-            ask.AskAnswers: self._answers,
-            ask.AskSteepness: self._steepness,
-            ask.AskSteps: self._steps,
-            ask.AskSettled: self._settled,
+        handlers: dict[type, Callable[[Any], tuple[ClientBatch, Sums]]] = {
+            ask.MomentsRequest: self._from_bench,
+            ask.UpdateRequest: self._from_bench,
+            ask.CountsRequest: self._counts,
+            ask.CurvatureRequest: self._from_bench,
+            ask.TotalsRequest: self._totals,
+            ask.AnswersRequest: self._answers,
+            ask.SmoothnessRequest: self._steepness,
+            ask.StepsRequest: self._steps,
+            ask.FinalRequest: self._settled,
             ask.Publish: self._publish,
         }
         if type(request) not in handlers:
             raise RefusedError(Refusal.BAD_MESSAGE)
         return handlers[type(request)](request)
 
-    def opened(self, roster: int) -> Crowd:
+    def opened(self, roster: int) -> ClientBatch:
         """The state when a new roster begins."""
         ready = None if self.ready is None else replace(self.ready, problem=None)
         return replace(self, memory=self.memory.opened(roster), ready=ready)
@@ -232,14 +236,14 @@ class Crowd:
         """Every client's rows as they count, with its calibrator."""
         return self._prepared().chances
 
-    def _from_bench(self, request: Any) -> tuple[Crowd, Sums]:
+    def _from_bench(self, request: Any) -> tuple[ClientBatch, Sums]:
         return self, self.bench.answer(request, self.memory)
 
-    def _counts(self, request: ask.AskCounts) -> tuple[Crowd, Sums]:
+    def _counts(self, request: ask.CountsRequest) -> tuple[ClientBatch, Sums]:
         told = replace(self, memory=replace(self.memory, model=request.model), ready=None)
         return told, told.bench.answer(request, told.memory)
 
-    def _totals(self, request: ask.AskTotals) -> tuple[Crowd, Sums]:
+    def _totals(self, request: ask.TotalsRequest) -> tuple[ClientBatch, Sums]:
         memory = replace(self.memory, maps=request.maps, model=request.model or self.memory.model)
         memory = replace(memory, releases=self.bench.releases(memory))
         told = replace(self, memory=memory.opened(memory.roster), ready=None)
@@ -261,7 +265,7 @@ class Crowd:
             ready = replace(ready, problem=_problem(ready.cells, self.memory))
         return ready
 
-    def _told(self, mass: Floats, positives: Floats) -> Crowd:
+    def _told(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""
         memory, ready = self.memory, self._prepared()
         if memory.mass is not None and memory.positives is not None:
@@ -272,7 +276,7 @@ class Crowd:
         memory = replace(memory, mass=mass, positives=positives)
         return replace(self, memory=memory, ready=replace(ready, problem=_problem(ready.cells, memory)))
 
-    def _answers(self, request: ask.AskAnswers) -> tuple[Crowd, Sums]:
+    def _answers(self, request: ask.AnswersRequest) -> tuple[ClientBatch, Sums]:
         if not len(request.prices) or not np.all(np.abs(request.prices) <= _LARGEST_PRICE):
             raise RefusedError(Refusal.BAD_REQUEST)
         told = self._told(request.mass, request.positives)
@@ -281,15 +285,15 @@ class Crowd:
         memory = told.memory.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
         return replace(told, memory=memory), Answers(gain=gain, shares=shares, bound=bound)
 
-    def _best(self, prices: Floats) -> Answer:
+    def _best(self, prices: Floats) -> BatchAnswer:
         return best_answer(self.problem, prices)
 
-    def _steepness(self, request: ask.AskSteepness) -> tuple[Crowd, Sums]:
+    def _steepness(self, request: ask.SmoothnessRequest) -> tuple[ClientBatch, Sums]:
         told = self._told(request.mass, request.positives)
         assert told.ready is not None
-        return told, Steepness(constant=told.ready.pairs.steepness())
+        return told, Smoothness(constant=told.ready.pairs.steepness())
 
-    def _steps(self, request: ask.AskSteps) -> tuple[Crowd, Sums]:
+    def _steps(self, request: ask.StepsRequest) -> tuple[ClientBatch, Sums]:
         told, settings = self._told(request.mass, request.positives), self.memory.plan.solver
         assert told.ready is not None
         pairs, own = told.ready.pairs, told.memory.own
@@ -300,7 +304,7 @@ class Crowd:
         memory = replace(told.memory, own=own, steps=request.round)
         return replace(told, memory=memory), Steps(change=changes)
 
-    def _settled(self, request: ask.AskSettled) -> tuple[Crowd, Sums]:
+    def _settled(self, request: ask.FinalRequest) -> tuple[ClientBatch, Sums]:
         weights = request.weights
         if self.memory.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
@@ -316,7 +320,7 @@ class Crowd:
         )
         gain, shares, excess = measure(problem, rules)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
-        sums = Settled(gain=gain[:, None], shares=shares, broken=(excess > rounding).astype(float)[:, None])
+        sums = FinalFigures(gain=gain[:, None], shares=shares, broken=(excess > rounding).astype(float)[:, None])
         broken = bool(np.any(~(excess <= rounding)))
         return replace(told, memory=replace(told.memory, rules=rules, broken=broken)), sums
 
@@ -328,14 +332,14 @@ class Crowd:
             return answer.u, answer.v
         return self.memory.u[number], self.memory.v[number]
 
-    def _publish(self, request: ask.Publish) -> tuple[Crowd, Sums]:
+    def _publish(self, request: ask.Publish) -> tuple[ClientBatch, Sums]:
         if self.memory.rules is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         if self.memory.broken:
             raise RefusedError(Refusal.NO_SOLUTION, "the rule does not keep this site's local promise; not stored.")
         if not isinstance(request.result, dict):
             raise RefusedError(Refusal.BAD_MESSAGE)
-        return replace(self, memory=replace(self.memory, result=request.result)), Noted()
+        return replace(self, memory=replace(self.memory, result=request.result)), Received()
 
     def rules_of(self, number: int) -> Mixtures:
         """The stored rules of one client."""
@@ -345,7 +349,7 @@ class Crowd:
         return Mixtures(rules.weight[own], rules.threshold[own], rules.above[own], rules.single[own])
 
 
-def _named_rows(site: str, columns: Columns, plan: Plan) -> SiteRows:
+def _named_rows(site: str, columns: SiteColumns, plan: Plan) -> SiteRows:
     """A site's rows; what is wrong with them is said with its name, since all sites are in one process here."""
     try:
         return site_rows(columns, plan)
@@ -363,10 +367,10 @@ def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
             raise RefusedError(Refusal.BAD_REQUEST)
 
 
-def _problem(cells: Cells, memory: Memory) -> Problem:
+def _problem(cells: Cells, memory: ClientState) -> Problem:
     assert memory.mass is not None
     assert memory.positives is not None
-    return memory.plan.promise(memory.sites).problem(cells, Whole(memory.mass, memory.positives))
+    return make_problem(memory.plan.requirements(memory.sites), cells, GroupTotals(memory.mass, memory.positives))
 
 
 def _cells(chances: Sequence[Chances], n_groups: int) -> Cells:

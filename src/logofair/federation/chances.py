@@ -13,20 +13,21 @@ from logofair.calibration import Calibrator, rising_chances
 from logofair.calibration.levels import cell_calibrators
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import Floats, Integers
+from logofair.errors import RefusedError
 from logofair.federation import messages as ask
-from logofair.federation.client import Memory
-from logofair.federation.messages import Counts, Curvature, Model, Moments, Refusal, Sums, Update
+from logofair.federation.client import ClientState
+from logofair.federation.messages import Curvature, FoldCounts, Model, Moments, Refusal, Sums, Update
 from logofair.federation.plan import Plan, Training
 from logofair.federation.privacy.release import Release, release
-from logofair.federation.rows import RefusedError, SiteRows
+from logofair.federation.rows import SiteRows
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
 
-__all__ = ["Chances", "Scored", "Workbench", "prepare"]
+__all__ = ["Chances", "Preparation", "ScoredRows", "prepare"]
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ScoredRows:
     """The rows a client's policy is made from."""
 
     scores: Floats
@@ -52,44 +53,44 @@ class Chances:
 
 
 @dataclass(frozen=True, eq=False)
-class Workbench:
+class Preparation:
     """What each client does with its own rows before there are cells; the first axis of all sums counts clients."""
 
     rows: tuple[SiteRows, ...]
     plan: Plan
     sites: tuple[str, ...]
 
-    def answer(self, request: Any, memory: Memory) -> Sums:
+    def answer(self, request: Any, memory: ClientState) -> Sums:
         """Answer a request of the training or of the calibration."""
         parts = [self._one(number, request, memory) for number in range(len(self.rows))]
         return type(parts[0]).side_by_side(parts)
 
-    def _one(self, number: int, request: Any, memory: Memory) -> Sums:
-        if isinstance(request, ask.AskMoments):
+    def _one(self, number: int, request: Any, memory: ClientState) -> Sums:
+        if isinstance(request, ask.MomentsRequest):
             return self._moments(number)
-        if isinstance(request, ask.AskUpdate):
+        if isinstance(request, ask.UpdateRequest):
             return self._update(number, request)
         rows = self.dealt(number, memory)
         sums = calibration_sums(rows, Points(request.at, request.live))
-        if isinstance(request, ask.AskCounts):
-            return Counts(counts=calibration_counts(rows), sums=sums)
+        if isinstance(request, ask.CountsRequest):
+            return FoldCounts(counts=calibration_counts(rows), sums=sums)
         return Curvature(sums=sums)
 
-    def scored(self, number: int, memory: Memory) -> Scored:
+    def scored(self, number: int, memory: ClientState) -> ScoredRows:
         """The rows a client's policy is made from: all of them, or those the model was not trained on."""
         rows = self.rows[number]
         if self.plan.training is None:
             assert rows.scores is not None
-            return Scored(rows.scores, rows.groups, rows.labels, rows.weights)
+            return ScoredRows(rows.scores, rows.groups, rows.labels, rows.weights)
         if memory.model is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         held_out = ~self._trained_on(number, self.plan.training)
         assert rows.features is not None
         scores = expit(_design(rows.features[held_out], memory.model) @ memory.model.parameters)
         labels = None if rows.labels is None else rows.labels[held_out]
-        return Scored(scores, rows.groups[held_out], labels, None)
+        return ScoredRows(scores, rows.groups[held_out], labels, None)
 
-    def dealt(self, number: int, memory: Memory) -> OwnRows:
+    def dealt(self, number: int, memory: ClientState) -> OwnRows:
         """A client's rows dealt into calibration folds, the same in every message."""
         scored = self.scored(number, memory)
         return deal_rows(
@@ -103,7 +104,7 @@ class Workbench:
             rng=own_random(self.plan, self.sites[number], "folds"),
         )
 
-    def releases(self, memory: Memory) -> tuple[Release, ...]:
+    def releases(self, memory: ClientState) -> tuple[Release, ...]:
         """Each client's noised histogram, made once: asked again, it is the one remembered."""
         privacy = self.plan.privacy
         if privacy is None or memory.releases:
@@ -126,7 +127,7 @@ class Workbench:
         mass = np.array([float(len(table))])
         return Moments(mass=mass, first=table.sum(axis=0), second=np.sum(table**2, axis=0))
 
-    def _update(self, number: int, request: ask.AskUpdate) -> Update:
+    def _update(self, number: int, request: ask.UpdateRequest) -> Update:
         training, rows = self.plan.training, self.rows[number]
         if training is None or rows.features is None or rows.labels is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
@@ -139,7 +140,7 @@ class Workbench:
         return Update(mass=np.array([mass]), parameters=mass * after)
 
 
-def prepare(bench: Workbench, memory: Memory) -> tuple[Chances, ...]:
+def prepare(bench: Preparation, memory: ClientState) -> tuple[Chances, ...]:
     """Every client's rows as they count: the scores themselves, calibrated chances, or a noised histogram."""
     plan, groups = bench.plan, len(bench.plan.groups)
     none = Calibrator("none", groups, 1, None)

@@ -15,29 +15,30 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration.levels import GroupMaps
-from logofair.columns.checks import Floats, InputError
-from logofair.federation.batch import Crowd
-from logofair.federation.expected import Part, fault
+from logofair.columns.checks import Floats
+from logofair.errors import InputError, RefusedError
+from logofair.federation.batch import ClientBatch
+from logofair.federation.expected import GroupCounts, fault
 from logofair.federation.messages import (
-    Ask,
-    AskAnswers,
-    AskSettled,
-    AskSteps,
+    AnswersRequest,
+    FinalRequest,
     Model,
     Opening,
     Publish,
+    Question,
     Refusal,
     Reply,
+    StepsRequest,
     Sums,
     first_link,
 )
 from logofair.federation.plan import Plan
 from logofair.federation.privacy.release import Release
-from logofair.federation.rows import Columns, RefusedError, SiteRows, site_rows
+from logofair.federation.rows import SiteColumns, SiteRows, site_rows
 from logofair.federation.wire import carried, encode
 from logofair.policy.mixtures import Mixtures
 
-__all__ = ["Client", "Identity", "Memory", "Notes"]
+__all__ = ["Client", "ClientState", "SecureIdentity", "StoredClient"]
 
 
 carried(Mixtures)
@@ -46,7 +47,7 @@ carried(Release)
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Memory:
+class ClientState:
     """A client's side of a run; where several clients share a process, the axes named ``clients`` count them.
 
     Answers are stored before they are sent: the final policy mixes the very ones the server has counted.
@@ -69,7 +70,7 @@ class Memory:
     broken: bool = False  # whether these rules exceed a local tolerance
     result: dict[str, Any] | None = None
 
-    def opened(self, roster: int) -> Memory:
+    def opened(self, roster: int) -> ClientState:
         """The memory when a new roster begins: its totals, answers and steps are void."""
         return replace(
             self,
@@ -86,7 +87,7 @@ class Memory:
             result=None,
         )
 
-    def answered(self, prices: Floats, u: Floats, v: Floats) -> Memory:
+    def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The memory with more answers."""
         if self.prices is None or self.u is None or self.v is None:
             return replace(self, prices=prices, u=u, v=v)
@@ -110,7 +111,7 @@ _STEPS = ("", "keys", "shares", "masked", "unmask")
 
 
 @dataclass(frozen=True)
-class Identity:
+class SecureIdentity:
     """What secure sums need of a site: its private key, the public keys of its peers, and whom it can do without.
 
     Parameters
@@ -128,12 +129,12 @@ class Identity:
     agreed_without: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Identity(peers={sorted(self.peers)})"  # never the key
+        return f"SecureIdentity(peers={sorted(self.peers)})"  # never the key
 
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Notes:
+class StoredClient:
     """What a client must find again after its process ended: store it before the reply is sent. It may hold secrets."""
 
     run: str = ""
@@ -143,7 +144,7 @@ class Notes:
     step: str = ""
     question: bytes = b""  # digest of the last ask
     reply: Reply | None = None
-    memory: Memory | None = None
+    memory: ClientState | None = None
     masks: bytes = b""  # the state of secure sums, where they are used
     chain: bytes = b""  # fingerprint of all that this roster was asked
 
@@ -156,34 +157,34 @@ class Client:
     --------
     >>> from logofair.federation import Server, make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
-    >>> client = Client("north", Columns(groups=["F", "M"], scores=[0.25, 0.5]))
+    >>> client = Client("north", SiteColumns(groups=["F", "M"], scores=[0.25, 0.5]))
     >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).ask())
     >>> reply.body.mass.tolist(), reply.refusal
     ([1.0, 1.0], None)
-    >>> client.handle(Ask("another", 1, 7, None))[1].refusal
+    >>> client.handle(Question("another", 1, 7, None))[1].refusal
     'UNKNOWN_RUN'
     """
 
     site: str
-    columns: Columns
-    notes: Notes = Notes()
-    identity: Identity | None = None
-    crowd: Crowd | None = None
+    columns: SiteColumns
+    notes: StoredClient = StoredClient()
+    identity: SecureIdentity | None = None
+    crowd: ClientBatch | None = None
     releases: tuple[Release, ...] = ()  # made before, and kept by the site
     complaint: str = ""  # for the site's own screen: why it refused, in full
 
-    def handle(self, ask: Ask) -> tuple[Client, Reply]:
+    def handle(self, ask: Question) -> tuple[Client, Reply]:
         """Answer an ask, or refuse with a word from a fixed list."""
         try:
             return self._handled(ask)
         except RefusedError as error:
-            return self._refuse(ask, error.refusal, str(error))
+            return self._refuse(ask, Refusal(error.refusal), str(error))
         except InputError as error:
             return self._refuse(ask, Refusal.BAD_DATA, str(error))
         except Exception:  # whatever a message holds, nothing of the error may leave the site
             return self._refuse(ask, Refusal.INTERNAL, traceback.format_exc())
 
-    def _handled(self, ask: Ask) -> tuple[Client, Reply]:
+    def _handled(self, ask: Question) -> tuple[Client, Reply]:
         """The next state and the reply; the same question gets the same reply."""
         question = _question(ask)
         notes = self.notes
@@ -205,17 +206,17 @@ class Client:
         """Whether the result has arrived."""
         return self.notes.memory is not None and self.notes.memory.result is not None
 
-    def state(self) -> Crowd:
+    def state(self) -> ClientBatch:
         """The client's rows with what it remembers of the run."""
         memory = self.notes.memory
         if memory is None:
             raise RefusedError(Refusal.UNKNOWN_RUN)
-        return self.crowd or Crowd.remembering([self._rows(memory)], memory)
+        return self.crowd or ClientBatch.remembering([self._rows(memory)], memory)
 
-    def _rows(self, memory: Memory) -> SiteRows:
+    def _rows(self, memory: ClientState) -> SiteRows:
         return site_rows(self.columns, memory.plan)
 
-    def _refuse(self, ask: Ask, refusal: Refusal, sentence: str = "") -> tuple[Client, Reply]:
+    def _refuse(self, ask: Question, refusal: Refusal, sentence: str = "") -> tuple[Client, Reply]:
         """A refusal changes nothing, so that the right question can still be answered.
 
         Except under secure sums: there the first question fixes its number, or refusals would tell a server that goes
@@ -231,13 +232,13 @@ class Client:
         place = replace(notes, number=ask.number, step=ask.step, question=_question(ask), reply=None)
         return replace(refused, notes=place), reply
 
-    def _is_next(self, ask: Ask) -> bool:
+    def _is_next(self, ask: Question) -> bool:
         """Whether an ask follows the last one in its roster."""
         notes = self.notes
         further = ask.number == notes.number and _STEPS.index(ask.step) > _STEPS.index(notes.step)
         return further or ask.number == notes.number + 1
 
-    def _opened(self, ask: Ask) -> Client:
+    def _opened(self, ask: Question) -> Client:
         """The client in the run and roster of an ask, if the ask is the next one there."""
         notes = self.notes
         if ask.step not in _STEPS:
@@ -250,14 +251,14 @@ class Client:
             raise RefusedError(Refusal.OUT_OF_TURN)
         return self
 
-    def _joined(self, ask: Ask, opening: Opening) -> Client:
+    def _joined(self, ask: Question, opening: Opening) -> Client:
         """The client at the beginning of a roster."""
         notes, plan = self.notes, opening.plan
         if plan.run != ask.run or self.site not in opening.sites:
             raise RefusedError(Refusal.BAD_MESSAGE)
         if notes.run != ask.run:
-            fresh = Memory(plan, (self.site,), roster=ask.roster, releases=self.releases)
-            begun = Notes(ask.run, ask.roster, ask.number, memory=fresh, chain=first_link(opening, ask.roster))
+            fresh = ClientState(plan, (self.site,), roster=ask.roster, releases=self.releases)
+            begun = StoredClient(ask.run, ask.roster, ask.number, memory=fresh, chain=first_link(opening, ask.roster))
             return replace(self, notes=begun, crowd=None)
         if notes.memory is None or plan.digest != notes.memory.plan.digest:
             raise RefusedError(Refusal.OTHER_REQUEST)
@@ -268,7 +269,7 @@ class Client:
         begun = replace(notes, memory=memory, roster=ask.roster, opened=ask.number)
         return replace(self, notes=replace(begun, chain=first_link(opening, ask.roster)), crowd=crowd)
 
-    def _answer(self, ask: Ask) -> tuple[Client, Any]:
+    def _answer(self, ask: Question) -> tuple[Client, Any]:
         plan = self.state().memory.plan
         if ask.step:
             from logofair.federation.secure.exchange import masked_step  # needs an extra
@@ -278,7 +279,7 @@ class Client:
             raise RefusedError(Refusal.UNSAFE_SUM, "the plan says secure sums, and the server asked without them.")
         return self.sums(ask)
 
-    def sums(self, ask: Ask) -> tuple[Client, Sums]:
+    def sums(self, ask: Question) -> tuple[Client, Sums]:
         """The client's own sums, checked as the server would check them."""
         crowd, stacked = self.state().answer(ask.request)
         own = stacked.member(0)
@@ -288,22 +289,22 @@ class Client:
         return replace(self, crowd=crowd, notes=replace(self.notes, memory=crowd.memory)), own
 
 
-def _question(ask: Ask) -> bytes:
+def _question(ask: Question) -> bytes:
     return hashlib.sha256(encode(ask)).digest()
 
 
-def _reply(ask: Ask, site: str, body: Any) -> Reply:
+def _reply(ask: Question, site: str, body: Any) -> Reply:
     return Reply(ask.run, ask.roster, ask.number, site, body)
 
 
-def _part(crowd: Crowd, ask: Ask) -> Part | None:
+def _part(crowd: ClientBatch, ask: Question) -> GroupCounts | None:
     """The client's own rows, where the check of its reply needs them."""
-    if not isinstance(ask.request, AskAnswers | AskSettled | AskSteps):
+    if not isinstance(ask.request, AnswersRequest | FinalRequest | StepsRequest):
         return None
     cells = crowd.problem.cells
-    return Part(cells.mass, cells.positives)
+    return GroupCounts(cells.mass, cells.positives)
 
 
-def _whole(crowd: Crowd) -> Part | None:
+def _whole(crowd: ClientBatch) -> GroupCounts | None:
     memory = crowd.memory
-    return None if memory.mass is None or memory.positives is None else Part(memory.mass, memory.positives)
+    return None if memory.mass is None or memory.positives is None else GroupCounts(memory.mass, memory.positives)

@@ -19,7 +19,7 @@ from logofair.federation import messages as told
 from logofair.federation.plan import Plan
 from logofair.notions import Rate
 
-__all__ = ["Part", "fault", "global_rates", "reply_form"]
+__all__ = ["GroupCounts", "fault", "global_rates", "reply_form"]
 
 # More rows than any federation has, and larger parameters than any sane model.
 _MOST_ROWS = 1e12
@@ -35,7 +35,7 @@ _LARGEST_FEATURE = 14.0
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class GroupCounts:
     """The rows and expected positives per group behind a reply: one client's, or those of the whole roster."""
 
     mass: Floats
@@ -43,14 +43,14 @@ class Part:
     clients: int = 1
 
     @classmethod
-    def of(cls, said: Any) -> Part:
+    def of(cls, said: Any) -> GroupCounts:
         """What an earlier reply (Moments, Counts or Totals) says of the rows behind the later ones."""
-        if isinstance(said, told.Counts):
+        if isinstance(said, told.FoldCounts):
             return cls.of_counts(said.counts)
         return cls(said.mass, said.positives if isinstance(said, told.Totals) else np.zeros_like(said.mass))
 
     @classmethod
-    def of_counts(cls, counts: Floats) -> Part:
+    def of_counts(cls, counts: Floats) -> GroupCounts:
         """The rows of a calibration; its last fit leaves none of them out."""
         by_label = counts[:, -1, -1]
         return cls(by_label.sum(axis=0), by_label[1])
@@ -58,7 +58,7 @@ class Part:
 
 def global_rates(plan: Plan) -> tuple[Rate, ...]:
     """The global rates that are constrained, in units of order 1."""
-    return tuple(r.rate.normalised()[0] for r in plan.shared if r.tolerance is not None)
+    return tuple(r.rate.normalised()[0] for r in plan.global_ if r.tolerance is not None)
 
 
 def reply_form(request: ask.Request, plan: Plan) -> tuple[type[told.Sums], list[tuple[int, ...]]]:
@@ -67,7 +67,7 @@ def reply_form(request: ask.Request, plan: Plan) -> tuple[type[told.Sums], list[
     Examples
     --------
     >>> from logofair.federation.plan import make_plan
-    >>> kind, shapes = reply_form(ask.AskTotals(), make_plan(groups=["F", "M"]))
+    >>> kind, shapes = reply_form(ask.TotalsRequest(), make_plan(groups=["F", "M"]))
     >>> kind.__name__, shapes
     ('Totals', [(2,), (2,)])
     """
@@ -77,23 +77,25 @@ def reply_form(request: ask.Request, plan: Plan) -> tuple[type[told.Sums], list[
     k = 0 if family is None else len(family.identity)
     curvature = (1 + k + k * (k + 1) // 2, fits, 1 + groups)
     counted = 2 if family is not None and family.smoothed else 1
-    t = len(request.prices) if isinstance(request, ask.AskAnswers) else 0
+    t = len(request.prices) if isinstance(request, ask.AnswersRequest) else 0
     forms: dict[type, tuple[type[told.Sums], list[tuple[int, ...]]]] = {
-        ask.AskMoments: (told.Moments, [(1,), (features,), (features,)]),
-        ask.AskUpdate: (told.Update, [(1,), (features + 1,)]),
-        ask.AskCounts: (told.Counts, [(2, counted, fits, groups), curvature]),
-        ask.AskCurvature: (told.Curvature, [curvature]),
-        ask.AskTotals: (told.Totals, [(groups,), (groups,)]),
-        ask.AskAnswers: (told.Answers, [(t,), (t, groups, rates), (t,)]),
-        ask.AskSteepness: (told.Steepness, [(2,)]),
-        ask.AskSteps: (told.Steps, [(groups * (groups - 1), rates)]),
-        ask.AskSettled: (told.Settled, [(1,), (groups, rates), (1,)]),
-        ask.Publish: (told.Noted, []),
+        ask.MomentsRequest: (told.Moments, [(1,), (features,), (features,)]),
+        ask.UpdateRequest: (told.Update, [(1,), (features + 1,)]),
+        ask.CountsRequest: (told.FoldCounts, [(2, counted, fits, groups), curvature]),
+        ask.CurvatureRequest: (told.Curvature, [curvature]),
+        ask.TotalsRequest: (told.Totals, [(groups,), (groups,)]),
+        ask.AnswersRequest: (told.Answers, [(t,), (t, groups, rates), (t,)]),
+        ask.SmoothnessRequest: (told.Smoothness, [(2,)]),
+        ask.StepsRequest: (told.Steps, [(groups * (groups - 1), rates)]),
+        ask.FinalRequest: (told.FinalFigures, [(1,), (groups, rates), (1,)]),
+        ask.Publish: (told.Received, []),
     }
     return forms[type(request)]
 
 
-def fault(reply: object, request: ask.Request, plan: Plan, part: Part | None, whole: Part | None) -> str | None:
+def fault(
+    reply: object, request: ask.Request, plan: Plan, part: GroupCounts | None, whole: GroupCounts | None
+) -> str | None:
     """What is wrong with a reply, or None; ``part`` is what is known of the rows behind it, ``whole`` of the roster."""
     kind, shapes = reply_form(request, plan)
     if type(reply) is not kind:
@@ -108,27 +110,29 @@ def fault(reply: object, request: ask.Request, plan: Plan, part: Part | None, wh
     return _out_of_range(reply, request, plan, part, whole)
 
 
-def _out_of_range(reply: Any, request: Any, plan: Plan, part: Part | None, whole: Part | None) -> str | None:
+def _out_of_range(
+    reply: Any, request: Any, plan: Plan, part: GroupCounts | None, whole: GroupCounts | None
+) -> str | None:
     """What no rows could give."""
     if isinstance(reply, told.Totals):
         return _of_totals(reply, part if plan.calibration != "none" else None)
     if isinstance(reply, told.Moments | told.Update):
         return _of_training(reply, part)
-    if isinstance(reply, told.Counts | told.Curvature):
+    if isinstance(reply, told.FoldCounts | told.Curvature):
         return _of_calibration(reply, request, part)
-    if isinstance(reply, told.Steepness):
+    if isinstance(reply, told.Smoothness):
         wrong = reply.constant.min() < 0 or reply.constant.max() > _MOST_STEEPNESS
         return "sent a steepness that no rows can have" if wrong else None
     if part is None or whole is None:
         return None
     if isinstance(reply, told.Steps):
         return _of_steps(reply, request, plan, part, whole)
-    if isinstance(reply, told.Answers | told.Settled):
+    if isinstance(reply, told.Answers | told.FinalFigures):
         return _of_answers(reply, request, global_rates(plan), part, whole)
     return None
 
 
-def _of_totals(reply: told.Totals, part: Part | None) -> str | None:
+def _of_totals(reply: told.Totals, part: GroupCounts | None) -> str | None:
     slack = _ROUNDING * (1.0 + reply.mass)
     if part is not None and np.any(np.abs(reply.mass - part.mass) > slack):
         return "claims another number of rows than before"
@@ -139,7 +143,7 @@ def _of_totals(reply: told.Totals, part: Part | None) -> str | None:
     return None
 
 
-def _of_training(reply: told.Moments | told.Update, part: Part | None) -> str | None:
+def _of_training(reply: told.Moments | told.Update, part: GroupCounts | None) -> str | None:
     mass = float(reply.mass[0])
     if not 0 < mass <= _MOST_ROWS:
         return "sent a number of rows that cannot be"
@@ -153,15 +157,15 @@ def _of_training(reply: told.Moments | told.Update, part: Part | None) -> str | 
     return None
 
 
-def _of_calibration(reply: told.Counts | told.Curvature, request: Any, part: Part | None) -> str | None:
+def _of_calibration(reply: told.FoldCounts | told.Curvature, request: Any, part: GroupCounts | None) -> str | None:
     """Losses and derivatives within what so many rows allow."""
-    if isinstance(reply, told.Counts):
+    if isinstance(reply, told.FoldCounts):
         *sums, mass = np.moveaxis(reply.counts, 1, 0)
         if mass.min() < 0 or mass.max() > _MOST_ROWS:
             return "sent a number of rows that cannot be"
         if any(np.any(np.abs(each) > _LARGEST_FEATURE * mass + _SLACK) for each in sums):
             return "sent calibration sums that no rows can have"
-        part = Part.of_counts(reply.counts)
+        part = GroupCounts.of_counts(reply.counts)
     rows = _MOST_ROWS if part is None else (1 + _ROUNDING) * np.append(part.mass.sum(), part.mass)
     loss = rows * (1.0 + _LARGEST_FEATURE * np.abs(request.at).sum(axis=0))  # of a row: ln(1 + exp(sum |at| * 14))
     others = rows * _LARGEST_FEATURE**2
@@ -169,17 +173,19 @@ def _of_calibration(reply: told.Counts | told.Curvature, request: Any, part: Par
     return None if inside and reply.sums[0].min() >= 0 else "sent calibration sums that no rows can have"
 
 
-def _of_steps(reply: told.Steps, request: Any, plan: Plan, part: Part, whole: Part) -> str | None:
+def _of_steps(reply: told.Steps, request: Any, plan: Plan, part: GroupCounts, whole: GroupCounts) -> str | None:
     """Changes no longer than the steps taken times the steepest slope that the rows behind them allow."""
     low, high = _share_limits(global_rates(plan), part, whole)
-    tolerance = max((r.tolerance * r.rate.normalised()[1] for r in plan.shared if r.tolerance is not None), default=0.0)
+    tolerance = max(
+        (r.tolerance * r.rate.normalised()[1] for r in plan.global_ if r.tolerance is not None), default=0.0
+    )
     slope = tolerance + 2.0 * max(high.max(initial=0.0), -low.min(initial=0.0))
     longest = 1 if plan.solver is None else plan.solver.local_steps * request.step * slope
     wrong = np.abs(reply.change).max(initial=0.0) > longest * (1 + _ROUNDING) + _ROUNDING
     return "sent a larger change of the multipliers than its rows allow" if wrong else None
 
 
-def _of_answers(reply: Any, request: Any, rates: Sequence[Rate], part: Part, whole: Part) -> str | None:
+def _of_answers(reply: Any, request: Any, rates: Sequence[Rate], part: GroupCounts, whole: GroupCounts) -> str | None:
     """Gains and shares within what the rows behind them allow; dual values not below what their answers are worth."""
     total = whole.mass.sum()
     if np.abs(reply.gain).max(initial=0.0) > part.mass.sum() / total + _ROUNDING:
@@ -187,7 +193,7 @@ def _of_answers(reply: Any, request: Any, rates: Sequence[Rate], part: Part, who
     low, high = _share_limits(rates, part, whole)
     if np.any(reply.shares < low) or np.any(reply.shares > high):
         return "claims a larger share of a group's rate than its rows allow"
-    if isinstance(reply, told.Settled):
+    if isinstance(reply, told.FinalFigures):
         whole_numbers = 0 <= reply.broken[0] <= part.clients and abs(reply.broken[0] - round(reply.broken[0])) < 1e-3
         return None if whole_numbers else "sent a mark that is neither 0 nor 1"
     value = reply.gain - np.sum(request.prices * reply.shares, axis=(1, 2))
@@ -199,7 +205,7 @@ def _of_answers(reply: Any, request: Any, rates: Sequence[Rate], part: Part, who
     return None
 
 
-def _share_limits(rates: Sequence[Rate], part: Part, whole: Part) -> tuple[Floats, Floats]:
+def _share_limits(rates: Sequence[Rate], part: GroupCounts, whole: GroupCounts) -> tuple[Floats, Floats]:
     """Smallest and largest share of each group's rate that the part's rows can have, (groups, rates) each."""
     m, p = part.mass, np.minimum(part.positives, part.mass)
     # Corners of all that can be selected: nobody, the positives, everybody, the negatives.

@@ -23,32 +23,32 @@ from logofair.federation.wire import carried, encode
 
 __all__ = [
     "Answers",
-    "Ask",
-    "AskAnswers",
-    "AskCounts",
-    "AskCurvature",
-    "AskMoments",
-    "AskSettled",
-    "AskSteepness",
-    "AskSteps",
-    "AskTotals",
-    "AskUpdate",
-    "Counts",
+    "AnswersRequest",
+    "CountsRequest",
     "Curvature",
+    "CurvatureRequest",
+    "FinalFigures",
+    "FinalRequest",
+    "FoldCounts",
     "Model",
     "Moments",
-    "Noted",
+    "MomentsRequest",
     "Opening",
     "Publish",
+    "Question",
+    "Received",
     "Refusal",
     "Reply",
     "Request",
-    "Settled",
-    "Steepness",
+    "Smoothness",
+    "SmoothnessRequest",
     "Steps",
+    "StepsRequest",
     "Sums",
     "Totals",
+    "TotalsRequest",
     "Update",
+    "UpdateRequest",
     "first_link",
     "next_link",
 ]
@@ -61,14 +61,14 @@ _OF_SQUARES = 2.0**-8
 _OF_SHARES = 2.0**-44
 
 
-class Told(NamedTuple):
+class Disclosure(NamedTuple):
     """What a field tells about the client, and its fixed-point step under secure sums."""
 
     meaning: str
     step: float
 
 
-def _kinds(kind: type) -> dict[str, Told]:
+def _kinds(kind: type) -> dict[str, Disclosure]:
     hints = get_type_hints(kind, include_extras=True)
     return {f.name: hints[f.name].__metadata__[0] for f in fields(kind)}
 
@@ -151,9 +151,9 @@ def _exact_sum(parts: list[Floats]) -> Floats:
 class Moments(Sums):
     """Asked once before training, so that all sites scale features alike."""
 
-    mass: Annotated[Floats, Told("number of training rows, (1,)", _OF_ROWS)]
-    first: Annotated[Floats, Told("sum of each feature over the training rows, (features,)", _OF_ROWS)]
-    second: Annotated[Floats, Told("sum of squares of each feature, (features,)", _OF_SQUARES)]
+    mass: Annotated[Floats, Disclosure("number of training rows, (1,)", _OF_ROWS)]
+    first: Annotated[Floats, Disclosure("sum of each feature over the training rows, (features,)", _OF_ROWS)]
+    second: Annotated[Floats, Disclosure("sum of squares of each feature, (features,)", _OF_SQUARES)]
 
 
 @carried
@@ -161,21 +161,23 @@ class Moments(Sums):
 class Update(Sums):
     """One round of federated averaging."""
 
-    mass: Annotated[Floats, Told("number of training rows, (1,)", _OF_ROWS)]
-    parameters: Annotated[Floats, Told("model after the local steps times the number of rows, (parameters,)", _OF_ROWS)]
+    mass: Annotated[Floats, Disclosure("number of training rows, (1,)", _OF_ROWS)]
+    parameters: Annotated[
+        Floats, Disclosure("model after the local steps times the number of rows, (parameters,)", _OF_ROWS)
+    ]
 
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Counts(Sums):
+class FoldCounts(Sums):
     """The first step of the group-level calibrators; a fit leaves one fold out, the last one none.
 
     ``counts`` is for label 0, then for label 1; only for Platt's method the sum of logit(score) stands before the mass.
     """
 
-    counts: Annotated[Floats, Told("weight of the rows by label, (2, 1 or 2, fits, groups)", _OF_ROWS)]
+    counts: Annotated[Floats, Disclosure("weight of the rows by label, (2, 1 or 2, fits, groups)", _OF_ROWS)]
     sums: Annotated[
-        Floats, Told("log loss, gradient and Hessian at the point asked, (entries, fits, 1 + groups)", _OF_ROWS)
+        Floats, Disclosure("log loss, gradient and Hessian at the point asked, (entries, fits, 1 + groups)", _OF_ROWS)
     ]
 
 
@@ -185,7 +187,7 @@ class Curvature(Sums):
     """Every further step of the group-level calibrators."""
 
     sums: Annotated[
-        Floats, Told("log loss, gradient and Hessian at the point asked, (entries, fits, 1 + groups)", _OF_ROWS)
+        Floats, Disclosure("log loss, gradient and Hessian at the point asked, (entries, fits, 1 + groups)", _OF_ROWS)
     ]
 
 
@@ -194,8 +196,8 @@ class Curvature(Sums):
 class Totals(Sums):
     """Asked once per roster: from these the server knows the groups' shares and base rates."""
 
-    mass: Annotated[Floats, Told("weight of the rows of each group, (groups,)", _OF_ROWS)]
-    positives: Annotated[Floats, Told("sum of eta over the rows of each group, (groups,)", _OF_CHANCES)]
+    mass: Annotated[Floats, Disclosure("weight of the rows of each group, (groups,)", _OF_ROWS)]
+    positives: Annotated[Floats, Disclosure("sum of eta over the rows of each group, (groups,)", _OF_CHANCES)]
 
 
 @carried
@@ -204,18 +206,22 @@ class Answers(Sums):
     """The client's best answer to each multiplier asked."""
 
     gain: Annotated[
-        Floats, Told("accuracy above rejecting everybody, as a share of all rows, (multipliers,)", _OF_SHARES)
+        Floats, Disclosure("accuracy above rejecting everybody, as a share of all rows, (multipliers,)", _OF_SHARES)
     ]
-    shares: Annotated[Floats, Told("its share of each group's global rates, (multipliers, groups, rates)", _OF_SHARES)]
-    bound: Annotated[Floats, Told("dual value: no rule of the client is worth more, (multipliers,)", _OF_SHARES)]
+    shares: Annotated[
+        Floats, Disclosure("its share of each group's global rates, (multipliers, groups, rates)", _OF_SHARES)
+    ]
+    bound: Annotated[Floats, Disclosure("dual value: no rule of the client is worth more, (multipliers,)", _OF_SHARES)]
 
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Steepness(Sums):
+class Smoothness(Sums):
     """Algorithm 1 takes one common step for all: the server needs the largest of these, not their sum."""
 
-    constant: Annotated[Floats, Told("smoothness constants of the client's dual, global and local, (2,)", _OF_SHARES)]
+    constant: Annotated[
+        Floats, Disclosure("smoothness constants of the client's dual, global and local, (2,)", _OF_SHARES)
+    ]
 
     def together(self) -> Self:
         """The largest of any client."""
@@ -227,22 +233,26 @@ class Steepness(Sums):
 class Steps(Sums):
     """One round of Algorithm 1."""
 
-    change: Annotated[Floats, Told("change of the global multipliers by the local steps, (pairs, rates)", _OF_SHARES)]
+    change: Annotated[
+        Floats, Disclosure("change of the global multipliers by the local steps, (pairs, rates)", _OF_SHARES)
+    ]
 
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Settled(Sums):
+class FinalFigures(Sums):
     """Measured on the policy the client has stored: the certificate rests on this, not on a solver's word."""
 
-    gain: Annotated[Floats, Told("accuracy above rejecting everybody, as a share of all rows, (1,)", _OF_SHARES)]
-    shares: Annotated[Floats, Told("its share of each group's global rates, (groups, rates)", _OF_SHARES)]
-    broken: Annotated[Floats, Told("1 where the client could not keep its local tolerances, else 0, (1,)", _OF_SHARES)]
+    gain: Annotated[Floats, Disclosure("accuracy above rejecting everybody, as a share of all rows, (1,)", _OF_SHARES)]
+    shares: Annotated[Floats, Disclosure("its share of each group's global rates, (groups, rates)", _OF_SHARES)]
+    broken: Annotated[
+        Floats, Disclosure("1 where the client could not keep its local tolerances, else 0, (1,)", _OF_SHARES)
+    ]
 
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Noted(Sums):
+class Received(Sums):
     """The result was received."""
 
 
@@ -271,7 +281,7 @@ class Refusal(enum.Enum):
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskMoments:
+class MomentsRequest:
     """Before training: the sums of your features, please."""
 
 
@@ -287,7 +297,7 @@ class Model:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskUpdate:
+class UpdateRequest:
     """Training: take local steps from this model."""
 
     model: Model
@@ -296,7 +306,7 @@ class AskUpdate:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskCounts:
+class CountsRequest:
     """Calibration begins: your counts, and your sums at these parameters."""
 
     at: Floats  # (parameters, fits, 1 + groups)
@@ -306,7 +316,7 @@ class AskCounts:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskCurvature:
+class CurvatureRequest:
     """Calibration: your sums at these parameters."""
 
     at: Floats
@@ -315,7 +325,7 @@ class AskCurvature:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskTotals:
+class TotalsRequest:
     """Your rows of each group, and the positives you expect among them."""
 
     maps: GroupMaps | None = None
@@ -324,7 +334,7 @@ class AskTotals:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskAnswers:
+class AnswersRequest:
     """These are the totals of the roster: your best answer to each of these prices of the global rates."""
 
     mass: Floats
@@ -334,7 +344,7 @@ class AskAnswers:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskSteepness:
+class SmoothnessRequest:
     """Algorithm 1: the smoothness constants of your dual."""
 
     mass: Floats
@@ -343,7 +353,7 @@ class AskSteepness:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskSteps:
+class StepsRequest:
     """Algorithm 1: take local steps from these global multipliers."""
 
     mass: Floats
@@ -356,7 +366,7 @@ class AskSteps:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class AskSettled:
+class FinalRequest:
     """Mix your answers to these prices with these weights, store the policy, and measure it."""
 
     prices: Floats
@@ -372,15 +382,15 @@ class Publish:
 
 
 Request: TypeAlias = (
-    AskMoments
-    | AskUpdate
-    | AskCounts
-    | AskCurvature
-    | AskTotals
-    | AskAnswers
-    | AskSteepness
-    | AskSteps
-    | AskSettled
+    MomentsRequest
+    | UpdateRequest
+    | CountsRequest
+    | CurvatureRequest
+    | TotalsRequest
+    | AnswersRequest
+    | SmoothnessRequest
+    | StepsRequest
+    | FinalRequest
     | Publish
 )
 
@@ -410,7 +420,7 @@ def next_link(chain: bytes, request: Request | None) -> bytes:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Ask:
+class Question:
     """One question to one client.
 
     ``number`` counts the questions of a run; ``roster`` the rosters. The same number is always the same question.

@@ -11,20 +11,21 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
+from logofair.errors import InputError
 from logofair.federation.expected import global_rates
-from logofair.federation.messages import Model, Settled, Totals
+from logofair.federation.messages import FinalFigures, Model, Totals
 from logofair.federation.phases import Finished, global_bounds
 from logofair.federation.plan import Plan
 from logofair.federation.wire import carried, decode, encode
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, Prices
 
-__all__ = ["Lost", "Outcome"]
+__all__ = ["ExcludedSite", "RunResult"]
 
 
 @carried
 @dataclass(frozen=True)
-class Lost:
+class ExcludedSite:
     """A site that was excluded: why, and in which exchange."""
 
     site: str
@@ -35,7 +36,7 @@ class Lost:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class RunResult:
     """What a run has found; publish it, and keep it for sites that join later.
 
     Parameters
@@ -71,7 +72,7 @@ class Outcome:
 
     plan: Plan
     sites: tuple[str, ...]
-    lost: tuple[Lost, ...]
+    lost: tuple[ExcludedSite, ...]
     exchanges: Mapping[str, int]
     accuracy: float
     bound: float
@@ -89,8 +90,13 @@ class Outcome:
 
     @classmethod
     def of(
-        cls, plan: Plan, sites: tuple[str, ...], lost: tuple[Lost, ...], exchanges: Mapping[str, int], end: Finished
-    ) -> Outcome:
+        cls,
+        plan: Plan,
+        sites: tuple[str, ...],
+        lost: tuple[ExcludedSite, ...],
+        exchanges: Mapping[str, int],
+        end: Finished,
+    ) -> RunResult:
         """Put the result of a finished run together."""
         settling, standing = end.settling, end.settling.standing
         return cls(
@@ -128,7 +134,7 @@ class Outcome:
         if not self.plan.secure:
             return 0.0
         step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,)])[1]  # of the expected positives
-        shares = 0.5 * len(self.sites) * Settled.steps_of([(1,), (1, 1), (1,)])[1]
+        shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,)])[1]
         off = [2.0 * shares]
         for rate in global_rates(self.plan):
             base = rate.denominator(self.mass, self.positives)
@@ -140,21 +146,21 @@ class Outcome:
     def holds(self) -> bool:
         """Whether every promise is kept, and the gap is the one that was agreed on."""
         certificate = self.certificate
-        return certificate.gap <= self.plan.gap and self.keeps_promise
+        return certificate.optimality_gap <= self.plan.optimality_gap and self.meets_requirements
 
     @property
-    def keeps_promise(self) -> bool:
+    def meets_requirements(self) -> bool:
         """Whether every local and global gap is within its tolerance."""
         return self.violation <= self.certificate.precision and self.broken == 0
 
     def summary(self) -> dict[str, Any]:
         """Plain values for people and files: what was promised to whom, and what holds."""
         certificate = self.certificate
-        names = [r.rate.name for r in self.plan.shared if r.tolerance is not None]
+        names = [r.rate.name for r in self.plan.global_ if r.tolerance is not None]
         return {
             "logofair": __version__,
             "run": self.plan.run,
-            "promise": self.plan.promise(self.sites).as_dict(),
+            "requirements": self.plan.requirements(self.sites).as_dict(),
             "sites": list(self.sites),
             "lost": [{"site": each.site, "reason": each.reason, "during": each.purpose} for each in self.lost],
             "exchanges": dict(self.exchanges),
@@ -162,7 +168,7 @@ class Outcome:
             "certificate": {
                 "primal": self.accuracy,
                 "dual": self.bound,
-                "gap": certificate.gap,
+                "optimality_gap": certificate.optimality_gap,
                 "violation": self.violation,
                 "rounding": self.rounding,
                 "basis": certificate.basis,
@@ -179,7 +185,7 @@ class Outcome:
         return {"summary": self.summary(), "outcome": base64.b64encode(encode(self)).decode()}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Outcome:
+    def from_json(cls, data: Mapping[str, Any]) -> RunResult:
         """The inverse of :meth:`as_json`."""
         try:
             outcome = decode(base64.b64decode(data["outcome"], validate=True))

@@ -18,28 +18,28 @@ from logofair.calibration.newton import Descent, Normal
 from logofair.columns.checks import Floats
 from logofair.federation import messages as ask
 from logofair.federation import messages as told
-from logofair.federation.expected import Part, global_rates
+from logofair.federation.expected import GroupCounts, global_rates
 from logofair.federation.messages import Model, Request
 from logofair.federation.plan import Plan
 from logofair.federation.wire import carried
 from logofair.solvers.algorithm1 import signed
-from logofair.solvers.decomposition import Asked, incumbent
+from logofair.solvers.decomposition import TriedPrices, incumbent
 from logofair.solvers.problem import groups_compared, spread, zero_sum
 from logofair.solvers.trials import landmarks, trial_prices, trial_size
 
 __all__ = [
-    "Averaging",
-    "Bounding",
-    "Calibrating",
+    "AveragingPhase",
+    "BoundPhase",
+    "CalibrationPhase",
+    "FinalPhase",
     "Finished",
-    "Measuring",
+    "MomentsPhase",
     "Phase",
-    "Pricing",
-    "Settling",
-    "Standing",
-    "Steepening",
-    "Stepping",
-    "Totalling",
+    "PricingPhase",
+    "RosterTotals",
+    "SmoothnessPhase",
+    "StepsPhase",
+    "TotalsPhase",
     "first_phase",
     "global_bounds",
     "penalty_of",
@@ -66,7 +66,7 @@ class Phase(Protocol):
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Standing:
+class RosterTotals:
     """What all later phases share: the totals of the roster, and the phase they came from."""
 
     mass: Floats
@@ -75,9 +75,9 @@ class Standing:
     before: Any  # the phase that asked for them
 
     @property
-    def part(self) -> Part:
+    def part(self) -> GroupCounts:
         """The rows of the whole roster."""
-        return Part(self.mass, self.positives)
+        return GroupCounts(self.mass, self.positives)
 
     @property
     def baseline(self) -> float:
@@ -98,7 +98,7 @@ class Standing:
 
 def global_bounds(plan: Plan) -> tuple[Floats, Floats]:
     """Tolerances of the constrained global rates in units of order 1, and those units."""
-    constrained = [r for r in plan.shared if r.tolerance is not None]
+    constrained = [r for r in plan.global_ if r.tolerance is not None]
     units = np.array([r.rate.normalised()[1] for r in constrained])
     return np.array([r.tolerance for r in constrained], dtype=float) * units, units
 
@@ -110,10 +110,10 @@ def penalty_of(prices: Floats, tolerance: Floats) -> float:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Settling:
+class FinalPhase:
     """The weights of the mixture go out; every client stores its policy and measures it."""
 
-    standing: Standing
+    standing: RosterTotals
     prices: Floats  # (answers mixed, groups, rates)
     weights: Floats
     bound: float  # above rejecting everybody
@@ -123,8 +123,8 @@ class Settling:
 
     @classmethod
     def mixture(
-        cls, standing: Standing, asked: Asked, weights: Floats, bound: float, duals: Floats, rounds: int
-    ) -> Settling:
+        cls, standing: RosterTotals, asked: TriedPrices, weights: Floats, bound: float, duals: Floats, rounds: int
+    ) -> FinalPhase:
         """Keep the answers that count; the weight of the first column is that of rejecting everybody."""
         used = np.flatnonzero(weights[1:] > 0)
         prices, weights = asked.prices[used], weights[1:][used]
@@ -135,9 +135,9 @@ class Settling:
     @property
     def request(self) -> Request:
         """Ask every client to store its policy and to measure it."""
-        return ask.AskSettled(self.prices, self.weights)
+        return ask.FinalRequest(self.prices, self.weights)
 
-    def take(self, total: told.Settled, plan: Plan, clients: int) -> Phase:
+    def take(self, total: told.FinalFigures, plan: Plan, clients: int) -> Phase:
         """What was measured is the result."""
         bounds, units = global_bounds(plan)
         counts = np.isfinite(self.standing.tolerance(plan))
@@ -155,8 +155,8 @@ class Settling:
 class Finished:
     """All measured; what remains is to tell everybody."""
 
-    settling: Settling
-    settled: told.Settled
+    settling: FinalPhase
+    settled: told.FinalFigures
     gaps: Floats  # global gaps in the user's units, (rates,)
     violation: float
     clients: int
@@ -167,7 +167,7 @@ class Finished:
         """The result itself is put together by the server, which knows the roster."""
         raise NotImplementedError
 
-    def take(self, total: told.Noted, plan: Plan, clients: int) -> Phase:
+    def take(self, total: told.Received, plan: Plan, clients: int) -> Phase:
         """Nothing follows."""
         return self
 
@@ -178,22 +178,22 @@ class Finished:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Steepening:
+class SmoothnessPhase:
     """Algorithm 1 takes one common step, from the largest smoothness constants."""
 
-    standing: Standing
+    standing: RosterTotals
     name = "steps"
 
     @property
     def request(self) -> Request:
         """Ask for smoothness constants."""
-        return ask.AskSteepness(self.standing.mass, self.standing.positives)
+        return ask.SmoothnessRequest(self.standing.mass, self.standing.positives)
 
-    def take(self, total: told.Steepness, plan: Plan, clients: int) -> Phase:
+    def take(self, total: told.Smoothness, plan: Plan, clients: int) -> Phase:
         """``total`` holds the largest constants, not their sums."""
         assert plan.solver is not None
         step = plan.solver.length(total.constant, len(plan.groups))
-        return Stepping.start(self.standing, plan, step, clients)
+        return StepsPhase.start(self.standing, plan, step, clients)
 
     def without(self, plan: Plan) -> Phase | None:
         """Back to the totals."""
@@ -202,10 +202,10 @@ class Steepening:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Stepping:
+class StepsPhase:
     """One round of Algorithm 1; the server takes the mean of the clients' changes and projects it."""
 
-    standing: Standing
+    standing: RosterTotals
     multipliers: Floats  # (pairs, rates)
     step: float
     round: int
@@ -213,7 +213,7 @@ class Stepping:
     name = "steps"
 
     @classmethod
-    def start(cls, standing: Standing, plan: Plan, step: float, clients: int) -> Stepping:
+    def start(cls, standing: RosterTotals, plan: Plan, step: float, clients: int) -> StepsPhase:
         """All multipliers are 0 at first."""
         groups = len(plan.groups)
         return cls(standing, np.zeros((groups * (groups - 1), len(global_rates(plan)))), step, 1, clients)
@@ -222,7 +222,7 @@ class Stepping:
     def request(self) -> Request:
         """Ask for local steps."""
         s = self.standing
-        return ask.AskSteps(s.mass, s.positives, self.multipliers, self.step, self.round, self.clients)
+        return ask.StepsRequest(s.mass, s.positives, self.multipliers, self.step, self.round, self.clients)
 
     def take(self, total: told.Steps, plan: Plan, clients: int) -> Phase:
         """Average, project, and after the last round settle at the final multipliers."""
@@ -231,7 +231,7 @@ class Stepping:
         if self.round < plan.solver.rounds:
             return replace(self, multipliers=after, round=self.round + 1)
         prices = signed(after, len(plan.groups))
-        return Bounding(self.standing, prices[None], self.round)
+        return BoundPhase(self.standing, prices[None], self.round)
 
     def without(self, plan: Plan) -> Phase | None:
         """Back to the totals: the steps so far were those of other rows."""
@@ -240,10 +240,10 @@ class Stepping:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Bounding:
+class BoundPhase:
     """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
 
-    standing: Standing
+    standing: RosterTotals
     prices: Floats
     round: int
     name = "answers"
@@ -251,20 +251,20 @@ class Bounding:
     @property
     def request(self) -> Request:
         """Ask for the answer to the final multipliers."""
-        return ask.AskAnswers(self.standing.mass, self.standing.positives, self.prices)
+        return ask.AnswersRequest(self.standing.mass, self.standing.positives, self.prices)
 
     def take(self, total: told.Answers, plan: Plan, clients: int) -> Phase:
         """Settle on that one answer, whether it keeps the tolerances or not."""
         penalty = penalty_of(self.prices[0], self.standing.tolerance(plan))
         bound = float(total.bound[0]) + penalty
-        return Settling(self.standing, self.prices, np.ones(1), bound, self.prices[0], self.round)
+        return FinalPhase(self.standing, self.prices, np.ones(1), bound, self.prices[0], self.round)
 
     def without(self, plan: Plan) -> Phase | None:
         """Back to the totals."""
         return self.standing.again(plan, None)
 
 
-carried(Asked)
+carried(TriedPrices)
 
 # Bytes that a secure sum's message carries for each site beside the numbers.
 _SEALED = 140
@@ -272,20 +272,20 @@ _SEALED = 140
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Pricing:
+class PricingPhase:
     """One round: a batch of prices out, summed answers back."""
 
-    standing: Standing
-    asked: Asked
+    standing: RosterTotals
+    asked: TriedPrices
     prices: Floats
     round: int
     name = "answers"
 
     @classmethod
-    def start(cls, standing: Standing, plan: Plan) -> Pricing:
+    def start(cls, standing: RosterTotals, plan: Plan) -> PricingPhase:
         """Begin with what the last roster found worth asking, or with the usual batch."""
         groups, rates = len(plan.groups), len(global_rates(plan))
-        none = Asked(np.zeros((0, groups, rates)), np.zeros(0), np.zeros((0, groups, rates)), np.zeros(0))
+        none = TriedPrices(np.zeros((0, groups, rates)), np.zeros(0), np.zeros((0, groups, rates)), np.zeros(0))
         again = standing.before.prices
         if again is None:
             return cls(standing, none, _next_prices(plan, standing, none), 1)
@@ -296,17 +296,17 @@ class Pricing:
     @property
     def request(self) -> Request:
         """Ask for the best answer to every price vector of the batch."""
-        return ask.AskAnswers(self.standing.mass, self.standing.positives, self.prices)
+        return ask.AnswersRequest(self.standing.mass, self.standing.positives, self.prices)
 
     def take(self, total: told.Answers, plan: Plan, clients: int) -> Phase:
         """Add the columns; settle where the certificate is good enough, else ask on."""
-        asked = _with(self.asked, Asked(self.prices, total.gain, total.shares, total.bound))
+        asked = _with(self.asked, TriedPrices(self.prices, total.gain, total.shares, total.bound))
         found = incumbent(asked, self.standing.tolerance(plan))
-        if found.bound - found.value > plan.gap and self.round < plan.rounds:
+        if found.bound - found.value > plan.optimality_gap and self.round < plan.rounds:
             prices = _next_prices(plan, self.standing, asked)
             if len(prices):  # none: everything near the optimum was tried, and rounding is all that is left
-                return Pricing(self.standing, asked, prices, self.round + 1)
-        return Settling.mixture(self.standing, asked, found.weights, found.bound, found.centre, self.round)
+                return PricingPhase(self.standing, asked, prices, self.round + 1)
+        return FinalPhase.mixture(self.standing, asked, found.weights, found.bound, found.centre, self.round)
 
     def without(self, plan: Plan) -> Phase | None:
         """The columns are void; the most telling prices are asked of the new roster at once."""
@@ -318,7 +318,7 @@ class Pricing:
         return self.standing.again(plan, telling[np.sort(first)][: max(1, len(self.prices))])
 
 
-def _next_prices(plan: Plan, standing: Standing, asked: Asked) -> Floats:
+def _next_prices(plan: Plan, standing: RosterTotals, asked: TriedPrices) -> Floats:
     """The next batch; a single zero price where nothing global is constrained."""
     tolerance = standing.tolerance(plan)
     if not np.isfinite(tolerance).any():
@@ -330,9 +330,9 @@ def _next_prices(plan: Plan, standing: Standing, asked: Asked) -> Floats:
     return trial_prices(asked, tolerance, size, marks)
 
 
-def _with(asked: Asked, more: Asked) -> Asked:
+def _with(asked: TriedPrices, more: TriedPrices) -> TriedPrices:
     """All that was asked, and answered, together."""
-    return Asked(*(np.concatenate([getattr(asked, f.name), getattr(more, f.name)]) for f in fields(Asked)))
+    return TriedPrices(*(np.concatenate([getattr(asked, f.name), getattr(more, f.name)]) for f in fields(TriedPrices)))
 
 
 for kind in (Levels, Descent, Normal):
@@ -344,25 +344,25 @@ _LEAST_SPREAD = 1e-9
 
 def first_phase(plan: Plan) -> Phase:
     """Where a run begins."""
-    return Measuring() if plan.training is not None else after_training(plan, None)
+    return MomentsPhase() if plan.training is not None else after_training(plan, None)
 
 
 def after_training(plan: Plan, model: Model | None, prices: Floats | None = None) -> Phase:
     """Calibration where the plan has one, else the totals; ``prices`` are worth asking once these are known."""
     if plan.calibration == "none":
-        return Totalling(None, model, prices)
+        return TotalsPhase(None, model, prices)
     levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **_precision(plan))
-    return Calibrating(levels, model, prices)
+    return CalibrationPhase(levels, model, prices)
 
 
 def _precision(plan: Plan) -> dict[str, float]:
     # Sums of limited precision cannot show progress below it.
-    return {"slack": 1e-3, "promise": 1e-4} if plan.secure else {}
+    return {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
 
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Measuring:
+class MomentsPhase:
     """How features are spread, so that all sites scale them alike."""
 
     name = "training"
@@ -370,14 +370,14 @@ class Measuring:
     @property
     def request(self) -> Request:
         """Ask for sums and sums of squares."""
-        return ask.AskMoments()
+        return ask.MomentsRequest()
 
     def take(self, total: told.Moments, plan: Plan, clients: int) -> Phase:
         """Scale by mean and standard deviation, and start from the zero model."""
         mean = total.first / total.mass
         spread = np.sqrt(np.maximum(total.second / total.mass - mean**2, 0.0))
         spread = np.where(spread > _LEAST_SPREAD, spread, 1.0)
-        return Averaging(Model(mean, spread, np.zeros(mean.size + 1)), 1)
+        return AveragingPhase(Model(mean, spread, np.zeros(mean.size + 1)), 1)
 
     def without(self, plan: Plan) -> Phase | None:
         """Sums of those who remain."""
@@ -386,7 +386,7 @@ class Measuring:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Averaging:
+class AveragingPhase:
     """One round of federated averaging (McMahan et al., 2017)."""
 
     model: Model
@@ -396,13 +396,15 @@ class Averaging:
     @property
     def request(self) -> Request:
         """Ask for local steps."""
-        return ask.AskUpdate(self.model, self.round)
+        return ask.UpdateRequest(self.model, self.round)
 
     def take(self, total: told.Update, plan: Plan, clients: int) -> Phase:
         """Average with the numbers of rows as weights."""
         model = replace(self.model, parameters=total.parameters / total.mass)
         assert plan.training is not None
-        return Averaging(model, self.round + 1) if self.round < plan.training.rounds else after_training(plan, model)
+        return (
+            AveragingPhase(model, self.round + 1) if self.round < plan.training.rounds else after_training(plan, model)
+        )
 
     def without(self, plan: Plan) -> Phase | None:
         """Averaging goes on with those who remain."""
@@ -411,7 +413,7 @@ class Averaging:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Calibrating:
+class CalibrationPhase:
     """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
 
     levels: Levels
@@ -424,15 +426,15 @@ class Calibrating:
         """Ask for loss, gradient and Hessian, and in the first round for counts."""
         points = self.levels.ask
         if self.levels.counts is None:
-            return ask.AskCounts(points.at, points.live, self.model)
-        return ask.AskCurvature(points.at, points.live)
+            return ask.CountsRequest(points.at, points.live, self.model)
+        return ask.CurvatureRequest(points.at, points.live)
 
-    def take(self, total: told.Counts | told.Curvature, plan: Plan, clients: int) -> Phase:
+    def take(self, total: told.FoldCounts | told.Curvature, plan: Plan, clients: int) -> Phase:
         """One Newton step."""
-        levels = self.levels.count(total.counts) if isinstance(total, told.Counts) else self.levels
+        levels = self.levels.count(total.counts) if isinstance(total, told.FoldCounts) else self.levels
         levels = levels.take(total.sums)
         if levels.done:
-            return Totalling(levels.published, self.model, self.prices, model_known=True)
+            return TotalsPhase(levels.published, self.model, self.prices, model_known=True)
         return replace(self, levels=levels)
 
     def without(self, plan: Plan) -> Phase | None:
@@ -442,7 +444,7 @@ class Calibrating:
 
 @carried
 @dataclass(frozen=True, eq=False)
-class Totalling:
+class TotalsPhase:
     """Rows and expected positives of the roster; ``prices`` were asked of a roster before this one."""
 
     maps: GroupMaps | None
@@ -454,16 +456,16 @@ class Totalling:
     @property
     def request(self) -> Request:
         """Ask for rows and expected positives per group."""
-        return ask.AskTotals(self.maps, None if self.model_known else self.model)
+        return ask.TotalsRequest(self.maps, None if self.model_known else self.model)
 
     def take(self, total: told.Totals, plan: Plan, clients: int) -> Phase:
         """Begin with prices, or with Algorithm 1."""
-        standing = Standing(total.mass, total.positives, clients, self)
+        standing = RosterTotals(total.mass, total.positives, clients, self)
         if plan.solver is None:
-            return Pricing.start(standing, plan)
+            return PricingPhase.start(standing, plan)
         if plan.solver.step is None:
-            return Steepening(standing)
-        return Stepping.start(standing, plan, float(plan.solver.step), clients)
+            return SmoothnessPhase(standing)
+        return StepsPhase.start(standing, plan, float(plan.solver.step), clients)
 
     def without(self, plan: Plan) -> Phase | None:
         """Totals of those who remain; where calibrators hold the lost rows too, these are fitted again first."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from logofair.calibration import METHODS
-from logofair.columns.checks import InputError, Label, nearest_name, positive_number, seed_number, whole_number
+from logofair.columns.checks import Label, nearest_name, positive_number, seed_number, whole_number
+from logofair.errors import InputError
 from logofair.federation.privacy.release import Privacy
 from logofair.federation.wire import carried, encode
-from logofair.notions import NotionLike, Rate, Requirement, check_tolerance, requirements, sides
-from logofair.requirements import Promise
+from logofair.notions import NotionLike, Rate, sides
+from logofair.requirements import Requirement, Requirements, check_tolerance, side_requirements
 from logofair.solvers.algorithm1 import Algorithm1
 
 __all__ = ["Plan", "Training", "make_plan"]
@@ -75,13 +76,13 @@ class Plan:
         The groups compared, in the order of all tables.
     local, shared : tuple of Requirement
         Which gaps stay within which tolerance inside each client, and across all.
-    overrides : tuple of (site, tolerance)
+    client_tolerances : tuple of (site, tolerance)
         Single sites whose local tolerance replaces that of ``local`` (None: free).
     calibration, folds, seed
         As in :func:`logofair.fit`.
     solver : Algorithm1 or None
         None: exact rounds to a certified gap.
-    gap : float
+    optimality_gap : float
         Where the exact rounds stop: no rule is more accurate by more than this.
     trials, rounds : int
         Multipliers per message (0: as many as pay), and the most rounds before the gap reached is accepted as it is.
@@ -98,13 +99,13 @@ class Plan:
     run: str
     groups: tuple[Label, ...]
     local: tuple[Requirement, ...]
-    shared: tuple[Requirement, ...]
-    overrides: tuple[tuple[str, float | None], ...] = ()
+    global_: tuple[Requirement, ...]
+    client_tolerances: tuple[tuple[str, float | None], ...] = ()
     calibration: str = "beta"
     folds: int = 5
     seed: int = 0
     solver: Algorithm1 | None = None
-    gap: float = 1e-5
+    optimality_gap: float = 1e-5
     trials: int = 0
     rounds: int = 60
     quorum: int = 2
@@ -118,19 +119,19 @@ class Plan:
             raise InputError("plan: its run, secure sums or privacy are malformed; get the plan again.")
         if not isinstance(self.solver, Algorithm1 | None) or not isinstance(self.training, Training | None):
             raise InputError("plan: its solver or training are malformed; get the plan again.")
-        for side in (self.local, self.shared):
+        for side in (self.local, self.global_):
             if not isinstance(side, tuple) or not side or not all(isinstance(r, Requirement) for r in side):
                 raise InputError("plan: its requirements are malformed; get the plan again.")
             for requirement in side:
                 check_tolerance(requirement.tolerance, "plan")
         _run_name(self.run)
         _group_names(self.groups)
-        _overrides(dict(self.overrides))
+        _overrides(dict(self.client_tolerances))
         _calibration(self.calibration, self.privacy)
         _not_both(self.privacy, self.training)
         _between(self.folds, "folds", 2, _MOST_FOLDS)
         _solver(self.solver, self.secure)
-        positive_number(self.gap, "gap", 1.0)
+        positive_number(self.optimality_gap, "optimality_gap", 1.0)
         for value, where, least in ((self.seed, "seed", 0), (self.trials, "trials", 0), (self.rounds, "rounds", 1)):
             whole_number(value, where, least=least)
         _quorum(self.quorum, self.secure)
@@ -148,17 +149,19 @@ class Plan:
     @property
     def selection_only(self) -> bool:
         """Whether nothing but plain selection rates is constrained, at any site or across all."""
-        single = any(tolerance is not None for _, tolerance in self.overrides)
+        single = any(tolerance is not None for _, tolerance in self.client_tolerances)
         local = [r.rate for r in self.local if single or r.tolerance is not None]
-        return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.shared if r.tolerance is not None)))
+        return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.global_ if r.tolerance is not None)))
 
-    def promise(self, sites: Sequence[str]) -> Promise:
+    def requirements(self, sites: Sequence[str]) -> Requirements:
         """The promise made to some of the clients."""
-        single = dict(self.overrides)
+        single = dict(self.client_tolerances)
         usual = [np.inf if r.tolerance is None else r.tolerance for r in self.local]
         rows = [_tolerances(single[site], len(usual)) if site in single else usual for site in sites]
         named = tuple((site, single[site]) for site in sites if site in single)
-        return Promise(self.local, self.shared, np.array(rows, dtype=float).reshape(len(sites), len(usual)), named)
+        return Requirements(
+            self.local, self.global_, np.array(rows, dtype=float).reshape(len(sites), len(usual)), named
+        )
 
 
 def _tolerances(tolerance: float | None, rates: int) -> list[float]:
@@ -176,7 +179,7 @@ def make_plan(
     folds: int = 5,
     random_state: int | None = None,
     solver: str | Algorithm1 = "exact",
-    gap: float = 1e-5,
+    optimality_gap: float = 1e-5,
     trials: int = 0,
     rounds: int = 60,
     quorum: int | None = None,
@@ -190,21 +193,21 @@ def make_plan(
     Examples
     --------
     >>> plan = make_plan(groups=["F", "M"], notion="equal_opportunity", local_tolerance=None, run="spring")
-    >>> [(r.rate.name, r.tolerance) for r in plan.shared]
+    >>> [(r.rate.name, r.tolerance) for r in plan.global_]
     [('true positive rate', 0.02)]
     """
-    local, shared = sides(notion)
+    local, global_ = sides(notion)
     return Plan(
         run=_run_name(run),
         groups=_group_names(groups),
-        local=requirements(local, local_tolerance, "local"),
-        shared=requirements(shared, global_tolerance, "global"),
-        overrides=_overrides(client_tolerances),
+        local=side_requirements(local, local_tolerance, "local"),
+        global_=side_requirements(global_, global_tolerance, "global"),
+        client_tolerances=_overrides(client_tolerances),
         calibration=_calibration(calibration, privacy),
         folds=_between(folds, "folds", 2, _MOST_FOLDS),
         seed=0 if random_state is None else seed_number(random_state),
         solver=_solver(solver, secure),
-        gap=positive_number(gap, "gap", 1.0),
+        optimality_gap=positive_number(optimality_gap, "optimality_gap", 1.0),
         trials=whole_number(trials, "trials", least=0),
         rounds=whole_number(rounds, "rounds"),
         quorum=_quorum(quorum, secure),

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.labels import Codes
-from logofair.federation.batch import Crowd
-from logofair.federation.client import Memory
-from logofair.federation.messages import AskSettled, Model, Refusal
-from logofair.federation.outcome import Outcome
+from logofair.errors import RefusedError
+from logofair.federation.batch import ClientBatch
+from logofair.federation.client import ClientState
+from logofair.federation.messages import FinalRequest, Model, Refusal
+from logofair.federation.outcome import RunResult
 from logofair.federation.plan import Training
 from logofair.federation.privacy.bins import at_edges
 from logofair.federation.privacy.release import Release
-from logofair.federation.rows import Columns, RefusedError, site_rows
-from logofair.fitting.solution import FEW_ROWS, Rows, small_cells
+from logofair.federation.rows import SiteColumns, site_rows
+from logofair.fitting.solution import FEW_ROWS, CalibrationRows, small_cells
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 
@@ -32,7 +33,7 @@ _LATE = (
 class SitePolicies(Mapping[str, Policy]):
     """The stored policies of the clients of a crowd by site, each put together when it is asked for."""
 
-    def __init__(self, crowd: Crowd) -> None:
+    def __init__(self, crowd: ClientBatch) -> None:
         self._crowd = crowd
 
     def __getitem__(self, site: str) -> Policy:
@@ -47,7 +48,7 @@ class SitePolicies(Mapping[str, Policy]):
         return len(self._crowd.memory.sites)
 
 
-def late_policy(outcome: Outcome, columns: Columns, site: str, release: Release | None = None) -> Policy:
+def late_policy(outcome: RunResult, columns: SiteColumns, site: str, release: Release | None = None) -> Policy:
     """A site's policy from the published result and its own rows alone.
 
     For a site that was absent or joins later: it is fair inside the site, and told that the global promise was made
@@ -58,13 +59,13 @@ def late_policy(outcome: Outcome, columns: Columns, site: str, release: Release 
     --------
     >>> from logofair.engines.inprocess import run
     >>> from logofair.federation import make_plan
-    >>> rows = Columns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
     >>> outcome = run(plan, {"north": rows, "south": rows}).outcome
     >>> late_policy(outcome, rows, "east").about["note"][:36]
     'This site did not take part in the r'
     """
-    memory = Memory(
+    memory = ClientState(
         outcome.plan,
         (site,),
         model=outcome.model,
@@ -73,16 +74,16 @@ def late_policy(outcome: Outcome, columns: Columns, site: str, release: Release 
         mass=outcome.mass,
         positives=outcome.positives,
     )
-    crowd = Crowd.remembering([site_rows(columns, outcome.plan)], memory)
+    crowd = ClientBatch.remembering([site_rows(columns, outcome.plan)], memory)
     memory = replace(memory, releases=crowd.bench.releases(memory))
-    crowd, settled = replace(crowd, memory=memory).answer(AskSettled(outcome.prices, outcome.weights))
+    crowd, settled = replace(crowd, memory=memory).answer(FinalRequest(outcome.prices, outcome.weights))
     if settled.broken.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
     note = {} if site in outcome.sites else {"note": _LATE}
     return _policy(crowd, 0, outcome.summary() | note)
 
 
-def _policy(crowd: Crowd, number: int, result: Mapping[str, Any]) -> Policy:
+def _policy(crowd: ClientBatch, number: int, result: Mapping[str, Any]) -> Policy:
     plan, site, chances = crowd.memory.plan, crowd.memory.sites[number], crowd.chances[number]
     about = dict(result) | {"site": site, "calibration": plan.calibration, "warnings": _warnings(crowd, number)}
     if crowd.memory.model is not None and plan.training is not None:
@@ -92,7 +93,7 @@ def _policy(crowd: Crowd, number: int, result: Mapping[str, Any]) -> Policy:
         clients=(site,),
         mixtures=_rules(crowd, number),
         calibrator=chances.calibrator,
-        pooled=None,
+        merged=None,
         key=plan.seed,
         has_clients=False,
         about=about,
@@ -106,13 +107,13 @@ def _model(model: Model, training: Training) -> dict[str, Any]:
     return {"features": list(training.features), "weights": weights.tolist(), "intercept": intercept}
 
 
-def _rules(crowd: Crowd, number: int) -> Mixtures:
+def _rules(crowd: ClientBatch, number: int) -> Mixtures:
     """The stored rules; on a histogram thresholds stand at the edges of bins, which hold whole bins of real rows."""
     rules, privacy = crowd.rules_of(number), crowd.memory.plan.privacy
     return rules if privacy is None else at_edges(rules, privacy.bins)
 
 
-def _warnings(crowd: Crowd, number: int) -> list[str]:
+def _warnings(crowd: ClientBatch, number: int) -> list[str]:
     """What the site should know of its own small cells; this never leaves it."""
     plan, sites = crowd.memory.plan, crowd.memory.sites
     if plan.privacy is not None:
@@ -121,11 +122,13 @@ def _warnings(crowd: Crowd, number: int) -> list[str]:
     chances, scored = one.chances[0], one.bench.scored(0, one.memory)
     codes = Codes((sites[number],), np.zeros(chances.groups.size, dtype=np.int32))
     groups = Codes(plan.groups, chances.groups)
-    rows = Rows(chances.calibrated, scored.labels, groups, codes, chances.weights, chances.calibrated, chances.eta)
+    rows = CalibrationRows(
+        chances.calibrated, scored.labels, groups, codes, chances.weights, chances.calibrated, chances.eta
+    )
     return list(small_cells(one.problem, rows, merged=False))
 
 
-def _noised_warnings(crowd: Crowd, number: int) -> list[str]:
+def _noised_warnings(crowd: ClientBatch, number: int) -> list[str]:
     """Groups with few rows as far as the noised histogram tells; the true counts would not be covered."""
     chances, groups = crowd.chances[number], crowd.memory.plan.groups
     counts = np.bincount(chances.groups, chances.weight, minlength=len(groups))
@@ -134,8 +137,8 @@ def _noised_warnings(crowd: Crowd, number: int) -> list[str]:
     return [f"{', '.join(few)}: {rest}"] if few else []
 
 
-def _alone(crowd: Crowd, number: int) -> Crowd:
+def _alone(crowd: ClientBatch, number: int) -> ClientBatch:
     memory = crowd.memory
     releases = memory.releases[number : number + 1]
     own = replace(memory, sites=(memory.sites[number],), releases=releases, prices=None, u=None, v=None, own=None)
-    return Crowd.remembering([crowd.rows[number]], replace(own, rules=crowd.rules_of(number)))
+    return ClientBatch.remembering([crowd.rows[number]], replace(own, rules=crowd.rules_of(number)))

@@ -6,34 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.columns.checks import (
-    Floats,
-    InputError,
-    Integers,
-    binary,
-    matrix,
-    not_empty,
-    probabilities,
-    same_length,
-    weights,
-)
+from logofair.columns.checks import Floats, Integers, binary, matrix, not_empty, probabilities, same_length, weights
 from logofair.columns.labels import encode_known
+from logofair.errors import InputError, RefusedError
 from logofair.federation.messages import Refusal
 from logofair.federation.plan import Plan
 
-__all__ = ["Columns", "RefusedError", "SiteRows", "site_rows"]
-
-
-class RefusedError(RuntimeError):
-    """A client does not answer. Only ``refusal`` leaves it; the sentence is for its own screen."""
-
-    def __init__(self, refusal: Refusal, sentence: str = "") -> None:
-        super().__init__(sentence or refusal.value)
-        self.refusal = refusal
+__all__ = ["SiteColumns", "SiteRows", "site_rows"]
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class SiteColumns:
     """A site's columns as they come from a file or from arrays; what the plan does not need may be None."""
 
     groups: object
@@ -54,14 +37,14 @@ class SiteRows:
     features: Floats | None
 
 
-def site_rows(columns: Columns, plan: Plan) -> SiteRows:
+def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
     """Check a site's columns against the plan.
 
     Examples
     --------
     >>> from logofair.federation.plan import make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none")
-    >>> site_rows(Columns(groups=["M", "F"], scores=[0.2, 0.7]), plan).groups.tolist()
+    >>> site_rows(SiteColumns(groups=["M", "F"], scores=[0.2, 0.7]), plan).groups.tolist()
     [1, 0]
     """
     group = encode_known(columns.groups, plan.groups, "groups")
@@ -86,7 +69,7 @@ def site_rows(columns: Columns, plan: Plan) -> SiteRows:
     return SiteRows(group, score, label, weight, table)
 
 
-def _features(columns: Columns, plan: Plan) -> Floats | None:
+def _features(columns: SiteColumns, plan: Plan) -> Floats | None:
     if plan.training is None:
         return None
     table = matrix(columns.features, "features")

@@ -7,19 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from logofair.columns.checks import InputError
-from logofair.federation.expected import Part
-from logofair.federation.messages import Ask, Opening, Publish, Request, Sums, first_link, next_link
-from logofair.federation.outcome import Lost, Outcome
-from logofair.federation.phases import Calibrating, Finished, Phase, first_phase
+from logofair.errors import InputError, QuorumLostError
+from logofair.federation.expected import GroupCounts
+from logofair.federation.messages import Opening, Publish, Question, Request, Sums, first_link, next_link
+from logofair.federation.outcome import ExcludedSite, RunResult
+from logofair.federation.phases import CalibrationPhase, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
 from logofair.federation.wire import carried
 
-__all__ = ["QuorumLostError", "Server"]
-
-
-class QuorumLostError(RuntimeError):
-    """Too few sites are left to go on."""
+__all__ = ["Server"]
 
 
 @carried
@@ -50,9 +46,9 @@ class Server:
 
     Examples
     --------
-    >>> from logofair.federation import Columns, Crowd, make_plan
+    >>> from logofair.federation import SiteColumns, ClientBatch, make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none", local_tolerance=0, global_tolerance=0, run="demo")
-    >>> crowd = Crowd.of({name: Columns(["F", "F", "M", "M"], [0.9, 0.3, 0.6, 0.1]) for name in "abc"}, plan)
+    >>> crowd = ClientBatch.of({name: SiteColumns(["F", "F", "M", "M"], [0.9, 0.3, 0.6, 0.1]) for name in "abc"}, plan)
     >>> server = Server.start(plan, "abc")
     >>> while not server.done:
     ...     crowd, sums = crowd.answer(server.request)
@@ -67,7 +63,7 @@ class Server:
     roster: int = 1
     number: int = 1
     opened: int = 1
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[ExcludedSite, ...] = ()
     exchanges: Mapping[str, int] | None = None
     done: bool = False
     chain: bytes = b""
@@ -78,13 +74,13 @@ class Server:
         names = tuple(sorted(sites))
         if len(set(names)) != len(names):
             raise InputError("sites: some name occurs twice; give every site a name of its own.")
-        unknown = [site for site, _ in plan.overrides if site not in (*names, *absent)]
+        unknown = [site for site, _ in plan.client_tolerances if site not in (*names, *absent)]
         if unknown:
             raise InputError(
                 f"client_tolerances: names site {unknown[0]!r}, which is not here; sites are {', '.join(names[:9])}."
             )
         _enough(plan, names)
-        lost = tuple(Lost(site, "did not come", 0, "the beginning") for site in sorted(absent))
+        lost = tuple(ExcludedSite(site, "did not come", 0, "the beginning") for site in sorted(absent))
         return cls(plan, names, first_phase(plan), lost=lost).begun()
 
     @property
@@ -98,10 +94,10 @@ class Server:
         """What the exchange under way is for."""
         return str(self.phase.name)
 
-    def ask(self) -> Ask:
+    def ask(self) -> Question:
         """The message to every site of the roster; the first of a roster tells the plan and who takes part."""
         opening = Opening(self.plan, self.sites) if self.number == self.opened else None
-        return Ask(self.plan.run, self.roster, self.number, self.request, opening)
+        return Question(self.plan.run, self.roster, self.number, self.request, opening)
 
     def take(self, total: Sums) -> Server:
         """The next state, given the total of the replies of the whole roster."""
@@ -124,7 +120,7 @@ class Server:
 
         Where they may not, a new roster begins: its totals and all past answers are void.
         """
-        gone = tuple(Lost(site, reason, self.number, self.purpose) for site, reason in sorted(lost.items()))
+        gone = tuple(ExcludedSite(site, reason, self.number, self.purpose) for site, reason in sorted(lost.items()))
         if isinstance(self.phase, Finished):  # every policy is settled: who did not hear of it can ask later
             return replace(self, lost=self.lost + gone), True
         left = tuple(site for site in self.sites if site not in lost)
@@ -138,24 +134,24 @@ class Server:
         return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number).begun(), False
 
     @property
-    def whole(self) -> Part | None:
+    def whole(self) -> GroupCounts | None:
         """Rows and positives of the roster, once known."""
         phase = self.phase.settling if isinstance(self.phase, Finished) else self.phase
-        if isinstance(phase, Calibrating) and phase.levels.counts is not None:
-            return replace(Part.of_counts(phase.levels.counts), clients=len(self.sites))
+        if isinstance(phase, CalibrationPhase) and phase.levels.counts is not None:
+            return replace(GroupCounts.of_counts(phase.levels.counts), clients=len(self.sites))
         standing = getattr(phase, "standing", None)
         return None if standing is None else replace(standing.part, clients=len(self.sites))
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunResult:
         """The result; only once every client's stored policy is measured."""
         if not isinstance(self.phase, Finished):
             raise InputError("outcome: the run is not finished; go on until the last exchange.")
         counted = dict(Counter(self.exchanges or {}))
-        return Outcome.of(self.plan, self.sites, self.lost, counted, self.phase)
+        return RunResult.of(self.plan, self.sites, self.lost, counted, self.phase)
 
 
-def _enough(plan: Plan, sites: Sequence[str], lost: Sequence[Lost] = ()) -> None:
+def _enough(plan: Plan, sites: Sequence[str], lost: Sequence[ExcludedSite] = ()) -> None:
     """Refuse to go on below the quorum."""
     least = max(plan.quorum, 3 if plan.secure else 1)
     if len(sites) >= least:

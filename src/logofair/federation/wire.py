@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
 __all__ = ["KINDS", "LARGEST", "carried", "decode", "encode"]
 

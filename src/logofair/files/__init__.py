@@ -1,1 +1,1 @@
-"""TODO"""
+"""Users' tables and our own documents on disk."""

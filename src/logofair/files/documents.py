@@ -19,7 +19,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError, Label
+from logofair.columns.checks import Floats, Label
+from logofair.errors import InputError
 
 FileName: TypeAlias = str | os.PathLike[str]
 Kind = TypeVar("Kind")
@@ -74,7 +75,7 @@ def read_document(path: FileName, format: str, version: int, *, what: str, remed
     --------
     >>> read_document("none.json", "logofair plan", 1, what="plan")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: none.json: cannot be read (No such file or directory); check the path.
+    logofair.errors.InputError: none.json: cannot be read (No such file or directory); check the path.
     """
     source, again = _path(path), remedy or f"save the {what} again"
     document = _json(source, what, again)
@@ -101,7 +102,7 @@ def or_damaged(read: Callable[[], Kind], path: FileName, *, what: str, remedy: s
     --------
     >>> or_damaged(lambda: {"rounds": 3}["round"], "run.json", what="server checkpoint", remedy="start the run again")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: run.json: parts of the server checkpoint are missing or malformed; start the run again.
+    logofair.errors.InputError: run.json: parts of the server checkpoint are missing or malformed; start the run again.
     """
     try:
         return read()

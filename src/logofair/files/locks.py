@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
 __all__ = ["locked"]
 

@@ -24,9 +24,9 @@ def check_output(path: Path, *, force: bool) -> None:
     --------
     >>> check_output(Path(__file__), force=False)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: ...data_out.py: exists already; choose another name or add --force.
+    logofair.errors.InputError: ...output.py: exists already; choose another name or add --force.
     """
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     if path.is_dir() or (path.exists() and not path.is_file()):
         raise InputError(f"{path}: cannot be written, since it is no regular file; choose a file name.")
@@ -56,7 +56,7 @@ def replacing(path: Path) -> Iterator[Path]:
     ...     [path.name for path in Path(folder).iterdir()]
     ['decisions.csv']
     """
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     target = Path(os.path.realpath(path))
     neighbour = target.with_name(f".logofair-{secrets.token_hex(8)}.part{target.suffix}")

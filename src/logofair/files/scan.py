@@ -11,7 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from logofair.columns.checks import InputError, shown
+from logofair.columns.checks import shown
+from logofair.errors import InputError
 from logofair.files.tables import (
     csv_places,
     header_of,
@@ -106,7 +107,7 @@ def refuse_text(scan: Scan, role: str) -> None:
     ...     with scanned(Path(file.name), {"score": "risk"}, [("part", "b")]) as scan:
     ...         refuse_text(scan, "score")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: ...: column 'risk': row 1 is '0,5', expected numbers; write decimals with a point.
+    logofair.errors.InputError: ...: column 'risk': row 1 is '0,5', expected numbers; write decimals with a point.
     """
     pl = polars_module()
     wrong = pl.col(role).is_not_null() & pl.col(role).cast(pl.Float64, strict=False).is_null()

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import Floats, InputError, nearest_name, shown
+from logofair.columns.checks import Floats, nearest_name, shown
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["DataSource", "ROLES", "feature_matrix", "fingerprint", "read_columns"]
+__all__ = ["ROLES", "DataSource", "feature_matrix", "fingerprint", "read_columns"]
 
 
 FileName: TypeAlias = str | os.PathLike[str]

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logofair.columns.checks import InputError, nearest_name, shown
+from logofair.columns.checks import nearest_name, shown
+from logofair.errors import InputError
 from logofair.files.tables import plain_values, polars_module, whole_numbers, zero_or_one
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def check_scores(low: float, high: float, scale: str, where: str) -> None:
     >>> check_scores(0.02, 0.97, "chance", "a.csv: column 'p'")
     >>> check_scores(-3.1, 4.2, "chance", "a.csv: column 'p'")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: a.csv: column 'p': runs from -3.1 to 4.2, which looks like logits; add --scale logit.
+    logofair.errors.InputError: a.csv: column 'p': runs from -3.1 to 4.2, which looks like logits; add --scale logit.
     """
     spread = f"{where}: runs from {low:g} to {high:g}"
     if not math.isfinite(low) or not math.isfinite(high):
@@ -67,7 +68,7 @@ def refuse_missing(missing: int, rows: int, where: str) -> None:
     --------
     >>> refuse_missing(3, 1200, "a.csv: column 'sex'")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: a.csv: column 'sex': 3 of 1,200 rows have no value; fill them or add --drop-missing.
+    logofair.errors.InputError: a.csv: column 'sex': 3 of 1,200 rows have no value; fill them or add --drop-missing.
     """
     if missing:
         have = "has" if missing == 1 else "have"

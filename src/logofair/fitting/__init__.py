@@ -1,1 +1,1 @@
-"""TODO"""
+"""logofair.fit: check, calibrate, solve, measure again, hand over."""

@@ -10,25 +10,22 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.calibration import CrossFit
-from logofair.columns.checks import InputError, Label, seed_number
+from logofair.columns.checks import Label, seed_number
 from logofair.columns.labels import Codes
+from logofair.errors import InputError, SolverError
 from logofair.fitting.prepare import checked_rows, ordered_cells, prepare, with_chances
-from logofair.fitting.solution import Rows, Solution, small_cells
+from logofair.fitting.solution import CalibrationRows, Solution, small_cells
 from logofair.notions import NotionLike
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
-from logofair.requirements import Promise, make_promise
+from logofair.requirements import Requirements, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 from logofair.solvers.certificate import Certificate, certify
 from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.joint import solve_joint
-from logofair.solvers.problem import Problem
+from logofair.solvers.problem import Problem, make_problem
 
-__all__ = ["SolverError", "certified", "fit"]
-
-
-class SolverError(RuntimeError):
-    """No policy with a valid certificate was found; none is returned."""
+__all__ = ["certified", "fit"]
 
 
 def fit(
@@ -43,11 +40,11 @@ def fit(
     client_tolerances: Mapping[Label, float | None] | None = None,
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
-    rates: str = "eta",
+    basis: str = "eta",
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
-    pooled: bool = True,
+    merged: bool = True,
 ) -> Solution:
     """Find the most accurate decision rule that is fair inside every client and across all of them.
 
@@ -56,7 +53,7 @@ def fit(
     scores : array-like of shape (n,)
         The classifier's probabilities of label 1 on rows it was not trained on.
     labels : array-like of shape (n,) or None
-        0 or 1. None is allowed where nothing needs them: ``calibration="none"`` with ``rates="eta"``.
+        0 or 1. None is allowed where nothing needs them: ``calibration="none"`` with ``basis="eta"``.
     groups : array-like of shape (n,)
         The sensitive attribute: any hashable labels, two groups or more.
     clients : array-like of shape (n,), optional
@@ -75,7 +72,7 @@ def fit(
         The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
     calibration : {"beta", "platt", "temperature", "isotonic", "none"}
         How scores become chances of label 1 in each group and client, cross-fitted on these rows.
-    rates : {"eta", "labels"}
+    basis : {"eta", "labels"}
         What counts as positive when rates and accuracy are measured: the calibrated chance, or the label itself (the
         best achievable with these scores on these very rows).
     sample_weight : array-like of shape (n,), optional
@@ -84,7 +81,7 @@ def fit(
         Seed of the calibration folds and key of the policy's coins (0 by default: results are reproducible).
     folds : int
         Number of calibration folds.
-    pooled : bool
+    merged : bool
         Also store the rule of the merged federation, for clients that are not known yet.
 
     Returns
@@ -108,37 +105,37 @@ def fit(
     >>> score = rng.beta(1 + sex, 2, 3000)
     >>> label = rng.random(3000) < score
     >>> solution = logofair.fit(score, label, groups=sex, clients=site, local_tolerance=0.05)
-    >>> bool(solution.certificate.gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
+    >>> bool(solution.certificate.optimality_gap <= 1e-6), bool(solution.certificate.violation <= 1e-9)
     (True, True)
     """
-    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, rates)
+    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     seed = 0 if random_state is None else seed_number(random_state)
-    promise = make_promise(
+    requirements = make_requirements(
         notion, local_tolerance, global_tolerance, client_tolerances, rows.clients, clients is not None
     )
-    settings = _settings(solver, pooled)
-    prepared = prepare(rows, calibration, rates, folds, seed)
+    settings = _settings(solver, merged)
+    prepared = prepare(rows, calibration, basis, folds, seed)
     rows, fitted = prepared.rows, prepared.fitted
-    problem = promise.problem(prepared.cells)
-    mixtures, certificate, optimum = _solve(problem, settings, basis=rates)
-    merged = _merged(rows, fitted, promise, rates) if pooled and clients is not None else None
-    mixtures = filled(problem.cells, mixtures, merged)
+    problem = make_problem(requirements, prepared.cells)
+    mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    merged_rule = _merged(rows, fitted, requirements, basis) if merged and clients is not None else None
+    mixtures = filled(problem.cells, mixtures, merged_rule)
     policy = Policy(
         groups=rows.groups.names,
         clients=rows.clients.names,
         mixtures=mixtures,
         calibrator=fitted.calibrator,
-        pooled=merged,
+        merged=merged_rule,
         key=seed,
         has_clients=clients is not None,
-        about=_about(promise, certificate, rows, calibration, optimum.solver),
+        about=_about(requirements, certificate, rows, calibration, optimum.solver),
     )
     return Solution(
         policy=policy,
         certificate=certificate,
-        promise=promise,
+        requirements=requirements,
         problem=problem,
-        warnings=tuple(small_cells(problem, rows, merged=merged is not None)),
+        warnings=tuple(small_cells(problem, rows, merged=merged_rule is not None)),
         solver=optimum.solver,
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
@@ -146,10 +143,10 @@ def fit(
     )
 
 
-def _settings(solver: object, pooled: object) -> Algorithm1 | None:
+def _settings(solver: object, merged: object) -> Algorithm1 | None:
     """None for the exact solver, or the settings of Algorithm 1."""
-    if not isinstance(pooled, bool | np.bool_):
-        raise InputError(f"pooled: got {pooled!r}; pass True or False.")
+    if not isinstance(merged, bool | np.bool_):
+        raise InputError(f"merged: got {merged!r}; pass True or False.")
     if isinstance(solver, Algorithm1):
         return solver
     if isinstance(solver, str) and solver in ("exact", "algorithm1"):
@@ -194,22 +191,26 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
     return mixtures, certify(problem, mixtures, optimum.local_multipliers, optimum.global_multipliers, basis)
 
 
-def _merged(rows: Rows, fitted: CrossFit, promise: Promise, rates: str) -> Mixtures:
+def _merged(rows: CalibrationRows, fitted: CrossFit, requirements: Requirements, basis: str) -> Mixtures:
     """The rules of the federation taken as one client, with the groups' calibrators."""
     one = replace(
         rows, clients=Codes((None,), np.zeros_like(rows.clients.codes)), calibrated=rows.scores, eta=rows.scores
     )
     unknown = np.full_like(rows.clients.codes, -1)
     one = with_chances(one, fitted.calibrator, fitted.pooled_eta, unknown)
-    return _solve(promise.merged().problem(ordered_cells(one, rates)), None, rates)[0]
+    return _solve(make_problem(requirements.merged(), ordered_cells(one, basis)), None, basis)[0]
 
 
-def _about(promise: Promise, certificate: Certificate, rows: Rows, calibration: str, solver: str) -> dict[str, Any]:
+def _about(
+    requirements: Requirements, certificate: Certificate, rows: CalibrationRows, calibration: str, solver: str
+) -> dict[str, Any]:
     """What a reader of the policy file wants to know, as plain values."""
     return {
         "logofair": __version__,
-        "promise": promise.as_dict(),
-        "certificate": {name: getattr(certificate, name) for name in ("primal", "dual", "gap", "violation", "basis")},
+        "requirements": requirements.as_dict(),
+        "certificate": {
+            name: getattr(certificate, name) for name in ("primal", "dual", "optimality_gap", "violation", "basis")
+        },
         "rows": int(rows.scores.size),
         "calibration": calibration,
         "solver": solver,

@@ -10,7 +10,6 @@ from logofair.calibration import METHODS, Calibrator, CrossFit, cross_fit, risin
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import (
     Floats,
-    InputError,
     Integers,
     binary,
     nearest_name,
@@ -20,7 +19,8 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode
-from logofair.fitting.solution import Rows
+from logofair.errors import InputError
+from logofair.fitting.solution import CalibrationRows
 
 __all__ = ["Prepared", "checked_rows", "ordered_cells", "prepare", "with_chances"]
 
@@ -32,23 +32,23 @@ _MOST_FOLDS = 1000
 class Prepared:
     """Calibrated rows and their cells: one sort, on which any number of promises can be solved."""
 
-    rows: Rows
+    rows: CalibrationRows
     cells: Cells
     fitted: CrossFit
 
 
 def checked_rows(
-    scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, rates: str
-) -> Rows:
+    scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, basis: str
+) -> CalibrationRows:
     """Check every column at the door."""
-    for value, known, where in ((calibration, METHODS, "calibration"), (rates, ("eta", "labels"), "rates")):
+    for value, known, where in ((calibration, METHODS, "calibration"), (basis, ("eta", "labels"), "rates")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
     score = probabilities(scores)
     not_empty(score.size, "scores")
-    if labels is None and (calibration != "none" or rates == "labels"):
+    if labels is None and (calibration != "none" or basis == "labels"):
         raise InputError(
-            f"labels: missing, but calibration={calibration!r} with rates={rates!r} needs them; "
+            f"labels: missing, but calibration={calibration!r} with rates={basis!r} needs them; "
             "pass labels, or use calibration='none' with rates='eta'."
         )
     label = None if labels is None else binary(labels)
@@ -57,7 +57,7 @@ def checked_rows(
     same_length(score.size, labels=label, groups=group, clients=client)
     if len(group.names) < 2:
         raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
-    return Rows(score, label, group, client, _scaled(weights(sample_weight, score.size)), score, score)
+    return CalibrationRows(score, label, group, client, _scaled(weights(sample_weight, score.size)), score, score)
 
 
 def _scaled(weight: Floats | None) -> Floats | None:
@@ -68,14 +68,14 @@ def _scaled(weight: Floats | None) -> Floats | None:
     return np.where(relative < 1e-200, 0.0, relative)
 
 
-def prepare(rows: Rows, calibration: str, rates: str, folds: object, seed: int) -> Prepared:
+def prepare(rows: CalibrationRows, calibration: str, basis: str, folds: object, seed: int) -> Prepared:
     """Calibrate checked rows and order them into cells."""
     fitted = _calibrate(rows, calibration, folds, seed)
     rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes)
-    return Prepared(rows, ordered_cells(rows, rates), fitted)
+    return Prepared(rows, ordered_cells(rows, basis), fitted)
 
 
-def _calibrate(rows: Rows, method: str, folds: object, seed: int) -> CrossFit:
+def _calibrate(rows: CalibrationRows, method: str, folds: object, seed: int) -> CrossFit:
     """Turn scores into chances, out of fold."""
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
         raise InputError(f"folds: got {folds!r}; pass a whole number from 2 to {_MOST_FOLDS}.")
@@ -94,7 +94,9 @@ def _calibrate(rows: Rows, method: str, folds: object, seed: int) -> CrossFit:
     )
 
 
-def with_chances(rows: Rows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers) -> Rows:
+def with_chances(
+    rows: CalibrationRows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers
+) -> CalibrationRows:
     """Add what the stored policy compares with its thresholds, and honest chances that rise with it."""
     calibrated = calibrator(rows.scores, rows.groups.codes, clients)
     if calibrated is rows.scores:
@@ -103,7 +105,7 @@ def with_chances(rows: Rows, calibrator: Calibrator, out_of_fold: Floats, client
     return replace(rows, calibrated=calibrated, eta=eta)
 
 
-def ordered_cells(rows: Rows, rates: str) -> Cells:
+def ordered_cells(rows: CalibrationRows, basis: str) -> Cells:
     """Rows ordered by the calibrated score, valued by their chance or by their label."""
     plain = rows.eta is rows.calibrated
     return build_cells(
@@ -112,7 +114,7 @@ def ordered_cells(rows: Rows, rates: str) -> Cells:
         rows.clients.codes,
         n_groups=len(rows.groups.names),
         n_clients=len(rows.clients.names),
-        values=rows.labels if rates == "labels" else (None if plain else rows.eta),
+        values=rows.labels if basis == "labels" else (None if plain else rows.eta),
         weights=rows.weights,
-        rising=rates == "eta",
+        rising=basis == "eta",
     )

@@ -13,10 +13,10 @@ from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans, Indices
-from logofair.notions import Notion, Requirement
+from logofair.notions import Notion
 from logofair.policy.mixtures import evaluate_single
 from logofair.policy.policy import Policy
-from logofair.requirements import Promise
+from logofair.requirements import Requirement, Requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
@@ -26,7 +26,7 @@ _NAMED = 20
 
 
 @dataclass(frozen=True)
-class Rows:
+class CalibrationRows:
     """The calibration rows after checking.
 
     ``calibrated`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
@@ -57,7 +57,7 @@ class Solution:
         The rules, ready to decide on new rows.
     certificate : Certificate
         How accurate and how fair they are on the calibration rows, and how much better any rule could be.
-    promise : Promise
+    requirements : Promise
         The requirements the policy was made for.
     problem : Problem
         The cells and constraints, for those who want to look inside.
@@ -80,19 +80,17 @@ class Solution:
 
     policy: Policy
     certificate: Certificate
-    promise: Promise
+    requirements: Requirements
     problem: Problem
     warnings: tuple[str, ...]
     solver: str
     rounds: int
     calibration_errors: CalibrationErrors | None
-    rows: Rows
+    rows: CalibrationRows
 
     def __repr__(self) -> str:
         c = self.certificate
-        return (
-            f"Solution(accuracy={c.primal:.4f}, gap={c.gap:.1e}, violation={c.violation:.1e}, solver={self.solver!r})"
-        )
+        return f"Solution(accuracy={c.primal:.4f}, optimality_gap={c.optimality_gap:.1e}, violation={c.violation:.1e}, solver={self.solver!r})"
 
     @cached_property
     def deterministic(self) -> tuple[float, float]:
@@ -110,13 +108,13 @@ class Solution:
             return None
         groups = self.rows.groups.labels
         clients = self.rows.clients.labels if self.policy.has_clients else None
-        local, shared = self.promise.local, self.promise.shared
+        local, global_ = self.requirements.local, self.requirements.global_
         return audit(
             self.policy.probabilities(self.rows.scores, groups=groups, clients=clients),
             self.rows.labels,
             groups=groups,
             clients=clients,
-            notion={"local": _notion(local or shared), "global": _notion(shared or local)},
+            notion={"local": _notion(local or global_), "global": _notion(global_ or local)},
             sample_weight=self.rows.weights,
         )
 
@@ -125,9 +123,9 @@ class Solution:
         c, (accuracy, violation) = self.certificate, self.deterministic
         mixed = int(self.policy.mixtures.mixed.sum())
         lines = [
-            f"Promised: {_promised(self.promise)}.",
+            f"Promised: {_promised(self.requirements)}.",
             f"Expected accuracy {c.primal:.4f} on {self.rows.scores.size:,} calibration rows; "
-            f"no rule within the tolerances exceeds {c.dual:.4f} (gap {c.gap:.1e}, violation {c.violation:.1e}, "
+            f"no rule within the tolerances exceeds {c.dual:.4f} (gap {c.optimality_gap:.1e}, violation {c.violation:.1e}, "
             f"counted in {c.basis}, {self.solver} solver, {self.rounds} rounds).",
             f"{mixed:,} of {self.policy.mixtures.weight.shape[0]:,} cells need a coin; "
             f"without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}.",
@@ -156,7 +154,7 @@ class Solution:
         ]
 
 
-def small_cells(problem: Problem, rows: Rows, *, merged: bool) -> Iterator[str]:
+def small_cells(problem: Problem, rows: CalibrationRows, *, merged: bool) -> Iterator[str]:
     """Name the cells on which a promise rests on little or nothing, one sentence per kind.
 
     ``merged`` says whether the merged federation's rule was there for cells without rows.
@@ -178,7 +176,7 @@ def small_cells(problem: Problem, rows: Rows, *, merged: bool) -> Iterator[str]:
     yield from _unmeasured(problem, rows)
 
 
-def _counted(problem: Problem, rows: Rows) -> tuple[Indices, Booleans]:
+def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans]:
     """Rows of positive weight in every cell, and whether all of them have the same label."""
     shape, count = problem.shape, problem.cells.rows
     if rows.labels is None and rows.weights is None:  # nothing to count: millions of rows need not be touched
@@ -193,7 +191,7 @@ def _counted(problem: Problem, rows: Rows) -> tuple[Indices, Booleans]:
     return count.reshape(shape), ((positive == 0) | (positive == count)).reshape(shape)
 
 
-def _unmeasured(problem: Problem, rows: Rows) -> Iterator[str]:
+def _unmeasured(problem: Problem, rows: CalibrationRows) -> Iterator[str]:
     """Say where a promised gap is not measured, or leaves a group out, because nobody counts in its rate."""
     named = rows.clients.names[0] is not None
     for k, rate in enumerate(problem.local_rates):
@@ -217,12 +215,12 @@ def _unmeasured(problem: Problem, rows: Rows) -> Iterator[str]:
             yield f"{left_out}: nobody counts in its {rate.name}, so the gap across all leaves it out."
 
 
-def _named(which: Booleans, rows: Rows) -> str:
+def _named(which: Booleans, rows: CalibrationRows) -> str:
     """The cells marked, by name."""
     return _listed([_cell_name(rows, c, a) for c, a in np.argwhere(which)[:_NAMED]], int(which.sum()))
 
 
-def _cell_name(rows: Rows, client: int, group: int) -> str:
+def _cell_name(rows: CalibrationRows, client: int, group: int) -> str:
     name = f"group {rows.groups.names[group]!r}"
     return name if rows.clients.names[client] is None else f"{name} at client {rows.clients.names[client]!r}"
 
@@ -240,21 +238,21 @@ def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
 
 def _notion(requirements: tuple[Requirement, ...]) -> Notion:
     """One notion of all the rates on a side."""
-    names, rates = (
+    names, basis = (
         tuple(dict.fromkeys(each)) for each in zip(*((r.notion, r.rate) for r in requirements), strict=True)
     )
-    return Notion(" and ".join(names), given=rates)
+    return Notion(" and ".join(names), given=basis)
 
 
-def _promised(promise: Promise) -> str:
+def _promised(requirements: Requirements) -> str:
     parts = []
-    for side, items in (("inside each client", promise.local), ("across all clients", promise.shared)):
+    for side, items in (("inside each client", requirements.local), ("across all clients", requirements.global_)):
         bounds = dict.fromkeys((r.notion, r.tolerance) for r in items)
         parts += [f"{notion} within {tolerance:g} {side}" for notion, tolerance in bounds if tolerance is not None]
-    if promise.overrides:
-        first = promise.overrides[:_NAMED]
+    if requirements.client_tolerances:
+        first = requirements.client_tolerances[:_NAMED]
         single = (f"{name!r} {'free' if t is None else f'within {t:g}'}" for name, t in first)
-        parts.append(f"in place of that inside single clients: {_listed(single, len(promise.overrides))}")
+        parts.append(f"in place of that inside single clients: {_listed(single, len(requirements.client_tolerances))}")
     return " and ".join(parts) or "nothing (every tolerance is None)"
 
 

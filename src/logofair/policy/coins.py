@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import Floats, InputError, column
+from logofair.columns.checks import Floats, column
+from logofair.errors import InputError
 
 Words = npt.NDArray[np.uint64]
 

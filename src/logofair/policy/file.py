@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration import Calibrator
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.files.documents import (
     label_out,
     labels_in,
@@ -33,14 +33,14 @@ VERSION = 1
 
 def write_policy(parts: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Write the parts of a policy, by field name; an existing file is replaced at once or not at all."""
-    pooled = parts["pooled"]
+    merged = parts["merged"]
     body = {
         "groups": [label_out(name, "group") for name in parts["groups"]],
         "clients": [label_out(name, "client") for name in parts["clients"]],
         "has_clients": parts["has_clients"],
         "key": parts["key"],
         "mixtures": _mixtures_out(parts["mixtures"]),
-        "pooled": None if pooled is None else _mixtures_out(pooled),
+        "merged": None if merged is None else _mixtures_out(merged),
         "calibrator": parts["calibrator"].as_json(),
         "about": dict(parts["about"]),
     }
@@ -58,7 +58,7 @@ def _parts(body: dict[str, Any]) -> dict[str, Any]:
     calibrator = Calibrator.from_json(body["calibrator"])
     if (calibrator.n_groups, calibrator.n_clients) != (len(groups), len(clients)):
         raise InputError("its calibrator is for other groups or clients; save the policy again.")
-    pooled, has_clients = body["pooled"], of_type(body["has_clients"], bool)
+    merged, has_clients = body["merged"], of_type(body["has_clients"], bool)
     if not has_clients and len(clients) > 1:
         raise ValueError("clients")
     return {
@@ -66,7 +66,7 @@ def _parts(body: dict[str, Any]) -> dict[str, Any]:
         "clients": clients,
         "mixtures": _mixtures_in(body["mixtures"], len(groups) * len(clients)),
         "calibrator": calibrator,
-        "pooled": None if pooled is None else _mixtures_in(pooled, len(groups)),
+        "merged": None if merged is None else _mixtures_in(merged, len(groups)),
         "key": of_type(body["key"], int),
         "has_clients": has_clients,
         "about": of_type(body["about"], dict),

@@ -13,15 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration import Calibrator
-from logofair.columns.checks import Floats, InputError, Integers, Label, column, probabilities, same_length, seed_number
+from logofair.columns.checks import Floats, Integers, Label, column, probabilities, same_length, seed_number
 from logofair.columns.labels import encode_known
 from logofair.columns.segments import Booleans, Indices
+from logofair.errors import InputError
 from logofair.policy.coins import id_coins, read_ids, row_coins
 from logofair.policy.file import read_policy, write_policy
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule
 from logofair.policy.rules import RuleTable
 
-_UNKNOWN = ("raise", "pooled", "base")
+_UNKNOWN = ("raise", "merged", "base")
 _CHUNK = 1 << 16
 
 
@@ -57,7 +58,7 @@ class Policy:
     clients: tuple[Label, ...]
     mixtures: Mixtures
     calibrator: Calibrator
-    pooled: Mixtures | None
+    merged: Mixtures | None
     key: int
     has_clients: bool
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class Policy:
             decision.
         random_state : int, optional
             Seed of the coins where there are no ids: they then depend on the row's position.
-        on_unknown : {"raise", "pooled", "base"}
+        on_unknown : {"raise", "merged", "base"}
             What to do with clients the policy does not know: refuse, use the rule of the merged federation, or the
             raw score >= 1/2. Unknown groups can only be refused or take ``"base"``.
         deterministic : bool
@@ -142,7 +143,7 @@ class Policy:
     @cached_property
     def _table(self) -> _Table:
         """Rules of all cells, then of the merged federation per group, then the base rule."""
-        return _Table.build(self.mixtures, self.pooled, len(self.groups))
+        return _Table.build(self.mixtures, self.merged, len(self.groups))
 
     def _rows(self, scores: object, groups: object, clients: object, on_unknown: str) -> tuple[Floats, Integers]:
         """Check rows; their calibrated scores and the number of the rule that applies."""
@@ -189,12 +190,12 @@ class Policy:
             row = int(np.flatnonzero(strange_client)[0])
             raise InputError(
                 f"clients: row {row} is {_entry(clients, row)!r}, a client the policy does not know "
-                f"(it knows {_listed(self.clients)}); use on_unknown='pooled' for the merged rule, or 'base'."
+                f"(it knows {_listed(self.clients)}); use on_unknown='merged' for the merged rule, or 'base'."
             )
-        if strange_client.any() and on_unknown == "pooled" and self.pooled is None:
+        if strange_client.any() and on_unknown == "merged" and self.merged is None:
             raise InputError(
-                "on_unknown: 'pooled' needs the merged federation's rule, which this policy lacks; "
-                "fit it with pooled=True or use 'base'."
+                "on_unknown: 'merged' needs the merged federation's rule, which this policy lacks; "
+                "fit it with merged=True or use 'base'."
             )
 
 
@@ -211,12 +212,12 @@ class _Table:
     turned: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
 
     @classmethod
-    def build(cls, mixtures: Mixtures, pooled: Mixtures | None, n_groups: int) -> _Table:
+    def build(cls, mixtures: Mixtures, merged: Mixtures | None, n_groups: int) -> _Table:
         """Append the merged federation's rules (rejecting, where there are none) and the base rule."""
         none = Mixtures(
             np.zeros((n_groups, 3)), np.zeros((n_groups, 3)), np.ones((n_groups, 3), bool), np.full(n_groups, np.inf)
         )
-        parts = (mixtures, pooled or none, base_rule(1))
+        parts = (mixtures, merged or none, base_rule(1))
         weight, threshold, above, single = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("weight", "threshold", "above", "single")

@@ -10,7 +10,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Indices
-from logofair.fitting.solution import Rows
+from logofair.fitting.solution import CalibrationRows
 from logofair.report.markup import Element, Node, tag
 from logofair.report.wording import short
 
@@ -314,7 +314,7 @@ class Reliability:
     after: float
 
 
-def reliability_by_group(rows: Rows) -> list[Reliability]:
+def reliability_by_group(rows: CalibrationRows) -> list[Reliability]:
     """Cut each group's rows by score into bins of equal count and measure them; nothing without labels.
 
     Examples

@@ -15,22 +15,23 @@ from logofair._version import __version__
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.files.tables import DataSource
-from logofair.fitting.solution import Rows, Solution
-from logofair.notions import Rate, Requirement
+from logofair.fitting.solution import CalibrationRows, Solution
+from logofair.notions import Rate
 from logofair.policy.mixtures import evaluate
-from logofair.report.figures import Measured, NewRows, compared_rates, measure_calibration, measure_new
+from logofair.report.figures import NewRows, RowsMeasured, compared_rates, measure_calibration, measure_new
 from logofair.report.verdict import Verdict, judge
 from logofair.report.wording import name_of
+from logofair.requirements import Requirement
 from logofair.solvers.problem import spread
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["Facts", "Promised", "Provenance", "gather", "in_memory", "promised_gaps", "versions"]
+__all__ = ["Provenance", "ReportData", "RequiredGaps", "gather", "in_memory", "required_gaps", "versions"]
 
 
 @dataclass(frozen=True, eq=False)
-class Promised:
+class RequiredGaps:
     """What one side promises, for each of its rates at each place, and what it holds in the basis of the promise.
 
     ``tolerance`` is infinite where free; ``gap`` NaN where nothing is promised or fewer than two groups have the rate;
@@ -57,43 +58,43 @@ class Promised:
         return self.bound & ~np.isnan(self.gap)
 
 
-def promised_gaps(solution: Solution) -> tuple[Promised, Promised]:
+def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
     """Return what is promised and held inside each client and over all.
 
     Examples
     --------
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> inside, across = promised_gaps(solution)
+    >>> inside, across = required_gaps(solution)
     >>> inside.tolerance.tolist(), inside.gap.round(6).tolist(), across.rates
     ([[0.02]], [[0.02]], ())
     """
-    problem, promise, prices = solution.problem, solution.promise, solution.certificate.prices
+    problem, requirements, prices = solution.problem, solution.requirements, solution.certificate.prices
     u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
-    inside = [r for k, r in enumerate(promise.local) if np.isfinite(promise.tolerances[:, k]).any()]
-    across = [r for r in promise.shared if r.tolerance is not None]
+    inside = [r for k, r in enumerate(requirements.local) if np.isfinite(requirements.tolerances[:, k]).any()]
+    across = [r for r in requirements.global_ if r.tolerance is not None]
     local = spread(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
-    shared = spread(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
+    global_ = spread(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
     local = np.where(problem.local_counts.any(axis=1), local, np.nan)
-    shared = np.where(problem.global_counts.any(axis=0), shared, np.nan)
+    global_ = np.where(problem.global_counts.any(axis=0), global_, np.nan)
     bounds = problem.local_tolerance / problem.local_units
     return (
         _tightest(inside, bounds.T, local.T, prices.local.T),
         _tightest(
             across,
             (problem.global_tolerance / problem.global_units)[:, None],
-            shared[:, None],
+            global_[:, None],
             prices.global_[:, None],
         ),
     )
 
 
-def _tightest(requirements: list[Requirement], tolerance: Floats, gap: Floats, price: Floats) -> Promised:
+def _tightest(requirements: list[Requirement], tolerance: Floats, gap: Floats, price: Floats) -> RequiredGaps:
     """One line per rate: where several notions bound the same rate, the smaller tolerance and the sum of prices."""
     rates = compared_rates(tuple(requirements))
     lines = [[k for k, r in enumerate(requirements) if r.rate == rate] for rate in rates]
     shape = (len(rates), tolerance.shape[1])
-    return Promised(
+    return RequiredGaps(
         rates,
         np.array([tolerance[k].min(axis=0) for k in lines]).reshape(shape),
         np.array([gap[k[0]] for k in lines]).reshape(shape),
@@ -153,7 +154,7 @@ def in_memory(name: str, solution: Solution) -> DataSource:
     return DataSource(name, (), _fingerprint(rows), rows.scores.size, {})
 
 
-def _fingerprint(rows: Rows) -> str:
+def _fingerprint(rows: CalibrationRows) -> str:
     """SHA-256 of the checked columns."""
     digest = hashlib.sha256()
     for numbers in (rows.scores, rows.labels, rows.weights):
@@ -169,7 +170,7 @@ MOST_CELLS, MOST_CLIENTS = 2000, 600
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class ReportData:
     """A solution, what was measured of it, and where it comes from.
 
     ``listed`` are the clients shown one by one, largest gap before first; all of them unless they are very many.
@@ -177,10 +178,10 @@ class Facts:
 
     solution: Solution
     provenance: Provenance
-    calibration: Measured
-    new: Measured | None
-    inside: Promised
-    across: Promised
+    calibration: RowsMeasured
+    new: RowsMeasured | None
+    inside: RequiredGaps
+    across: RequiredGaps
     verdict: Verdict
     frontier: Frontier | None
 
@@ -221,7 +222,7 @@ class Facts:
 
 def gather(
     solution: Solution, provenance: Provenance, new_rows: NewRows | None = None, frontier: Frontier | None = None
-) -> Facts:
+) -> ReportData:
     """Measure all that a report shows.
 
     Examples
@@ -232,10 +233,10 @@ def gather(
     >>> gather(solution, Provenance(in_memory("four rows", solution), "logofair fit")).clients
     ['all rows']
     """
-    inside, across = promised_gaps(solution)
+    inside, across = required_gaps(solution)
     calibration = measure_calibration(solution)
     new = None if new_rows is None else measure_new(solution, new_rows)
-    return Facts(
+    return ReportData(
         solution=solution,
         provenance=provenance,
         calibration=calibration,

@@ -8,15 +8,16 @@ from functools import cached_property
 import numpy as np
 
 from logofair.auditing.measure import Side, Tally, side_of, tally_of
-from logofair.columns.checks import Floats, InputError, Label, binary, probabilities, same_length, weights
+from logofair.columns.checks import Floats, Label, binary, probabilities, same_length, weights
 from logofair.columns.labels import Codes, encode
 from logofair.columns.segments import Booleans, Indices
-from logofair.fitting.solution import FEW_ROWS, Rows, Solution
-from logofair.notions import Rate, Requirement
+from logofair.errors import InputError
+from logofair.fitting.solution import FEW_ROWS, CalibrationRows, Solution
+from logofair.notions import Rate
 from logofair.policy.policy import Policy
-from logofair.requirements import Promise
+from logofair.requirements import Requirement, Requirements
 
-__all__ = ["Measured", "NewRows", "Pair", "compared_rates", "measure_calibration", "measure_new"]
+__all__ = ["BeforeAfter", "NewRows", "RowsMeasured", "compared_rates", "measure_calibration", "measure_new"]
 
 # Half the width of a 95% interval, in standard errors.
 _NORMAL = 1.96
@@ -46,7 +47,7 @@ class NewRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class BeforeAfter:
     """Rates and gaps of the same rows before (score at least 1/2) and after (the policy).
 
     ``before`` and ``after`` hold ``values[rate, place, group]`` and ``gaps[rate, place]``, NaN where undefined;
@@ -118,7 +119,7 @@ def _is_share(rate: Rate) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class RowsMeasured:
     """One set of rows before and after: inside each client (``local``) and over all of them (``overall``).
 
     ``with_labels`` is False where there are no labels, and chances count in their place.
@@ -127,8 +128,8 @@ class Measured:
     title: str
     size: int
     with_labels: bool
-    local: Pair
-    overall: Pair
+    local: BeforeAfter
+    overall: BeforeAfter
 
     @property
     def clients(self) -> tuple[Label, ...]:
@@ -142,7 +143,7 @@ class Measured:
         return float(before[0]), float(after[0])
 
 
-def measure_calibration(solution: Solution) -> Measured:
+def measure_calibration(solution: Solution) -> RowsMeasured:
     """Measure the calibration rows of a solution: with labels, or with chances where there are none.
 
     Examples
@@ -156,7 +157,7 @@ def measure_calibration(solution: Solution) -> Measured:
     return _measured("Calibration rows", solution, solution.rows)
 
 
-def measure_new(solution: Solution, new_rows: NewRows) -> Measured:
+def measure_new(solution: Solution, new_rows: NewRows) -> RowsMeasured:
     """Measure rows the policy was not made from.
 
     Examples
@@ -170,7 +171,7 @@ def measure_new(solution: Solution, new_rows: NewRows) -> Measured:
     weight = weights(new_rows.sample_weight, scores.size)
     groups, clients = encode(new_rows.groups, "groups"), _clients(solution.policy, new_rows.clients, scores.size)
     same_length(scores.size, labels=labels, groups=groups, clients=clients)
-    return _measured("Test rows", solution, Rows(scores, labels, groups, clients, weight, scores, scores))
+    return _measured("Test rows", solution, CalibrationRows(scores, labels, groups, clients, weight, scores, scores))
 
 
 def _clients(policy: Policy, clients: object, n: int) -> Codes:
@@ -181,28 +182,28 @@ def _clients(policy: Policy, clients: object, n: int) -> Codes:
     return Codes((None,), np.zeros(n, dtype=np.int32)) if clients is None else encode(clients, "clients")
 
 
-def _measured(title: str, solution: Solution, rows: Rows) -> Measured:
+def _measured(title: str, solution: Solution, rows: CalibrationRows) -> RowsMeasured:
     """Both sides before and after."""
-    promise, policy = solution.promise, solution.policy
+    requirements, policy = solution.requirements, solution.policy
     names = rows.clients.labels if policy.has_clients else None
-    after = policy.probabilities(rows.scores, groups=rows.groups.labels, clients=names, on_unknown="pooled")
+    after = policy.probabilities(rows.scores, groups=rows.groups.labels, clients=names, on_unknown="merged")
     tallies = [_tally(chance, rows) for chance in ((rows.scores >= 0.5).astype(np.float64), after)]
-    local, shared = promise.local or promise.shared, promise.shared or promise.local
+    local, global_ = requirements.local or requirements.global_, requirements.global_ or requirements.local
     inside = [side_of(compared_rates(local), rows.groups.names, rows.clients.names, tally) for tally in tallies]
-    across = [side_of(compared_rates(shared), rows.groups.names, (None,), tally.pooled()) for tally in tallies]
-    limits = _local_limits(promise, policy.clients, rows.clients.names)
-    overall = np.array([_smallest(promise.shared, rate) for rate in compared_rates(shared)])[:, None]
-    pairs = Pair(inside[0], inside[1], limits), Pair(across[0], across[1], overall)
-    return Measured(title, rows.scores.size, rows.labels is not None, *pairs)
+    across = [side_of(compared_rates(global_), rows.groups.names, (None,), tally.merged()) for tally in tallies]
+    limits = _local_limits(requirements, policy.clients, rows.clients.names)
+    overall = np.array([_smallest(requirements.global_, rate) for rate in compared_rates(global_)])[:, None]
+    pairs = BeforeAfter(inside[0], inside[1], limits), BeforeAfter(across[0], across[1], overall)
+    return RowsMeasured(title, rows.scores.size, rows.labels is not None, *pairs)
 
 
-def _local_limits(promise: Promise, known: tuple[Label, ...], clients: tuple[Label, ...]) -> Floats:
+def _local_limits(requirements: Requirements, known: tuple[Label, ...], clients: tuple[Label, ...]) -> Floats:
     """Tolerance of every local rate at each of some clients, (rates, clients); infinite for clients not known."""
     place = {name: i for i, name in enumerate(known)}
     at = np.array([place.get(name, len(known)) for name in clients])
-    rates = compared_rates(promise.local or promise.shared)
-    lines = [[k for k, r in enumerate(promise.local) if r.rate == rate] for rate in rates]
-    by_rate = [promise.tolerances[:, k].min(axis=1, initial=np.inf) for k in lines]
+    rates = compared_rates(requirements.local or requirements.global_)
+    lines = [[k for k, r in enumerate(requirements.local) if r.rate == rate] for rate in rates]
+    by_rate = [requirements.tolerances[:, k].min(axis=1, initial=np.inf) for k in lines]
     return np.array([np.append(column, np.inf)[at] for column in by_rate])
 
 
@@ -211,7 +212,7 @@ def _smallest(requirements: tuple[Requirement, ...], rate: Rate) -> float:
     return min(bounds, default=np.inf)
 
 
-def _tally(chance: Floats, rows: Rows) -> Tally:
+def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
     """Count by label; without labels, a row with chance p of label 1 counts p times there and 1 - p times under 0."""
     if rows.labels is not None:
         return tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients)
@@ -231,8 +232,8 @@ def compared_rates(requirements: tuple[Requirement, ...]) -> tuple[Rate, ...]:
 
     Examples
     --------
-    >>> from logofair.notions import requirements
-    >>> [rate.name for rate in compared_rates(requirements("equalized_odds", 0.02, "local"))]
+    >>> from logofair.requirements import side_requirements
+    >>> [rate.name for rate in compared_rates(side_requirements("equalized_odds", 0.02, "local"))]
     ['true positive rate', 'false positive rate']
     """
     return tuple(dict.fromkeys(requirement.rate for requirement in requirements))

@@ -179,7 +179,7 @@ def note(*words: Node) -> Element:
 
     Examples
     --------
-    >>> str(note("Counted with labels."))
+    >>> str(note("FileTally with labels."))
     '<p class="note">Counted with labels.</p>'
     """
     return tag("p", words, class_="note")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from logofair.files.documents import put_whole
 from logofair.files.tables import DataSource
 from logofair.fitting.solution import Solution
-from logofair.report.facts import Facts, Provenance, gather
+from logofair.report.facts import Provenance, ReportData, gather
 from logofair.report.figures import NewRows
 from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
 from logofair.report.sections.clients import clients_section
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["render_page", "report_html", "report_sections", "write_report"]
 
 
-def report_sections(facts: Facts) -> tuple[Section, ...]:
+def report_sections(facts: ReportData) -> tuple[Section, ...]:
     """Return the report's sections in reading order.
 
     Examples
@@ -53,7 +53,7 @@ def report_sections(facts: Facts) -> tuple[Section, ...]:
     )
 
 
-def render_page(facts: Facts) -> str:
+def render_page(facts: ReportData) -> str:
     """Return the report as one HTML document.
 
     Examples
@@ -101,7 +101,7 @@ def _head(title: str, script: str) -> list[Element]:
     ]
 
 
-def _header(facts: Facts) -> Element:
+def _header(facts: ReportData) -> Element:
     groups = joined(facts.groups, most=6)
     clients = f", {counted(len(facts.clients), 'client')}" if facts.has_clients else ""
     about = f"{counted(facts.solution.rows.scores.size, 'calibration row')}{clients}; groups {groups}"
@@ -120,7 +120,7 @@ def _contents(sections: tuple[Section, ...]) -> Element:
     return tag("nav", tag("ol", links), aria_label="Contents")
 
 
-def _main(facts: Facts, sections: tuple[Section, ...]) -> Element:
+def _main(facts: ReportData, sections: tuple[Section, ...]) -> Element:
     return tag("main", verdict_banner(facts), [render_section(section) for section in sections], id="report")
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from logofair.fitting.solution import FEW_ROWS, Solution
-from logofair.notions import NOTIONS, Rate, Requirement
-from logofair.report.facts import Promised
-from logofair.report.figures import Measured, Pair
+from logofair.notions import NOTIONS, Rate
+from logofair.report.facts import RequiredGaps
+from logofair.report.figures import BeforeAfter, RowsMeasured
 from logofair.report.wording import counted, figure, joined, name_of
-from logofair.requirements import Promise
+from logofair.requirements import Requirement, Requirements
 
 __all__ = ["Verdict", "judge"]
 
@@ -28,7 +28,7 @@ class Verdict:
 
     Examples
     --------
-    >>> Verdict("nothing", "No promise was made", "Nothing.", "Nothing.").state
+    >>> Verdict("nothing", "No requirements was made", "Nothing.", "Nothing.").state
     'nothing'
     """
 
@@ -40,7 +40,11 @@ class Verdict:
 
 
 def judge(
-    solution: Solution, inside: Promised, across: Promised, calibration: Measured, new: Measured | None = None
+    solution: Solution,
+    inside: RequiredGaps,
+    across: RequiredGaps,
+    calibration: RowsMeasured,
+    new: RowsMeasured | None = None,
 ) -> Verdict:
     """Judge a solution on its calibration rows, in the basis its promise was made in, and on new rows if there are.
 
@@ -48,9 +52,9 @@ def judge(
     --------
     >>> import logofair
     >>> from logofair.report.figures import measure_calibration
-    >>> from logofair.report.facts import promised_gaps
+    >>> from logofair.report.facts import required_gaps
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> judge(solution, *promised_gaps(solution), measure_calibration(solution)).title
+    >>> judge(solution, *required_gaps(solution), measure_calibration(solution)).title
     'Kept on the calibration rows, mostly on few rows'
     """
     promised = int(inside.bound.sum() + across.bound.sum())
@@ -79,17 +83,17 @@ def _state(solution: Solution, promised: int, measured: int) -> tuple[str, str]:
         return "broken", "Not kept on the calibration rows"
     if measured < promised:
         return "partly", f"Kept where it can be measured: {measured:,} of {promised:,} promised gaps"
-    return "kept", "Kept on the calibration rows"
+    return "kept", "StoredRelease on the calibration rows"
 
 
 def _promised(solution: Solution) -> str:
     """The promise in one sentence."""
-    promise, policy = solution.promise, solution.policy
+    requirements, policy = solution.requirements, solution.policy
     clients = counted(len(policy.clients), "client")
     inside = f"inside each of the {clients}" if policy.has_clients and len(policy.clients) > 1 else "over all rows"
     parts: list[str] = []
     seen: set[tuple[str, str]] = set()
-    for side, items in ((inside, promise.local), ("across all clients together", promise.shared)):
+    for side, items in ((inside, requirements.local), ("across all clients together", requirements.global_)):
         for name, tolerance in dict.fromkeys((r.notion, r.tolerance) for r in items):
             if tolerance is not None:
                 notion = _notion(name, items)
@@ -97,10 +101,10 @@ def _promised(solution: Solution) -> str:
                 # A notion named once need not be named again, unless another stood between.
                 parts.append(bound if {(name, notion)} == seen else f"{notion} {bound}")
                 seen.add((name, notion))
-    if not parts and not promise.overrides:
+    if not parts and not requirements.client_tolerances:
         return "Nothing: no tolerance was asked for."
     sentence = " and ".join(parts) or "Nothing in general"
-    return f"{sentence[:1].upper()}{sentence[1:]}{_exceptions(promise)}."
+    return f"{sentence[:1].upper()}{sentence[1:]}{_exceptions(requirements)}."
 
 
 def _notion(name: str, items: tuple[Requirement, ...]) -> str:
@@ -110,10 +114,12 @@ def _notion(name: str, items: tuple[Requirement, ...]) -> str:
     return f"{known} (equal {joined([rate + 's' for rate in rates])} of the groups)"
 
 
-def _exceptions(promise: Promise) -> str:
-    if not promise.overrides:
+def _exceptions(requirements: Requirements) -> str:
+    if not requirements.client_tolerances:
         return ""
-    single = [f"{name_of(name)} {'free' if t is None else f'within {t:g}'}" for name, t in promise.overrides]
+    single = [
+        f"{name_of(name)} {'free' if t is None else f'within {t:g}'}" for name, t in requirements.client_tolerances
+    ]
     return f"; at single clients instead: {joined(single, _NAMED)}"
 
 
@@ -140,7 +146,7 @@ def _held(solution: Solution, promised: int, measured: int, state: str, needs_la
     return f"{where} {every if measured == promised else some} within tolerance{proof}."
 
 
-def _resting_on_few(calibration: Measured, inside: Promised, across: Promised) -> int:
+def _resting_on_few(calibration: RowsMeasured, inside: RequiredGaps, across: RequiredGaps) -> int:
     """How many of the promised gaps that can be measured rest on few rows."""
     return sum(
         int((promised.measured[k] & pair.few[pair.rates.index(rate)]).sum())
@@ -149,24 +155,24 @@ def _resting_on_few(calibration: Measured, inside: Promised, across: Promised) -
     )
 
 
-def _sides(measured: Measured) -> tuple[Pair, ...]:
+def _sides(measured: RowsMeasured) -> tuple[BeforeAfter, ...]:
     """The pairs that are not the same thing twice."""
     return (measured.overall, measured.local) if len(measured.clients) > 1 else (measured.local,)
 
 
-def _errors_together(measured: Measured) -> float:
+def _errors_together(measured: RowsMeasured) -> float:
     """Standard errors that all promised gaps stay within at once, with 95% (Bonferroni): of 200, some exceed two."""
     compared = sum(int((np.isfinite(p.tolerance) & ~np.isnan(p.after.gaps)).sum()) for p in _sides(measured))
     return float(ndtri(1.0 - 0.025 / max(compared, 1)))
 
 
-def _clearly_above(measured: Measured) -> bool:
+def _clearly_above(measured: RowsMeasured) -> bool:
     """Whether some gap exceeds its tolerance by more than chance explains."""
     errors = _errors_together(measured)
     return any(bool((pair.bounds(errors)[0] > pair.tolerance).any()) for pair in _sides(measured))
 
 
-def _on_new_rows(measured: Measured) -> str:
+def _on_new_rows(measured: RowsMeasured) -> str:
     """How the promised gaps came out on rows the policy was not made from, in one sentence."""
     errors, several = _errors_together(measured), len(measured.clients) > 1
     parts = list(_compared(measured.overall, errors, " across all clients")) if several else []
@@ -175,7 +181,7 @@ def _on_new_rows(measured: Measured) -> str:
     return f"On {size} {'; '.join(parts)}." if parts else f"On {size} nothing that was promised can be compared."
 
 
-def _compared(pair: Pair, errors: float, across: str = "") -> Iterator[str]:
+def _compared(pair: BeforeAfter, errors: float, across: str = "") -> Iterator[str]:
     """Every rate's gaps beside their tolerances: one gap as it is, several counted."""
     several, least = len(pair.rates) > 1, pair.bounds(errors)[0]
     for k, rate in enumerate(pair.rates):

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, run_sums
+from logofair.errors import InputError
 from logofair.solvers.decomposition import Optimum
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, spread
@@ -97,13 +98,13 @@ class Round:
 
 def rounds(problem: Problem, settings: Algorithm1) -> Iterator[Round]:
     """Run the procedure, yielding the state after each round."""
-    pairs = Pairs(problem)
+    pairs = OrderedPairs(problem)
     step = settings.length(pairs.steepness().max(axis=0), problem.shape[1])
-    shared, own = pairs.zeros()
+    global_, own = pairs.zeros()
     for number in range(1, settings.rounds + 1):
-        changes, own = pairs.descend(shared, own, settings, step, problem.shape[0])
-        shared = np.maximum(shared + changes.mean(axis=0), 0.0)
-        yield pairs.record(number, shared, own, settings.sharpness)
+        changes, own = pairs.descend(global_, own, settings, step, problem.shape[0])
+        global_ = np.maximum(global_ + changes.mean(axis=0), 0.0)
+        yield pairs.record(number, global_, own, settings.sharpness)
 
 
 def finish(problem: Problem, last: Round) -> Optimum | None:
@@ -114,7 +115,7 @@ def finish(problem: Problem, last: Round) -> Optimum | None:
     return Optimum(answer.u, answer.v, answer.multipliers, last.global_multipliers, last.number, "algorithm1")
 
 
-class Pairs:
+class OrderedPairs:
     """The smoothed dual in multipliers >= 0, one for every ordered pair of groups (the paper's two, for two groups)."""
 
     def __init__(self, problem: Problem) -> None:
@@ -128,45 +129,45 @@ class Pairs:
         steps = np.ones(self.cell.size) if mass is None else np.delete(np.diff(mass, prepend=0.0), ends[:-1])[1:]
         self.share = steps * problem.cells.scale[self.cell]
         both = problem.local_counts[:, self.ahead] & problem.local_counts[:, self.behind]
-        self.local_pairs, shared = both, problem.global_counts
-        self.shared_pairs: Booleans = shared[self.ahead] & shared[self.behind]
+        self.local_pairs, global_ = both, problem.global_counts
+        self.global_pairs: Booleans = global_[self.ahead] & global_[self.behind]
         self.local_tolerance = np.where(both, problem.local_tolerance[:, None, :], 0.0)
-        self.shared_tolerance = np.where(self.shared_pairs, problem.global_tolerance, 0.0)
+        self.shared_tolerance = np.where(self.global_pairs, problem.global_tolerance, 0.0)
 
     def zeros(self) -> tuple[Floats, Floats]:
         """Starting multipliers: global (pairs, rates) and local (clients, pairs, rates)."""
-        return np.zeros(self.shared_pairs.shape), np.zeros(self.local_pairs.shape)
+        return np.zeros(self.global_pairs.shape), np.zeros(self.local_pairs.shape)
 
     def _signed(self, pairs: Floats) -> Floats:
         return signed(pairs, self.problem.shape[1])
 
-    def lines(self, shared: Floats, own: Floats) -> tuple[Floats, Floats]:
-        """F in every cell as a line in eta: constant and slope, (cells,); ``shared`` per client."""
+    def lines(self, global_: Floats, own: Floats) -> tuple[Floats, Floats]:
+        """F in every cell as a line in eta: constant and slope, (cells,); ``global_`` per client."""
         p = self.problem
         (gu, gv), (lu, lv) = p.global_, p.local
-        global_, local = self._signed(shared), self._signed(own)
+        global_, local = self._signed(global_), self._signed(own)
         constant = -p.mass - np.sum(global_ * gu, axis=2) - np.sum(local * lu, axis=2)
         slope = 2 * p.mass - np.sum(global_ * gv, axis=2) - np.sum(local * lv, axis=2)
         return constant.ravel(), slope.ravel()
 
     def descend(
-        self, shared: Floats, own: Floats, settings: Algorithm1, step: float, clients: int
+        self, global_: Floats, own: Floats, settings: Algorithm1, step: float, clients: int
     ) -> tuple[Floats, Floats]:
         """Local steps of every client from common global multipliers: how each would change them, and its own.
 
         ``clients`` counts those of the whole federation, each of which carries an equal part of the global tolerance.
         """
-        copies = np.broadcast_to(shared, (self.problem.shape[0], *shared.shape)).copy()
+        copies = np.broadcast_to(global_, (self.problem.shape[0], *global_.shape)).copy()
         for _ in range(settings.local_steps):
             slope_shared, slope_own = self.gradient(copies, own, settings.sharpness, clients)
             copies = np.maximum(copies - step * slope_shared, 0.0)
             own = np.maximum(own - step * slope_own, 0.0)
-        return copies - shared, own
+        return copies - global_, own
 
-    def gradient(self, shared: Floats, own: Floats, sharpness: float, clients: int) -> tuple[Floats, Floats]:
+    def gradient(self, global_: Floats, own: Floats, sharpness: float, clients: int) -> tuple[Floats, Floats]:
         """Gradient of each client's smoothed dual in its copy of the global and in its own multipliers."""
         p = self.problem
-        constant, slope = self.lines(shared, own)
+        constant, slope = self.lines(global_, own)
         values = p.cells.values
         accepted = expit(sharpness * (constant[self.cell] + slope[self.cell] * values)) * self.share
         u = run_sums(accepted, p.cells.starts).reshape(p.shape)[..., None]
@@ -175,15 +176,15 @@ class Pairs:
         share, rate = gu * u + gv * v, lu * u + lv * v
         slope_shared = self.shared_tolerance / clients - (share[:, self.ahead] - share[:, self.behind])
         slope_own = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
-        return np.where(self.shared_pairs, slope_shared, 0.0), np.where(self.local_pairs, slope_own, 0.0)
+        return np.where(self.global_pairs, slope_shared, 0.0), np.where(self.local_pairs, slope_own, 0.0)
 
-    def smoothed(self, shared: Floats, own: Floats, sharpness: float) -> float:
+    def smoothed(self, global_: Floats, own: Floats, sharpness: float) -> float:
         """The smoothed dual at common global multipliers, on the scale of accuracy."""
         p = self.problem
-        constant, slope = self.lines(np.broadcast_to(shared, (p.shape[0], *shared.shape)), own)
+        constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), own)
         line = constant[self.cell] + slope[self.cell] * p.cells.values
         value = float(np.sum(self.share * np.logaddexp(0.0, sharpness * line))) / sharpness
-        return p.baseline + value + float(np.sum(self.shared_tolerance * shared) + np.sum(self.local_tolerance * own))
+        return p.baseline + value + float(np.sum(self.shared_tolerance * global_) + np.sum(self.local_tolerance * own))
 
     def steepness(self) -> Floats:
         """Largest squared size of the rates' coefficients, summed over groups: global and local, (clients, 2)."""
@@ -194,23 +195,23 @@ class Pairs:
             sizes.append(size.sum(axis=1))
         return np.column_stack(sizes)
 
-    def record(self, number: int, shared: Floats, own: Floats, sharpness: float) -> Round:
+    def record(self, number: int, global_: Floats, own: Floats, sharpness: float) -> Round:
         """Measure the state after a round."""
         p = self.problem
-        prices, local = self._signed(shared), self._signed(own)
+        prices, local = self._signed(global_), self._signed(own)
         weight = np.where(p.client_mass > 0, p.client_mass, 1.0)[:, None, None]
         gain_u, gain_v = p.priced_gain(prices)
         bound = local_bound(p, gain_u, gain_v, local / weight)
         finite = np.where(np.isfinite(p.global_tolerance), p.global_tolerance, 0.0)
         objective = p.baseline + float(p.client_mass @ bound) + 0.5 * float(np.sum(finite * np.abs(prices)))
-        constant, slope = self.lines(np.broadcast_to(shared, (p.shape[0], *shared.shape)), own)
+        constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), own)
         _, u, v = p.cells.best_corner(np.arange(constant.size), slope, constant)
         u, v = u.reshape(p.shape), v.reshape(p.shape)
         return Round(
             number=number,
             global_multipliers=prices,
             local_multipliers=local,
-            smoothed=self.smoothed(shared, own, sharpness),
+            smoothed=self.smoothed(global_, own, sharpness),
             objective=objective,
             global_gap=float(np.max(spread(p.global_shares(u, v), p.global_counts, 0), initial=0.0)),
             local_gap=float(np.max(spread(p.local_values(u, v), p.local_counts, 1), initial=0.0)),

@@ -14,7 +14,7 @@ from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
 
-LARGEST_GAP = 1e-6
+LARGEST_OPTIMALITY_GAP = 1e-6
 LARGEST_VIOLATION = 1e-9
 
 
@@ -39,7 +39,7 @@ class Certificate:
         Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``.
     dual : float
         No rule within the tolerances has a higher expected accuracy than this.
-    gap : float
+    optimality_gap : float
         ``dual - primal``: the accuracy that could still be won. Meaningful only beside ``violation``.
     violation : float
         Largest excess of any gap over its tolerance; 0 if every promise is kept.
@@ -61,7 +61,7 @@ class Certificate:
 
     primal: float
     dual: float
-    gap: float
+    optimality_gap: float
     violation: float
     prices: Prices
     basis: str
@@ -70,7 +70,7 @@ class Certificate:
     @property
     def holds(self) -> bool:
         """Whether the policy is optimal to 1e-6 and within its tolerances to ``precision``."""
-        return self.gap <= LARGEST_GAP and self.violation <= self.precision
+        return self.optimality_gap <= LARGEST_OPTIMALITY_GAP and self.violation <= self.precision
 
 
 def certify(

@@ -90,7 +90,7 @@ _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance":
 
 
 @dataclass(frozen=True)
-class Asked:
+class TriedPrices:
     """Prices tried so far and the clients' summed answers; "reject everybody" is always known besides.
 
     ``bounds`` are the clients' summed dual values, without what the tolerances are worth at these prices.
@@ -113,12 +113,12 @@ class Incumbent:
     centre: Floats  # (groups, rates): prices that prove the bound
 
     @property
-    def gap(self) -> float:
+    def optimality_gap(self) -> float:
         """What could still be won."""
         return self.bound - self.value
 
 
-def incumbent(asked: Asked, tolerance: Floats) -> Incumbent:
+def incumbent(asked: TriedPrices, tolerance: Floats) -> Incumbent:
     """Best mixture of the answers within the tolerances (inf: a group does not count), and the best bound.
 
     Examples
@@ -126,9 +126,9 @@ def incumbent(asked: Asked, tolerance: Floats) -> Incumbent:
     >>> import numpy as np
     >>> shares = np.array([[[0.8], [0.4]], [[0.5], [0.5]]])
     >>> prices = np.array([[[0.0], [0.0]], [[0.2], [-0.2]]])
-    >>> asked = Asked(prices, np.array([0.3, 0.26]), shares, np.array([0.3, 0.26]))
+    >>> asked = TriedPrices(prices, np.array([0.3, 0.26]), shares, np.array([0.3, 0.26]))
     >>> found = incumbent(asked, np.full((2, 1), 0.1))
-    >>> round(found.value, 4), found.weights.round(4).tolist(), round(found.gap, 4)
+    >>> round(found.value, 4), found.weights.round(4).tolist(), round(found.optimality_gap, 4)
     (0.27, [0.0, 0.25, 0.75], 0.01)
     """
     master = _mixer(asked, tolerance, np.arange(asked.gains.size))
@@ -140,7 +140,7 @@ def incumbent(asked: Asked, tolerance: Floats) -> Incumbent:
     return Incumbent(*solved, float(bounds[best]), asked.prices[best])
 
 
-def _mixer(asked: Asked, tolerance: Floats, which: Indices) -> Master:
+def _mixer(asked: TriedPrices, tolerance: Floats, which: Indices) -> Master:
     """The server's problem over some of the answers."""
     master = Master(tolerance)
     master.add(0.0, np.zeros(tolerance.shape))
@@ -149,13 +149,13 @@ def _mixer(asked: Asked, tolerance: Floats, which: Indices) -> Master:
     return master
 
 
-def _excess(weights: Floats, asked: Asked, tolerance: Floats) -> float:
+def _excess(weights: Floats, asked: TriedPrices, tolerance: Floats) -> float:
     """Largest excess of a mixture's gaps over the tolerances."""
     gaps = spread(np.tensordot(weights[1:], asked.shares, 1), np.isfinite(tolerance), axis=0)
     return float(np.max(gaps - tolerance.min(axis=0), initial=0.0))
 
 
-def _by_few(asked: Asked, tolerance: Floats) -> tuple[float, Floats, Floats]:
+def _by_few(asked: TriedPrices, tolerance: Floats) -> tuple[float, Floats, Floats]:
     """The mixture where nearly equal answers confuse the simplex: HiGHS says which few are needed."""
     counts = np.isfinite(tolerance)
     rows, limits = [np.zeros(asked.gains.size)], [0.0]

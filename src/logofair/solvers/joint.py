@@ -51,21 +51,21 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
         solved = _restricted(problem, columns)
         if solved is None:
             return None
-        weights, local, shared = solved
-        constant, slope = _priced(problem, local, shared)
+        weights, local, global_ = solved
+        constant, slope = _priced(problem, local, global_)
         value, u, v = problem.cells.best_corner(every, slope, constant)
         known = constant[columns.cell] * columns.u + slope[columns.cell] * columns.v
         best_known = np.full(every.size, -np.inf)
         np.maximum.at(best_known, columns.cell, known)
         better = np.flatnonzero(value > best_known + 1e-10)
         if better.size == 0 or not columns.add(better, u[better], v[better]):
-            return _read(problem, columns, weights, local, shared, done)
+            return _read(problem, columns, weights, local, global_, done)
     return None
 
 
-def _priced(problem: Problem, local: Floats, shared: Floats) -> tuple[Floats, Floats]:
+def _priced(problem: Problem, local: Floats, global_: Floats) -> tuple[Floats, Floats]:
     """Gain of u and v in each cell (flat), less the prices of its local and global rates, per client's mass."""
-    constant, slope = problem.locally_priced(*problem.priced_gain(shared), local)
+    constant, slope = problem.locally_priced(*problem.priced_gain(global_), local)
     return constant.ravel(), slope.ravel()
 
 
@@ -114,13 +114,13 @@ def _linprog(
     if solved.status != 0:
         return None
     duals = np.zeros(0) if limit is None else -np.asarray(solved.ineqlin.marginals)
-    local, shared = np.zeros(problem.local_counts.shape), np.zeros(problem.global_counts.shape)
+    local, global_ = np.zeros(problem.local_counts.shape), np.zeros(problem.global_counts.shape)
     for price, (client, a, k) in zip(duals[::2] - duals[1::2], owners, strict=True):
         if client < 0:
-            shared[a, k] = price
+            global_[a, k] = price
         else:
             local[client, a, k] = price / problem.client_mass[client]
-    return _polished(np.asarray(solved.x), n, inequality, limit, equality)[:n], local, shared
+    return _polished(np.asarray(solved.x), n, inequality, limit, equality)[:n], local, global_
 
 
 def _polished(
@@ -165,7 +165,7 @@ def _inequalities(
 
 
 def _read(
-    problem: Problem, columns: _Columns, weights: Floats, local: Floats, shared: Floats, iterations: int
+    problem: Problem, columns: _Columns, weights: Floats, local: Floats, global_: Floats, iterations: int
 ) -> Optimum:
     """Mixed (u, v) per cell, with the weights renormalised, and proper multipliers."""
     cells = problem.mass.size
@@ -177,7 +177,7 @@ def _read(
         u.reshape(problem.shape),
         v.reshape(problem.shape),
         zero_sum(local, problem.local_counts, 1),
-        zero_sum(shared, problem.global_counts, 0),
+        zero_sum(global_, problem.global_counts, 0),
         iterations,
         "joint",
     )

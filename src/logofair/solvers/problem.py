@@ -15,6 +15,7 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.notions import Rate
+from logofair.requirements import Requirements, bound_of
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
@@ -22,7 +23,7 @@ _NOBODY = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class GroupTotals:
     """Weight of the rows and of the positives of each group over a whole federation, (groups,)."""
 
     mass: Floats
@@ -36,7 +37,7 @@ class Problem:
     ``local_tolerance`` is ``(clients, local rates)`` and ``global_tolerance`` ``(global rates,)``; infinity means free.
     Rates are of order 1; ``local_units`` and ``global_units`` say how many of these units one of the user's has (by
     default 1), for violations and prices in the user's. Where the cells are only some clients of a federation,
-    ``whole`` has its totals: accuracies and global shares are then these clients' part of it, and add up over clients.
+    ``totals`` has its totals: accuracies and global shares are then these clients' part of it, and add up over clients.
     ``objective`` replaces the gain in accuracy where something else is to be maximised.
     """
 
@@ -47,7 +48,7 @@ class Problem:
     global_tolerance: Floats
     local_units: Floats | float = 1.0
     global_units: Floats | float = 1.0
-    whole: Whole | None = None
+    totals: GroupTotals | None = None
     objective: tuple[Floats, Floats] | None = None
 
     @property
@@ -68,16 +69,16 @@ class Problem:
     @cached_property
     def group_mass(self) -> Floats:
         """Share of each group in all rows (p_a in the paper), (groups,)."""
-        return np.asarray(self.mass.sum(axis=0) if self.whole is None else self.whole.mass / self._total)
+        return np.asarray(self.mass.sum(axis=0) if self.totals is None else self.totals.mass / self._total)
 
     @cached_property
     def group_positives(self) -> Floats:
         """Share of each group's positives in all rows, (groups,)."""
-        return np.asarray(self.positives.sum(axis=0) if self.whole is None else self.whole.positives / self._total)
+        return np.asarray(self.positives.sum(axis=0) if self.totals is None else self.totals.positives / self._total)
 
     @cached_property
     def _total(self) -> float:
-        return float(self.cells.mass.sum() if self.whole is None else self.whole.mass.sum())
+        return float(self.cells.mass.sum() if self.totals is None else self.totals.mass.sum())
 
     @cached_property
     def client_mass(self) -> Floats:
@@ -187,9 +188,9 @@ class Problem:
 
     def violation(self, u: Floats, v: Floats) -> float:
         """Largest excess of any gap over its tolerance (0: none)."""
-        shared = spread(self.global_shares(u, v), self.global_counts, axis=0) - self.global_tolerance
-        local, shared = self.local_excess(u, v) / self.local_units, shared / self.global_units
-        return max(0.0, float(np.max(local, initial=0.0)), float(np.max(shared, initial=0.0)))
+        global_ = spread(self.global_shares(u, v), self.global_counts, axis=0) - self.global_tolerance
+        local, global_ = self.local_excess(u, v) / self.local_units, global_ / self.global_units
+        return max(0.0, float(np.max(local, initial=0.0)), float(np.max(global_, initial=0.0)))
 
     def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:
         """Coefficients of u and v in rates with the given denominators."""
@@ -198,6 +199,28 @@ class Problem:
             scale = np.divide(self.mass, base, out=np.zeros(self.shape), where=counts[..., k])
             u[..., k], v[..., k] = rate.constant * scale, rate.slope * scale
         return u, v
+
+
+def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals | None = None) -> Problem:
+    """The optimisation problem on given cells; global requirements that are free are left out.
+
+    So are local ones that are free at all of these clients. ``totals``: those of the federation, where the cells are
+    only some of its clients.
+    """
+    constrained = [k for k in range(len(requirements.local)) if np.isfinite(requirements.tolerances[:, k]).any()]
+    global_ = [r for r in requirements.global_ if r.tolerance is not None]
+    local_rates = [requirements.local[k].rate.normalised() for k in constrained]
+    global_rates = [r.rate.normalised() for r in global_]
+    return Problem(
+        cells=cells,
+        local_rates=tuple(rate for rate, _ in local_rates),
+        global_rates=tuple(rate for rate, _ in global_rates),
+        local_tolerance=requirements.tolerances[:, constrained] * np.array([unit for _, unit in local_rates]),
+        global_tolerance=np.array([bound_of(r) * unit for r, (_, unit) in zip(global_, global_rates, strict=True)]),
+        local_units=np.array([unit for _, unit in local_rates]),
+        global_units=np.array([unit for _, unit in global_rates]),
+        totals=totals,
+    )
 
 
 def groups_compared(rates: tuple[Rate, ...], mass: Floats, positives: Floats, tolerance: Floats) -> Booleans:

@@ -5,7 +5,7 @@ the nearest counting most; its minimiser is the next centre, and the batch lies 
 Those wider than the centre's error surround the optimum, and the smallest of these decides the next gap.
 
 Kinks remain: at certain prices every row of a group is worth nothing. Under equalized odds the optimum usually lies
-there; the totals tell where that is (:class:`Landmarks`), and the first batch surrounds these points.
+there; the totals tell where that is (:class:`PriceBounds`), and the first batch surrounds these points.
 
 Bounds and mixture never depend on the fit: a bad trial costs a round, not the certificate.
 """
@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
-from logofair.solvers.decomposition import Asked, incumbent
+from logofair.solvers.decomposition import TriedPrices, incumbent
 from logofair.solvers.problem import zero_sum
 
 _FEWEST = 8  # trials of a round, whatever the size of its messages
@@ -34,7 +34,7 @@ _LITTLE = 1e-6  # curvature lent to what has none, so that a least distance exis
 
 
 @dataclass(frozen=True)
-class Landmarks:
+class PriceBounds:
     """What the totals tell about prices, each (groups, rates).
 
     ``base`` is the mass that each rate is a share of: a price of that size moves a row's worth by about 1. At the
@@ -45,7 +45,7 @@ class Landmarks:
     idle: Floats
 
 
-def landmarks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> Landmarks:
+def landmarks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> PriceBounds:
     """Read the landmarks off the groups' shares in all rows and in all rows that are positive.
 
     Examples
@@ -64,7 +64,7 @@ def landmarks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> Landmar
         price = np.linalg.lstsq(per_price, worth, rcond=None)[0]
         if np.abs(per_price @ price - worth).max() < 1e-9:
             idle[group] = price
-    return Landmarks(base, idle)
+    return PriceBounds(base, idle)
 
 
 def largest_size(groups: int, rates: int, spare: int = 0) -> int:
@@ -77,7 +77,7 @@ def trial_size(groups: int, rates: int, spare: int = 0) -> int:
     return min(max(_FEWEST, largest_size(groups, rates, spare)), 19 + 32 * ((groups - 1) * rates - 1))
 
 
-def trial_prices(asked: Asked, tolerance: Floats, size: int, marks: Landmarks | None = None) -> Floats:
+def trial_prices(asked: TriedPrices, tolerance: Floats, size: int, marks: PriceBounds | None = None) -> Floats:
     """Prices to try in the next round: at most ``size`` new ones, each summing to 0 over the groups that count.
 
     Parameters
@@ -99,12 +99,12 @@ def trial_prices(asked: Asked, tolerance: Floats, size: int, marks: Landmarks | 
     --------
     >>> import numpy as np
     >>> none = np.zeros((0, 2, 1))
-    >>> trial_prices(Asked(none, np.zeros(0), none, np.zeros(0)), np.full((2, 1), 0.1), 3)[:, 0, 0].tolist()
+    >>> trial_prices(TriedPrices(none, np.zeros(0), none, np.zeros(0)), np.full((2, 1), 0.1), 3)[:, 0, 0].tolist()
     [0.0, 0.5, -0.5]
     """
     groups, rates = tolerance.shape
     if marks is None:
-        marks = Landmarks(np.full(tolerance.shape, 1.0 / groups), np.full(tolerance.shape, np.nan))
+        marks = PriceBounds(np.full(tolerance.shape, 1.0 / groups), np.full(tolerance.shape, np.nan))
     counts = np.isfinite(tolerance)
     wanted = _first(counts, size, marks) if asked.gains.size == 0 else _around(asked, tolerance, size, marks)
     chosen = np.zeros((0, groups, rates))
@@ -116,7 +116,7 @@ def trial_prices(asked: Asked, tolerance: Floats, size: int, marks: Landmarks | 
     return chosen
 
 
-def _first(counts: Booleans, size: int, marks: Landmarks) -> Floats:
+def _first(counts: Booleans, size: int, marks: PriceBounds) -> Floats:
     """No price at all; prices at the kinks; then one group against all others, up to what its rows are worth."""
     found = [np.zeros((1, *counts.shape)), *_kinks(counts, marks)]
     rays = []
@@ -134,7 +134,7 @@ def _first(counts: Booleans, size: int, marks: Landmarks) -> Floats:
     return np.concatenate(found)
 
 
-def _kinks(counts: Booleans, marks: Landmarks) -> list[Floats]:
+def _kinks(counts: Booleans, marks: PriceBounds) -> list[Floats]:
     """Every group but one idle, and that one paying for all; with two groups, also what surrounds these points."""
     members = np.flatnonzero(counts.all(axis=1) & np.isfinite(marks.idle).all(axis=1))
     if members.size < max(2, int(counts.any(axis=1).sum())):
@@ -170,13 +170,13 @@ def _radii(points: int, per_radius: int, largest: float) -> Floats:
     return np.asarray(largest * ratio ** np.arange(min(levels, 20)))
 
 
-def _around(asked: Asked, tolerance: Floats, size: int, marks: Landmarks) -> Floats:
+def _around(asked: TriedPrices, tolerance: Floats, size: int, marks: PriceBounds) -> Floats:
     """The fit's minimiser, the master's duals, points between these and the best, and ellipsoids of equal loss."""
     axes = _axes(np.isfinite(tolerance), marks.base)
     if axes.shape[1] == 0:
         return np.zeros((0, *tolerance.shape))
     known = incumbent(asked, tolerance)
-    gap = max(known.gap, 1e-9)
+    gap = max(known.optimality_gap, 1e-9)
     to = np.linalg.pinv(axes)
     reach = 1.0 + 2.0 * np.abs(known.centre)  # with few answers and a tiny tolerance the duals run to millions
     duals = to @ np.clip(known.duals, known.centre - reach, known.centre + reach).ravel()
@@ -209,7 +209,7 @@ def _axes(counts: Booleans, base: Floats) -> Floats:
 
 
 def _fitted(
-    asked: Asked, tolerance: Floats, axes: Floats, start: Floats, bound: float, gap: float
+    asked: TriedPrices, tolerance: Floats, axes: Floats, start: Floats, bound: float, gap: float
 ) -> tuple[Floats, Floats]:
     """Minimiser and curvature of a quadratic near it, where the known cuts allow the minimum of H to be."""
     points = asked.prices.reshape(asked.gains.size, -1) @ np.linalg.pinv(axes).T

@@ -5,6 +5,6 @@ that was stored for it. Rows are calibrated and sorted once for all points.
 """
 
 from logofair.tradeoff.frontier import frontier
-from logofair.tradeoff.result import Base, Frontier, HeldOut, Knee, Point
+from logofair.tradeoff.result import Frontier, HeldOut, Knee, Point, UnconstrainedRule
 
-__all__ = ["Base", "Frontier", "HeldOut", "Knee", "Point", "frontier"]
+__all__ = ["Frontier", "HeldOut", "Knee", "Point", "UnconstrainedRule", "frontier"]

@@ -90,8 +90,8 @@ def _style() -> str:
 
 
 def _title(frontier: Frontier) -> str:
-    local, shared = (name.replace("_", " ") for name in frontier.notions)
-    return f"What fairness costs: {local if local == shared else f'{local} locally, {shared} globally'}"
+    local, global_ = (name.replace("_", " ") for name in frontier.notions)
+    return f"What fairness costs: {local if local == global_ else f'{local} locally, {global_} globally'}"
 
 
 def _told(frontier: Frontier) -> str:

@@ -8,37 +8,40 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError, Label, seed_number
+from logofair.columns.checks import Floats, Label, seed_number
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
+from logofair.errors import InputError
 from logofair.fitting.fit import certified
 from logofair.fitting.prepare import Prepared, checked_rows, prepare
-from logofair.fitting.solution import Rows, small_cells
+from logofair.fitting.solution import CalibrationRows, small_cells
 from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.policy.mixtures import Mixtures, evaluate, filled
-from logofair.requirements import Promise, make_promise
+from logofair.requirements import Requirements, make_requirements
 from logofair.solvers.certificate import Certificate
-from logofair.solvers.problem import Problem, spread
+from logofair.solvers.problem import Problem, make_problem, spread
 from logofair.tradeoff.grid import Grid, Tolerances
-from logofair.tradeoff.held_out import Measure, keep_back
-from logofair.tradeoff.result import Base, Frontier, Point
+from logofair.tradeoff.held_out import HeldOutRows, keep_back
+from logofair.tradeoff.result import Frontier, Point, UnconstrainedRule
 from logofair.tradeoff.sweep import Sweep
 
-__all__ = ["Question", "Surface", "Watch", "frontier"]
+__all__ = ["FrontierRequirements", "Surface", "Watch", "frontier"]
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class FrontierRequirements:
     """What is fair inside each client and across all, and which clients have a tolerance of their own."""
 
     local: Notion
-    shared: Notion
+    global_: Notion
     client_tolerances: Mapping[Label, float | None]
     clients: Codes
     has_clients: bool
 
     @classmethod
-    def of(cls, notion: object, client_tolerances: object, clients: Codes, *, has_clients: bool) -> Question:
+    def of(
+        cls, notion: object, client_tolerances: object, clients: Codes, *, has_clients: bool
+    ) -> FrontierRequirements:
         """Check the notion and the tolerances of single clients."""
         both = sides(notion)
         if any(isinstance(side, Mapping) for side in both):
@@ -46,10 +49,10 @@ class Question:
                 "notion: a mapping to tolerances leaves nothing to vary; for several notions at once pass one Notion "
                 "with the rates of all, such as Notion('both', given=(None, 1))."
             )
-        local, shared = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
+        local, global_ = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
         single = {} if client_tolerances is None else client_tolerances
-        question = cls(local, shared, single, clients, has_clients)  # type: ignore[arg-type]  # checked next
-        question.promise(0.0, 0.0)
+        question = cls(local, global_, single, clients, has_clients)  # type: ignore[arg-type]  # checked next
+        question.requirements(0.0, 0.0)
         return question
 
     @property
@@ -62,56 +65,58 @@ class Question:
         """Which clients have a tolerance of their own."""
         return np.array([name in self.client_tolerances for name in self.clients.names])
 
-    def promise(self, local: float | None, shared: float | None) -> Promise:
+    def requirements(self, local: float | None, global_: float | None) -> Requirements:
         """The promise at a pair of tolerances."""
-        notion = {"local": self.local, "global": self.shared}
-        return make_promise(notion, local, shared, self.client_tolerances, self.clients, self.has_clients)
+        notion = {"local": self.local, "global": self.global_}
+        return make_requirements(notion, local, global_, self.client_tolerances, self.clients, self.has_clients)
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
     """Calibrated rows in cells, and what to ask of them."""
 
-    question: Question
+    question: FrontierRequirements
     prepared: Prepared
     basis: str
     ruler: Problem
-    base: Base
-    measure: Measure | None
+    base: UnconstrainedRule
+    measure: HeldOutRows | None
 
     @classmethod
-    def of(cls, question: Question, prepared: Prepared, basis: str, held: Rows | None) -> Surface:
+    def of(
+        cls, question: FrontierRequirements, prepared: Prepared, basis: str, held: CalibrationRows | None
+    ) -> Surface:
         """Measure the unconstrained rule, and order the rows kept back."""
-        local, shared = question.local.rates, question.shared.rates
-        ruler = _ruler(prepared, local, shared, question.own)
-        free = Question(question.local, question.shared, {}, question.clients, question.has_clients)
-        mixtures, certificate, _ = certified(free.promise(None, None).problem(prepared.cells), basis)
+        local, global_ = question.local.rates, question.global_.rates
+        ruler = _ruler(prepared, local, global_, question.own)
+        free = FrontierRequirements(question.local, question.global_, {}, question.clients, question.has_clients)
+        mixtures, certificate, _ = certified(make_problem(free.requirements(None, None), prepared.cells), basis)
         base = _base(question, ruler, mixtures, certificate.primal)
-        measure = None if held is None else Measure.of(held, prepared.fitted.calibrator, local, shared)
+        measure = None if held is None else HeldOutRows.of(held, prepared.fitted.calibrator, local, global_)
         return cls(question, prepared, basis, ruler, base, measure)
 
-    def points(self, local: Tolerances, shared: Tolerances) -> Iterator[Point]:
+    def points(self, local: Tolerances, global_: Tolerances) -> Iterator[Point]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
 
         In this order an earlier point's answers can be mixed at every later one.
         """
         sweep = Sweep()
         for inside in local:
-            for across in reversed(shared):
-                problem = self.question.promise(inside, across).problem(self.prepared.cells)
+            for across in reversed(global_):
+                problem = make_problem(self.question.requirements(inside, across), self.prepared.cells)
                 # A single client's promises are all local: there is no sweep at one local tolerance.
                 solvers = () if self.question.alone else (sweep.solve,)
                 mixtures, certificate, _ = certified(problem, self.basis, *solvers)
                 yield self._point(inside, across, mixtures, certificate)
             sweep = sweep.looser()
 
-    def _point(self, local: float | None, shared: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
+    def _point(self, local: float | None, global_: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
         local_gap, global_gap = _gaps(self.ruler, mixtures)
-        local_price, global_price = self._prices(local, shared, certificate)
+        local_price, global_price = self._prices(local, global_, certificate)
         whole = filled(self.prepared.cells, mixtures, None)
         return Point(
             local_tolerance=local,
-            global_tolerance=shared,
+            global_tolerance=global_,
             certificate=certificate,
             loss=self.base.accuracy - certificate.primal,
             local_gap=local_gap,
@@ -121,7 +126,7 @@ class Surface:
             held_out=None if self.measure is None else self.measure(whole),
         )
 
-    def _prices(self, local: float | None, shared: float | None, certificate: Certificate) -> tuple[float, float]:
+    def _prices(self, local: float | None, global_: float | None, certificate: Certificate) -> tuple[float, float]:
         """What a unit more of either tolerance wins at most."""
         prices, own = certificate.prices, self.question.own
         if not self.question.alone:
@@ -129,16 +134,16 @@ class Surface:
         # A single client holds the smaller of the two tolerances of each rate: the price is that of the smaller.
         held = self.question.client_tolerances.get(self.question.clients.names[0], local)
         bounds = dict.fromkeys(self.question.local.rates, np.inf if held is None else held)
-        across = dict.fromkeys(self.question.shared.rates, np.inf if shared is None else shared)
-        promised = [r.rate for r in self.question.promise(local, shared).local if r.tolerance is not None]
+        across = dict.fromkeys(self.question.global_.rates, np.inf if global_ is None else global_)
+        promised = [r.rate for r in self.question.requirements(local, global_).local if r.tolerance is not None]
         inside = np.array([bounds.get(rate, np.inf) < across.get(rate, np.inf) for rate in promised], dtype=bool)
         each = prices.local[0]
         return 0.0 if own[0] else float(each[inside].sum()), float(each[~inside].sum())
 
 
-def _ruler(prepared: Prepared, local: tuple[Rate, ...], shared: tuple[Rate, ...], own: Booleans) -> Problem:
+def _ruler(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate, ...], own: Booleans) -> Problem:
     """A problem in which every rate counts, except inside clients with a tolerance of their own."""
-    inside, across = ([rate.normalised() for rate in rates] for rates in (local, shared))
+    inside, across = ([rate.normalised() for rate in basis] for basis in (local, global_))
     return Problem(
         cells=prepared.cells,
         local_rates=tuple(rate for rate, _ in inside),
@@ -150,14 +155,14 @@ def _ruler(prepared: Prepared, local: tuple[Rate, ...], shared: tuple[Rate, ...]
     )
 
 
-def _base(question: Question, ruler: Problem, mixtures: Mixtures, accuracy: float) -> Base:
+def _base(question: FrontierRequirements, ruler: Problem, mixtures: Mixtures, accuracy: float) -> UnconstrainedRule:
     """The unconstrained rule, with the rows its gaps rest on."""
-    (local, shared), (local_gap, global_gap) = _every_gap(ruler, mixtures), _gaps(ruler, mixtures)
+    (local, global_), (local_gap, global_gap) = _every_gap(ruler, mixtures), _gaps(ruler, mixtures)
     rows = ruler.cells.rows.reshape(ruler.shape)
     client, rate = np.unravel_index(int(local.argmax()), local.shape)
     inside = rows[client, ruler.local_counts[client, :, rate]]
-    across = rows.sum(axis=0)[ruler.global_counts[:, int(shared.argmax())]]
-    return Base(
+    across = rows.sum(axis=0)[ruler.global_counts[:, int(global_.argmax())]]
+    return UnconstrainedRule(
         accuracy=accuracy,
         local_gap=local_gap,
         local_gap_client=None if local_gap is None else question.clients.names[client],
@@ -169,18 +174,18 @@ def _base(question: Question, ruler: Problem, mixtures: Mixtures, accuracy: floa
 
 def _gaps(ruler: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
     """Largest local and global gap of a rule in expectation; None where no two groups are compared."""
-    local, shared = _every_gap(ruler, mixtures)
-    return _largest(local, ruler.local_counts), _largest(shared, ruler.global_counts)
+    local, global_ = _every_gap(ruler, mixtures)
+    return _largest(local, ruler.local_counts), _largest(global_, ruler.global_counts)
 
 
 def _every_gap(ruler: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
     """Gaps in expectation inside clients, (clients, local rates), and across them, (global rates,)."""
     u, v = (array.reshape(ruler.shape) for array in evaluate(ruler.cells, mixtures))
     local = spread(ruler.local_values(u, v), ruler.local_counts, axis=1) / ruler.local_units
-    shared = spread(ruler.global_shares(u, v), ruler.global_counts, axis=0) / ruler.global_units
+    global_ = spread(ruler.global_shares(u, v), ruler.global_counts, axis=0) / ruler.global_units
     # A gap that is not compared is 0; just below, so that one of 0 that is compared is found before it.
     local = np.where(ruler.local_counts.any(axis=1), local, -1.0)
-    return local, np.where(ruler.global_counts.any(axis=0), shared, -1.0)
+    return local, np.where(ruler.global_counts.any(axis=0), global_, -1.0)
 
 
 def _largest(gaps: Floats, counts: Booleans) -> float | None:
@@ -214,7 +219,7 @@ def frontier(
     client_tolerances: Mapping[Label, float | None] | None = None,
     chosen: tuple[float | None, float | None] | None = None,
     calibration: str = "beta",
-    rates: str = "eta",
+    basis: str = "eta",
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
@@ -263,44 +268,44 @@ def frontier(
     >>> score = rng.beta(1 + sex, 2, 3000)
     >>> label = rng.random(3000) < score
     >>> surface = frontier(score, label, groups=sex, clients=site)
-    >>> max(point.certificate.gap for point in surface.points) < 1e-6
+    >>> max(point.certificate.optimality_gap for point in surface.points) < 1e-6
     True
     >>> surface.best(accuracy_cost=0.01).loss <= 0.01
     True
     """
-    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, rates)
+    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     seed = 0 if random_state is None else seed_number(random_state)
-    question = Question.of(notion, client_tolerances, rows.clients, has_clients=clients is not None)
+    question = FrontierRequirements.of(notion, client_tolerances, rows.clients, has_clients=clients is not None)
     grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=question.alone)
     held = None
     if test_share is not None:
         rows, held = keep_back(rows, _share(test_share, rows), np.random.default_rng([seed, 1]))
-    (prepared,) = watch((prepare(rows, calibration, rates, folds, seed) for _ in range(1)), "Calibrating", 1)
-    surface = Surface.of(question, prepared, rates, held)
-    local, shared = grid.filled(surface.base.local_gap, surface.base.global_gap)
+    (prepared,) = watch((prepare(rows, calibration, basis, folds, seed) for _ in range(1)), "Calibrating", 1)
+    surface = Surface.of(question, prepared, basis, held)
+    local, global_ = grid.filled(surface.base.local_gap, surface.base.global_gap)
     points = sorted(
-        watch(surface.points(local, shared), "Solving", len(local) * len(shared)),
-        key=lambda point: (local.index(point.local_tolerance), shared.index(point.global_tolerance)),
+        watch(surface.points(local, global_), "Solving", len(local) * len(global_)),
+        key=lambda point: (local.index(point.local_tolerance), global_.index(point.global_tolerance)),
     )
-    strictest = question.promise(local[0], shared[0]).problem(prepared.cells)
+    strictest = make_problem(question.requirements(local[0], global_[0]), prepared.cells)
     return Frontier(
         local_tolerances=local,
-        global_tolerances=shared,
+        global_tolerances=global_,
         points=tuple(points),
         base=surface.base,
-        notions=(question.local.name, question.shared.name),
+        notions=(question.local.name, question.global_.name),
         groups=rows.groups.names,
         clients=rows.clients.names,
         rows=rows.scores.size,
         held_out_rows=0 if held is None else held.scores.size,
-        basis=rates,
+        basis=basis,
         calibration=calibration,
         chosen=grid.chosen,
         warnings=tuple(small_cells(strictest, prepared.rows, merged=False)),
     )
 
 
-def _share(test_share: object, rows: Rows) -> float:
+def _share(test_share: object, rows: CalibrationRows) -> float:
     """Check the share of rows to keep back."""
     if rows.labels is None:
         raise InputError("test_share: needs labels to measure with, but labels= is None; pass labels or leave it out.")

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from logofair.columns.checks import InputError
-from logofair.notions import check_tolerance
+from logofair.errors import InputError
+from logofair.requirements import check_tolerance
 
 __all__ = ["Grid", "Tolerances", "default_grid", "read_grid"]
 
@@ -30,12 +30,12 @@ class Grid:
     """
 
     local: Tolerances | None
-    shared: Tolerances | None
+    global_: Tolerances | None
     chosen: Pair | None
     alone: bool
 
     @classmethod
-    def of(cls, local: object, shared: object, chosen: object, *, alone: bool) -> Grid:
+    def of(cls, local: object, global_: object, chosen: object, *, alone: bool) -> Grid:
         """Check the lists and the pair.
 
         Examples
@@ -46,7 +46,7 @@ class Grid:
         pair = _pair(chosen)
         lists = tuple(
             None if each is None else read_grid(each, where)
-            for each, where in ((local, "local_tolerances"), (shared, "global_tolerances"))
+            for each, where in ((local, "local_tolerances"), (global_, "global_tolerances"))
         )
         if pair is not None and alone and lists[0] is None:
             pair = (None, min((each for each in pair if each is not None), default=None))
@@ -58,14 +58,14 @@ class Grid:
 
     def filled(self, local_gap: float | None, global_gap: float | None) -> tuple[Tolerances, Tolerances]:
         """The tolerances of both sides, given the gaps of the unconstrained rule."""
-        local, shared = self.local, self.shared
+        local, global_ = self.local, self.global_
         if local is None:
             local = (None,) if self.alone else default_grid(local_gap)
-        if shared is None:
-            shared = default_grid(global_gap)
+        if global_ is None:
+            global_ = default_grid(global_gap)
         if self.chosen is None:
-            return local, shared
-        return read_grid([*local, self.chosen[0]], "chosen"), read_grid([*shared, self.chosen[1]], "chosen")
+            return local, global_
+        return read_grid([*local, self.chosen[0]], "chosen"), read_grid([*global_, self.chosen[1]], "chosen")
 
 
 def _pair(chosen: object) -> Pair | None:

@@ -15,17 +15,18 @@ from logofair.auditing.measure import Side, Tally, side_of, tally_of
 from logofair.auditing.result import value_of
 from logofair.calibration import Calibrator
 from logofair.cells.cells import Cells, build_cells
-from logofair.columns.checks import Floats, InputError, Label
+from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans
-from logofair.fitting.solution import FEW_ROWS, Rows
+from logofair.errors import InputError
+from logofair.fitting.solution import FEW_ROWS, CalibrationRows
 from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.tradeoff.result import HeldOut
 
-__all__ = ["Measure", "keep_back"]
+__all__ = ["HeldOutRows", "keep_back"]
 
 
-def keep_back(rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def keep_back(rows: CalibrationRows, share: float, rng: np.random.Generator) -> tuple[CalibrationRows, CalibrationRows]:
     """Part rows at random into those to fit on and those to measure on, the same share of every cell.
 
     At least one row of every cell stays with the fit, so that no client or group is unknown later.
@@ -48,10 +49,10 @@ def keep_back(rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows,
     return fitting, testing
 
 
-def _part(rows: Rows, kept: Booleans) -> Rows:
+def _part(rows: CalibrationRows, kept: Booleans) -> CalibrationRows:
     """Some of the rows; groups and clients keep their numbers."""
     score = rows.scores[kept]
-    return Rows(
+    return CalibrationRows(
         score,
         None if rows.labels is None else rows.labels[kept],
         replace(rows.groups, codes=rows.groups.codes[kept]),
@@ -63,7 +64,7 @@ def _part(rows: Rows, kept: Booleans) -> Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
+class HeldOutRows:
     """Held-out rows in cells, ready to measure any rule on them."""
 
     cells: Cells
@@ -74,7 +75,9 @@ class Measure:
     global_rates: tuple[Rate, ...]
 
     @classmethod
-    def of(cls, rows: Rows, calibrator: Calibrator, local: tuple[Rate, ...], shared: tuple[Rate, ...]) -> Measure:
+    def of(
+        cls, rows: CalibrationRows, calibrator: Calibrator, local: tuple[Rate, ...], global_: tuple[Rate, ...]
+    ) -> HeldOutRows:
         """Order labelled rows by what a policy compares with its thresholds."""
         assert rows.labels is not None
         groups, clients = rows.groups, rows.clients
@@ -89,7 +92,7 @@ class Measure:
             rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
         )
         tally = tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, groups, clients)
-        return cls(cells, tally, groups.names, clients.names, local, shared)
+        return cls(cells, tally, groups.names, clients.names, local, global_)
 
     def __call__(self, mixtures: Mixtures) -> HeldOut:
         """Accuracy and gaps of a rule, in expectation over its coins."""
@@ -97,21 +100,21 @@ class Measure:
         mass = self.cells.mass.reshape(u.shape)
         tally = replace(self.tally, accepted=np.stack([(u - v) * mass, v * mass], axis=-1))
         local = side_of(self.local_rates, self.groups, self.clients, tally)
-        shared = side_of(self.global_rates, self.groups, (None,), tally.pooled())
+        global_ = side_of(self.global_rates, self.groups, (None,), tally.merged())
         local_rate, client = _worst(local.gaps)
-        shared_rate, _ = _worst(shared.gaps)
+        shared_rate, _ = _worst(global_.gaps)
         large = replace(local, gaps=np.where(_small(local), np.nan, local.gaps))
         large_place = _worst(large.gaps)
         return HeldOut(
             rows=int(self.tally.rows.sum()),
-            accuracy=value_of(float(tally.pooled().accuracy()[0])),
+            accuracy=value_of(float(tally.merged().accuracy()[0])),
             local_gap=value_of(float(local.gaps[local_rate, client])),
             local_gap_client=None if np.isnan(local.gaps).all() else self.clients[client],
             local_gap_rows=_support(local, local_rate, client),
             large_local_gap=value_of(float(large.gaps[large_place])),
             large_local_gap_rows=_support(large, *large_place),
-            global_gap=value_of(float(shared.gaps[shared_rate, 0])),
-            global_gap_rows=_support(shared, shared_rate, 0),
+            global_gap=value_of(float(global_.gaps[shared_rate, 0])),
+            global_gap_rows=_support(global_, shared_rate, 0),
         )
 
 

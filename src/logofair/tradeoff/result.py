@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError, Label
-from logofair.notions import check_tolerance
+from logofair.columns.checks import Floats, Label
+from logofair.errors import InputError
+from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.grid import Tolerances
 
-__all__ = ["Base", "Frontier", "HeldOut", "Knee", "Point", "find_knee", "given_away", "named"]
+__all__ = ["Frontier", "HeldOut", "Knee", "Point", "UnconstrainedRule", "find_knee", "given_away", "named"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Point:
             "accuracy": self.accuracy,
             "loss": self.loss,
             "bound": self.certificate.dual,
-            "certificate_gap": self.certificate.gap,
+            "optimality_gap": self.certificate.optimality_gap,
             "violation": self.certificate.violation,
             "local_gap": self.local_gap,
             "global_gap": self.global_gap,
@@ -158,13 +159,13 @@ class Knee:
         }
 
 
-def given_away(local: Tolerances, shared: Tolerances, gaps: tuple[float | None, float | None]) -> Floats:
+def given_away(local: Tolerances, global_: Tolerances, gaps: tuple[float | None, float | None]) -> Floats:
     """Share of the tolerance that each point gives away, (local, global); 0: the strictest, 1: nothing binds.
 
     ``gaps`` are the unconstrained rule's; a side with a single tolerance does not count.
     """
-    sides = [_shares(each, gap) for each, gap in zip((local, shared), gaps, strict=True)]
-    moving = [len(local) > 1, len(shared) > 1]
+    sides = [_shares(each, gap) for each, gap in zip((local, global_), gaps, strict=True)]
+    moving = [len(local) > 1, len(global_) > 1]
     total = moving[0] * sides[0][:, None] + moving[1] * sides[1][None, :]
     return np.asarray(total / max(sum(moving), 1))
 
@@ -210,7 +211,7 @@ def _tolerances(point: Point, one_side: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Base:
+class UnconstrainedRule:
     """The unconstrained rule: its expected accuracy and its gaps, None where no two groups can be compared.
 
     ``local_gap`` is that of ``local_gap_client``, whose smallest group that is compared has ``local_gap_rows`` rows;
@@ -218,7 +219,7 @@ class Base:
 
     Examples
     --------
-    >>> Base(0.85, 0.21, "north", 12, 0.18, 4000).local_gap_client
+    >>> UnconstrainedRule(0.85, 0.21, "north", 12, 0.18, 4000).local_gap_client
     'north'
     """
 
@@ -280,7 +281,7 @@ class Frontier:
     local_tolerances: Tolerances
     global_tolerances: Tolerances
     points: tuple[Point, ...]
-    base: Base
+    base: UnconstrainedRule
     notions: tuple[str, str]
     groups: tuple[Label, ...]
     clients: tuple[Label, ...]

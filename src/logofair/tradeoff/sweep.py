@@ -55,14 +55,15 @@ class Sweep:
     >>> import numpy as np
     >>> from logofair.cells.cells import build_cells
     >>> from logofair.columns.labels import encode
-    >>> from logofair.requirements import make_promise
+    >>> from logofair.requirements import make_requirements
+    >>> from logofair.solvers.problem import make_problem
     >>> rng = np.random.default_rng(0)
     >>> group, client = rng.integers(0, 2, 400).astype(np.int32), rng.integers(0, 3, 400)
     >>> cells = build_cells(rng.beta(1 + group, 2), group, encode(client, "clients").codes, n_groups=2, n_clients=3)
     >>> sweep = Sweep()
     >>> for tolerance in (0.1, 0.05, 0.01):
-    ...     promise = make_promise("demographic_parity", 0.1, tolerance, None, encode(client, "clients"), True)
-    ...     print(sweep.solve(promise.problem(cells)).solver)
+    ...     requirements = make_requirements("demographic_parity", 0.1, tolerance, None, encode(client, "clients"), True)
+    ...     print(sweep.solve(make_problem(requirements, cells)).solver)
     sweep
     sweep
     sweep

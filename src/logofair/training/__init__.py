@@ -7,27 +7,27 @@ is imported when first used: FedAvg, FairFed, FedFB and FCFL on logistic regress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from logofair.training.logistic import LogisticModel, Round, fedavg
+from logofair.training.logistic import FedAvgRound, LogisticModel, fedavg
 from logofair.training.schedule import Schedule
 
 if TYPE_CHECKING:
     from logofair.training.methods import FCFL, METHODS, FairFed, FedAvg, FedFB
     from logofair.training.networks import Network, build_network
-    from logofair.training.rounds import State, train
-    from logofair.training.rows import Rows, make_rows
+    from logofair.training.rounds import TrainingState, train
+    from logofair.training.rows import ClientRows, make_rows
 
 __all__ = [
     "FCFL",
     "METHODS",
+    "ClientRows",
     "FairFed",
     "FedAvg",
+    "FedAvgRound",
     "FedFB",
     "LogisticModel",
     "Network",
-    "Round",
-    "Rows",
     "Schedule",
-    "State",
+    "TrainingState",
     "build_network",
     "fedavg",
     "make_rows",
@@ -37,8 +37,8 @@ __all__ = [
 _HOMES = {
     "methods": ("FCFL", "METHODS", "FairFed", "FedAvg", "FedFB"),
     "networks": ("Network", "build_network"),
-    "rounds": ("State", "train"),
-    "rows": ("Rows", "make_rows"),
+    "rounds": ("TrainingState", "train"),
+    "rows": ("ClientRows", "make_rows"),
 }
 
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
+from logofair.errors import InputError
 from logofair.notions import Notion, Rate
 from logofair.training.messages import Given
 

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.files.documents import FileName, label_in, label_out, put_whole
-from logofair.training.messages import Measured
-from logofair.training.rounds import State
+from logofair.training.messages import ClientMeasures
+from logofair.training.rounds import TrainingState
 
 __all__ = ["load_state", "save_state", "stored_settings"]
 
 _FORMAT, _VERSION = "logofair training state", 1
 
 
-def save_state(path: FileName, state: State, settings: Mapping[str, Any]) -> None:
+def save_state(path: FileName, state: TrainingState, settings: Mapping[str, Any]) -> None:
     """Write a state; an existing file is replaced at once or not at all.
 
     Examples
@@ -67,14 +67,14 @@ def save_state(path: FileName, state: State, settings: Mapping[str, Any]) -> Non
     put_whole(path, buffer.getvalue())
 
 
-def load_state(path: FileName, settings: Mapping[str, Any]) -> State:
+def load_state(path: FileName, settings: Mapping[str, Any]) -> TrainingState:
     """Read a state back, if it is of a run with these settings.
 
     Examples
     --------
     >>> load_state("none.npz", {})
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: none.npz: cannot be read (No such file or directory); check the path.
+    logofair.errors.InputError: none.npz: cannot be read (No such file or directory); check the path.
     """
     arrays, header = _read(path)
     _same_run(path, header["settings"], settings)
@@ -83,10 +83,10 @@ def load_state(path: FileName, settings: Mapping[str, Any]) -> State:
         counts = {name: arrays[f"measured {name}"] for name in ("rows", "accepted", "loss")}
         if any(array.shape != (len(clients), len(groups), 2) for array in counts.values()):
             raise ValueError
-        return State(
+        return TrainingState(
             round=int(header["round"]),
             parameters=arrays["parameters"],
-            measured=Measured(clients, groups, **counts),
+            measured=ClientMeasures(clients, groups, **counts),
             measured_at=int(header["measured_at"]),
             memory={name.removeprefix("memory "): a for name, a in arrays.items() if name.startswith("memory ")},
             clients=tuple(arrays.get(f"client {place}") for place in range(len(clients))),
@@ -102,7 +102,7 @@ def stored_settings(path: FileName) -> dict[str, Any]:
     --------
     >>> stored_settings("none.npz")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: none.npz: cannot be read (No such file or directory); check the path.
+    logofair.errors.InputError: none.npz: cannot be read (No such file or directory); check the path.
     """
     settings: dict[str, Any] = _read(path)[1]["settings"]
     return settings

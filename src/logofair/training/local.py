@@ -12,9 +12,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 
 from logofair.columns.checks import Floats
 from logofair.training.balance import moved, plain, reweighing
-from logofair.training.messages import AskSlopes, Counts, LocalSteps, Slopes, Trained, Vector
+from logofair.training.messages import Gradients, GradientsRequest, LabelCounts, LocalSteps, TrainedParameters, Vector
 from logofair.training.networks import Network
-from logofair.training.rows import Rows
+from logofair.training.rows import ClientRows
 from logofair.training.schedule import Schedule
 
 __all__ = ["Step", "count", "fresh_steps", "slopes", "take_steps"]
@@ -72,13 +72,13 @@ _STEEPNESS = 10.0
 
 def take_steps(
     network: Network,
-    rows: Rows,
+    rows: ClientRows,
     parameters: Vector,
     ask: LocalSteps,
     schedule: Schedule,
     rng: np.random.Generator,
     memory: Floats | None = None,
-) -> tuple[Trained, Floats | None]:
+) -> tuple[TrainedParameters, Floats | None]:
     """Take local mini-batch steps from the broadcast parameters.
 
     A row's loss counts with its cell's weight, over the mean weight of the client's rows.
@@ -117,12 +117,12 @@ def take_steps(
         if ask.debias == "fairbatch" and memory is not None:
             now = count(network, rows, vector)
             memory = moved(ask.given, memory, now.rows, now.loss, ask.debias_step)
-    return Trained(vector.cpu().numpy()), memory
+    return TrainedParameters(vector.cpu().numpy()), memory
 
 
 def _pass_over(
     network: Network,
-    rows: Rows,
+    rows: ClientRows,
     vector: Tensor,
     weights: Tensor | None,
     batch_size: int,
@@ -142,7 +142,7 @@ def _pass_over(
             step(vector, network.gradient(vector, part, labels[number], weighted[number]))
 
 
-def _row_weights(ask: LocalSteps, rows: Rows, memory: Floats | None) -> Tensor | None:
+def _row_weights(ask: LocalSteps, rows: ClientRows, memory: Floats | None) -> Tensor | None:
     """Weight of every row, 1 on average; None where all are 1."""
     table = plain(rows.counts) if ask.weights is None else ask.weights
     if ask.debias == "reweighing":
@@ -156,7 +156,7 @@ def _row_weights(ask: LocalSteps, rows: Rows, memory: Floats | None) -> Tensor |
     return by_cell[rows.cells]
 
 
-def count(network: Network, rows: Rows, parameters: Vector | Tensor) -> Counts:
+def count(network: Network, rows: ClientRows, parameters: Vector | Tensor) -> LabelCounts:
     """Count a client's rows of every (group, label), those accepted (score at least 1/2), and sum their losses.
 
     Examples
@@ -171,10 +171,12 @@ def count(network: Network, rows: Rows, parameters: Vector | Tensor) -> Counts:
     vector = parameters if isinstance(parameters, Tensor) else network.tensor(parameters, rows.labels.device)
     logits = network.all_logits(vector, rows.features)
     losses = log_loss(logits, rows.labels, reduction="none")
-    return Counts(rows.counts, rows.sums(logits >= 0.0), rows.sums(losses))
+    return LabelCounts(rows.counts, rows.sums(logits >= 0.0), rows.sums(losses))
 
 
-def slopes(network: Network, rows: Rows, parameters: Vector, ask: AskSlopes, rng: np.random.Generator) -> Slopes:
+def slopes(
+    network: Network, rows: ClientRows, parameters: Vector, ask: GradientsRequest, rng: np.random.Generator
+) -> Gradients:
     """Loss and smooth disparities of a mini-batch, with their gradients.
 
     A disparity is, for each condition and each group but the first, the absolute difference between the group's mean
@@ -186,7 +188,7 @@ def slopes(network: Network, rows: Rows, parameters: Vector, ask: AskSlopes, rng
     >>> from logofair.training.networks import build_network
     >>> from logofair.training.rows import make_rows
     >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
-    >>> ask, start = AskSlopes(given=(None, 1), batch_size=2), np.array([0.1, 0.0])
+    >>> ask, start = GradientsRequest(given=(None, 1), batch_size=2), np.array([0.1, 0.0])
     >>> found = slopes(build_network("logistic", (1,)), rows, start, ask, np.random.default_rng(0))
     >>> found.values.round(4)  # loss, selection gap, and no row of group a has label 1
     array([0.6688, 0.2311,    nan])
@@ -206,7 +208,7 @@ def slopes(network: Network, rows: Rows, parameters: Vector, ask: AskSlopes, rng
         ][1:]
     values = np.array([float(value.detach()) for value in wanted])
     gradients = [_gradient(value, vector) for value in wanted]
-    return Slopes(values, torch.stack(gradients).cpu().numpy())
+    return Gradients(values, torch.stack(gradients).cpu().numpy())
 
 
 def _gradient(value: Tensor, vector: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from scipy.special import expit
 
 from logofair.columns.checks import (
     Floats,
-    InputError,
     RandomSource,
     binary,
     generator,
@@ -25,9 +24,10 @@ from logofair.columns.checks import (
     whole_number,
 )
 from logofair.columns.labels import Codes, encode
+from logofair.errors import InputError
 from logofair.training.schedule import Schedule
 
-__all__ = ["LogisticModel", "Round", "fedavg"]
+__all__ = ["FedAvgRound", "LogisticModel", "fedavg"]
 
 Step: TypeAlias = Callable[[Floats], Floats]  # from a gradient to what is taken off the parameters
 
@@ -61,7 +61,7 @@ class LogisticModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class FedAvgRound:
     """The state after a round.
 
     Parameters
@@ -109,7 +109,7 @@ def fedavg(
     batch_size: int | None = 128,
     optimiser: str = "adam",
     start: LogisticModel | None = None,
-) -> Iterator[Round]:
+) -> Iterator[FedAvgRound]:
     """Train a logistic regression by federated averaging; yield the state after every round.
 
     The defaults lie in the paper's grid and suit features scaled to [0, 1].
@@ -140,7 +140,7 @@ def fedavg(
 
     Yields
     ------
-    Round
+    FedAvgRound
         Round number, averaged model, its mean loss, and its accuracy at each client.
 
     Examples
@@ -164,7 +164,7 @@ def fedavg(
 
 def _rounds(
     clients: list[_Client], parameters: Floats, rounds: int, schedule: Schedule, rng: np.random.Generator
-) -> Iterator[Round]:
+) -> Iterator[FedAvgRound]:
     """Alternate local training and averaging."""
     n = np.array([client.labels.size for client in clients])
     for number in range(1, rounds + 1):
@@ -172,7 +172,7 @@ def _rounds(
         local = [train_locally(c.design, c.labels, parameters, schedule, np.random.default_rng(seed)) for c in clients]
         parameters = np.average(local, axis=0, weights=n)
         losses, accuracies = zip(*(_evaluate(client, parameters) for client in clients), strict=True)
-        yield Round(
+        yield FedAvgRound(
             number=number,
             model=LogisticModel(parameters[:-1].copy(), float(parameters[-1])),
             loss=float(np.average(losses, weights=n)),

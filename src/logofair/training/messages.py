@@ -2,9 +2,9 @@
 
 The answers are the privacy statement of the training room. A client tells
 
-* :class:`Counts`: for every (group, label) its rows, how many of them the model accepts, and the sum of their losses;
-* :class:`Trained`: its parameters after local steps, or
-* :class:`Slopes`: the loss and the disparities of one mini-batch with their gradients.
+* :class:`LabelCounts`: for every (group, label) its rows, how many of them the model accepts, and the sum of their losses;
+* :class:`TrainedParameters`: its parameters after local steps, or
+* :class:`Gradients`: the loss and the disparities of one mini-batch with their gradients.
 
 No row and no single score leaves it; but parameters and gradients of few rows can tell much about these rows.
 """
@@ -19,10 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.measure import Side, Tally, side_of
-from logofair.columns.checks import Floats, InputError, Label, nearest_name, not_negative
+from logofair.columns.checks import Floats, Label, nearest_name, not_negative
+from logofair.errors import InputError
 from logofair.notions import Notion
 
-__all__ = ["Answer", "AskSlopes", "Counts", "Given", "LocalSteps", "Measured", "Slopes", "Trained", "Vector"]
+__all__ = [
+    "Answer",
+    "ClientMeasures",
+    "Given",
+    "Gradients",
+    "GradientsRequest",
+    "LabelCounts",
+    "LocalSteps",
+    "TrainedParameters",
+    "Vector",
+]
 
 
 Vector: TypeAlias = npt.NDArray[np.floating[Any]]  # all parameters of a network, one after another
@@ -67,12 +78,12 @@ class LocalSteps:
 
 
 @dataclass(frozen=True, eq=False)
-class AskSlopes:
+class GradientsRequest:
     """Draw a mini-batch and tell your loss, the disparities named by ``given``, and their gradients.
 
     Examples
     --------
-    >>> AskSlopes(given=(1, 0), batch_size=100).given
+    >>> GradientsRequest(given=(1, 0), batch_size=100).given
     (1, 0)
     """
 
@@ -81,12 +92,12 @@ class AskSlopes:
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class LabelCounts:
     """A client's rows of every (group, label), those accepted, and the sum of their losses; each (groups, 2).
 
     Examples
     --------
-    >>> Counts(rows=np.ones((2, 2)), accepted=np.zeros((2, 2)), loss=np.zeros((2, 2))).rows.sum()
+    >>> LabelCounts(rows=np.ones((2, 2)), accepted=np.zeros((2, 2)), loss=np.zeros((2, 2))).rows.sum()
     np.float64(4.0)
     """
 
@@ -96,12 +107,12 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedParameters:
     """A client's parameters after its local steps.
 
     Examples
     --------
-    >>> Trained(np.zeros(3)).parameters.size
+    >>> TrainedParameters(np.zeros(3)).parameters.size
     3
     """
 
@@ -109,14 +120,14 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class Gradients:
     """Loss, then disparities, of a mini-batch in ``values``, and the gradient of each in the rows of ``gradients``.
 
     A disparity is NaN, with gradient 0, where the batch lacks a group.
 
     Examples
     --------
-    >>> Slopes(np.array([0.7, np.nan]), np.zeros((2, 3))).values
+    >>> Gradients(np.array([0.7, np.nan]), np.zeros((2, 3))).values
     array([0.7, nan])
     """
 
@@ -124,11 +135,11 @@ class Slopes:
     gradients: Vector
 
 
-Answer: TypeAlias = Trained | Slopes
+Answer: TypeAlias = TrainedParameters | Gradients
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ClientMeasures:
     """The counts of all clients for one model; arrays are (clients, groups, 2).
 
     Examples
@@ -137,7 +148,7 @@ class Measured:
 
     >>> rows = np.array([[[2.0, 2.0], [2.0, 2.0]], [[1.0, 1.0], [1.0, 3.0]]])
     >>> accepted = np.array([[[0.0, 2.0], [0.0, 2.0]], [[0.0, 1.0], [0.0, 2.0]]])
-    >>> model = Measured(("a", "b"), ("F", "M"), rows, accepted, 0.5 * rows)
+    >>> model = ClientMeasures(("a", "b"), ("F", "M"), rows, accepted, 0.5 * rows)
     >>> model.accuracy, model.client_accuracy.round(3), model.mean_loss
     (0.9285714285714286, array([1.   , 0.833]), 0.5)
     >>> from logofair.notions import EQUAL_OPPORTUNITY
@@ -152,7 +163,9 @@ class Measured:
     loss: Floats
 
     @classmethod
-    def together(cls, clients: Sequence[Label], groups: Sequence[Label], counts: Sequence[Counts]) -> Measured:
+    def together(
+        cls, clients: Sequence[Label], groups: Sequence[Label], counts: Sequence[LabelCounts]
+    ) -> ClientMeasures:
         """Put the clients' counts side by side."""
         rows, accepted, loss = (np.stack([getattr(c, name) for c in counts]) for name in ("rows", "accepted", "loss"))
         return cls(tuple(clients), tuple(groups), rows, accepted, loss)
@@ -176,7 +189,7 @@ class Measured:
     @property
     def accuracy(self) -> float:
         """Share of right decisions over all clients."""
-        return float(self.tally.pooled().accuracy()[0])
+        return float(self.tally.merged().accuracy()[0])
 
     @property
     def client_loss(self) -> Floats:
@@ -192,12 +205,12 @@ class Measured:
     def sides(self, notion: Notion) -> tuple[Side, Side]:
         """The rates of a notion and their gaps: at every client, and over all."""
         local = side_of(notion.rates, self.groups, self.clients, self.tally)
-        return local, side_of(notion.rates, self.groups, (None,), self.tally.pooled())
+        return local, side_of(notion.rates, self.groups, (None,), self.tally.merged())
 
     def gaps(self, notion: Notion) -> tuple[float, float]:
         """The largest gap at any client, and over all; NaN where no gap is defined."""
-        local, shared = (_largest(side.gaps) for side in self.sides(notion))
-        return float(_largest(local[:, None])[0]), float(shared[0])
+        local, global_ = (_largest(side.gaps) for side in self.sides(notion))
+        return float(_largest(local[:, None])[0]), float(global_[0])
 
     def client_gaps(self, notion: Notion) -> Floats:
         """The largest gap of any rate at each client; NaN where none is defined."""

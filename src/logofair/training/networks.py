@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 
-from logofair.columns.checks import Floats, InputError, nearest_name, whole_number
+from logofair.columns.checks import Floats, nearest_name, whole_number
+from logofair.errors import InputError
 from logofair.training.messages import Vector
-from logofair.training.rows import Rows
+from logofair.training.rows import ClientRows
 
 __all__ = ["NETWORKS", "Network", "ResNet18", "build_network"]
 
@@ -172,7 +173,7 @@ class Network:
                 return self.logits(vector, features)
             return torch.cat([self.logits(vector, part) for part in torch.split(features, self.at_once)])
 
-    def scores(self, parameters: Vector, rows: Rows) -> Floats:
+    def scores(self, parameters: Vector, rows: ClientRows) -> Floats:
         """Each row's chance of label 1, in doubles.
 
         Examples

@@ -14,20 +14,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from logofair.columns.checks import Floats, InputError, whole_number
+from logofair.columns.checks import Floats, whole_number
+from logofair.errors import InputError
 from logofair.training.local import count, slopes, take_steps
-from logofair.training.messages import Answer, AskSlopes, LocalSteps, Measured, Vector
-from logofair.training.methods import Memory, Method
+from logofair.training.messages import Answer, ClientMeasures, GradientsRequest, LocalSteps, Vector
+from logofair.training.methods import Method, MethodState
 from logofair.training.methods.method import Answers
 from logofair.training.networks import Network
-from logofair.training.rows import Rows
+from logofair.training.rows import ClientRows
 from logofair.training.schedule import Schedule
 
-__all__ = ["State", "answer", "begin", "measure", "train"]
+__all__ = ["TrainingState", "answer", "begin", "measure", "train"]
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class TrainingState:
     """Where training stands after a round.
 
     Parameters
@@ -57,17 +58,19 @@ class State:
 
     round: int
     parameters: Vector
-    measured: Measured
+    measured: ClientMeasures
     measured_at: int
-    memory: Memory
+    memory: MethodState
     clients: tuple[Floats | None, ...]
 
     @classmethod
-    def before(cls, method: Method, parameters: Vector, measured: Measured) -> State:
+    def before(cls, method: Method, parameters: Vector, measured: ClientMeasures) -> TrainingState:
         """The state before the first round, given how the first model does."""
         return cls(0, parameters, measured, 0, method.begin(measured), (None,) * len(measured.clients))
 
-    def stepped(self, method: Method, answers: Answers, clients: tuple[Floats | None, ...] | None = None) -> State:
+    def stepped(
+        self, method: Method, answers: Answers, clients: tuple[Floats | None, ...] | None = None
+    ) -> TrainingState:
         """The state with the next model, which is not measured yet; ``clients`` is what these remember now."""
         with np.errstate(all="ignore"):  # what is no number is said in a sentence
             parameters, memory = method.step(self.memory, self.parameters, self.measured, answers)
@@ -76,7 +79,7 @@ class State:
         kept = self.clients if clients is None else clients
         return replace(self, round=self.round + 1, parameters=parameters, memory=memory, clients=kept)
 
-    def learned(self, method: Method, measured: Measured) -> State:
+    def learned(self, method: Method, measured: ClientMeasures) -> TrainingState:
         """The state once its model was measured."""
         if not np.isfinite(measured.loss).all():
             raise _diverged(self.round)
@@ -87,13 +90,13 @@ class State:
 def train(
     method: Method,
     network: Network,
-    clients: Sequence[Rows],
+    clients: Sequence[ClientRows],
     *,
     rounds: int,
     schedule: Schedule | None = None,
     seed: int = 0,
-    start: State | None = None,
-) -> Iterator[State]:
+    start: TrainingState | None = None,
+) -> Iterator[TrainingState]:
     """Train a network by a federated method; yield the state after every round.
 
     Parameters
@@ -143,15 +146,21 @@ def _diverged(number: int) -> InputError:
 
 
 def _rounds(
-    method: Method, network: Network, clients: Sequence[Rows], rounds: int, plan: Schedule, seed: int, state: State
-) -> Iterator[State]:
+    method: Method,
+    network: Network,
+    clients: Sequence[ClientRows],
+    rounds: int,
+    plan: Schedule,
+    seed: int,
+    state: TrainingState,
+) -> Iterator[TrainingState]:
     while state.round < rounds:
         with _same_bits():
             state = _advanced(method, network, clients, plan, seed, state)
         yield state
 
 
-def begin(method: Method, network: Network, clients: Sequence[Rows], seed: int = 0) -> State:
+def begin(method: Method, network: Network, clients: Sequence[ClientRows], seed: int = 0) -> TrainingState:
     """The state before the first round.
 
     Examples
@@ -164,12 +173,12 @@ def begin(method: Method, network: Network, clients: Sequence[Rows], seed: int =
     _check(method, network, clients)
     parameters = network.start(seed)
     with _same_bits():
-        return State.before(method, parameters, measure(network, clients, parameters))
+        return TrainingState.before(method, parameters, measure(network, clients, parameters))
 
 
 def _advanced(
-    method: Method, network: Network, clients: Sequence[Rows], plan: Schedule, seed: int, state: State
-) -> State:
+    method: Method, network: Network, clients: Sequence[ClientRows], plan: Schedule, seed: int, state: TrainingState
+) -> TrainingState:
     """One round: ask, step, measure, learn."""
     task, number = method.task(state.memory), state.round + 1
     answers: dict[int, Answer] = {}
@@ -186,9 +195,9 @@ def _advanced(
 
 def answer(
     network: Network,
-    rows: Rows,
+    rows: ClientRows,
     parameters: Vector,
-    task: LocalSteps | AskSlopes,
+    task: LocalSteps | GradientsRequest,
     schedule: Schedule,
     seeds: tuple[int, int],
     memory: Floats | None = None,
@@ -205,12 +214,12 @@ def answer(
     """
     # All clients shuffle by the same number, so that their names and order do not matter.
     rng = np.random.default_rng(seeds)
-    if isinstance(task, AskSlopes):
+    if isinstance(task, GradientsRequest):
         return slopes(network, rows, parameters, task, rng), memory
     return take_steps(network, rows, parameters, task, schedule, rng, memory)
 
 
-def measure(network: Network, clients: Sequence[Rows], parameters: Vector) -> Measured:
+def measure(network: Network, clients: Sequence[ClientRows], parameters: Vector) -> ClientMeasures:
     """Count how a model does at every client.
 
     Examples
@@ -221,10 +230,10 @@ def measure(network: Network, clients: Sequence[Rows], parameters: Vector) -> Me
     1.0
     """
     counts = [count(network, rows, parameters) for rows in clients]
-    return Measured.together([rows.client for rows in clients], clients[0].groups, counts)
+    return ClientMeasures.together([rows.client for rows in clients], clients[0].groups, counts)
 
 
-def _check(method: Method, network: Network, clients: Sequence[Rows]) -> None:
+def _check(method: Method, network: Network, clients: Sequence[ClientRows]) -> None:
     """Raise where method, network and rows cannot go together."""
     whole_number(method.measure_every, "measure_every")
     if not clients:
@@ -247,7 +256,7 @@ def _check(method: Method, network: Network, clients: Sequence[Rows]) -> None:
             )
 
 
-def _fitting(state: State, method: Method, network: Network, clients: Sequence[Rows]) -> State:
+def _fitting(state: TrainingState, method: Method, network: Network, clients: Sequence[ClientRows]) -> TrainingState:
     """The state to go on from, if it is one of this method, these clients and this network."""
     _check(method, network, clients)
     names = tuple(rows.client for rows in clients)

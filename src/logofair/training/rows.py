@@ -12,10 +12,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from logofair.columns.checks import Floats, InputError, Label, binary, matrix, not_empty, same_length
+from logofair.columns.checks import Floats, Label, binary, matrix, not_empty, same_length
 from logofair.columns.labels import Codes, encode, encode_known
+from logofair.errors import InputError
 
-__all__ = ["Rows", "device_named", "make_rows", "need_torch"]
+__all__ = ["ClientRows", "device_named", "make_rows", "need_torch"]
 
 
 def need_torch() -> None:
@@ -30,7 +31,7 @@ def need_torch() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ClientRows:
     """One client's rows; ``cells`` numbers a row's (group, label) as ``2 * group + label``.
 
     Examples
@@ -92,7 +93,7 @@ def make_rows(
     known_groups: Sequence[Label] | None = None,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
-) -> list[Rows]:
+) -> list[ClientRows]:
     """Sort rows into clients.
 
     Parameters
@@ -136,7 +137,7 @@ def make_rows(
 
     kind = torch.uint8 if table.dtype == np.uint8 else dtype
     return [
-        Rows(
+        ClientRows(
             name,
             group.names,
             on_device(table[rows], kind),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from logofair.columns.checks import InputError, nearest_name, positive_number, whole_number
+from logofair.columns.checks import nearest_name, positive_number, whole_number
+from logofair.errors import InputError
 
 __all__ = ["OPTIMISERS", "Schedule"]
 
@@ -32,7 +33,7 @@ class Schedule:
     128
     >>> Schedule(optimiser="adan")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
+    logofair.errors.InputError: optimiser: got 'adan' (did you mean 'adam'?); use one of adam, sgd.
     """
 
     local_epochs: int = 5

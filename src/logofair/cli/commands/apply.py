@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.data import SCALES, Columns, DataFiles, find_files
+from logofair.cli.data import SCALES, ColumnNames, DataFiles, find_files
 from logofair.cli.options import examples, one_of, seed_option, such_that
 from logofair.files.output import check_output, force_option
 
 if TYPE_CHECKING:
-    from logofair.cli.deciding import Totals
+    from logofair.cli.deciding import DecisionCounts
     from logofair.policy.policy import Policy
 
 __all__ = ["apply"]
@@ -26,7 +26,7 @@ ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
 @click.command(
     epilog=examples(
         "logofair apply policy.json new.csv --out decisions.csv --id person",
-        "logofair apply policy.json sites/ --out decisions.parquet --keep name --on-unknown pooled",
+        "logofair apply policy.json sites/ --out decisions.parquet --keep name --on-unknown merged",
         "logofair apply policy.json new.parquet --score p --group sex --client site --out decisions.parquet",
     )
 )
@@ -57,8 +57,8 @@ ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
     metavar="NAME",
     default="raise",
     show_default=True,
-    callback=one_of(("raise", "pooled", "base")),
-    help="Clients the policy does not know: raise (refuse), pooled (the rule of all clients together) or base "
+    callback=one_of(("raise", "merged", "base")),
+    help="Clients the policy does not know: raise (refuse), merged (the rule of all clients taken as one) or base "
     "(score from 1/2 on, also for unknown groups).",
 )
 @click.option("--deterministic", is_flag=True, help="No coins: one threshold per client and group, a little less fair.")
@@ -108,10 +108,10 @@ def apply(
 
 def _columns(
     policy: Policy, score: str | None, group: tuple[str, ...], client: str | None, scale: str | None
-) -> Columns:
+) -> ColumnNames:
     """The columns named, and for the others those of the fit."""
     known: Any = policy.about.get("columns", {})
-    return Columns(
+    return ColumnNames(
         score=score or known.get("score"),
         group=group or tuple(known.get("group", ())),
         client=client or known.get("client"),
@@ -119,9 +119,9 @@ def _columns(
     )
 
 
-def _check(policy: Policy, columns: Columns, files: DataFiles, out: Path) -> None:
+def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) -> None:
     """Raise where policy and data do not fit together."""
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     columns.require(files, score="the model's scores", group="the groups")
     if columns.client is not None and not policy.has_clients:
@@ -130,7 +130,7 @@ def _check(policy: Policy, columns: Columns, files: DataFiles, out: Path) -> Non
         raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
 
 
-def _show(totals: Totals, policy: Policy, out: Path, by_position: bool, as_json: bool) -> None:
+def _show(totals: DecisionCounts, policy: Policy, out: Path, by_position: bool, as_json: bool) -> None:
     """Print what was decided."""
     if as_json:
         import json

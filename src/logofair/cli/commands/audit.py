@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logofair.cli.data import Columns, data_options, find_files
+from logofair.cli.data import ColumnNames, data_options, find_files
 from logofair.cli.options import NOTIONS, examples, one_of, such_that
 
 if TYPE_CHECKING:
     from logofair.auditing.figures import NotionFigures
     from logofair.cli.pages.console import Watch
-    from logofair.cli.tally import Counted
+    from logofair.cli.tally import FileTally
 
 __all__ = ["audit"]
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class FileAudit:
     """What an audit of files found."""
 
     data: str
     files: int
-    columns: Columns
+    columns: ColumnNames
     threshold: float
     tolerance: float
-    counted: Counted
+    counted: FileTally
     notions: tuple[NotionFigures, ...]
 
     @property
@@ -36,7 +36,7 @@ class Findings:
         """Share of right decisions; None without labels."""
         from logofair.auditing.result import value_of
 
-        return value_of(self.counted.tally.pooled().accuracy()[0])
+        return value_of(self.counted.tally.merged().accuracy()[0])
 
 
 @click.command(
@@ -82,7 +82,7 @@ class Findings:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
 def audit(
     data: Sequence[str],
-    columns: Columns,
+    columns: ColumnNames,
     threshold: float,
     notion: Sequence[str],
     tolerance: float,
@@ -113,12 +113,12 @@ def audit(
 
 
 def examine(
-    data: Sequence[str], columns: Columns, threshold: float, tolerance: float, notion: Sequence[str], watch: Watch
-) -> Findings:
+    data: Sequence[str], columns: ColumnNames, threshold: float, tolerance: float, notion: Sequence[str], watch: Watch
+) -> FileAudit:
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
     from logofair.auditing.figures import figures_of
     from logofair.cli.tally import count_rows
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.notions import NOTIONS as KNOWN
 
     files = find_files(data, client=columns.client)
@@ -134,4 +134,4 @@ def examine(
         wanted = [name for name in wanted if not KNOWN[name].needs_labels]
     counted = count_rows(files, columns, threshold, watch)
     figures = tuple(figures_of(counted.tally, KNOWN[name], counted.groups, counted.clients) for name in wanted)
-    return Findings(files.name, len(files.paths), columns, threshold, tolerance, counted, figures)
+    return FileAudit(files.name, len(files.paths), columns, threshold, tolerance, counted, figures)

@@ -13,7 +13,7 @@ from logofair.cli.options import examples, one_of, such_that
 from logofair.files.output import force_option
 
 if TYPE_CHECKING:
-    from logofair.datasets.catalogue import Entry
+    from logofair.datasets.catalogue import DatasetInfo
 
 __all__ = ["NAMES", "data", "describe", "list_all", "prepare"]
 
@@ -136,10 +136,10 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: 
     show_prepared(name, folder, counts, page())
 
 
-def _preparation(entry: Entry, folder: Path, force: bool) -> Preparation:
+def _preparation(entry: DatasetInfo, folder: Path, force: bool) -> Preparation:
     """How to prepare a data set; raise where that is not needed, or would replace something without being told."""
-    from logofair.columns.checks import InputError
     from logofair.datasets.cache import are_remains, is_prepared
+    from logofair.errors import InputError
 
     if entry.prepare is None:
         raise InputError(f"{entry.name}: needs no files and is ready; see logofair data describe {entry.name}.")

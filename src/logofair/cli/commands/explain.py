@@ -45,7 +45,7 @@ def explain(policy: Path, client: str | None, group: str | None, as_json: bool) 
     from logofair.cli.pages.audit import notes, print_page
     from logofair.cli.pages.console import page
 
-    lines = [] if client or group else [("Policy", _overview(rules)), *promise_lines(rules.about)]
+    lines = [] if client or group else [("Policy", _overview(rules)), *requirement_lines(rules.about)]
     listed = clients if client else clients[: max(1, _LINES // len(groups))]
     parts: list[Any] = [notes(lines), ""] if lines else []
     parts += [notes(list(_rules(rules, listed, groups, client)))]
@@ -57,7 +57,7 @@ def explain(policy: Path, client: str | None, group: str | None, as_json: bool) 
 def _chosen(policy: Policy, client: str | None, group: str | None) -> tuple[list[int], list[int]]:
     """Numbers of the clients and groups asked for."""
     from logofair.cli.deciding import spelling
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.files.values import known_label
 
     if client is not None and not policy.has_clients:
@@ -83,26 +83,26 @@ def _overview(policy: Policy) -> str:
     return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}."
 
 
-def promise_lines(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def requirement_lines(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the policy file tells about promise, certificate, prices and warnings; each with a word to stand beside.
 
     Examples
     --------
     >>> bound = {"notion": "demographic_parity", "rate": "selection rate", "tolerance": 0.1}
-    >>> list(promise_lines({"promise": {"local": [], "global": [bound]}}))
+    >>> list(requirement_lines({"requirements": {"local": [], "global": [bound]}}))
     [('Promise', 'Across all clients, the selection rate of any two groups differs by at most 0.1.')]
     """
-    title = "Promise"
+    title = "Requirements"
     for side, where in (("local", "Inside each client"), ("global", "Across all clients")):
         bounds: dict[float, list[str]] = {}
-        for item in about.get("promise", {}).get(side, ()):
+        for item in about.get("requirements", {}).get(side, ()):
             if item["tolerance"] is not None:
                 bounds.setdefault(item["tolerance"], []).append(item["rate"])
         for tolerance, rates in bounds.items():
             what, differ = " and the ".join(dict.fromkeys(rates)), "differs" if len(rates) == 1 else "differ"
             yield title, f"{where}, the {what} of any two groups {differ} by at most {tolerance:g}."
             title = ""
-    for item in about.get("promise", {}).get("single clients", ()):
+    for item in about.get("requirements", {}).get("single clients", ()):
         bound = "is free" if item["tolerance"] is None else f"is at most {item['tolerance']:g}"
         yield title, f"In place of that, the gap at {item['client']} {bound}."
         title = ""
@@ -133,12 +133,12 @@ def _rules(policy: Policy, clients: list[int], groups: list[int], asked: str | N
                 f"{policy.groups[group]}: {rule_in_words(bands_of(policy, client, group), calibrated=calibrated)}",
             )
             title = ""
-    if asked is None and policy.has_clients and policy.pooled is not None:
+    if asked is None and policy.has_clients and policy.merged is not None:
         title = "Elsewhere"
         for group in groups:
             yield title, f"{policy.groups[group]}: {rule_in_words(bands_of(policy, -1, group), calibrated=calibrated)}"
             title = ""
-        yield "", "(clients the policy does not know, with --on-unknown pooled)"
+        yield "", "(clients the policy does not know, with --on-unknown merged)"
 
 
 def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, 
 
     calibrated = policy.calibrator.method != "none"
     places = [(client, group) for client in clients for group in groups]
-    if policy.pooled is not None and len(clients) == len(policy.clients):
+    if policy.merged is not None and len(clients) == len(policy.clients):
         places += [(-1, group) for group in groups]
     rules = []
     for client, group in places:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.data import Columns, data_options, find_files
+from logofair.cli.data import ColumnNames, data_options, find_files
 from logofair.cli.options import NOTIONS, examples, one_of, seed_option
 from logofair.files.output import check_output, force_option
 
 if TYPE_CHECKING:
-    from logofair.cli.pages.fit import Wishes
+    from logofair.cli.pages.fit import FitOptions
     from logofair.cli.rows import DataRows
     from logofair.fitting.solution import Solution
 
@@ -123,7 +123,7 @@ def _single(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) ->
 @force_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
 def fit(
-    data: Sequence[str], columns: Columns, out: Path, report: Path | None, force: bool, as_json: bool, **wishes: Any
+    data: Sequence[str], columns: ColumnNames, out: Path, report: Path | None, force: bool, as_json: bool, **wishes: Any
 ) -> None:
     """Make decision rules that are fair inside every client and across all of them.
 
@@ -140,7 +140,7 @@ def fit(
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
         from logofair.cli.rows import read_rows
 
-        wanted = work.Wishes(**wishes)
+        wanted = work.FitOptions(**wishes)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         rows = read_rows(files, columns, watch)
@@ -154,7 +154,9 @@ def fit(
     _show(solution, rows, wanted, out, report, as_json)
 
 
-def _show(solution: Solution, rows: DataRows, wanted: Wishes, out: Path, report: Path | None, as_json: bool) -> None:
+def _show(
+    solution: Solution, rows: DataRows, wanted: FitOptions, out: Path, report: Path | None, as_json: bool
+) -> None:
     """Print what was found."""
     from logofair.cli.pages.fit import as_dict, before_and_after, show
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.commands.fit import CALIBRATIONS
-from logofair.cli.data import Columns, data_options, find_files
+from logofair.cli.data import ColumnNames, data_options, find_files
 from logofair.cli.options import examples, notion_option, one_of, seed_option, such_that
 from logofair.files.output import check_output, force_option, replacing
 
@@ -98,7 +98,7 @@ def _ending(ending: str, advice: str) -> Any:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of the table.")
 def frontier(
     data: Sequence[str],
-    columns: Columns,
+    columns: ColumnNames,
     out: Path | None,
     plot: Path | None,
     force: bool,
@@ -131,7 +131,7 @@ def frontier(
         show(surface, name, [path for path in (out, plot) if path is not None], page())
 
 
-def _solve(data: Sequence[str], columns: Columns, wishes: dict[str, Any], watch: Watch) -> tuple[str, Frontier]:
+def _solve(data: Sequence[str], columns: ColumnNames, wishes: dict[str, Any], watch: Watch) -> tuple[str, Frontier]:
     """Read the rows and solve the grid; the data's name and the frontier."""
     from logofair.cli.rows import read_rows  # here, while the reader sees that work goes on
     from logofair.tradeoff import frontier as solve

@@ -16,7 +16,7 @@ from logofair.cli.options import Check, examples, notion_option, one_of, seed_op
 from logofair.files.output import check_output, force_option
 
 if TYPE_CHECKING:
-    from logofair.cli.training.run import Trained, TrainingRows
+    from logofair.cli.training.run import TrainedModel, TrainingRows
     from logofair.cli.training.settings import TrainSettings
 
 __all__ = ["data_set", "dealing", "keeping", "of_methods", "steps", "train"]
@@ -50,7 +50,7 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 data_set = _options(
-    click.option("--from", "source", type=click.Path(path_type=Path), help="Official files, if not prepared yet."),
+    click.option("--from", "source", type=click.Path(path_type=Path), help="CelebaFiles files, if not prepared yet."),
     click.option("--cache", type=click.Path(path_type=Path), help="Folder of prepared data, as of logofair data."),
     click.option("--sensitive", metavar="NAME", help="Attribute whose groups are compared.  [default: the data set's]"),
     click.option("--target", metavar="NAME", help="celeba: attribute to predict.  [default: Smiling]"),
@@ -195,18 +195,12 @@ def train(ctx: click.Context, /, **options: Any) -> None:
 
     need_torch()
     with watching(quiet=as_json) as watch:
-        from logofair.cli.training.run import (
-            Keeping,
-            Stopped,
-            as_begun,
-            train_and_score,
-            training_rows,  # here, while the reader sees that work goes on
-            write_scores,
-        )
+        from logofair.cli.training.run import Checkpointing, as_begun, train_and_score, training_rows, write_scores
         from logofair.cli.training.settings import TrainSettings, in_options
+        from logofair.errors import TrainingInterrupted
         from logofair.training.rows import device_named
 
-        stopped, keeping = None, Keeping(**kept)
+        stopped, keeping = None, Checkpointing(**kept)
         with in_options():
             settings = as_begun(TrainSettings(**options), keeping)
             device = device_named(_device_name(place["device"], place["engine"], kept))
@@ -214,7 +208,7 @@ def train(ctx: click.Context, /, **options: Any) -> None:
             try:
                 trained = train_and_score(settings, rows, watch, device=device, engine=place["engine"], keeping=keeping)
                 write_scores(out, rows, trained.scores)
-            except Stopped as interrupt:
+            except TrainingInterrupted as interrupt:
                 stopped = interrupt
     if stopped is not None:
         click.echo(_interrupted(stopped.rounds, settings.n_rounds, kept["checkpoint"], stopped.saved), err=True)
@@ -226,7 +220,7 @@ def _check(
     out: Path, force: bool, checkpoint: Path | None, save_every: int, resume: bool, history: Path | None
 ) -> None:
     """Raise where files cannot be written, or options do not go together, before any work is done."""
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.files.tables import polars_module
 
     polars_module()
@@ -245,7 +239,7 @@ def _check(
 
 def _device_name(device: str, engine: str, kept: Mapping[str, Any]) -> str:
     """Where to train; raise on what flower's simulation cannot do."""
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     if engine != "flower":
         return device
@@ -266,7 +260,7 @@ def _interrupted(done: int, rounds: int, checkpoint: Path | None, saved: bool) -
     return f"{at}; the state is in {checkpoint}: to go on, run the same command with --resume."
 
 
-def _show(settings: TrainSettings, rows: TrainingRows, trained: Trained, out: Path, as_json: bool) -> None:
+def _show(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, out: Path, as_json: bool) -> None:
     """Print what was trained."""
     from logofair.cli.pages.train import as_dict, measures_of, show
 

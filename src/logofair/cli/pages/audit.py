@@ -13,7 +13,7 @@ from rich.text import Text
 
 from logofair.auditing.figures import FEW_ROWS, Figure, NotionFigures, plain
 from logofair.auditing.result import value_of
-from logofair.cli.commands.audit import Findings
+from logofair.cli.commands.audit import FileAudit
 
 __all__ = ["as_dict", "gap_text", "grid", "print_page", "show"]
 
@@ -28,7 +28,7 @@ _NAMED = 5
 _GROUPS = 8
 
 
-def show(found: Findings, worst: int, console: Console) -> None:
+def show(found: FileAudit, worst: int, console: Console) -> None:
     """Print an audit."""
     several = len(found.counted.clients) > 1
     parts: list[Any] = [_heading(found), "", _gaps(found, several)]
@@ -65,7 +65,7 @@ def grid(*headers: str, left: int = 1) -> Table:
     return table
 
 
-def _heading(found: Findings) -> Text:
+def _heading(found: FileAudit) -> Text:
     counted, columns = found.counted, found.columns
     sizes = counted.tally.rows.sum((0, 2))
     groups = [f"{name} {size:,}" for name, size in zip(counted.groups, sizes.tolist(), strict=True)]
@@ -87,7 +87,7 @@ def _heading(found: Findings) -> Text:
     return Text("\n".join(lines))
 
 
-def _gaps(found: Findings, several: bool) -> Table:
+def _gaps(found: FileAudit, several: bool) -> Table:
     """Per notion the gap over all and the largest at a client, each with what it rests on."""
     table = grid("notion", "where", "gap", "rows", "rate", "groups", left=2)
     table.columns[4].justify = table.columns[5].justify = "left"
@@ -120,7 +120,7 @@ def _at(figure: Figure) -> str:
     return "at any client" if figure.value is None else f"at {figure.client}"
 
 
-def _worst(found: Findings, most: int) -> Iterator[Any]:
+def _worst(found: FileAudit, most: int) -> Iterator[Any]:
     """The clients with the largest gap of any notion; gaps on few rows in brackets and ranked last."""
     counted, every = found.counted, _columns(found.notions)
     solid = np.array([[-1.0 if f.value is None else f.value for f in n.solid] for n in every]).max(0)
@@ -159,7 +159,7 @@ def gap_text(rough: Figure, solid: Figure) -> str:
     return "-" if rough.value is None else f"({rough.value:.4f})"
 
 
-def _reading(found: Findings, several: bool) -> Iterator[tuple[str, str]]:
+def _reading(found: FileAudit, several: bool) -> Iterator[tuple[str, str]]:
     """How to read the figures."""
     yield "Gap", "The largest rate of a group minus the smallest. Rows: each of these two rates has at least so many."
     if several and any(figures.worst != figures.worst_solid for figures in found.notions):
@@ -170,7 +170,7 @@ def _reading(found: Findings, several: bool) -> Iterator[tuple[str, str]]:
         yield "Labels", "None were named (--label), so accuracy and the notions that count by label are left out."
 
 
-def _unlike(found: Findings) -> Iterator[tuple[str, str]]:
+def _unlike(found: FileAudit) -> Iterator[tuple[str, str]]:
     """Where local and global disagree, judged by clients whose gap rests on enough rows; then where they agree."""
     alike: dict[str, list[str]] = {}
     title = "Disagree"
@@ -204,7 +204,7 @@ def _share(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.1%}"
 
 
-def as_dict(found: Findings) -> dict[str, Any]:
+def as_dict(found: FileAudit) -> dict[str, Any]:
     """Plain values, ready for JSON."""
     counted, accuracy = found.counted, found.counted.tally.accuracy()
     sizes = counted.tally.rows.sum(2)

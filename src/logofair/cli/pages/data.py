@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from logofair.cli.pages.audit import grid, notes, print_page
-from logofair.columns.checks import InputError
 from logofair.datasets.cache import cache_folder, cache_option, check_about, is_prepared, summary_of
-from logofair.datasets.catalogue import CATALOGUE, Entry
+from logofair.datasets.catalogue import CATALOGUE, DatasetInfo
 from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
+from logofair.errors import InputError
 
 __all__ = ["described", "listed", "show_description", "show_list", "show_prepared"]
 
@@ -36,7 +36,7 @@ def listed(cache: Path | None) -> list[dict[str, Any]]:
     return [_line(entry, cache_folder(entry.name, cache)) for entry in CATALOGUE.values()]
 
 
-def _line(entry: Entry, folder: Path) -> dict[str, Any]:
+def _line(entry: DatasetInfo, folder: Path) -> dict[str, Any]:
     fault = _fault(entry, folder)
     ready = not entry.needs_files or (is_prepared(folder) and fault is None)
     rows = summary_of(folder).get("counts", {}).get("rows kept") if entry.needs_files and ready else None
@@ -52,7 +52,7 @@ def _line(entry: Entry, folder: Path) -> dict[str, Any]:
     }
 
 
-def _fault(entry: Entry, folder: Path) -> str | None:
+def _fault(entry: DatasetInfo, folder: Path) -> str | None:
     """What is wrong with prepared data, as far as can be told without reading all of them."""
     if not entry.needs_files or not is_prepared(folder):
         return None

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from logofair.auditing.support import FEW_ROWS, Support
-from logofair.experiments.comparison import Comparison, Outcome, Settings
+from logofair.experiments.comparison import Comparison, MethodResult, Settings
 from logofair.report import NewRows, in_memory, write_report
 from logofair.tradeoff import frontier
 
@@ -72,7 +72,7 @@ def _table(comparison: Comparison, tick: str) -> Table:
     return table
 
 
-def _row(outcome: Outcome, two_local: bool, tick: str) -> Iterator[str | Text]:
+def _row(outcome: MethodResult, two_local: bool, tick: str) -> Iterator[str | Text]:
     """One method's cells; figures whose side it promised are bold."""
     local = "" if outcome.local_promise is None else "bold"
     overall = "" if outcome.global_promise is None else "bold"
@@ -88,7 +88,7 @@ def _row(outcome: Outcome, two_local: bool, tick: str) -> Iterator[str | Text]:
         yield from ("-", "-")
     else:
         yield f"{', '.join(sides)}{tick}" if outcome.kept else "no"
-        yield f"{_tiny(certificate.gap)}, {_tiny(certificate.violation)}"
+        yield f"{_tiny(certificate.optimality_gap)}, {_tiny(certificate.violation)}"
 
 
 def _reading(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -100,7 +100,7 @@ def _reading(comparison: Comparison) -> Iterator[tuple[str, str]]:
         f"({', '.join(map(str, comparison.groups))}); local: at the worst client, global: over all rows.",
     )
     yield (
-        "Promise",
+        "Requirements",
         f"{settings.notion.replace('_', ' ').capitalize()} on the calibration rows in expectation, by calibrated "
         f"score: LoGoFair_g keeps the global gap within {settings.global_tolerance:g}, LoGoFair_l every local gap "
         f"within {settings.local_tolerance:g}, LoGoFair_l&g both.",
@@ -128,7 +128,7 @@ def _cautions(comparison: Comparison) -> Iterator[tuple[str, str]]:
         more = f"; and {len(undefined) - _NAMED:,} more" if len(undefined) > _NAMED else ""
         yield "Undefined", f"On the test rows the {'; '.join(undefined[:_NAMED])}{more}. Such gaps are left out."
     if present < clients:
-        yield "Absent", f"{_of(clients - present, clients)} no test rows."
+        yield "NoReply", f"{_of(clients - present, clients)} no test rows."
     if comparison.unpromised:
         yield (
             "Unpromised",

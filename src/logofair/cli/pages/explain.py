@@ -68,9 +68,9 @@ def bands_of(policy: Policy, client: int, group: int) -> list[Band]:
     """
     mixtures, cell = policy.mixtures, client * len(policy.groups) + group
     if client < 0:
-        if policy.pooled is None:
+        if policy.merged is None:
             return []
-        mixtures, cell = policy.pooled, group
+        mixtures, cell = policy.merged, group
     edges, chances = _steps(mixtures, cell)
     raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, client))
     raw = _as_in_files(np.concatenate(([0.0], raw, [1.0])), policy)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from logofair.federation import Outcome, Plan
+    from logofair.federation import Plan, RunResult
     from logofair.policy.policy import Policy
 
 __all__ = ["show_outcome", "show_policy"]
@@ -18,14 +18,14 @@ __all__ = ["show_outcome", "show_policy"]
 _NAMED = 9  # sites listed by name
 
 
-def show_outcome(outcome: Outcome, console: Console) -> None:
+def show_outcome(outcome: RunResult, console: Console) -> None:
     """Print the result of a run.
 
     Examples
     --------
     >>> from logofair.engines.inprocess import run
-    >>> from logofair.federation import Columns, make_plan
-    >>> rows = Columns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> from logofair.federation import SiteColumns, make_plan
+    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
     >>> show_outcome(run(plan, {"north": rows, "south": rows}).outcome, Console(width=80))  # doctest: +ELLIPSIS
     Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
@@ -72,7 +72,7 @@ def show_policy(policy: Policy, where: object, console: Console) -> None:
         console.print(f"Note: {policy.about['note']}", soft_wrap=True)
 
 
-def _heading(outcome: Outcome) -> str:
+def _heading(outcome: RunResult) -> str:
     sites, noised = outcome.sites, outcome.plan.privacy is not None
     more = f" and {len(sites) - _NAMED:,} more" if len(sites) > _NAMED else ""
     groups = ", ".join(f"{group} {mass:,.0f}" for group, mass in zip(outcome.plan.groups, outcome.mass, strict=True))
@@ -82,19 +82,19 @@ def _heading(outcome: Outcome) -> str:
     )
 
 
-def _promises(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _promises(outcome: RunResult) -> Iterator[tuple[str, str]]:
     """What was promised and what holds."""
     certificate, plan = outcome.certificate, outcome.plan
-    yield "Promised", f"{_promised(plan)}."
+    yield "Required", f"{_promised(plan)}."
     yield (
-        "Holds" if outcome.keeps_promise else "Found",
+        "Holds" if outcome.meets_requirements else "Found",
         f"Expected accuracy {outcome.accuracy:.5f}; no rule within the tolerances exceeds {outcome.bound:.5f} (gap "
-        f"{_tiny(certificate.gap)}, violation {_tiny(outcome.violation)}), in expectation over the sites' own rows.",
+        f"{_tiny(certificate.optimality_gap)}, violation {_tiny(outcome.violation)}), in expectation over the sites' own rows.",
     )
-    shared = [r for r in plan.shared if r.tolerance is not None]
-    for requirement, gap in zip(shared, outcome.gaps, strict=True):
+    global_ = [r for r in plan.global_ if r.tolerance is not None]
+    for requirement, gap in zip(global_, outcome.gaps, strict=True):
         yield "Gaps", f"{requirement.rate.name} across all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
-    for requirement, price in zip(shared, certificate.prices.global_, strict=True):
+    for requirement, price in zip(global_, certificate.prices.global_, strict=True):
         if price > 1e-9:
             yield (
                 "Price",
@@ -103,7 +103,7 @@ def _promises(outcome: Outcome) -> Iterator[tuple[str, str]]:
             )
 
 
-def _ways(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _ways(outcome: RunResult) -> Iterator[tuple[str, str]]:
     """How the numbers came together."""
     plan = outcome.plan
     counts = ", ".join(f"{purpose} {count}" for purpose, count in outcome.exchanges.items())
@@ -118,29 +118,32 @@ def _ways(outcome: Outcome) -> Iterator[tuple[str, str]]:
         )
 
 
-def _cautions(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _cautions(outcome: RunResult) -> Iterator[tuple[str, str]]:
     """Who is missing, and what was not kept."""
     for each in outcome.lost:
         # Whoever is still in the roster was counted: it only did not say that it has heard the result.
         rest = "it may not have its policy yet" if each.site in outcome.sites else "the promise is about the others"
-        yield "Lost", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
-    if not outcome.keeps_promise:
+        yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
+    if not outcome.meets_requirements:
         inside = f", and {outcome.broken:,} sites exceed a tolerance inside" if outcome.broken else ""
         yield (
             "WARNING",
             f"A tolerance across all sites is exceeded by up to {outcome.violation:.5f}{inside}: algorithm1 may miss "
             "its tolerances; use --solver exact to keep them.",
         )
-    elif outcome.certificate.gap > outcome.plan.gap and outcome.plan.solver is None:
-        yield "WARNING", f"The gap asked for was {outcome.plan.gap:g}: all rounds were used before it was reached."
+    elif outcome.certificate.optimality_gap > outcome.plan.optimality_gap and outcome.plan.solver is None:
+        yield (
+            "WARNING",
+            f"The gap asked for was {outcome.plan.optimality_gap:g}: all rounds were used before it was reached.",
+        )
 
 
 def _promised(plan: Plan) -> str:
     parts = []
-    for side, items in (("inside each site", plan.local), ("across all sites", plan.shared)):
+    for side, items in (("inside each site", plan.local), ("across all sites", plan.global_)):
         bounds = dict.fromkeys((r.notion, r.tolerance) for r in items if r.tolerance is not None)
         parts += [(notion.replace("_", " "), f"within {tolerance:g} {side}") for notion, tolerance in bounds]
-    single = [f"{site} {'free' if t is None else f'within {t:g}'}" for site, t in plan.overrides]
+    single = [f"{site} {'free' if t is None else f'within {t:g}'}" for site, t in plan.client_tolerances]
     exceptions = f"; in place of that inside {', '.join(single)}" if single else ""
     notions = dict.fromkeys(notion for notion, _ in parts)
     sentences = (f"{notion}: gaps {', '.join(words for name, words in parts if name == notion)}" for notion in notions)

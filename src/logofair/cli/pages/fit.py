@@ -17,17 +17,17 @@ import logofair
 from logofair.auditing.figures import FEW_ROWS, Figure, NotionFigures, figures_of, plain
 from logofair.auditing.measure import Tally, tally_of
 from logofair.auditing.result import value_of
-from logofair.cli.data import Columns
+from logofair.cli.data import ColumnNames
 from logofair.cli.pages.audit import grid, notes, print_page, words
 from logofair.cli.rows import DataRows
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.files.values import by_spelling, known_label
 from logofair.fitting.solution import Solution
 from logofair.notions import NOTIONS
 
 __all__ = [
+    "FitOptions",
     "Stage",
-    "Wishes",
     "annotated",
     "as_dict",
     "before_and_after",
@@ -39,7 +39,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Wishes:
+class FitOptions:
     """What is to be fair, and how the rules are found."""
 
     notion: Mapping[str, float | None]
@@ -72,7 +72,7 @@ class Wishes:
         return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
 
 
-def solve(rows: DataRows, wanted: Wishes) -> Solution:
+def solve(rows: DataRows, wanted: FitOptions) -> Solution:
     """Fit on the rows read.
 
     Examples
@@ -82,7 +82,7 @@ def solve(rows: DataRows, wanted: Wishes) -> Solution:
     >>> source = DataSource("toy", ("toy.csv",), "0", 4, {})
     >>> scores, groups = np.array([0.9, 0.6, 0.4, 0.2]), np.array(["F", "F", "M", "M"])
     >>> rows = DataRows(scores, None, groups, None, None, 0, source)
-    >>> wanted = Wishes({"demographic_parity": None}, 0.02, None, {}, None, "exact", 0)
+    >>> wanted = FitOptions({"demographic_parity": None}, 0.02, None, {}, None, "exact", 0)
     >>> solve(rows, wanted).certificate.holds
     True
     """
@@ -102,7 +102,7 @@ def solve(rows: DataRows, wanted: Wishes) -> Solution:
     )
 
 
-def annotated(solution: Solution, rows: DataRows, columns: Columns, *, by_file: bool) -> Solution:
+def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_file: bool) -> Solution:
     """Add to the policy what apply and explain want to know."""
     about = dict(solution.policy.about) | {
         "columns": {
@@ -119,7 +119,7 @@ def annotated(solution: Solution, rows: DataRows, columns: Columns, *, by_file: 
     return replace(solution, policy=replace(solution.policy, about=about))
 
 
-def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Wishes, command: str) -> None:
+def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: FitOptions, command: str) -> None:
     """Write the report, with the trade-off where it can be drawn: for one notion."""
     from logofair.report import write_report
     from logofair.tradeoff import frontier
@@ -143,7 +143,9 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Wi
     write_report(path, solution, data=rows.source, command=command, frontier=trade_off)
 
 
-def repeat_command(data: Sequence[str], columns: Columns, wanted: Wishes, out: Path, report: Path | None) -> str:
+def repeat_command(
+    data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
+) -> str:
     """The command that makes the same policy again."""
     import shlex
 
@@ -208,7 +210,7 @@ def _stage(solution: Solution, chance: Any, names: Sequence[str]) -> Stage:
     measured = [NOTIONS[name] for name in names if tally.labelled or not NOTIONS[name].needs_labels]
     figures = tuple(figures_of(tally, notion, rows.groups.names, rows.clients.names) for notion in measured)
     accepted = float(tally.accepted.sum() / tally.mass.sum())
-    return Stage(value_of(tally.pooled().accuracy()[0]), accepted, figures)
+    return Stage(value_of(tally.merged().accuracy()[0]), accepted, figures)
 
 
 def show(
@@ -260,12 +262,12 @@ def _rows(figure: Figure) -> str:
 def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     """Promise, certificate, coins, prices and warnings."""
     c, lines = solution.certificate, solution.summary().splitlines()
-    yield "Promise", lines[0].removeprefix("Promised: ").replace("_", " ")
+    yield "Requirements", lines[0].removeprefix("Promised: ").replace("_", " ")
     kept = "kept" if c.violation <= c.precision else f"missed by {c.violation:.4f}"
     yield (
         "Proof",
         f"On the calibration rows, in calibrated chances, the promise is {kept}; expected accuracy is {c.primal:.4f}, "
-        f"and no rule that keeps it reaches more than {c.dual:.4f} (certified gap {max(c.gap, 0.0):.0e}).",
+        f"and no rule that keeps it reaches more than {c.dual:.4f} (certified gap {max(c.optimality_gap, 0.0):.0e}).",
     )
     yield "Coins", lines[2]
     for place, sentence in enumerate(solution.prices()):
@@ -297,18 +299,18 @@ def as_dict(solution: Solution, compared: tuple[Stage, Stage], rows: DataRows) -
         for k, rate in enumerate(problem.local_rates)
         if c.prices.local[place, k] > 0
     ]
-    shared = [{"rate": rate.name, "price": float(c.prices.global_[k])} for k, rate in enumerate(problem.global_rates)]
+    global_ = [{"rate": rate.name, "price": float(c.prices.global_[k])} for k, rate in enumerate(problem.global_rates)]
     return {
         "data": about["data"],
         "rows_left_out": rows.dropped,
         "groups": [plain(name) for name in solution.policy.groups],
         "clients": [plain(name) for name in solution.policy.clients] if solution.policy.has_clients else None,
-        "promise": about["promise"],
+        "requirements": about["requirements"],
         "certificate": about["certificate"] | {"holds": c.holds},
         "calibration": about["calibration"],
         "solver": solution.solver,
         "rounds": solution.rounds,
-        "prices": {"local": local, "global": shared},
+        "prices": {"local": local, "global": global_},
         "before": compared[0].as_dict(0.0),
         "after": compared[1].as_dict(0.0),
         "cells_with_coins": int(solution.policy.mixtures.mixed.sum()),

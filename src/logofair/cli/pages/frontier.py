@@ -89,8 +89,8 @@ def _held_out_table(surface: Frontier) -> Table:
     shown = {"strictest": surface.points[0], "knee": surface.knee.point, "loosest": surface.points[-1]}
     for name, point in shown.items():
         if point is not None and point.held_out is not None:
-            promise = (named(point.local_tolerance), named(point.global_tolerance))
-            table.add_row(name, *promise, *_measured(point.held_out))
+            requirements = (named(point.local_tolerance), named(point.global_tolerance))
+            table.add_row(name, *requirements, *_measured(point.held_out))
     return table
 
 
@@ -118,7 +118,7 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
         "Expected accuracy in % of the best rule within each pair of tolerances, below it the percentage points lost; "
         "none: no promise on that side.",
     )
-    worst = max(point.certificate.gap for point in surface.points)
+    worst = max(point.certificate.optimality_gap for point in surface.points)
     excess = max(point.certificate.violation for point in surface.points)
     yield (
         "Proof",

@@ -20,13 +20,13 @@ from logofair.auditing.result import value_of
 from logofair.auditing.support import Support
 from logofair.cli.pages.audit import grid, notes, print_page, words
 from logofair.cli.pages.fit import Stage
-from logofair.cli.training.run import Trained, TrainingRows
+from logofair.cli.training.run import TrainedModel, TrainingRows
 from logofair.cli.training.settings import TrainSettings
 from logofair.columns.checks import Label
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.notions import NOTIONS
 
-__all__ = ["Measures", "as_dict", "measures_of", "show"]
+__all__ = ["TrainingFigures", "as_dict", "measures_of", "show"]
 
 
 _GROUPS = 8
@@ -35,7 +35,7 @@ _PURPOSE = {"calibration": "calibrate", "test": "test"}
 
 
 @dataclass(frozen=True, eq=False)
-class Measures:
+class TrainingFigures:
     """Accuracy and gaps of score >= 1/2 on the rows trained on and on the test rows, and what the latter rest on."""
 
     train: Stage
@@ -43,7 +43,7 @@ class Measures:
     support: Support
 
 
-def measures_of(settings: TrainSettings, rows: TrainingRows, trained: Trained) -> Measures:
+def measures_of(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel) -> TrainingFigures:
     """Measure a trained model.
 
     Examples
@@ -66,7 +66,7 @@ def measures_of(settings: TrainSettings, rows: TrainingRows, trained: Trained) -
     groups = Codes(rows.groups, encode_known(test.groups, rows.groups, "groups"))
     counted = tally_of(chance, test.labels.astype(np.float64), None, groups, clients)
     found = audit(chance, test.labels, groups=test.groups, clients=test.clients, notion=settings.notion)
-    return Measures(
+    return TrainingFigures(
         _stage(measured.tally, settings, measured.groups, measured.clients),
         _stage(counted, settings, groups.names, clients.names),
         Support.of(found, settings.notion),
@@ -76,11 +76,16 @@ def measures_of(settings: TrainSettings, rows: TrainingRows, trained: Trained) -
 def _stage(tally: Tally, settings: TrainSettings, groups: tuple[Label, ...], clients: tuple[Label, ...]) -> Stage:
     accepted = float(tally.accepted.sum() / tally.mass.sum())
     figures = figures_of(tally, NOTIONS[settings.notion], groups, clients)
-    return Stage(value_of(tally.pooled().accuracy()[0]), accepted, (figures,))
+    return Stage(value_of(tally.merged().accuracy()[0]), accepted, (figures,))
 
 
 def show(
-    settings: TrainSettings, rows: TrainingRows, trained: Trained, measures: Measures, out: Path, console: Console
+    settings: TrainSettings,
+    rows: TrainingRows,
+    trained: TrainedModel,
+    measures: TrainingFigures,
+    out: Path,
+    console: Console,
 ) -> None:
     """Print what was trained on what, how it does, and what to type next."""
     parts: list[Any] = [_heading(settings, rows, trained), "", _table(rows, measures), ""]
@@ -88,7 +93,7 @@ def show(
     print_page([*parts, notes(lines)], console)
 
 
-def _heading(settings: TrainSettings, rows: TrainingRows, trained: Trained) -> Text:
+def _heading(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel) -> Text:
     sizes = {name: part.places.size for name, part in rows.parts.items()}
     every = np.concatenate([part.groups for part in rows.parts.values()])
     counts = [f"{group} {int((every == group).sum()):,}" for group in rows.groups]
@@ -106,7 +111,7 @@ def _heading(settings: TrainSettings, rows: TrainingRows, trained: Trained) -> T
     return Text("\n".join(lines))
 
 
-def _rounds(trained: Trained) -> str:
+def _rounds(trained: TrainedModel) -> str:
     before = f" ({trained.resumed:,} of them before)" if trained.resumed else ""
     return f"{_counted(trained.state.round, 'round')}{before}"
 
@@ -115,7 +120,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _table(rows: TrainingRows, measures: Measures) -> Table:
+def _table(rows: TrainingRows, measures: TrainingFigures) -> Table:
     """Accuracy and gaps on the rows trained on and on the test rows."""
     before, after = measures.train.notions[0], measures.test.notions[0]
     table = grid("score >= 1/2", "trained on", "rows", "test", "rows", left=1)
@@ -157,7 +162,7 @@ def _rows(figure: Figure) -> str:
     return "" if figure.rows is None else f"{figure.rows:,}"
 
 
-def _reading(measures: Measures) -> Iterator[tuple[str, str]]:
+def _reading(measures: TrainingFigures) -> Iterator[tuple[str, str]]:
     """How to read the gaps, and what they rest on."""
     rate, client, group, fewest = measures.support.smallest()
     small, clients = int(measures.support.small_clients.sum()), len(measures.support.clients)
@@ -207,7 +212,7 @@ def _commands(settings: TrainSettings, out: Path, calibration: bool) -> Iterator
 
 
 def as_dict(
-    settings: TrainSettings, rows: TrainingRows, trained: Trained, measures: Measures, out: Path
+    settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, measures: TrainingFigures, out: Path
 ) -> dict[str, Any]:
     """Plain values, ready for JSON."""
     return {

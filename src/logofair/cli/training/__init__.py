@@ -1,1 +1,1 @@
-"""TODO"""
+"""What logofair train does: settings, rows, rounds and files."""

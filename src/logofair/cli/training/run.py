@@ -20,30 +20,30 @@ import torch
 from logofair.auditing.figures import plain
 from logofair.auditing.result import value_of
 from logofair.cli.training.settings import TrainSettings
-from logofair.columns.checks import Floats, InputError, Label
+from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, encode
 from logofair.datasets import CATALOGUE, Dataset, deal, load, split
 from logofair.datasets.cache import cache_folder, digest_of, is_prepared
-from logofair.datasets.catalogue import Entry, choices_of
+from logofair.datasets.catalogue import DatasetInfo, choices_of
 from logofair.datasets.prepared import random_rows
+from logofair.errors import InputError, TrainingInterrupted
 from logofair.files.documents import put_whole
 from logofair.files.output import replacing
 from logofair.files.tables import kind_of, polars_module
 from logofair.notions import NOTIONS, Notion
-from logofair.training import Network, Rows, State, build_network, make_rows, train
+from logofair.training import ClientRows, Network, TrainingState, build_network, make_rows, train
 from logofair.training.checkpoint import load_state, save_state, stored_settings
 from logofair.training.rounds import measure
 
 if TYPE_CHECKING:
     from logofair.cli.pages.console import Watch
-    from logofair.training import State
+    from logofair.training import TrainingState
 
 __all__ = [
+    "Checkpointing",
     "History",
-    "Keeping",
-    "Part",
-    "Stopped",
-    "Trained",
+    "RowPart",
+    "TrainedModel",
     "TrainingRows",
     "as_begun",
     "line_of",
@@ -57,7 +57,7 @@ RowNumbers: TypeAlias = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RowPart:
     """Some rows of a data set; ``places`` are where they stand among those loaded."""
 
     places: RowNumbers
@@ -75,8 +75,8 @@ class TrainingRows:
     """
 
     data: Dataset
-    entry: Entry
-    parts: Mapping[str, Part]
+    entry: DatasetInfo
+    parts: Mapping[str, RowPart]
     groups: tuple[Label, ...]
     clients: tuple[Label, ...]
     left_out: int = 0
@@ -108,7 +108,7 @@ def training_rows(
     rows, clients = dealt.rows, dealt.clients
     cut = split(rows.size, settings.shares, rng=splitting)
     parts = {
-        name: Part(rows[places], data.labels[rows[places]], data.sensitive[rows[places]], clients[places])
+        name: RowPart(rows[places], data.labels[rows[places]], data.sensitive[rows[places]], clients[places])
         for name, places in cut.items()
     }
     groups, sites = encode(data.sensitive[rows], "groups").names, encode(clients, "clients")
@@ -117,7 +117,7 @@ def training_rows(
     return TrainingRows(data, entry, parts, groups, sites.names, len(dealt.left_out), unread, digest)
 
 
-def _prepare(entry: Entry, source: Path | None, cache: Path | None, watch: Watch) -> bool:
+def _prepare(entry: DatasetInfo, source: Path | None, cache: Path | None, watch: Watch) -> bool:
     """Prepare a data set from files where that was not done yet; whether files were named and not needed."""
     if source is None:
         return False
@@ -132,7 +132,7 @@ def _prepare(entry: Entry, source: Path | None, cache: Path | None, watch: Watch
     return False
 
 
-def _load(settings: TrainSettings, entry: Entry, cache: Path | None, drawing: np.random.Generator) -> Dataset:
+def _load(settings: TrainSettings, entry: DatasetInfo, cache: Path | None, drawing: np.random.Generator) -> Dataset:
     """The data set, or ``limit`` rows of it."""
     known, choices = choices_of(entry.load), dict[str, Any]()
     if settings.target is not None:
@@ -149,7 +149,7 @@ def _load(settings: TrainSettings, entry: Entry, cache: Path | None, drawing: np
     return data.take(random_rows(len(data), settings.limit, drawing))
 
 
-def _check(train: Part, clients: Codes, groups: tuple[Label, ...], settings: TrainSettings) -> None:
+def _check(train: RowPart, clients: Codes, groups: tuple[Label, ...], settings: TrainSettings) -> None:
     """Raise where the rows to train on lack a client, or hold one group or one label alone."""
     present = set(train.clients.tolist())
     missing = [place for place, client in enumerate(clients.names) if client not in present]
@@ -168,7 +168,7 @@ def _check(train: Part, clients: Codes, groups: tuple[Label, ...], settings: Tra
         raise InputError(f"--data: {only}, and training needs both; use more rows or another target.")
 
 
-def line_of(state: State, notion: Notion) -> dict[str, Any]:
+def line_of(state: TrainingState, notion: Notion) -> dict[str, Any]:
     """One round as plain values: how the model does on the rows trained on, overall and at every client.
 
     Examples
@@ -182,7 +182,7 @@ def line_of(state: State, notion: Notion) -> dict[str, Any]:
     (2, 1, [0.5, 0.5])
     """
     measured = state.measured
-    local, shared = measured.gaps(notion)
+    local, global_ = measured.gaps(notion)
     own = (measured.client_accuracy, measured.client_loss, measured.client_gaps(notion))
     figures = zip(measured.clients, *own, strict=True)
     return {
@@ -190,7 +190,7 @@ def line_of(state: State, notion: Notion) -> dict[str, Any]:
         "loss": _number(measured.mean_loss),
         "accuracy": _number(measured.accuracy),
         "local_gap": _number(local),
-        "global_gap": _number(shared),
+        "global_gap": _number(global_),
         "clients": [
             {"client": plain(client), "accuracy": _number(accuracy), "loss": _number(loss), "gap": _number(gap)}
             for client, accuracy, loss, gap in figures
@@ -279,7 +279,7 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Keeping:
+class Checkpointing:
     """What is kept on the way: the state, every so many rounds, and the history; ``resume`` goes on from the state."""
 
     checkpoint: Path | None = None
@@ -288,20 +288,12 @@ class Keeping:
     history: Path | None = None
 
 
-class Stopped(Exception):
-    """An interrupt after some rounds; ``saved`` says whether their state was stored."""
-
-    def __init__(self, rounds: int, saved: bool) -> None:
-        super().__init__(rounds)
-        self.rounds, self.saved = rounds, saved
-
-
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedModel:
     """A model after its last round, and its scores by part of the rows kept back."""
 
     network: Network
-    state: State
+    state: TrainingState
     scores: Mapping[str, Floats]
     resumed: int
 
@@ -313,8 +305,8 @@ def train_and_score(
     *,
     device: torch.device,
     engine: str = "inprocess",
-    keeping: Keeping | None = None,
-) -> Trained:
+    keeping: Checkpointing | None = None,
+) -> TrainedModel:
     """Train on the rows of part "train", and score all others.
 
     Examples
@@ -334,12 +326,12 @@ def train_and_score(
         resumed, state = 0, _with_flower(settings, network, sites, watch)
     else:
         about = _about(settings, rows, network)
-        resumed, state = _in_process(settings, network, sites, watch, keeping or Keeping(), about)
+        resumed, state = _in_process(settings, network, sites, watch, keeping or Checkpointing(), about)
     state = _measured(settings, network, sites, state)
     del sites
     kept_back = {name: part for name, part in rows.parts.items() if name != "train"}
     scores = {name: _scores(network, state, rows, part, device) for name, part in kept_back.items()}
-    return Trained(network, state, scores, resumed)
+    return TrainedModel(network, state, scores, resumed)
 
 
 def _network(settings: TrainSettings, rows: TrainingRows) -> Network:
@@ -351,7 +343,7 @@ def _network(settings: TrainSettings, rows: TrainingRows) -> Network:
     return build_network(name, rows.data.features.shape[1:], **wider)
 
 
-def _on_device(rows: TrainingRows, part: Part, device: torch.device) -> list[Rows]:
+def _on_device(rows: TrainingRows, part: RowPart, device: torch.device) -> list[ClientRows]:
     return make_rows(
         rows.data.features[part.places],
         part.labels,
@@ -362,10 +354,10 @@ def _on_device(rows: TrainingRows, part: Part, device: torch.device) -> list[Row
     )
 
 
-def _with_flower(settings: TrainSettings, network: Network, sites: list[Rows], watch: Watch) -> State:
+def _with_flower(settings: TrainSettings, network: Network, sites: list[ClientRows], watch: Watch) -> TrainingState:
     from logofair.engines.flower.training.run import train_with_flower
 
-    def work(_: None) -> State:
+    def work(_: None) -> TrainingState:
         method, schedule = settings.federated_method(), settings.schedule()
         return train_with_flower(
             method, network, sites, rounds=settings.n_rounds, schedule=schedule, seed=settings.seed
@@ -376,8 +368,13 @@ def _with_flower(settings: TrainSettings, network: Network, sites: list[Rows], w
 
 
 def _in_process(
-    settings: TrainSettings, network: Network, sites: list[Rows], watch: Watch, keeping: Keeping, about: dict[str, Any]
-) -> tuple[int, State]:
+    settings: TrainSettings,
+    network: Network,
+    sites: list[ClientRows],
+    watch: Watch,
+    keeping: Checkpointing,
+    about: dict[str, Any],
+) -> tuple[int, TrainingState]:
     """The rounds done before, and the state after the last."""
     start = load_state(keeping.checkpoint, about) if keeping.resume and keeping.checkpoint else None
     done = 0 if start is None else start.round
@@ -397,7 +394,9 @@ def _in_process(
     return done, _kept(iter(watched), start, NOTIONS[settings.notion], keeping, about, sound)
 
 
-def _measured(settings: TrainSettings, network: Network, sites: list[Rows], state: State) -> State:
+def _measured(
+    settings: TrainSettings, network: Network, sites: list[ClientRows], state: TrainingState
+) -> TrainingState:
     """The state with its own model measured; raise where that diverged."""
     if state.measured_at == state.round:
         return state
@@ -411,13 +410,13 @@ def _about(settings: TrainSettings, rows: TrainingRows, network: Network) -> dic
     return settings.described() | model | {"rows_to_train": rows.parts["train"].places.size, "prepared_data": prepared}
 
 
-def as_begun(settings: TrainSettings, keeping: Keeping) -> TrainSettings:
+def as_begun(settings: TrainSettings, keeping: Checkpointing) -> TrainSettings:
     """The settings, with the first stage that a run of fcfl began with where it goes on.
 
     Examples
     --------
     >>> settings = TrainSettings("fcfl", "generated", rounds=10)
-    >>> as_begun(settings, Keeping()) == settings
+    >>> as_begun(settings, Checkpointing()) == settings
     True
     """
     if settings.method != "fcfl" or settings.first_stage is not None or not keeping.resume or not keeping.checkpoint:
@@ -427,13 +426,13 @@ def as_begun(settings: TrainSettings, keeping: Keeping) -> TrainSettings:
 
 
 def _kept(
-    states: Iterator[State],
-    start: State | None,
+    states: Iterator[TrainingState],
+    start: TrainingState | None,
     notion: Notion,
-    keeping: Keeping,
+    keeping: Checkpointing,
     about: dict[str, Any],
-    sound: Callable[[State], State],
-) -> State:
+    sound: Callable[[TrainingState], TrainingState],
+) -> TrainingState:
     """The last state; on the way states are stored and written down, and an interrupt stores the last one done."""
     state, saved = start, -1 if start is None else start.round
 
@@ -455,18 +454,18 @@ def _kept(
                     save()
         except KeyboardInterrupt:
             save()
-            raise Stopped(0 if state is None else state.round, saved >= 0) from None
+            raise TrainingInterrupted(0 if state is None else state.round, saved >= 0) from None
     save()
     assert state is not None
     return state
 
 
-def _scores(network: Network, state: State, rows: TrainingRows, part: Part, device: torch.device) -> Floats:
+def _scores(network: Network, state: TrainingState, rows: TrainingRows, part: RowPart, device: torch.device) -> Floats:
     """Scores of some rows, a bounded number at a time."""
     pieces = []
     for first in range(0, part.places.size, network.at_once):
         some = slice(first, first + network.at_once)
-        piece = Part(
+        piece = RowPart(
             part.places[some], part.labels[some], part.groups[some], np.zeros(part.places[some].size, np.int32)
         )
         (site,) = _on_device(rows, piece, device)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from logofair.columns.checks import InputError
 from logofair.datasets import CATALOGUE
+from logofair.errors import InputError
 from logofair.notions import NOTIONS
 from logofair.training import METHODS
 
@@ -66,7 +66,7 @@ class TrainSettings:
     (0.1, 20)
     >>> TrainSettings(method="fedavg", data="adult", beta=1.0)
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: --beta: is a setting of fairfed; leave it out for fedavg.
+    logofair.errors.InputError: --beta: is a setting of fairfed; leave it out for fedavg.
     """
 
     method: str
@@ -203,7 +203,7 @@ def in_options() -> Iterator[None]:
     >>> with in_options():
     ...     raise InputError("n_clients: got 9 clients for 3 rows; pass at most one client per row.")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: --clients: got 9 clients for 3 rows; pass at most one client per row.
+    logofair.errors.InputError: --clients: got 9 clients for 3 rows; pass at most one client per row.
     """
     try:
         yield

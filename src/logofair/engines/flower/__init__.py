@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
 __all__ = ["require_flower"]
 
@@ -19,7 +19,7 @@ def require_flower(*packages: str) -> None:
     --------
     >>> require_flower("no_such_package")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: flower: the package no_such_package is not installed; pip install 'logofair[flower]'.
+    logofair.errors.InputError: flower: the package no_such_package is not installed; pip install 'logofair[flower]'.
     """
     for package in ("flwr", *packages):
         if importlib.util.find_spec(package) is None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from flwr.app import ConfigRecord, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
-__all__ = ["CARRY", "Envelope", "Seen", "WHO", "opened", "sealed", "seen", "sites_of"]
+__all__ = ["CARRY", "WHO", "Envelope", "OnlineNode", "opened", "sealed", "seen", "sites_of"]
 
 
 CARRY = "query.carry"
@@ -73,7 +73,7 @@ _PATIENCE = 2  # Flower: a node is online until two heartbeat intervals after it
 
 
 @dataclass(frozen=True)
-class Seen:
+class OnlineNode:
     """A node that Flower counts as online.
 
     ``registered`` is the name its key was registered under, ``started`` when it last connected and ``alive`` its
@@ -81,7 +81,7 @@ class Seen:
 
     Examples
     --------
-    >>> Seen(7, registered="north").registered
+    >>> OnlineNode(7, registered="north").registered
     'north'
     """
 
@@ -91,20 +91,20 @@ class Seen:
     alive: float | None = None
 
 
-def seen(node: NodeInfo) -> Seen:
+def seen(node: NodeInfo) -> OnlineNode:
     """Return what the server knows of one node.
 
     Examples
     --------
     >>> seen(NodeInfo(node_id=7, name="north", online_until=160.0, heartbeat_interval=30.0))
-    Seen(node_id=7, registered='north', started=None, alive=100.0)
+    OnlineNode(node_id=7, registered='north', started=None, alive=100.0)
     """
     started = datetime.datetime.fromisoformat(node.last_activated_at).timestamp() if node.last_activated_at else None
     alive = node.online_until - _PATIENCE * node.heartbeat_interval if node.online_until else None
-    return Seen(node.node_id, node.name or None, started, alive)
+    return OnlineNode(node.node_id, node.name or None, started, alive)
 
 
-def sites_of(nodes: Iterable[Seen], claims: Mapping[int, str]) -> dict[str, int]:
+def sites_of(nodes: Iterable[OnlineNode], claims: Mapping[int, str]) -> dict[str, int]:
     """Return the node of every site; a site whose node cannot be told yet is left out.
 
     Parameters
@@ -116,13 +116,13 @@ def sites_of(nodes: Iterable[Seen], claims: Mapping[int, str]) -> dict[str, int]
 
     Examples
     --------
-    >>> sites_of([Seen(7, registered="north"), Seen(8), Seen(9)], {8: "south"})
+    >>> sites_of([OnlineNode(7, registered="north"), OnlineNode(8), OnlineNode(9)], {8: "south"})
     {'north': 7, 'south': 8}
-    >>> old, new = Seen(8, started=0.0, alive=40.0), Seen(9, started=50.0, alive=50.0)
+    >>> old, new = OnlineNode(8, started=0.0, alive=40.0), OnlineNode(9, started=50.0, alive=50.0)
     >>> sites_of([old, new], {8: "south", 9: "south"})
     {}
     """
-    named: dict[str, list[Seen]] = {}
+    named: dict[str, list[OnlineNode]] = {}
     for node in nodes:
         name = node.registered or claims.get(node.node_id)
         if name:
@@ -136,7 +136,7 @@ def sites_of(nodes: Iterable[Seen], claims: Mapping[int, str]) -> dict[str, int]
     return {name: candidates[0].node_id for name, candidates in sorted(named.items()) if len(candidates) == 1}
 
 
-def _both_alive(candidates: list[Seen]) -> bool:
+def _both_alive(candidates: list[OnlineNode]) -> bool:
     """Return whether some older node gave a sign of life after the newest had started."""
     starts = [node.started for node in candidates]
     if any(start is None for start in starts) or any(node.alive is None for node in candidates):

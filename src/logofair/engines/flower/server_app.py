@@ -16,8 +16,8 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.inflatable.inflatable_utils import pull_objects
 from flwr.superlink.grid import http_grid
 
-from logofair.columns.checks import InputError
 from logofair.engines.flower.transport import FlowerTransport
+from logofair.errors import InputError
 
 __all__ = ["PROGRESS", "STATUS", "app", "conduct_run", "write_status"]
 
@@ -54,7 +54,7 @@ def conduct_run(grid: Grid, context: Context) -> None:
     >>> empty = {"plan": "", "folder": ""}
     >>> conduct_run(None, Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=empty))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: run: its configuration names no plan; pass -c "plan='plan.json' folder='state'".
+    logofair.errors.InputError: run: its configuration names no plan; pass -c "plan='plan.json' folder='state'".
     """
     settings = context.run_config
     for key in ("plan", "folder"):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flwr.app import Message
 
-from logofair.engines.conductor import Absent
-from logofair.engines.flower.records import CARRY, WHO, Envelope, Seen, opened, sealed, seen, sites_of
+from logofair.engines.conductor import NoReply
+from logofair.engines.flower.records import CARRY, WHO, Envelope, OnlineNode, opened, sealed, seen, sites_of
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -64,7 +64,7 @@ class FlowerTransport:
     >>> transport.present()
     ()
     >>> transport.exchange({"north": b"ask"}, timeout=1.0)
-    {'north': Absent(reason='it is not connected', late=False)}
+    {'north': NoReply(reason='it is not connected', late=False)}
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class FlowerTransport:
         """
         return tuple(self._sites(self._clock() + self._patience))
 
-    def exchange(self, messages: Mapping[str, bytes], timeout: float) -> dict[str, bytes | Absent]:
+    def exchange(self, messages: Mapping[str, bytes], timeout: float) -> dict[str, bytes | NoReply]:
         """Send every named site its message, and return each reply or why there is none.
 
         A site that is away gets its message when it is back, and one whose node has been started anew gets it again:
@@ -124,7 +124,7 @@ class FlowerTransport:
         started = {node.node_id: node.started for node in nodes}
         return {site: (node, started[node]) for site, node in sites.items()}
 
-    def _learn_names(self, nodes: list[Seen], deadline: float) -> None:
+    def _learn_names(self, nodes: list[OnlineNode], deadline: float) -> None:
         """Ask nodes without a name who they are; one that stays silent now may still answer later."""
         unknown = {node.node_id for node in nodes if node.registered is None} - self._claims.keys()
         new = unknown - self._asked.keys()
@@ -172,7 +172,7 @@ class _Mail:
     def __init__(self, messages: Mapping[str, bytes], timeout: float) -> None:
         self.timeout = timeout
         self.awaited = set(messages)
-        self.outcome: dict[str, bytes | Absent] = dict.fromkeys(messages, Absent("it is not connected"))
+        self.outcome: dict[str, bytes | NoReply] = dict.fromkeys(messages, NoReply("it is not connected"))
         self.holders: dict[str, Place] = {}
         self.out: dict[str, str] = {}  # site -> id of its message
 
@@ -185,9 +185,9 @@ class _Mail:
         for site, place in due.items():
             if place[0] in pushed:
                 self.out[site], self.holders[site] = pushed[place[0]], place
-                self.outcome[site] = Absent(f"no reply within {self.timeout:g} seconds", late=True)
+                self.outcome[site] = NoReply(f"no reply within {self.timeout:g} seconds", late=True)
             else:
-                self.outcome[site] = Absent("the server could not take the message for it")
+                self.outcome[site] = NoReply("the server could not take the message for it")
                 self.awaited.discard(site)
 
     def came(self, replies: Mapping[str, Message]) -> None:
@@ -201,15 +201,15 @@ class _Mail:
                 self.awaited.discard(site)
 
 
-def _body(reply: Message, site: str, node: int) -> bytes | Absent:
+def _body(reply: Message, site: str, node: int) -> bytes | NoReply:
     """Return the bytes of a reply, or why it is none; no text from the site gets through."""
     if reply.has_error():
-        return Absent(_REASONS.get(reply.error.code, f"Flower reports error code {reply.error.code}"))
+        return NoReply(_REASONS.get(reply.error.code, f"Flower reports error code {reply.error.code}"))
     envelope = opened(reply.content)
     if envelope is None or reply.metadata.src_node_id != node:
-        return Absent("its reply is not one of this protocol")
+        return NoReply("its reply is not one of this protocol")
     if envelope.site != site:
-        return Absent("its node answers for another site; check the name in its settings")
+        return NoReply("its node answers for another site; check the name in its settings")
     if envelope.body is None:
-        return Absent("it could not answer; its own log says why")
+        return NoReply("it could not answer; its own log says why")
     return envelope.body

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError, Integers
+from logofair.columns.checks import Floats, Integers
+from logofair.errors import InputError
 from logofair.federation.privacy.release import Privacy, Release, checked_rows, release
 
-__all__ = ["Kept", "release_once"]
+__all__ = ["StoredRelease", "release_once"]
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredRelease:
     """What a client keeps on its own disk and never sends: its release, and a fingerprint of the rows behind it.
 
     Examples
@@ -32,7 +33,7 @@ class Kept:
         return {"release": self.release.as_json(), "fingerprint": self.fingerprint}
 
     @classmethod
-    def from_json(cls, data: object) -> Kept:
+    def from_json(cls, data: object) -> StoredRelease:
         """Rebuild from :meth:`as_json`; raise InputError where the content is damaged."""
         fingerprint = data.get("fingerprint") if isinstance(data, Mapping) else None
         if not isinstance(data, Mapping) or not isinstance(fingerprint, str):
@@ -41,7 +42,7 @@ class Kept:
 
 
 def release_once(
-    kept: Kept | None,
+    kept: StoredRelease | None,
     eta: object,
     groups: object,
     *,
@@ -49,7 +50,7 @@ def release_once(
     privacy: Privacy,
     weights: object = None,
     seed: int | None = None,
-) -> Kept:
+) -> StoredRelease:
     """Release where nothing was released yet; afterwards return what was kept, or refuse.
 
     Store the result (``as_json``) before anything computed from it leaves the client. In any later run on the same
@@ -65,12 +66,12 @@ def release_once(
     >>> release_once(kept, [0.2, 0.8], [0, 1], n_groups=2, privacy=privacy)
     Traceback (most recent call last):
         ...
-    logofair.columns.checks.InputError: release: the rows are not those released before (epsilon 1, delta 1e-06) ...
+    logofair.errors.InputError: release: the rows are not those released before (epsilon 1, delta 1e-06) ...
     """
     chances, codes = checked_rows(eta, groups, n_groups, weights)
     fingerprint = _fingerprint(chances, codes)
     if kept is None:
-        return Kept(release(chances, codes, n_groups=n_groups, privacy=privacy, seed=seed), fingerprint)
+        return StoredRelease(release(chances, codes, n_groups=n_groups, privacy=privacy, seed=seed), fingerprint)
     before = kept.release
     changed = [
         what

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 from logofair.federation.privacy.bins import Counts
 
 # Widths beyond which a rehearsal's table of the distribution stops: what lies outside has mass 1e-32.
@@ -22,12 +22,12 @@ _TAILS = 12
 
 
 @dataclass(frozen=True)
-class Spending:
+class NoiseCost:
     """Standard deviation of the noise, and what one release with it costs.
 
     Examples
     --------
-    >>> Spending(scale=6.5, epsilon=1.0, delta=1e-6).scale
+    >>> NoiseCost(scale=6.5, epsilon=1.0, delta=1e-6).scale
     6.5
     """
 
@@ -37,7 +37,7 @@ class Spending:
 
 
 @lru_cache(maxsize=64)
-def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> Spending:
+def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> NoiseCost:
     """The least noise whose release costs at most (epsilon, delta).
 
     Parameters
@@ -62,7 +62,7 @@ def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> Spending
     # T says that a real number is sought: the default search stops at whole numbers.
     scale = float(library.binary_search_param(accounted, d_in=sensitivity, d_out=(epsilon, delta), T=float))
     spent, at = accounted(scale).map(sensitivity)
-    return Spending(scale, float(spent), float(at))
+    return NoiseCost(scale, float(spent), float(at))
 
 
 def add_noise(counts: Counts, scale: float) -> Counts:

@@ -16,7 +16,6 @@ import numpy as np
 
 from logofair.columns.checks import (
     Floats,
-    InputError,
     Integers,
     column,
     nearest_name,
@@ -25,6 +24,7 @@ from logofair.columns.checks import (
     seed_number,
     whole_number,
 )
+from logofair.errors import InputError
 from logofair.federation.privacy.bins import Counts, histogram, midpoints, without_negatives
 from logofair.federation.privacy.mechanism import add_noise, add_seeded_noise, smallest_scale
 

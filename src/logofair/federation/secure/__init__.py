@@ -15,25 +15,26 @@ What this protects against, and what not, is written in ``docs/THREATS.md``. Nee
 
 from __future__ import annotations
 
+from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
 from logofair.federation.secure.client import SecureClient
 from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
 from logofair.federation.secure.primitives import SigningKey, new_signing_key, public_key, public_line, signing_key
-from logofair.federation.secure.refusals import GarbledTotal, Refusal, Refused, SumFailed
+from logofair.federation.secure.refusals import SecureRefusal
 from logofair.federation.secure.roster import Roster
 from logofair.federation.secure.server import SecureServer
 
 __all__ = [
-    "GarbledTotal",
+    "GarbledTotalError",
     "Keys",
     "Masked",
     "Material",
-    "Refusal",
-    "Refused",
     "Roster",
     "SecureClient",
+    "SecureRefusal",
+    "SecureRefusalError",
     "SecureServer",
     "SigningKey",
-    "SumFailed",
+    "SumError",
     "Unmasked",
     "new_signing_key",
     "public_key",

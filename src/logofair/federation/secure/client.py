@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from logofair.columns.checks import Floats
+from logofair.errors import SecureRefusalError
 from logofair.federation.secure.messages import DELIVERED_SIZE, PAIR_SIZE, Keys, Masked, Material, Unmasked, is_blobs
 from logofair.federation.secure.primitives import (
     KEY_SIZE,
@@ -24,15 +25,15 @@ from logofair.federation.secure.primitives import (
     signature,
     unseal,
 )
-from logofair.federation.secure.refusals import Refusal, Refused
+from logofair.federation.secure.refusals import SecureRefusal
 from logofair.federation.secure.roster import Roster, bound
 from logofair.federation.secure.shamir import SHARE_SIZE, RandomBytes, split
 
-__all__ = ["Contribution", "Dealt", "SecureClient", "channel_key", "deal", "opened"]
+__all__ = ["Contribution", "DealtSecrets", "SecureClient", "channel_key", "deal", "opened"]
 
 
 @dataclass(frozen=True)
-class Dealt:
+class DealtSecrets:
     """What a site keeps of its secrets for one sum (all but ``material`` is secret)."""
 
     mask_key: bytes = field(repr=False)
@@ -46,7 +47,7 @@ def channel_key(roster: Roster, private: bytes, public: bytes, sites: tuple[str,
     return agreed(private, public, bound("channel", roster.digest, *sorted(sites)))
 
 
-def deal(roster: Roster, site: str, number: int, channels: Mapping[str, bytes], random: RandomBytes) -> Dealt:
+def deal(roster: Roster, site: str, number: int, channels: Mapping[str, bytes], random: RandomBytes) -> DealtSecrets:
     """Make fresh secrets for a sum and seal their shares to every peer that has a channel."""
     mask_key, seed = random(KEY_SIZE), random(KEY_SIZE)
     shared = [split(secret, roster.threshold, len(roster.sites), random) for secret in (mask_key, seed)]
@@ -56,7 +57,7 @@ def deal(roster: Roster, site: str, number: int, channels: Mapping[str, bytes], 
         peer: seal(key, random(NONCE_SIZE), pairs[peer], _place(roster, number, site, peer, public))
         for peer, key in channels.items()
     }
-    return Dealt(mask_key, seed, pairs[site], Material(site, number, public, sealed))
+    return DealtSecrets(mask_key, seed, pairs[site], Material(site, number, public, sealed))
 
 
 def opened(
@@ -64,13 +65,13 @@ def opened(
 ) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Return the mask key of each peer and the pair of shares it dealt to this site, or refuse."""
     if not is_blobs(incoming, incoming, DELIVERED_SIZE):
-        raise Refused(Refusal.BAD_SEAL)
+        raise SecureRefusalError(SecureRefusal.BAD_SEAL)
     mask_keys, pairs = {}, {}
     for peer, delivered in incoming.items():
         mask_keys[peer], sealed = delivered[:KEY_SIZE], delivered[KEY_SIZE:]
         pairs[peer] = unseal(channels[peer], sealed, _place(roster, number, peer, site, mask_keys[peer]))
         if len(pairs[peer]) != PAIR_SIZE:
-            raise Refused(Refusal.BAD_SEAL)
+            raise SecureRefusalError(SecureRefusal.BAD_SEAL)
     return mask_keys, pairs
 
 
@@ -152,7 +153,7 @@ class SecureClient:
     keys: Keys
     heard: dict[str, bytes] | None = field(default=None, repr=False)
     channels: dict[str, bytes] = field(default_factory=dict, repr=False)
-    dealt: Dealt | None = field(default=None, repr=False)
+    dealt: DealtSecrets | None = field(default=None, repr=False)
     number: int = 0
     last: Contribution | None = None
     settled: tuple[str, ...] | None = None
@@ -178,7 +179,7 @@ class SecureClient:
         """
         sites = Roster.of(run, roster, number)
         if site not in sites.sites or not set(sites.sites) <= {site, *peers}:
-            raise Refused(Refusal.UNKNOWN_SITE)
+            raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
         channel = random(KEY_SIZE)
         public = public_half(channel)
         keys = Keys(site, public, signature(signing_key, _transcript(sites, site, public)))
@@ -199,9 +200,9 @@ class SecureClient:
         """Join a later roster of the same run with new keys; sites may leave by agreement, none may join."""
         sites = set(roster)
         if not sites <= set(self.roster.sites):
-            raise Refused(Refusal.UNKNOWN_SITE)
+            raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
         if self.site not in sites:
-            raise Refused(Refusal.LEFT_OUT)
+            raise SecureRefusalError(SecureRefusal.LEFT_OUT)
         self._check_agreed(sites, self.roster.sites)
         took_part = self.last.participants if self.last is not None else ()
         return SecureClient.start(
@@ -226,7 +227,7 @@ class SecureClient:
             return self._shares_again(keys)
         self.roster.check_enough(keys)
         if self.site not in keys:
-            raise Refused(Refusal.LEFT_OUT)
+            raise SecureRefusalError(SecureRefusal.LEFT_OUT)
         for name, message in keys.items():
             self._check_keys(name, message)
         heard = {name: message.channel for name, message in keys.items()}
@@ -254,10 +255,10 @@ class SecureClient:
         question = self.roster.question(number, request, steps, participants)
         if self.last is not None and number == self.number:
             if question != self.last.question:
-                raise Refused(Refusal.ASKED_OTHERWISE)
+                raise SecureRefusalError(SecureRefusal.ASKED_OTHERWISE)
             return self, self.last.message
         if self.dealt is None or number != self.number + 1:
-            raise Refused(Refusal.OUT_OF_ORDER)
+            raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
         self._check_participants(participants)
         mask_keys, held = opened(self.roster, self.site, number, self.channels, incoming)
         words = encoded(values, steps, len(self.roster.sites))
@@ -275,11 +276,11 @@ class SecureClient:
     def unmask(self, number: int, contributors: Iterable[str]) -> tuple[SecureClient, Unmasked]:
         """Hand out the shares that reveal the total of these contributors, once."""
         if self.last is None or number != self.number:
-            raise Refused(Refusal.OUT_OF_ORDER)
+            raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
         named = tuple(sorted(set(contributors)))
         if self.last.unmasked is not None:
             if named != tuple(sorted(self.last.unmasked.seeds)):
-                raise Refused(Refusal.ASKED_OTHERWISE)
+                raise SecureRefusalError(SecureRefusal.ASKED_OTHERWISE)
             return self, self.last.unmasked
         self._check_contributors(named, self.last)
         held = self.last.held
@@ -296,18 +297,18 @@ class SecureClient:
     def _shares_again(self, keys: Mapping[str, Keys]) -> tuple[SecureClient, Material]:
         """The first answer once more, if the question is the same and no sum has begun."""
         if self.dealt is None or self.number > 0:
-            raise Refused(Refusal.OUT_OF_ORDER)
+            raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
         if self.heard != {name: getattr(message, "channel", None) for name, message in keys.items()}:
-            raise Refused(Refusal.ASKED_OTHERWISE)
+            raise SecureRefusalError(SecureRefusal.ASKED_OTHERWISE)
         return self, self.dealt.material
 
     def _check_keys(self, name: str, message: Keys) -> None:
         """Refuse a key that its site has not signed for this roster, and an own key that was exchanged."""
         if not isinstance(message, Keys) or not message.well_formed(name):
-            raise Refused(Refusal.BAD_KEY)
+            raise SecureRefusalError(SecureRefusal.BAD_KEY)
         if name == self.site:
             if message != self.keys:
-                raise Refused(Refusal.BAD_KEY)
+                raise SecureRefusalError(SecureRefusal.BAD_KEY)
             return
         check_signature(self.peers[name], _transcript(self.roster, name, message.channel), message.signature)
 
@@ -315,28 +316,28 @@ class SecureClient:
         """Refuse a sum among others than those whom this site knows to be left."""
         self.roster.check_enough(participants)
         if not set(participants) <= {*self.channels, self.site}:
-            raise Refused(Refusal.UNKNOWN_SITE)
+            raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
         if (
             self.last is not None
             and self.last.unmasked is not None
             and set(participants) != set(self.last.unmasked.seeds)
         ):
-            raise Refused(Refusal.ROSTER_CHANGED)
+            raise SecureRefusalError(SecureRefusal.ROSTER_CHANGED)
         self._check_agreed(participants, self.settled or ())
 
     def _check_contributors(self, named: Collection[str], last: Contribution) -> None:
         """Refuse to reveal a total without this site, of too few, or of others than before."""
         self.roster.check_enough(named)
         if not set(named) <= set(last.participants):
-            raise Refused(Refusal.UNKNOWN_SITE)
+            raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
         if self.site not in named:
-            raise Refused(Refusal.LEFT_OUT)
+            raise SecureRefusalError(SecureRefusal.LEFT_OUT)
         self._check_agreed(named, self.settled or ())
 
     def _check_agreed(self, present: Collection[str], before: Collection[str]) -> None:
         """Refuse if someone is missing without whom this site has not agreed to go on."""
         if not set(before) <= {*present, *self.agreed_without}:
-            raise Refused(Refusal.ROSTER_CHANGED)
+            raise SecureRefusalError(SecureRefusal.ROSTER_CHANGED)
 
 
 def _transcript(roster: Roster, site: str, channel: bytes) -> bytes:

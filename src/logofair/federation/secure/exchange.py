@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from logofair.federation.messages import Ask, Refusal, next_link
-from logofair.federation.rows import RefusedError
-from logofair.federation.secure import Keys, Masked, Material, Refused, SecureClient, SecureServer, Unmasked
-from logofair.federation.secure import Refusal as SumRefusal
-from logofair.federation.secure.client import Contribution, Dealt
+from logofair.errors import RefusedError, SecureRefusalError
+from logofair.federation.messages import Question, Refusal, next_link
+from logofair.federation.secure import Keys, Masked, Material, SecureClient, SecureRefusal, SecureServer, Unmasked
+from logofair.federation.secure.client import Contribution, DealtSecrets
 from logofair.federation.secure.primitives import signing_key
 from logofair.federation.secure.roster import Roster
 from logofair.federation.wire import carried, decode, encode
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["masked_step"]
 
 
-for kind in (Contribution, Dealt, Keys, Masked, Material, Roster, SecureClient, SecureServer, Unmasked):
+for kind in (Contribution, DealtSecrets, Keys, Masked, Material, Roster, SecureClient, SecureServer, Unmasked):
     carried(kind)
 
 
-def masked_step(client: Client, ask: Ask) -> tuple[Client, Any]:
+def masked_step(client: Client, ask: Question) -> tuple[Client, Any]:
     """One of the steps ``keys``, ``shares``, ``masked`` and ``unmask``."""
     if client.identity is None:
         raise RefusedError(Refusal.NO_KEYS, "secure sums need this site's key and its peers' public keys; name them.")
@@ -34,13 +33,13 @@ def masked_step(client: Client, ask: Ask) -> tuple[Client, Any]:
         raise RefusedError(Refusal.BAD_MESSAGE)
     try:
         return steps[ask.step](client, ask)
-    except Refused as refused:
-        changed = refused.code is SumRefusal.ROSTER_CHANGED
+    except SecureRefusalError as refused:
+        changed = refused.code is SecureRefusal.ROSTER_CHANGED
         refusal = Refusal.NOT_AGREED if changed else Refusal.UNSAFE_SUM
         raise RefusedError(refusal, f"secure sums: {refused.code.value.replace('_', ' ')}.") from None
 
 
-def _sum_number(client: Client, ask: Ask) -> int:
+def _sum_number(client: Client, ask: Question) -> int:
     """Sums of a roster are numbered from 1, asks of a run throughout."""
     return ask.number - client.notes.opened + 1
 
@@ -57,7 +56,7 @@ def _kept(client: Client, state: SecureClient) -> Client:
     return replace(client, notes=replace(client.notes, masks=encode(state)))
 
 
-def _keys(client: Client, ask: Ask) -> tuple[Client, Keys]:
+def _keys(client: Client, ask: Question) -> tuple[Client, Keys]:
     identity, opening = client.identity, ask.opening
     if opening is None or identity is None:
         raise RefusedError(Refusal.OUT_OF_TURN)
@@ -84,14 +83,14 @@ def _keys(client: Client, ask: Ask) -> tuple[Client, Keys]:
     return _kept(client, state), keys
 
 
-def _shares(client: Client, ask: Ask) -> tuple[Client, Material]:
+def _shares(client: Client, ask: Question) -> tuple[Client, Material]:
     if not isinstance(ask.sealed, Mapping):
         raise RefusedError(Refusal.BAD_MESSAGE)
     state, material = _remembered(client).shares(ask.sealed)
     return _kept(client, state), material
 
 
-def _masked(client: Client, ask: Ask) -> tuple[Client, Masked]:
+def _masked(client: Client, ask: Question) -> tuple[Client, Masked]:
     if not isinstance(ask.sealed, Mapping):
         raise RefusedError(Refusal.BAD_MESSAGE)
     secure = _remembered(client)
@@ -102,7 +101,7 @@ def _masked(client: Client, ask: Ask) -> tuple[Client, Masked]:
     return replace(kept, notes=replace(kept.notes, chain=chain)), message
 
 
-def _unmask(client: Client, ask: Ask) -> tuple[Client, Unmasked]:
+def _unmask(client: Client, ask: Question) -> tuple[Client, Unmasked]:
     if not isinstance(ask.sealed, tuple) or not all(isinstance(name, str) for name in ask.sealed):
         raise RefusedError(Refusal.BAD_MESSAGE)
     state, message = _remembered(client).unmask(_sum_number(client, ask), ask.sealed)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import Floats, InputError
-from logofair.federation.secure.refusals import Refusal, Refused
+from logofair.columns.checks import Floats
+from logofair.errors import InputError, SecureRefusalError
+from logofair.federation.secure.refusals import SecureRefusal
 from logofair.federation.secure.roster import bound
 
 __all__ = [
@@ -66,7 +67,7 @@ def agreed(private: bytes, public: bytes, info: bytes) -> bytes:
     try:
         secret = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a wrong length, or a point of low order, which would make the secret known to all
-        raise Refused(Refusal.BAD_KEY) from None
+        raise SecureRefusalError(SecureRefusal.BAD_KEY) from None
     return derived(secret, info)
 
 
@@ -86,7 +87,7 @@ def unseal(key: bytes, sealed: bytes, place: bytes) -> bytes:
     try:
         return ChaCha20Poly1305(key).decrypt(sealed[:NONCE_SIZE], sealed[NONCE_SIZE:], place)
     except (InvalidTag, ValueError):
-        raise Refused(Refusal.BAD_SEAL) from None
+        raise SecureRefusalError(SecureRefusal.BAD_SEAL) from None
 
 
 def signature(key: SigningKey, words: bytes) -> bytes:
@@ -99,7 +100,7 @@ def check_signature(line: str, words: bytes, signed: bytes) -> None:
     try:
         _verifier(line.encode()).verify(signed, words, _SIGNATURE)
     except InvalidSignature:
-        raise Refused(Refusal.BAD_SIGNATURE) from None
+        raise SecureRefusalError(SecureRefusal.BAD_SIGNATURE) from None
 
 
 def new_signing_key() -> SigningKey:
@@ -149,7 +150,7 @@ def signing_key(pem: bytes, where: str = "key") -> SigningKey:
     --------
     >>> signing_key(b"", where="keys/north")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: keys/north: is no private key ...; make one with: ssh-keygen -t ecdsa -b 384 -N "".
+    logofair.errors.InputError: keys/north: is no private key ...; make one with: ssh-keygen -t ecdsa -b 384 -N "".
     """
     advice = 'make one with: ssh-keygen -t ecdsa -b 384 -N ""'
     for read in (serialization.load_ssh_private_key, serialization.load_pem_private_key):
@@ -182,7 +183,7 @@ def public_key(line: bytes, where: str = "public key") -> str:
     --------
     >>> public_key(b"ssh-rsa AAAA", where="keys/north.pub")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: keys/north.pub: is no public key of kind ECDSA P-384 ...; ask the site for ...
+    logofair.errors.InputError: keys/north.pub: is no public key of kind ECDSA P-384 ...; ask the site for ...
     """
     try:
         key = _verifier(line)
@@ -244,7 +245,7 @@ def encoded(values: Floats, steps: Floats, sites: int) -> Words:
     with np.errstate(over="ignore"):
         units = array / steps
     if not np.all(np.abs(units) <= 2.0**62 / sites):  # also where a value is not a number
-        raise Refused(Refusal.OUT_OF_RANGE)
+        raise SecureRefusalError(SecureRefusal.OUT_OF_RANGE)
     return np.append(np.rint(units).astype(np.int64), 1).view(np.uint64)
 
 

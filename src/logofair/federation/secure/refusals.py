@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["GarbledTotal", "Refusal", "Refused", "SumFailed"]
+__all__ = ["SecureRefusal"]
 
 
-class Refusal(Enum):
+class SecureRefusal(Enum):
     """Why a site refuses; the code is all that it tells.
 
     Examples
     --------
-    >>> Refusal("out_of_order") is Refusal.OUT_OF_ORDER
+    >>> SecureRefusal("out_of_order") is SecureRefusal.OUT_OF_ORDER
     True
     """
 
@@ -36,43 +36,3 @@ class Refusal(Enum):
     """The sites named do not include this site, which takes part."""
     ROSTER_CHANGED = "roster_changed"
     """A site that took part in the first total is missing, and this site has not agreed to go on without it."""
-
-
-class Refused(Exception):
-    """A site refuses; nothing about its data is in the message.
-
-    Parameters
-    ----------
-    code
-        The reason, all that may travel.
-
-    Examples
-    --------
-    >>> print(Refused(Refusal.TOO_FEW_SITES))
-    refused: too_few_sites
-    """
-
-    def __init__(self, code: Refusal) -> None:
-        super().__init__(f"refused: {code.value}")
-        self.code = code
-
-
-class SumFailed(RuntimeError):
-    """The server cannot form the total, say because too few sites answered; the sentence says what to do.
-
-    Examples
-    --------
-    >>> isinstance(GarbledTotal("sum 3: ..."), SumFailed)
-    True
-    """
-
-
-class GarbledTotal(SumFailed):
-    """The masks did not cancel, or the total is impossible: somebody sent rubbish and nobody can tell who.
-
-    Examples
-    --------
-    >>> raise GarbledTotal("sum 3: the masks did not cancel.")
-    Traceback (most recent call last):
-    logofair.federation.secure.refusals.GarbledTotal: sum 3: the masks did not cancel.
-    """

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from logofair.columns.checks import Floats
-from logofair.federation.secure.refusals import Refusal, Refused
+from logofair.errors import SecureRefusalError
+from logofair.federation.secure.refusals import SecureRefusal
 
 __all__ = ["Roster"]
 
@@ -42,7 +43,7 @@ class Roster:
     (('east', 'north', 'south', 'west'), 3, 3)
     >>> Roster.of("run-1", ["north", "south"])
     Traceback (most recent call last):
-    logofair.federation.secure.refusals.Refused: refused: too_few_sites
+    logofair.errors.SecureRefusalError: refused: too_few_sites
     """
 
     run: str
@@ -54,7 +55,7 @@ class Roster:
         """Order the sites; refuse fewer than three."""
         roster = cls(run, number, tuple(sorted(set(sites))))
         if len(roster.sites) < _FEWEST:
-            raise Refused(Refusal.TOO_FEW_SITES)
+            raise SecureRefusalError(SecureRefusal.TOO_FEW_SITES)
         return roster
 
     @property
@@ -83,9 +84,9 @@ class Roster:
     def check_enough(self, sites: Collection[str]) -> None:
         """Refuse a set of sites that is not of this roster, or too small for a total."""
         if not set(sites) <= set(self.sites):
-            raise Refused(Refusal.UNKNOWN_SITE)
+            raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
         if len(set(sites)) < self.fewest:
-            raise Refused(Refusal.TOO_FEW_SITES)
+            raise SecureRefusalError(SecureRefusal.TOO_FEW_SITES)
 
     def question(self, number: int, request: bytes, steps: Floats, participants: Iterable[str]) -> bytes:
         """Digest of all that clients must agree on for their masks to cancel."""

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
+from logofair.errors import GarbledTotalError, InputError, SumError
 from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
 from logofair.federation.secure.primitives import Words, checked_steps, decoded, pair_mask, public_half, self_mask
-from logofair.federation.secure.refusals import GarbledTotal, SumFailed
 from logofair.federation.secure.roster import Roster
 from logofair.federation.secure.shamir import combine
 
@@ -32,7 +32,7 @@ def remaining_masks(
     for site in sorted(shares[answering[0]].mask_keys):
         private = combine({roster.place(one): shares[one].mask_keys[site] for one in answering})
         if public_half(private) != materials[site].mask_key:
-            raise GarbledTotal(
+            raise GarbledTotalError(
                 "unmask: the shares of a mask key do not fit together; a site sent rubbish: start a new run."
             )
         # What the missing site would have added are the negatives of what contributors added for it.
@@ -49,7 +49,7 @@ class SecureServer:
 
     First ``start``, ``collect_keys``, ``collect_shares``; then for every sum ``ask``, ``collect_masked``,
     ``collect_unmasked``. Every ``collect`` takes the replies that came, by site; a reply of the wrong form counts as
-    none and its site is listed in ``unusable``. Where too few came it raises :class:`SumFailed` and the state stays:
+    none and its site is listed in ``unusable``. Where too few came it raises :class:`SumError` and the state stays:
     ask the missing sites again (the same question gets the same answer) and collect all replies together.
 
     Parameters
@@ -80,7 +80,7 @@ class SecureServer:
     ('keys', 3)
     >>> server.collect_keys({})
     Traceback (most recent call last):
-    logofair.federation.secure.refusals.SumFailed: keys: 0 of 3 sites answered usably, 3 are needed; ask again ...
+    logofair.errors.SumError: keys: 0 of 3 sites answered usably, 3 are needed; ask again ...
 
     A whole sum stands in the example of :class:`~logofair.federation.secure.SecureClient`.
     """
@@ -204,7 +204,7 @@ class SecureServer:
         replies = {site: good[site] for site in sorted(asked) if site in good}
         needed = self.roster.fewest if needed is None else needed
         if len(replies) < needed:
-            raise SumFailed(
+            raise SumError(
                 f"{self.stage}: {len(replies)} of {len(self.roster.sites)} sites answered usably, {needed} are needed; "
                 "ask again those that are missing, or start a run without them."
             )
@@ -217,14 +217,14 @@ class SecureServer:
     def _check(self, total: Floats, count: int, limits: Floats | None) -> None:
         """Raise unless the masks cancelled and every entry is possible."""
         if count != len(self.contributors):
-            raise GarbledTotal(
+            raise GarbledTotalError(
                 f"sum {self.number}: the masks did not cancel; a site was asked something else or sent rubbish, and "
                 "masks hide which: start a new run."
             )
         bounds = np.array(self.steps) * 2.0**62 if limits is None else np.broadcast_to(limits, total.shape)
         if not np.all(np.abs(total) <= bounds):
             entry = int(np.flatnonzero(~(np.abs(total) <= bounds))[0])
-            raise GarbledTotal(
+            raise GarbledTotalError(
                 f"sum {self.number}: entry {entry} of the total is beyond its limit; a site sent an impossible value, "
                 "and masks hide which: have every site check its data, then start a new run."
             )

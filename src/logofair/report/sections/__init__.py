@@ -1,1 +1,1 @@
-"""TODO"""
+"""The parts of the report, one module each."""

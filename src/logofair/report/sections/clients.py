@@ -8,8 +8,8 @@ import numpy as np
 
 from logofair.fitting.solution import FEW_ROWS
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip
-from logofair.report.facts import Facts
-from logofair.report.figures import Pair
+from logofair.report.facts import ReportData
+from logofair.report.figures import BeforeAfter
 from logofair.report.grids import Cell, Column, few_mark, grid, limit, named, number, span, text
 from logofair.report.markup import Element, Node, Section, Trusted, note, paragraph, tag
 from logofair.report.wording import counted, figure, small, tolerance_of
@@ -17,7 +17,7 @@ from logofair.report.wording import counted, figure, small, tolerance_of
 __all__ = ["card", "clients_section"]
 
 
-def card(facts: Facts, client: int) -> Element:
+def card(facts: ReportData, client: int) -> Element:
     """Return a client's card.
 
     Examples
@@ -28,7 +28,7 @@ def card(facts: Facts, client: int) -> Element:
     >>> from logofair.report.facts import Provenance
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
     >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
-    >>> "Promise kept" in str(card(facts, 0))
+    >>> "Requirements kept" in str(card(facts, 0))
     True
     """
     name, pair = facts.clients[client], facts.calibration.local
@@ -52,7 +52,7 @@ def card(facts: Facts, client: int) -> Element:
     )
 
 
-def _standing(facts: Facts, client: int) -> Element:
+def _standing(facts: ReportData, client: int) -> Element:
     """How the client's own promise stands, in its basis."""
     bound, measured = facts.inside.bound[:, client], facts.inside.measured[:, client]
     excess = facts.inside.gap[:, client] - facts.inside.tolerance[:, client]
@@ -61,15 +61,15 @@ def _standing(facts: Facts, client: int) -> Element:
     elif not measured.any():
         words, state = "Promise cannot be measured here: fewer than two groups", "unmeasured"
     elif (excess[measured] > facts.solution.certificate.precision).any():
-        words, state = "Promise not kept", "broken"
+        words, state = "Requirements not kept", "broken"
     elif not measured[bound].all():
-        words, state = "Kept where it can be measured", "partly"
+        words, state = "StoredRelease where it can be measured", "partly"
     else:
-        words, state = "Promise kept", "kept"
+        words, state = "Requirements kept", "kept"
     return tag("span", words, class_=f"badge {state}")
 
 
-def _gaps(facts: Facts, client: int) -> Element:
+def _gaps(facts: ReportData, client: int) -> Element:
     """Gap of every rate before and after."""
     pair = facts.calibration.local
     low, high = pair.interval
@@ -87,7 +87,7 @@ def _gaps(facts: Facts, client: int) -> Element:
     return grid("Gaps here", columns, rows)
 
 
-def _groups(facts: Facts, client: int) -> Element:
+def _groups(facts: ReportData, client: int) -> Element:
     """Each group's rows, rates and rule."""
     pair = facts.calibration.local
     columns = [Column("group"), Column("rows", numeric=True), Column("label 1", numeric=True)]
@@ -96,7 +96,7 @@ def _groups(facts: Facts, client: int) -> Element:
     return grid("Groups here", columns, list(_group_rows(facts, client)))
 
 
-def _group_rows(facts: Facts, client: int) -> Iterator[list[Cell]]:
+def _group_rows(facts: ReportData, client: int) -> Iterator[list[Cell]]:
     pair, rules = facts.calibration.local, facts.solution.policy.rules
     for group, name in enumerate(facts.groups):
         rows, positive = pair.after.tally.rows[client, group].sum(), pair.after.tally.rows[client, group, 1]
@@ -124,7 +124,7 @@ def _bars(before: float, after: float) -> Cell:
     return Cell(tuple(parts), "rates")
 
 
-def _prices(facts: Facts, client: int) -> Iterator[str]:
+def _prices(facts: ReportData, client: int) -> Iterator[str]:
     for k, rate in enumerate(facts.inside.rates):
         price = 0.01 * float(facts.inside.price[k, client])
         if price >= 1e-6:
@@ -137,7 +137,7 @@ _MOST_ROWS = 40  # clients with a row each in the picture; more stand side by si
 _MOST_COLUMNS = 600
 
 
-def clients_section(facts: Facts) -> Section:
+def clients_section(facts: ReportData) -> Section:
     """Return the pictures of every client's gaps, the cards and the table.
 
     Examples
@@ -167,7 +167,7 @@ def clients_section(facts: Facts) -> Section:
     return Section("clients", "Every client", (words, _legend(), *pictures), (cards, table))
 
 
-def _figure(facts: Facts, rate: int) -> Element:
+def _figure(facts: ReportData, rate: int) -> Element:
     """One rate's picture, drawn for a desk and for a phone."""
     name = facts.calibration.local.rates[rate].name
     ranked = facts.ranked
@@ -196,7 +196,7 @@ def _in_short(points: Sequence[GapPoint]) -> str:
     return f"{half}; {above:,} of {counted(bound, 'promised gap')} lie above tolerance." if bound else f"{half}."
 
 
-def _point(facts: Facts, rate: int, client: int) -> GapPoint:
+def _point(facts: ReportData, rate: int, client: int) -> GapPoint:
     """One client in the picture."""
     pair, name = facts.calibration.local, facts.clients[client]
     before, after, tolerance = (
@@ -237,7 +237,7 @@ def _legend() -> Element:
     return tag("ul", items, class_="legend")
 
 
-def _picker(facts: Facts) -> Element:
+def _picker(facts: ReportData) -> Element:
     """The list to choose a client from; without JavaScript the links do the same."""
     by_name = sorted(facts.listed, key=lambda client: facts.clients[client].casefold())
     options = [tag("option", facts.clients[client], value=f"client-{client}") for client in by_name]
@@ -251,17 +251,17 @@ def _picker(facts: Facts) -> Element:
     )
 
 
-def _cards(facts: Facts) -> list[Node]:
+def _cards(facts: ReportData) -> list[Node]:
     return [card(facts, client) for client in facts.listed]
 
 
-def _unlisted(facts: Facts) -> Iterator[Node]:
+def _unlisted(facts: ReportData) -> Iterator[Node]:
     missing = len(facts.clients) - len(facts.listed)
     if missing:
         yield note(f"The {len(facts.listed):,} clients with the largest gaps before are listed; {missing:,} are not.")
 
 
-def _table(facts: Facts) -> Element:
+def _table(facts: ReportData) -> Element:
     """One line per client and rate."""
     pair = facts.calibration.local
     several, in_chances = len(pair.rates) > 1, _counts_in_chances(facts)
@@ -279,13 +279,13 @@ def _table(facts: Facts) -> Element:
     return grid("Gaps and accuracy of every client, calibration rows", columns, rows, search="Search clients")
 
 
-def _counts_in_chances(facts: Facts) -> bool:
+def _counts_in_chances(facts: ReportData) -> bool:
     """Whether the promise is counted otherwise than what was measured."""
     needs = any(rate.slope or rate.weight(0.0) != rate.weight(1.0) for rate in facts.calibration.local.rates)
     return needs and facts.calibration.with_labels and facts.solution.certificate.basis == "eta"
 
 
-def _line(facts: Facts, pair: Pair, client: int, rate: int, several: bool, in_chances: bool) -> list[Cell]:
+def _line(facts: ReportData, pair: BeforeAfter, client: int, rate: int, several: bool, in_chances: bool) -> list[Cell]:
     low, high = (float(bound[rate, client]) for bound in pair.interval)
     promised = facts.inside.line(pair.rates[rate])
     accuracies = [float(shares[client]) for shares in pair.accuracies]

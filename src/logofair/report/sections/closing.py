@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from logofair.report.facts import Facts
+from logofair.report.facts import ReportData
 from logofair.report.grids import Column, grid, named, text
 from logofair.report.markup import Element, Section, note, paragraph, tag
 from logofair.report.wording import counted, joined
@@ -20,7 +20,7 @@ _PAPER = """@inproceedings{zhang2025logofair,
 }"""
 
 
-def warnings_section(facts: Facts) -> Section:
+def warnings_section(facts: ReportData) -> Section:
     """Return what a reader should be careful with.
 
     Examples
@@ -49,7 +49,7 @@ def _warning(sentence: str) -> Element:
     )
 
 
-def cite_section(facts: Facts) -> Section:
+def cite_section(facts: ReportData) -> Section:
     """Return how to cite the report and make it again; the report holds no rows.
 
     Examples
@@ -80,7 +80,7 @@ def cite_section(facts: Facts) -> Section:
     return Section("cite", "Cite and reproduce", (), parts)
 
 
-def _rests_on(facts: Facts) -> Iterator[tuple[str, str]]:
+def _rests_on(facts: ReportData) -> Iterator[tuple[str, str]]:
     """What it takes to know that the same was made again."""
     made, solution, data = facts.provenance, facts.solution, facts.provenance.data
     of = "of the file" if len(data.files) == 1 else "of the list of files" if data.files else "of the checked columns"
@@ -94,7 +94,7 @@ def _rests_on(facts: Facts) -> Iterator[tuple[str, str]]:
     certificate = solution.certificate
     yield "counted in", "labels" if certificate.basis == "labels" else "calibrated chances"
     yield "expected accuracy, and its upper bound", f"{certificate.primal:.6f}, {certificate.dual:.6f}"
-    yield "certificate: gap, violation", f"{certificate.gap:.1e}, {certificate.violation:.1e}"
+    yield "certificate: gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
     yield "versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())
     if made.made:
         yield "made", made.made

@@ -10,7 +10,7 @@ import numpy as np
 from logofair.columns.segments import Indices
 from logofair.fitting.solution import FEW_ROWS
 from logofair.report.charts import Reliability, reliability_by_group, reliability_diagram
-from logofair.report.facts import Facts
+from logofair.report.facts import ReportData
 from logofair.report.grids import Cell, Column, few_mark, grid, named, number, text
 from logofair.report.markup import Element, Node, Section, note, paragraph, tag
 from logofair.report.wording import counted, figure, name_of
@@ -23,7 +23,7 @@ _MOST_BINS_TABLES = 12
 _GROUPS_ACROSS = 6  # columns that fit a printed page
 
 
-def rules_section(facts: Facts) -> Section:
+def rules_section(facts: ReportData) -> Section:
     """Return every client's and group's rule in a table.
 
     Examples
@@ -56,7 +56,7 @@ def rules_section(facts: Facts) -> Section:
     return Section("rules", "The rules", (paragraph(words), *_merged(facts), *_shortened(facts), table))
 
 
-def _rules(facts: Facts) -> Iterator[list[Cell]]:
+def _rules(facts: ReportData) -> Iterator[list[Cell]]:
     counts, rules = _counts(facts), facts.solution.policy.rules
     labelled = facts.calibration.with_labels
     for client in facts.listed:
@@ -73,26 +73,26 @@ def _rules(facts: Facts) -> Iterator[list[Cell]]:
             ]
 
 
-def _merged(facts: Facts) -> Iterator[Node]:
-    if facts.has_clients and facts.solution.policy.pooled is not None:
+def _merged(facts: ReportData) -> Iterator[Node]:
+    if facts.has_clients and facts.solution.policy.merged is not None:
         yield note(
-            "Rows of clients the policy does not know can take the merged rule of all clients, stored beside these."
+            "CalibrationRows of clients the policy does not know can take the merged rule of all clients, stored beside these."
         )
 
 
-def _shortened(facts: Facts) -> Iterator[Node]:
+def _shortened(facts: ReportData) -> Iterator[Node]:
     if len(facts.listed) < len(facts.clients):
         yield note(
             f"The rules of {len(facts.listed):,} of {len(facts.clients):,} clients are listed; the policy has all."
         )
 
 
-def _counts(facts: Facts) -> Indices:
+def _counts(facts: ReportData) -> Indices:
     """Rows by client, group and label."""
     return np.asarray(facts.calibration.local.after.tally.rows, dtype=np.int64)
 
 
-def reliability_section(facts: Facts) -> Section:
+def reliability_section(facts: ReportData) -> Section:
     """Return how far predicted chances are from what happened, per group, before and after calibration.
 
     Examples
@@ -162,7 +162,7 @@ def _bins(found: Sequence[Reliability]) -> Element:
     return tag("details", tag("summary", "The numbers behind the diagrams"), grid("Bins by group", columns, rows))
 
 
-def cells_section(facts: Facts) -> Section:
+def cells_section(facts: ReportData) -> Section:
     """Return how many rows every cell has, small ones marked.
 
     Examples
@@ -188,12 +188,12 @@ def cells_section(facts: Facts) -> Section:
     return Section("cells", "Cell sizes", (paragraph(words), *_shortened_cells(facts), *tables))
 
 
-def _shortened_cells(facts: Facts) -> Iterator[Node]:
+def _shortened_cells(facts: ReportData) -> Iterator[Node]:
     if len(facts.listed) < len(facts.clients):
         yield note(f"{len(facts.listed):,} of {len(facts.clients):,} clients are listed.")
 
 
-def _sizes(facts: Facts, rows: Indices, groups: range) -> Element:
+def _sizes(facts: ReportData, rows: Indices, groups: range) -> Element:
     """A table of some groups, the fuller a cell the darker."""
     most = math.log1p(int(rows.max(initial=1)))
     columns = [Column("client"), *(Column(facts.groups[group], numeric=True, long=True) for group in groups)]
@@ -201,7 +201,7 @@ def _sizes(facts: Facts, rows: Indices, groups: range) -> Element:
         [named(facts.clients[client], facts.link(client)), *(_size(int(rows[client, group]), most) for group in groups)]
         for client in facts.listed
     ]
-    return grid("Rows by client and group", columns, lines, search="Search cells")
+    return grid("CalibrationRows by client and group", columns, lines, search="Search cells")
 
 
 def _size(rows: int, most: float) -> Cell:

@@ -8,8 +8,8 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.fitting.solution import FEW_ROWS
-from logofair.report.facts import Facts
-from logofair.report.figures import Measured, Pair
+from logofair.report.facts import ReportData
+from logofair.report.figures import BeforeAfter, RowsMeasured
 from logofair.report.grids import Cell, Column, few_mark, grid, limit, named, number, span, text
 from logofair.report.markup import Element, Node, Section, note, paragraph, tag
 from logofair.report.wording import counted, figure, name_of, signed, tolerance_of
@@ -20,7 +20,7 @@ __all__ = ["glance_section", "verdict_banner"]
 _SIGNS = {"kept": "✓", "partly": "◐", "broken": "✗", "unmeasured": "?", "nothing": "–"}
 
 
-def verdict_banner(facts: Facts) -> Element:
+def verdict_banner(facts: ReportData) -> Element:
     """Return what was promised and what is held, with the verdict in words and a sign.
 
     Examples
@@ -31,11 +31,11 @@ def verdict_banner(facts: Facts) -> Element:
     >>> from logofair.report.facts import Provenance
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
     >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
-    >>> "Kept on the calibration rows" in str(verdict_banner(facts))
+    >>> "StoredRelease on the calibration rows" in str(verdict_banner(facts))
     True
     """
     verdict = facts.verdict
-    told = (("Promised", verdict.promised), ("Held", verdict.held), ("On new rows", verdict.on_new_rows))
+    told = (("Required", verdict.promised), ("Held", verdict.held), ("On new rows", verdict.on_new_rows))
     lines = [(name, words) for name, words in told if words]
     sign = tag("span", _SIGNS[verdict.state], class_="sign", aria_hidden="true")
     return tag(
@@ -48,7 +48,7 @@ def verdict_banner(facts: Facts) -> Element:
     )
 
 
-def glance_section(facts: Facts) -> Section:
+def glance_section(facts: ReportData) -> Section:
     """Return accuracy and gaps before and after, as tiles and as tables.
 
     Examples
@@ -84,7 +84,7 @@ def glance_section(facts: Facts) -> Section:
     )
 
 
-def _tiles(measured: Measured) -> Iterator[Element]:
+def _tiles(measured: RowsMeasured) -> Iterator[Element]:
     before, after = measured.accuracy
     yield _tile("Accuracy", before, after, signed(after - before))
     if len(measured.clients) > 1:
@@ -94,7 +94,7 @@ def _tiles(measured: Measured) -> Iterator[Element]:
         yield _gap_tile("Gap between groups", measured.local, name_place=False)
 
 
-def _gap_tile(title: str, pair: Pair, *, name_place: bool) -> Element:
+def _gap_tile(title: str, pair: BeforeAfter, *, name_place: bool) -> Element:
     """The largest gap before and the largest after; clients with few rows are left out where others are there."""
     enough = ~pair.few.any(axis=0)
     places = np.flatnonzero(enough) if enough.any() else np.arange(enough.size)
@@ -107,12 +107,12 @@ def _gap_tile(title: str, pair: Pair, *, name_place: bool) -> Element:
         return _tile(title, before, None, "no two groups can be compared")
     rate, place = found[1][0], int(places[found[1][1]])
     tolerance = float(pair.tolerance[rate, place])
-    promise = f"tolerance {tolerance_of(tolerance)}" if np.isfinite(tolerance) else "nothing promised"
+    requirements = f"tolerance {tolerance_of(tolerance)}" if np.isfinite(tolerance) else "nothing promised"
     at = f", now at {name_of(pair.after.clients[place])}" if name_place else ""
     left_out = int((~enough).sum()) if enough.any() else 0
     without = f"; without {counted(left_out, 'client')} of fewer than {FEW_ROWS} rows in a group" if left_out else ""
     few = few_mark(bool(pair.few[rate, place]))
-    return _tile(title, before, after, f"{pair.rates[rate].name}{at}; {promise}{without} ", few)
+    return _tile(title, before, after, f"{pair.rates[rate].name}{at}; {requirements}{without} ", few)
 
 
 def _largest_of(gaps: Floats) -> tuple[int, int] | None:
@@ -137,7 +137,7 @@ def _tile(title: str, before: float | None, after: float | None, *small: Node) -
     return tag("div", tag("h3", title), numbers, tag("p", small, class_="small"), class_="tile")
 
 
-def _table(measured: Measured) -> Element:
+def _table(measured: RowsMeasured) -> Element:
     """One set of rows: accuracy, gaps across, and the largest gaps inside clients."""
     basis = "counted with labels" if measured.with_labels else "counted in chances: there are no labels"
     columns = [Column("figure"), *(Column(n, numeric=True) for n in ("before", "after", "tolerance"))]
@@ -153,7 +153,7 @@ def _table(measured: Measured) -> Element:
     return grid(f"{measured.title} ({counted(measured.size, 'row')}, {basis})", columns, rows)
 
 
-def _largest(measured: Measured, rate: int, name: str) -> Iterator[list[Cell]]:
+def _largest(measured: RowsMeasured, rate: int, name: str) -> Iterator[list[Cell]]:
     """The largest gap after inside any client, and inside those with enough rows."""
     pair, gaps = measured.local, measured.local.after.gaps[rate]
     if np.isnan(gaps).all() or gaps.size == 1:
@@ -168,7 +168,7 @@ def _largest(measured: Measured, rate: int, name: str) -> Iterator[list[Cell]]:
         yield _line(pair, rate, place, words)
 
 
-def _line(pair: Pair, rate: int, place: int, words: str) -> list[Cell]:
+def _line(pair: BeforeAfter, rate: int, place: int, words: str) -> list[Cell]:
     """One gap at one place."""
     low, high = (float(bound[rate, place]) for bound in pair.interval)
     few = bool(pair.few[rate, place])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.report.facts import Facts
+from logofair.report.facts import ReportData
 from logofair.report.markup import Element, Node, Section, note, paragraph, tag
 from logofair.report.wording import counted, small
 
@@ -34,7 +34,7 @@ class Price:
     place: str | None
 
 
-def prices_section(facts: Facts) -> Section:
+def prices_section(facts: ReportData) -> Section:
     """Return the dearest promises in words, with bars to compare them.
 
     Examples
@@ -54,10 +54,10 @@ def prices_section(facts: Facts) -> Section:
         words = "No promise costs accuracy here: a little more tolerance would win nothing on the calibration rows."
         return Section("prices", "What each promise costs", (paragraph(words if found else "Nothing was promised."),))
     left_out = len(binding) - _MOST
-    unseen = f"{counted(left_out, 'cheaper promise')} not shown; the table of clients has them."
+    unseen = f"{counted(left_out, 'cheaper requirements')} not shown; the table of clients has them."
     more = note(unseen) if left_out > 0 else None
     free = len(found) - len(binding)
-    idle = f" {counted(free, 'promise')} cost{'s' if free == 1 else ''} nothing." if free else ""
+    idle = f" {counted(free, 'requirements')} cost{'s' if free == 1 else ''} nothing." if free else ""
     return Section(
         "prices",
         "What each promise costs",
@@ -73,7 +73,7 @@ def prices_section(facts: Facts) -> Section:
     )
 
 
-def _prices(facts: Facts) -> Iterator[Price]:
+def _prices(facts: ReportData) -> Iterator[Price]:
     """The price of every promised gap."""
     for k, rate in enumerate(facts.across.rates):
         if facts.across.bound[k, 0]:
@@ -83,7 +83,7 @@ def _prices(facts: Facts) -> Iterator[Price]:
             yield Price(_STEP * float(facts.inside.price[k, client]), rate.name, facts.clients[client])
 
 
-def _together(facts: Facts) -> Iterator[Element]:
+def _together(facts: ReportData) -> Iterator[Element]:
     """What more tolerance at all clients at once wins: no more than the sum of their prices."""
     for k, rate in enumerate(facts.inside.rates):
         total = _STEP * float(facts.inside.price[k, facts.inside.bound[k]].sum())
@@ -99,7 +99,7 @@ def _in_decisions(won: float) -> str:
     return f": {count:,.0f} more right decisions in 10,000." if count >= 1.5 else "."
 
 
-def _item(price: Price, facts: Facts, dearest: float) -> Element:
+def _item(price: Price, facts: ReportData, dearest: float) -> Element:
     """One promise's price as a sentence and a bar."""
     several = len({rate.name for rate in (*facts.inside.rates, *facts.across.rates)}) > 1
     side = "" if not facts.has_clients else "global " if price.place is None else "local "

@@ -3,9 +3,9 @@
 from logofair.training.methods.fairfed import FairFed
 from logofair.training.methods.fcfl import FCFL
 from logofair.training.methods.fedfb import FedFB
-from logofair.training.methods.method import FedAvg, Memory, Method
+from logofair.training.methods.method import FedAvg, Method, MethodState
 
-__all__ = ["FCFL", "METHODS", "FairFed", "FedAvg", "FedFB", "Memory", "Method"]
+__all__ = ["FCFL", "METHODS", "FairFed", "FedAvg", "FedFB", "Method", "MethodState"]
 
 METHODS: dict[str, type[FedAvg] | type[FairFed] | type[FedFB] | type[FCFL]] = {
     kind.name: kind for kind in (FedAvg, FairFed, FedFB, FCFL)

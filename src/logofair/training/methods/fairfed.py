@@ -20,8 +20,8 @@ import numpy as np
 from logofair.columns.checks import Floats, not_negative
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
-from logofair.training.messages import LocalSteps, Measured, Vector
-from logofair.training.methods.method import Answers, Memory, average
+from logofair.training.messages import ClientMeasures, LocalSteps, Vector
+from logofair.training.methods.method import Answers, MethodState, average
 
 __all__ = ["FairFed", "distances"]
 
@@ -66,15 +66,17 @@ class FairFed:
         """Every round: the weights follow the model that was sent."""
         return 1
 
-    def begin(self, measured: Measured) -> Memory:
+    def begin(self, measured: ClientMeasures) -> MethodState:
         """Start from the clients' shares of all rows."""
         return {"weights": measured.shares}
 
-    def task(self, memory: Memory) -> LocalSteps:
+    def task(self, memory: MethodState) -> LocalSteps:
         """Local steps with the clients' own debiasing."""
         return LocalSteps(debias=self.debias, debias_step=self.debias_step, given=conditions(self.notion))
 
-    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+    def step(
+        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+    ) -> tuple[Vector, MethodState]:
         """Move the weights by how far each client was from the whole, then average."""
         apart = distances(measured, self.notion)
         moved = memory["weights"] - self.beta * (apart - apart.mean())
@@ -83,12 +85,12 @@ class FairFed:
             weights = weights / weights.sum()
         return average(parameters, answers, weights), {"weights": weights}
 
-    def learn(self, memory: Memory, measured: Measured) -> Memory:
+    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
         """Nothing to learn beyond what was measured, which ``step`` gets."""
         return memory
 
 
-def distances(measured: Measured, notion: Notion) -> Floats:
+def distances(measured: ClientMeasures, notion: Notion) -> Floats:
     """How far each client is from the whole: in its signed gap, or in accuracy where that is undefined (Delta_k).
 
     Examples
@@ -97,15 +99,15 @@ def distances(measured: Measured, notion: Notion) -> Floats:
 
     >>> rows = np.ones((2, 2, 2))
     >>> accepted = np.array([[[0.0, 1.0], [1.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
-    >>> distances(Measured(("a", "b"), ("F", "M"), rows, accepted, rows), DEMOGRAPHIC_PARITY)
+    >>> distances(ClientMeasures(("a", "b"), ("F", "M"), rows, accepted, rows), DEMOGRAPHIC_PARITY)
     array([0.25, 0.25])
     """
-    local, shared = measured.sides(notion)
+    local, global_ = measured.sides(notion)
     accuracy = np.abs(measured.client_accuracy - measured.accuracy)
-    if np.isnan(shared.gaps).all():
+    if np.isnan(global_.gaps).all():
         return accuracy
-    rate = int(np.nanargmax(shared.gaps[:, 0]))
-    values = shared.values[rate, 0]
+    rate = int(np.nanargmax(global_.gaps[:, 0]))
+    values = global_.values[rate, 0]
     low, *_, high = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # two groups even in a tie
     whole = values[high] - values[low]
     own = local.values[rate, :, high] - local.values[rate, :, low]

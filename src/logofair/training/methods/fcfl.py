@@ -23,8 +23,8 @@ from scipy.special import softmax
 from logofair.columns.checks import Floats, not_negative, positive_number, whole_number
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
-from logofair.training.messages import AskSlopes, Measured, Slopes, Vector
-from logofair.training.methods.method import Answers, Memory
+from logofair.training.messages import ClientMeasures, Gradients, GradientsRequest, Vector
+from logofair.training.methods.method import Answers, MethodState
 
 __all__ = ["FCFL", "best_mix", "shortest_mix"]
 
@@ -76,17 +76,19 @@ class FCFL:
         whole_number(self.batch_size, "batch_size")
         whole_number(self.measure_every, "measure_every")
 
-    def begin(self, measured: Measured) -> Memory:
+    def begin(self, measured: ClientMeasures) -> MethodState:
         """Start in the first stage, with wide smoothing of losses and of disparities."""
         return {"taken": np.zeros(1), "smoothing": np.full(2, self.smoothing)}
 
-    def task(self, memory: Memory) -> AskSlopes:
+    def task(self, memory: MethodState) -> GradientsRequest:
         """Ask for one mini-batch's slopes."""
-        return AskSlopes(given=conditions(self.notion), batch_size=self.batch_size)
+        return GradientsRequest(given=conditions(self.notion), batch_size=self.batch_size)
 
-    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+    def step(
+        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+    ) -> tuple[Vector, MethodState]:
         """Step along the best mix, and sharpen the smoothing where the gradients have become small."""
-        told = [answer for _, answer in sorted(answers.items()) if isinstance(answer, Slopes) and _usable(answer)]
+        told = [answer for _, answer in sorted(answers.items()) if isinstance(answer, Gradients) and _usable(answer)]
         if not told:
             return parameters, memory
         smoothing = memory["smoothing"]
@@ -102,11 +104,11 @@ class FCFL:
         lengths = [np.linalg.norm(loss_slope), np.linalg.norm(gap_slope)]
         return after, {"taken": memory["taken"] + 1.0, "smoothing": _sharpened(smoothing, np.array(lengths))}
 
-    def learn(self, memory: Memory, measured: Measured) -> Memory:
+    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
         """Nothing to learn: counts only record progress."""
         return memory
 
-    def _disparity(self, told: list[Slopes], smoothing: float, size: int) -> tuple[Vector, bool]:
+    def _disparity(self, told: list[Gradients], smoothing: float, size: int) -> tuple[Vector, bool]:
         """Gradient of the smoothed largest excess, and whether any disparity exceeds the bound."""
         excess = np.concatenate([t.values[1:] for t in told]) - self.bound
         gradients = np.concatenate([t.gradients[1:] for t in told])
@@ -116,7 +118,7 @@ class FCFL:
         return softmax(excess[known] / smoothing) @ gradients[known], bool(excess[known].max() > 0)
 
 
-def _usable(told: Slopes) -> bool:
+def _usable(told: Gradients) -> bool:
     """Whether a client's loss and gradients are numbers; disparities may be undefined."""
     return bool(np.isfinite(told.values[0]) and np.isfinite(told.gradients).all())
 

@@ -16,8 +16,8 @@ import numpy as np
 from logofair.columns.checks import not_negative
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions, moved, plain
-from logofair.training.messages import LocalSteps, Measured, Vector
-from logofair.training.methods.method import Answers, Memory, average
+from logofair.training.messages import ClientMeasures, LocalSteps, Vector
+from logofair.training.methods.method import Answers, MethodState, average
 
 __all__ = ["FedFB"]
 
@@ -37,7 +37,7 @@ class FedFB:
     --------
     >>> FedFB(alpha=-1)
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: alpha: got -1; pass a number of at least 0.
+    logofair.errors.InputError: alpha: got -1; pass a number of at least 0.
     """
 
     name: ClassVar[str] = "fedfb"
@@ -49,20 +49,22 @@ class FedFB:
         not_negative(self.alpha, "alpha")
         conditions(self.notion)
 
-    def begin(self, measured: Measured) -> Memory:
+    def begin(self, measured: ClientMeasures) -> MethodState:
         """Start from plain training."""
         return {"ratios": plain(measured.rows.sum(0)), "moves": np.zeros(1)}
 
-    def task(self, memory: Memory) -> LocalSteps:
+    def task(self, memory: MethodState) -> LocalSteps:
         """Local steps under the weights reached."""
         return LocalSteps(weights=memory["ratios"])
 
-    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+    def step(
+        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+    ) -> tuple[Vector, MethodState]:
         """Average by the weight of the clients' rows."""
         weights = (measured.rows * memory["ratios"]).sum((1, 2)) / measured.rows.sum()
         return average(parameters, answers, weights), memory
 
-    def learn(self, memory: Memory, measured: Measured) -> Memory:
+    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
         """Move the weights along the differences of the losses."""
         moves, given = memory["moves"], conditions(self.notion)
         step = self.alpha / float(np.sqrt(moves[0] + 1.0)) if given == (None,) else self.alpha

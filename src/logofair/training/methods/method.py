@@ -9,13 +9,13 @@ from typing import ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.training.messages import Answer, AskSlopes, LocalSteps, Measured, Trained, Vector
+from logofair.training.messages import Answer, ClientMeasures, GradientsRequest, LocalSteps, TrainedParameters, Vector
 
-__all__ = ["Answers", "FedAvg", "Memory", "Method", "average"]
+__all__ = ["Answers", "FedAvg", "Method", "MethodState", "average"]
 
 
 # What a method remembers from round to round, by name: arrays of doubles, so that it can be stored and sent.
-Memory: TypeAlias = Mapping[str, Floats]
+MethodState: TypeAlias = Mapping[str, Floats]
 # The answers of a round by the client's number; clients that did not answer are missing.
 Answers: TypeAlias = Mapping[int, Answer]
 
@@ -33,16 +33,18 @@ class Method(Protocol):
     def measure_every(self) -> int:
         """Rounds between two counts of how the model does."""
 
-    def begin(self, measured: Measured) -> Memory:
+    def begin(self, measured: ClientMeasures) -> MethodState:
         """What to remember at the start; ``measured`` is of the model to start from."""
 
-    def task(self, memory: Memory) -> LocalSteps | AskSlopes:
+    def task(self, memory: MethodState) -> LocalSteps | GradientsRequest:
         """What every client is asked."""
 
-    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+    def step(
+        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+    ) -> tuple[Vector, MethodState]:
         """The next model; ``measured`` is of the model that was sent."""
 
-    def learn(self, memory: Memory, measured: Measured) -> Memory:
+    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
         """What to remember once the next model was measured."""
 
 
@@ -51,12 +53,14 @@ def average(parameters: Vector, answers: Answers, weights: Floats) -> Vector:
 
     Examples
     --------
-    >>> models = {0: Trained(np.array([1.0, 0.0])), 2: Trained(np.array([4.0, 3.0]))}
+    >>> models = {0: TrainedParameters(np.array([1.0, 0.0])), 2: TrainedParameters(np.array([4.0, 3.0]))}
     >>> average(np.zeros(2), models, np.array([0.5, 0.25, 0.25]))
     array([2., 1.])
     """
     # A client without weight is left out: 0 times a model that is no number would be none.
-    present = [client for client in sorted(answers) if isinstance(answers[client], Trained) and weights[client] > 0]
+    present = [
+        client for client in sorted(answers) if isinstance(answers[client], TrainedParameters) and weights[client] > 0
+    ]
     share = np.asarray(weights)[present]
     if share.sum() <= 0.0:
         return parameters
@@ -64,7 +68,7 @@ def average(parameters: Vector, answers: Answers, weights: Floats) -> Vector:
     total = np.zeros(parameters.shape, np.float64)
     for client, weight in zip(present, share, strict=True):
         answer = answers[client]
-        assert isinstance(answer, Trained)
+        assert isinstance(answer, TrainedParameters)
         total += weight * answer.parameters
     return total.astype(parameters.dtype)
 
@@ -82,18 +86,20 @@ class FedAvg:
     name: ClassVar[str] = "fedavg"
     measure_every: int = 1
 
-    def begin(self, measured: Measured) -> Memory:
+    def begin(self, measured: ClientMeasures) -> MethodState:
         """Nothing to remember."""
         return {}
 
-    def task(self, memory: Memory) -> LocalSteps:
+    def task(self, memory: MethodState) -> LocalSteps:
         """Plain local steps."""
         return LocalSteps()
 
-    def step(self, memory: Memory, parameters: Vector, measured: Measured, answers: Answers) -> tuple[Vector, Memory]:
+    def step(
+        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+    ) -> tuple[Vector, MethodState]:
         """Average by rows."""
         return average(parameters, answers, measured.shares), memory
 
-    def learn(self, memory: Memory, measured: Measured) -> Memory:
+    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
         """Nothing to learn."""
         return memory

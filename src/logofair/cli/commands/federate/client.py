@@ -15,7 +15,7 @@ from logofair.cli.options import examples, such_that
 if TYPE_CHECKING:
     from logofair.policy.policy import Policy
 
-__all__ = ["Credentials", "Lookout", "client", "finished_policy"]
+__all__ = ["Credentials", "FolderWatcher", "client", "finished_policy"]
 
 
 _LINGER, _IDLE = 5.0, 180.0  # seconds
@@ -41,7 +41,7 @@ class Credentials:
     ) -> Credentials:
         """The files a command line names, checked to be there."""
         from logofair.cli.commands.federate.keys import SITES
-        from logofair.columns.checks import InputError
+        from logofair.errors import InputError
 
         if insecure and (keys or authority):
             raise InputError("--insecure: given beside --keys or --authority; choose one of the two.")
@@ -60,7 +60,7 @@ class Credentials:
         return cls(authority, key, peers)
 
 
-class Lookout:
+class FolderWatcher:
     """Watches a site's folder: prints its new complaints, and is true some seconds after a run has ended there.
 
     Without these ``linger`` seconds the last reply, which is sent after the policy is written, would be cut off.
@@ -69,7 +69,7 @@ class Lookout:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lookout = Lookout(Path(folder), linger=0.0)
+    ...     lookout = FolderWatcher(Path(folder), linger=0.0)
     ...     before = lookout()
     ...     _ = (Path(folder) / "spring.done.json").write_text("{}")
     ...     before, lookout()
@@ -215,7 +215,7 @@ def finished_policy(out: Path, folder: Path) -> Policy | None:
     >>> finished_policy(Path("no-such-policy.json"), Path("north")) is None
     True
     """
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.policy.policy import Policy
 
     if not out.parent.is_dir():
@@ -233,8 +233,8 @@ def finished_policy(out: Path, folder: Path) -> Policy | None:
 
 def _take_part(settings: Any, server: str, credentials: Credentials, insecure: bool) -> None:
     """Connect, and stay until the policy is written."""
-    from logofair.engines.conductor import RunError
     from logofair.engines.flower import require_flower
+    from logofair.errors import RunError
     from logofair.files.locks import locked
 
     require_flower()
@@ -257,7 +257,7 @@ def _take_part(settings: Any, server: str, credentials: Credentials, insecure: b
             server=server,
             credentials=proof,
             insecure=insecure,
-            until=Lookout(folder),
+            until=FolderWatcher(folder),
             home=folder / "flower",
         )
     if ended.status != "completed":
@@ -273,7 +273,7 @@ def _show(out: Path) -> None:
 
 
 def _check_address(server: str) -> None:
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     host, _, port = server.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:

@@ -61,7 +61,8 @@ def look_at(data: Path, columns: Mapping[str, str], positive: str | None) -> dic
     ...     look_at(Path(file.name), {"group": "sex", "score": "risk"}, None)["group"].tolist()
     ['F', 'M']
     """
-    from logofair.columns.checks import InputError, binary, probabilities, weights
+    from logofair.columns.checks import binary, probabilities, weights
+    from logofair.errors import InputError
     from logofair.files.tables import read_columns
 
     table = read_columns(data, columns, positive=positive)

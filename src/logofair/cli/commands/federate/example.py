@@ -48,8 +48,8 @@ def example(out: Path, seed: int, force: bool) -> None:
     of north to decide on afterwards. The scores are those of a logistic regression that
     was trained on other rows; a label of 1 means an income above 50,000 USD.
     """
-    from logofair.columns.checks import InputError
     from logofair.datasets import load_adult
+    from logofair.errors import InputError
 
     files = [out / f"{name}.csv" for name in (*SITES, _TOGETHER, _NEW)]
     for file in files:

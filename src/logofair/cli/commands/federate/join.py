@@ -35,9 +35,9 @@ def join(result: Path, site: str, data: Path, folder: Path | None, out: Path, fo
     """
     from logofair.cli.pages.console import page
     from logofair.cli.pages.federate import show_policy
-    from logofair.columns.checks import InputError
     from logofair.engines.folder import read_result
     from logofair.engines.site import SiteSettings, kept_release, read_site
+    from logofair.errors import InputError
     from logofair.federation import late_policy
 
     outcome = read_result(result)

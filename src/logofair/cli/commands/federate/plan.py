@@ -16,17 +16,17 @@ from logofair.cli.options import Check, one_of, such_that
 
 if TYPE_CHECKING:
     from logofair.columns.checks import Label
-    from logofair.engines.folder import Terms
+    from logofair.engines.folder import RunOptions
     from logofair.federation import Plan, Privacy, Training
 
-__all__ = ["Invitation", "PLAN", "RESULT", "STATE", "check_same", "listed", "plan_options", "planned", "prepare"]
+__all__ = ["PLAN", "RESULT", "STATE", "RosterOptions", "check_same", "listed", "plan_options", "planned", "prepare"]
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FREE = "none"
 _DELTA = 1e-6
-_AS_SAID = ("notion", "calibration", "gap", "solver", "secure", "quorum")
+_AS_SAID = ("notion", "calibration", "optimality_gap", "solver", "secure", "quorum")
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -110,7 +110,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="NAME",
         help="How scores become chances: beta, platt, temperature or none.  [default: beta; none with --epsilon]",
     ),
-    _option("--gap", type=float, help="Stop once no rule is more accurate by more than this.  [default: 1e-05]"),
+    _option(
+        "--optimality-gap", type=float, help="Stop once no rule is more accurate by more than this.  [default: 1e-05]"
+    ),
     _option(
         "--solver",
         metavar="NAME",
@@ -145,12 +147,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 # What each option says about a plan: a stored plan is compared with a new command line by these.
 _SAID: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "groups": ("--groups", lambda plan: plan.groups),
-    "notion": ("--notion", lambda plan: {r.notion for r in (*plan.local, *plan.shared)}),
+    "notion": ("--notion", lambda plan: {r.notion for r in (*plan.local, *plan.global_)}),
     "local_tolerance": ("--local", lambda plan: {r.tolerance for r in plan.local}),
-    "global_tolerance": ("--global", lambda plan: {r.tolerance for r in plan.shared}),
-    "local_for": ("--local-for", lambda plan: plan.overrides),
+    "global_tolerance": ("--global", lambda plan: {r.tolerance for r in plan.global_}),
+    "local_for": ("--local-for", lambda plan: plan.client_tolerances),
     "calibration": ("--calibration", lambda plan: plan.calibration),
-    "gap": ("--gap", lambda plan: plan.gap),
+    "optimality_gap": ("--optimality-gap", lambda plan: plan.optimality_gap),
     "solver": ("--solver", lambda plan: plan.solver),
     "secure": ("--secure", lambda plan: plan.secure),
     "epsilon": ("--epsilon", lambda plan: plan.privacy and plan.privacy.epsilon),
@@ -189,7 +191,7 @@ def planned(wishes: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
     >>> plan.groups, plan.local[0].tolerance, plan.privacy.delta, plan.calibration
     ((0, 1), None, 1e-06, 'none')
     """
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.federation import make_plan
 
     said = {name: value for name, value in wishes.items() if _is_said(value)}
@@ -218,13 +220,13 @@ def check_same(wishes: Mapping[str, Any], plan: Plan, where: object) -> None:
 
     Examples
     --------
-    >>> plan = planned({"groups": ("F", "M"), "gap": 1e-4})
-    >>> check_same({"gap": 1e-4, "notion": None, "secure": False}, plan, "state")
-    >>> check_same({"gap": 1e-3}, plan, "state")  # doctest: +ELLIPSIS
+    >>> plan = planned({"groups": ("F", "M"), "optimality_gap": 1e-4})
+    >>> check_same({"optimality_gap": 1e-4, "notion": None, "secure": False}, plan, "state")
+    >>> check_same({"optimality_gap": 1e-3}, plan, "state")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: --gap: differs from the plan of run ... in state; leave it out ...
+    logofair.errors.InputError: --optimality-gap: differs from the plan of run ... in state; leave it out ...
     """
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     new = planned(wishes, plan.groups)
     for name, (option, said) in _SAID.items():
@@ -249,7 +251,7 @@ def _finite(number: float | None) -> float | None:
 
 
 def _privacy(said: Mapping[str, Any]) -> Privacy | None:
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.federation import Privacy
 
     if "epsilon" not in said:
@@ -260,7 +262,7 @@ def _privacy(said: Mapping[str, Any]) -> Privacy | None:
 
 
 def _training(said: Mapping[str, Any]) -> Training | None:
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.federation import Training
 
     if "train" not in said:
@@ -274,12 +276,12 @@ PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"
 
 
 @dataclass(frozen=True)
-class Invitation:
+class RosterOptions:
     """Whom a server waits for and how long; None and empty where the command line says nothing.
 
     Examples
     --------
-    >>> Invitation(sites=("north", "south")).terms().sites
+    >>> RosterOptions(sites=("north", "south")).terms().sites
     ('north', 'south')
     """
 
@@ -288,29 +290,29 @@ class Invitation:
     wait: float | None = None
     timeout: float | None = None
 
-    def terms(self, stored: Terms | None = None) -> Terms:
+    def terms(self, stored: RunOptions | None = None) -> RunOptions:
         """The terms of the run: as stored, but for what the command line says."""
-        from logofair.engines.folder import Terms
+        from logofair.engines.folder import RunOptions
 
         said = {name: value for name, value in vars(self).items() if value not in (None, ())}
         if self.count is not None:
             said["sites"] = ()
-        return replace(stored or Terms(), **said)
+        return replace(stored or RunOptions(), **said)
 
 
 def prepare(
-    folder: Path, wishes: Mapping[str, Any], invitation: Invitation, without: Sequence[str] = ()
-) -> tuple[Plan, Terms]:
+    folder: Path, wishes: Mapping[str, Any], invitation: RosterOptions, without: Sequence[str] = ()
+) -> tuple[Plan, RunOptions]:
     """Return the plan and terms to run: those stored in a folder, or new ones; nothing is written.
 
     Examples
     --------
-    >>> plan, terms = prepare(Path("no-such-folder"), {"groups": ("F", "M")}, Invitation(count=3))
+    >>> plan, terms = prepare(Path("no-such-folder"), {"groups": ("F", "M")}, RosterOptions(count=3))
     >>> plan.groups, terms.count
     (('F', 'M'), 3)
     """
-    from logofair.columns.checks import InputError
     from logofair.engines.folder import read_plan
+    from logofair.errors import InputError
 
     if (folder / PLAN).exists():
         plan, stored = read_plan(folder / PLAN)
@@ -332,21 +334,21 @@ def prepare(
     return plan, terms
 
 
-def _check_enough(plan: Plan, terms: Terms) -> None:
-    from logofair.columns.checks import InputError
+def _check_enough(plan: Plan, terms: RunOptions) -> None:
+    from logofair.errors import InputError
 
     coming = len(terms.sites) or terms.count
     if coming < plan.quorum:
         raise InputError(f"--sites: {coming} are expected, but the run needs {plan.quorum} (--quorum); name more.")
-    strangers = [site for site, _ in plan.overrides if terms.sites and site not in terms.sites]
+    strangers = [site for site, _ in plan.client_tolerances if terms.sites and site not in terms.sites]
     if strangers:
         raise InputError(f"--local-for: names site {strangers[0]!r}, which is not among --sites; correct one of them.")
 
 
-def _check_roster(folder: Path, plan: Plan, stored: Terms, terms: Terms, without: Sequence[str]) -> None:
+def _check_roster(folder: Path, plan: Plan, stored: RunOptions, terms: RunOptions, without: Sequence[str]) -> None:
     """A run that has begun keeps its sites; one that has not can still wait for others."""
-    from logofair.columns.checks import InputError
     from logofair.engines.folder import read_state
+    from logofair.errors import InputError
 
     if (folder / RESULT).exists():
         if without:

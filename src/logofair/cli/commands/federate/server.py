@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, Invitation, listed, plan_options, prepare
+from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, RosterOptions, listed, plan_options, prepare
 from logofair.cli.options import examples, such_that
 
 if TYPE_CHECKING:
     from logofair.engines.flower.deployment.commands import ServerCredentials
-    from logofair.engines.folder import Terms
+    from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
 
-__all__ = ["Ended", "report", "server", "watched"]
+__all__ = ["RunEnd", "report", "server", "watched"]
 
 
 _EARLIER = 10.0  # seconds for the processes of a killed server to end
@@ -26,7 +26,7 @@ _EARLIER = 10.0  # seconds for the processes of a killed server to end
 _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 600")
 
 
-class Ended(Protocol):
+class RunEnd(Protocol):
     """What became of a run, as an engine tells it."""
 
     @property
@@ -91,12 +91,12 @@ def server(
     they are. The state is stored after every exchange. Started again on the same
     folder the run goes on where it stopped; options of the plan may then be left out.
     """
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     if sites and expect is not None:
         raise InputError("--expect: given beside --sites; name the sites or their number.")
     credentials = _credentials(keys, insecure)
-    plan, terms = prepare(folder, wishes, Invitation(sites, expect, wait, timeout), without)
+    plan, terms = prepare(folder, wishes, RosterOptions(sites, expect, wait, timeout), without)
     if credentials is not None:
         _check_keys(credentials.sites, terms.sites)
     if not (folder / RESULT).exists():
@@ -104,7 +104,7 @@ def server(
     report(folder, as_json)
 
 
-def watched(lines: Generator[str, None, Ended]) -> Ended:
+def watched(lines: Generator[str, None, RunEnd]) -> RunEnd:
     """Print the lines of progress, and return what became of the run; left early, its processes are ended.
 
     Examples
@@ -119,7 +119,7 @@ def watched(lines: Generator[str, None, Ended]) -> Ended:
         while True:
             click.echo(next(lines), err=True)
     except StopIteration as end:
-        ended: Ended = end.value
+        ended: RunEnd = end.value
         return ended
     finally:
         lines.close()
@@ -127,8 +127,8 @@ def watched(lines: Generator[str, None, Ended]) -> Ended:
 
 def report(folder: Path, as_json: bool) -> None:
     """Print the result in a folder; fail where it does not hold."""
-    from logofair.engines.conductor import RunError
     from logofair.engines.folder import read_result
+    from logofair.errors import RunError
 
     outcome = read_result(folder / RESULT)
     if as_json:
@@ -139,17 +139,17 @@ def report(folder: Path, as_json: bool) -> None:
 
         show_outcome(outcome, page())
         click.echo(f"\n{folder / RESULT}: for sites that join later.")
-    if not outcome.keeps_promise and outcome.plan.solver is None:
+    if not outcome.meets_requirements and outcome.plan.solver is None:
         raise RunError(f"run {outcome.plan.run}: a tolerance is exceeded by {outcome.violation:.1e}; do not use it.")
-    if not outcome.keeps_promise and as_json:
+    if not outcome.meets_requirements and as_json:
         click.echo(f"Warning: algorithm1 exceeds a tolerance by up to {outcome.violation:.5f}.", err=True)
 
 
-def _serve(folder: Path, plan: Plan, terms: Terms, without: Sequence[str], **settings: Any) -> None:
+def _serve(folder: Path, plan: Plan, terms: RunOptions, without: Sequence[str], **settings: Any) -> None:
     """Store the plan, run it, and leave the result in the folder."""
-    from logofair.engines.conductor import RunError
     from logofair.engines.flower import require_flower
     from logofair.engines.folder import read_state, resume_without, write_plan
+    from logofair.errors import RunError
     from logofair.files.locks import locked
 
     require_flower()
@@ -172,7 +172,7 @@ def _serve(folder: Path, plan: Plan, terms: Terms, without: Sequence[str], **set
 
 def _wait_for_earlier(folder: Path) -> None:
     """Let the processes of a server that was killed a moment ago come to their own end."""
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.files.locks import locked
 
     deadline = time.monotonic() + _EARLIER
@@ -186,8 +186,8 @@ def _wait_for_earlier(folder: Path) -> None:
 
 def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
     from logofair.cli.commands.federate.keys import SITES
-    from logofair.columns.checks import InputError
     from logofair.engines.flower.deployment.commands import ServerCredentials
+    from logofair.errors import InputError
 
     if keys is None and not insecure:
         raise InputError(
@@ -205,7 +205,7 @@ def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
 
 
 def _check_keys(folder: Path, sites: Sequence[str]) -> None:
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     for site in sites:
         if not (folder / f"{site}.pub").is_file():

@@ -106,7 +106,7 @@ def _plan_and_parts(
     data: Path, client: str, columns: Mapping[str, str], options: Mapping[str, Any]
 ) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """Read and check the file, make the plan, and split the columns by site; nothing is written."""
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
     from logofair.files.tables import feature_matrix
 
     table = look_at(data, {**columns, "client": client}, options["positive"])
@@ -139,7 +139,7 @@ def _groups(values: list[Label]) -> list[Label]:
 
 
 def _site_name(value: object, data: Path, client: str) -> str:
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     if not _NAME.fullmatch(str(value)):
         raise InputError(
@@ -151,11 +151,11 @@ def _site_name(value: object, data: Path, client: str) -> str:
 
 def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     """Run in this process, and write what the sites and the server would have written."""
-    from logofair.engines.folder import Terms, write_plan, write_result
+    from logofair.engines.folder import RunOptions, write_plan, write_result
     from logofair.engines.inprocess import run
     from logofair.engines.site import read_site
 
-    write_plan(folder / PLAN, plan, Terms(tuple(site.site for site in sites)))
+    write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
     done = run(plan, {site.site: read_site(site, plan) for site in sites})
     for site in sites:
         done.policies[site.site].save(site.policy)
@@ -166,12 +166,12 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     """Run in Flower's simulation, in which sites and server write their files themselves."""
     from dataclasses import replace
 
-    from logofair.engines.conductor import RunError
     from logofair.engines.flower.deployment.keys import make_site_key
     from logofair.engines.flower.deployment.processes import simulate as flower_simulation
-    from logofair.engines.folder import Terms, write_plan
+    from logofair.engines.folder import RunOptions, write_plan
+    from logofair.errors import RunError
 
-    write_plan(folder / PLAN, plan, Terms(tuple(site.site for site in sites)))
+    write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
     settings = {}
     for site in sites:
         notes, keys = Path(site.folder), folder.resolve() / "keys"
@@ -187,8 +187,8 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
 
 
 def _require_flower() -> None:
-    from logofair.columns.checks import InputError
     from logofair.engines.flower import require_flower
+    from logofair.errors import InputError
 
     try:
         require_flower("ray")
@@ -198,7 +198,7 @@ def _require_flower() -> None:
 
 def _check_folder(folder: Path, force: bool) -> None:
     """Only an empty folder, an unfinished simulation, or with force a finished one is written to."""
-    from logofair.columns.checks import InputError
+    from logofair.errors import InputError
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--folder: {folder} is a file; choose a folder.")

@@ -20,9 +20,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
-__all__ = ["Child", "Family", "end_with_parent", "family", "free_port", "require_free_port", "wait_for_port"]
+__all__ = [
+    "ManagedProcess",
+    "ProcessGroup",
+    "end_with_parent",
+    "family",
+    "free_port",
+    "require_free_port",
+    "wait_for_port",
+]
 
 
 _MARK = "LOGOFAIR_FAMILY"
@@ -32,7 +40,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
-class Child:
+class ManagedProcess:
     """A running process and the file its output goes to.
 
     Examples
@@ -61,12 +69,12 @@ class Child:
             raise InputError(f"{self.name}: it ended with code {code}; its last lines: {self.last_lines()}")
 
 
-class Family:
+class ProcessGroup:
     """Processes that are ended together; made by :func:`family`.
 
     Examples
     --------
-    >>> Family(Path("."), {"A": "b"}, "mark").variables["A"]
+    >>> ProcessGroup(Path("."), {"A": "b"}, "mark").variables["A"]
     'b'
     """
 
@@ -74,9 +82,9 @@ class Family:
         self.folder = folder
         self.mark = mark
         self.variables = {**variables, _MARK: mark, _PARENT: str(os.getpid())}
-        self.children: list[Child] = []
+        self.children: list[ManagedProcess] = []
 
-    def start(self, name: str, command: Sequence[str]) -> Child:
+    def start(self, name: str, command: Sequence[str]) -> ManagedProcess:
         """Start a process in a group of its own, its output appended to ``NAME.log``."""
         output = self.folder / f"{name}.log"
         with output.open("ab") as file:
@@ -88,7 +96,7 @@ class Family:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches us alone, and we end the others in order
             )
-        self.children.append(Child(name, process, output))
+        self.children.append(ManagedProcess(name, process, output))
         return self.children[-1]
 
     def call(self, name: str, command: Sequence[str], timeout: float) -> tuple[int, str]:
@@ -103,7 +111,7 @@ class Family:
             file.write(done.stdout + done.stderr)
         return done.returncode, done.stdout.decode(errors="replace")
 
-    def stop(self, child: Child, grace: float = 10.0) -> None:
+    def stop(self, child: ManagedProcess, grace: float = 10.0) -> None:
         """End one process and its group: asked first, then forced."""
         if child in self.children:
             self.children.remove(child)
@@ -124,7 +132,7 @@ class Family:
 
 
 @contextmanager
-def family(folder: Path, variables: Mapping[str, str]) -> Iterator[Family]:
+def family(folder: Path, variables: Mapping[str, str]) -> Iterator[ProcessGroup]:
     """Hand out a family whose members are all ended when the block is left, however it is left.
 
     Examples
@@ -137,7 +145,7 @@ def family(folder: Path, variables: Mapping[str, str]) -> Iterator[Family]:
     True
     """
     folder.mkdir(parents=True, exist_ok=True)
-    processes = Family(folder, variables, secrets.token_hex(16))
+    processes = ProcessGroup(folder, variables, secrets.token_hex(16))
     previous = _raise_on_terminate()
     try:
         yield processes
@@ -181,7 +189,7 @@ def require_free_port(host: str, port: int) -> None:
     >>> with socket.create_server(("127.0.0.1", 0)) as other:
     ...     require_free_port("127.0.0.1", other.getsockname()[1])
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: port: 127.0.0.1:... is taken or cannot be listened at (...); choose another port ...
+    logofair.errors.InputError: port: 127.0.0.1:... is taken or cannot be listened at (...); choose another port ...
     """
     try:
         kind, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -203,7 +211,7 @@ def wait_for_port(address: str, check: Callable[[], None], timeout: float) -> No
     --------
     >>> wait_for_port(f"127.0.0.1:{free_port()}", lambda: None, timeout=0.2)
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: server: nothing listens at 127.0.0.1:... after 0.2 seconds; ...
+    logofair.errors.InputError: server: nothing listens at 127.0.0.1:... after 0.2 seconds; ...
     """
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + timeout

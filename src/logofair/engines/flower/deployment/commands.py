@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
 __all__ = [
     "CONNECTION",
@@ -236,7 +236,7 @@ def site_public_keys(folder: Path) -> tuple[Path, ...]:
     --------
     >>> site_public_keys(Path("no-such-folder"))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: sites: no-such-folder holds no NAME.pub; put the public key of each site there.
+    logofair.errors.InputError: sites: no-such-folder holds no NAME.pub; put the public key of each site there.
     """
     keys = tuple(sorted(folder.glob("*.pub")))
     if not keys:

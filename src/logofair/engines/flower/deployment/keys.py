@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from logofair.columns.checks import InputError
+from logofair.errors import InputError
 
 __all__ = ["checked_site_name", "make_authority", "make_site_key"]
 
@@ -40,7 +40,7 @@ def checked_site_name(name: str) -> str:
     'north-2'
     >>> checked_site_name("../north")
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: site: the name is '../north'; use up to 64 letters, digits, '-', '_' and '.', ...
+    logofair.errors.InputError: site: the name is '../north'; use up to 64 letters, digits, '-', '_' and '.', ...
     """
     if not _SITE_NAME.fullmatch(name):
         raise InputError(

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from logofair.columns.checks import InputError
 from logofair.engines.flower import require_flower
 from logofair.engines.flower.deployment.children import (
-    Child,
-    Family,
+    ManagedProcess,
+    ProcessGroup,
     family,
     free_port,
     require_free_port,
@@ -41,8 +40,9 @@ from logofair.engines.flower.deployment.commands import (
     supernode_command,
 )
 from logofair.engines.flower.deployment.keys import checked_site_name
+from logofair.errors import InputError
 
-__all__ = ["Outcome", "join", "json_object", "run_and_watch", "serve", "simulate"]
+__all__ = ["RunStatus", "join", "json_object", "run_and_watch", "serve", "simulate"]
 
 
 _CALL = 60.0  # seconds a flwr command gets
@@ -50,12 +50,12 @@ _LOOK = 15.0  # seconds between two questions to the server whether the run stil
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunStatus:
     """What became of a run: ``status`` is "completed", "failed" or "stopped", ``sentence`` says more.
 
     Examples
     --------
-    >>> Outcome("completed", "The run has ended.").status
+    >>> RunStatus("completed", "The run has ended.").status
     'completed'
     """
 
@@ -64,8 +64,8 @@ class Outcome:
 
 
 def run_and_watch(
-    processes: Family, superlink: Child, folder: Path, run: Mapping[str, str], *, simulated_nodes: int
-) -> Generator[str, None, Outcome]:
+    processes: ProcessGroup, superlink: ManagedProcess, folder: Path, run: Mapping[str, str], *, simulated_nodes: int
+) -> Generator[str, None, RunStatus]:
     """Start a run, yield its lines of progress, and return what became of it.
 
     Parameters
@@ -98,7 +98,9 @@ def run_and_watch(
     return (yield from watch_run(processes, superlink, folder, identifier))
 
 
-def watch_run(processes: Family, superlink: Child, folder: Path, identifier: str) -> Generator[str, None, Outcome]:
+def watch_run(
+    processes: ProcessGroup, superlink: ManagedProcess, folder: Path, identifier: str
+) -> Generator[str, None, RunStatus]:
     """Yield new lines of progress until the run's status is final."""
     told, next_look = 0, time.monotonic() + _LOOK
     while True:
@@ -108,17 +110,17 @@ def watch_run(processes: Family, superlink: Child, folder: Path, identifier: str
         told = len(lines)
         if status.get("run") == identifier and status.get("status") != "running":
             _await_end(processes, identifier)
-            return Outcome(str(status["status"]), str(status["sentence"]))
+            return RunStatus(str(status["status"]), str(status["sentence"]))
         superlink.check()
         if time.monotonic() > next_look:
             seen = _status_of(processes, identifier)
             if seen.startswith("finished") and status == _json_file(folder / "status.json"):
-                return Outcome("failed", f"The server app ended without a word; Flower says {seen}: see its logs.")
+                return RunStatus("failed", f"The server app ended without a word; Flower says {seen}: see its logs.")
             next_look = time.monotonic() + _LOOK
         time.sleep(0.2)
 
 
-def _await_end(processes: Family, identifier: str) -> None:
+def _await_end(processes: ProcessGroup, identifier: str) -> None:
     """Let the server app hand in its result, so that a server started again does not find it running."""
     for _ in range(10):
         if _status_of(processes, identifier).startswith("finished"):
@@ -126,7 +128,7 @@ def _await_end(processes: Family, identifier: str) -> None:
         time.sleep(0.5)
 
 
-def _status_of(processes: Family, identifier: str) -> str:
+def _status_of(processes: ProcessGroup, identifier: str) -> str:
     """Return the run's status as the server knows it; the exit code of ``flwr run`` says nothing."""
     flwr = executable("flwr", processes.variables)
     command = [flwr, "list", CONNECTION, "--run-id", identifier, "--format", "json"]
@@ -182,7 +184,7 @@ def serve(
     port: int = 9300,
     credentials: ServerCredentials | None = None,
     insecure: bool = False,
-) -> Generator[str, None, Outcome]:
+) -> Generator[str, None, RunStatus]:
     """Start the server, let the sites in, run the plan once, and stop the server.
 
     Parameters
@@ -210,7 +212,7 @@ def serve(
     --------
     >>> next(serve(Path("plan.toml"), Path("state")))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
+    logofair.errors.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
     """
     _secure_or_asked(credentials, insecure)
     require_flower()
@@ -234,7 +236,7 @@ def join(
     insecure: bool = False,
     until: Callable[[], bool],
     home: Path,
-) -> Outcome:
+) -> RunStatus:
     """Connect a site to its server, and stay until ``until`` is true.
 
     Parameters
@@ -261,7 +263,7 @@ def join(
     --------
     >>> join(Path("north.toml"), site="north", server="127.0.0.1:9300", until=lambda: True, home=Path("north"))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
+    logofair.errors.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
     """
     _secure_or_asked(credentials, insecure)
     require_flower()
@@ -273,14 +275,14 @@ def join(
         while not until():
             if child.process.poll() is not None:
                 if not _may_come_back(child, time.monotonic() - start):
-                    return Outcome("failed", _why(child))
+                    return RunStatus("failed", _why(child))
                 time.sleep(3.0)
                 child = processes.start("supernode", command)
             time.sleep(0.5)
-    return Outcome("completed", "The site has what it came for.")
+    return RunStatus("completed", "The site has what it came for.")
 
 
-def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[str, None, Outcome]:
+def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[str, None, RunStatus]:
     """Run the plan in Flower's simulation, one simulated node per site, and leave nothing running.
 
     Parameters
@@ -304,7 +306,7 @@ def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[s
     --------
     >>> next(simulate(Path("plan.toml"), {}, Path("state")))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: sites: none given; name at least one with its settings file.
+    logofair.errors.InputError: sites: none given; name at least one with its settings file.
     """
     if not sites:
         raise InputError("sites: none given; name at least one with its settings file.")
@@ -326,7 +328,7 @@ def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[s
 
 
 @contextlib.contextmanager
-def flower_family(home: Path, ray_folder: str | None = None) -> Iterator[Family]:
+def flower_family(home: Path, ray_folder: str | None = None) -> Iterator[ProcessGroup]:
     """Hand out a family of processes in Flower's environment."""
     home.mkdir(parents=True, exist_ok=True)
     variables = environment(home, os.environ)
@@ -345,14 +347,14 @@ def _secure_or_asked(credentials: object, insecure: bool) -> None:
 
 
 def start_superlink(
-    processes: Family,
+    processes: ProcessGroup,
     host: str,
     port: int,
     credentials: ServerCredentials | None,
     *,
     database: Path | None,
     simulation: bool = False,
-) -> Child:
+) -> ManagedProcess:
     """Start the server and wait until it listens; the flwr command is told where."""
     require_free_port(host, port)
     address = local_address(host, port)
@@ -364,7 +366,7 @@ def start_superlink(
     return child
 
 
-def _register(processes: Family, key: Path) -> str:
+def _register(processes: ProcessGroup, key: Path) -> str:
     """Let one site connect."""
     checked_site_name(key.stem)
     code, printed = processes.call("register", register_command(key, processes.variables), _WAIT)
@@ -376,12 +378,12 @@ def _register(processes: Family, key: Path) -> str:
     raise InputError(f"sites: the server does not take the key {key}; is it an elliptic-curve key in OpenSSH format?")
 
 
-def _may_come_back(child: Child, elapsed: float) -> bool:
+def _may_come_back(child: ManagedProcess, elapsed: float) -> bool:
     """Return whether a node may have been turned away only because Flower takes its predecessor for alive."""
     return elapsed < _COMEBACK and _TURNED_AWAY in child.last_lines()
 
 
-def _why(child: Child) -> str:
+def _why(child: ManagedProcess) -> str:
     """Return why a node ended, for its site's people."""
     lines = child.last_lines()
     if _TURNED_AWAY in lines:

@@ -1,1 +1,1 @@
-"""TODO"""
+"""The training methods as Flower strategies and apps."""

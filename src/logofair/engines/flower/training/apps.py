@@ -20,19 +20,19 @@ from flwr.serverapp import Grid
 from logofair.columns.checks import Label
 from logofair.engines.flower.training.client import node_name, remembered, training_client_app
 from logofair.engines.flower.training.records import CONFIG
-from logofair.engines.flower.training.run import Job
+from logofair.engines.flower.training.run import TrainingJob
 from logofair.engines.flower.training.simulation import reported
 from logofair.engines.flower.training.strategy import MethodStrategy
-from logofair.training import Rows
+from logofair.training import ClientRows
 from logofair.training.checkpoint import save_state
 
-__all__ = ["Plan", "client", "plan_out", "server"]
+__all__ = ["TrainingJobs", "client", "plan_out", "server"]
 
 
 PLAN = "plan.pickle"
 
 
-def plan_out(folder: Path, plan: Plan, clients: Sequence[Rows]) -> None:
+def plan_out(folder: Path, plan: TrainingJobs, clients: Sequence[ClientRows]) -> None:
     """Write what the apps are to do.
 
     Examples
@@ -41,7 +41,7 @@ def plan_out(folder: Path, plan: Plan, clients: Sequence[Rows]) -> None:
     >>> from logofair.training import make_rows
     >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     plan_out(Path(folder), Plan([], 1, ("a", "b"), 1), rows)
+    ...     plan_out(Path(folder), TrainingJobs([], 1, ("a", "b"), 1), rows)
     ...     sorted(file.name for file in Path(folder).iterdir())
     ['plan.pickle', 'rows-0.pickle']
     """
@@ -51,30 +51,30 @@ def plan_out(folder: Path, plan: Plan, clients: Sequence[Rows]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TrainingJobs:
     """What the apps are told: the jobs, how many clients of which groups, and PyTorch's threads.
 
     Examples
     --------
-    >>> Plan([], 3, ("F", "M"), threads=2).clients
+    >>> TrainingJobs([], 3, ("F", "M"), threads=2).clients
     3
     """
 
-    jobs: Sequence[Job]
+    jobs: Sequence[TrainingJob]
     clients: int
     groups: tuple[Label, ...]
     threads: int
 
 
 @lru_cache(maxsize=2)
-def plan_in(folder: Path) -> Plan:
-    found: Plan = pickle.loads((folder / PLAN).read_bytes())
+def plan_in(folder: Path) -> TrainingJobs:
+    found: TrainingJobs = pickle.loads((folder / PLAN).read_bytes())
     return found
 
 
 @cache
-def _rows(folder: Path, place: str) -> Rows:
-    found: Rows = pickle.loads((folder / f"rows-{place}.pickle").read_bytes())
+def _rows(folder: Path, place: str) -> ClientRows:
+    found: ClientRows = pickle.loads((folder / f"rows-{place}.pickle").read_bytes())
     return found
 
 

@@ -15,12 +15,13 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 
-from logofair.columns.checks import Floats, InputError
+from logofair.columns.checks import Floats
 from logofair.engines.flower.records import Envelope, sealed
 from logofair.engines.flower.training.records import model_out, told, understood
-from logofair.training import Rows
+from logofair.errors import InputError
+from logofair.training import ClientRows
 from logofair.training.local import count
-from logofair.training.messages import Answer, Counts, LocalSteps
+from logofair.training.messages import Answer, LabelCounts, LocalSteps
 from logofair.training.rounds import answer
 
 __all__ = ["node_name", "remembered", "training_client_app"]
@@ -45,7 +46,7 @@ def node_name(context: Context) -> str:
 
 
 def training_client_app(
-    rows_of: Callable[[Context], Rows], *, threads: int | None = 1, mods: Sequence[Mod] = ()
+    rows_of: Callable[[Context], ClientRows], *, threads: int | None = 1, mods: Sequence[Mod] = ()
 ) -> ClientApp:
     """Return a client app that trains on a site's rows.
 
@@ -96,11 +97,11 @@ def remembered(context: Context) -> Floats | None:
     return None if kept is None else kept["parameters"].numpy()
 
 
-Work = Callable[[RecordDict, Context, Rows], Answer | Counts]
+Work = Callable[[RecordDict, Context, ClientRows], Answer | LabelCounts]
 
 
 def _replied(
-    message: Message, context: Context, rows_of: Callable[[Context], Rows], threads: int | None, work: Work
+    message: Message, context: Context, rows_of: Callable[[Context], ClientRows], threads: int | None, work: Work
 ) -> RecordDict:
     """The content of the reply; whatever goes wrong, a refusal that says nothing."""
     name = node_name(context)
@@ -119,7 +120,7 @@ def _replied(
         return told(name, None)
 
 
-def _trained(content: RecordDict, context: Context, rows: Rows) -> Answer:
+def _trained(content: RecordDict, context: Context, rows: ClientRows) -> Answer:
     asked, model = understood(content)
     task = asked.task
     if task is None:
@@ -133,7 +134,7 @@ def _trained(content: RecordDict, context: Context, rows: Rows) -> Answer:
     return found
 
 
-def _counted(content: RecordDict, context: Context, rows: Rows) -> Counts:
+def _counted(content: RecordDict, context: Context, rows: ClientRows) -> LabelCounts:
     asked, model = understood(content)
     if asked.round == 0:  # another training begins: what was remembered belongs to the last
         context.state.pop(_MEMORY, None)

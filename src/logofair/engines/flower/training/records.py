@@ -17,14 +17,23 @@ import numpy as np
 import numpy.typing as npt
 from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, Message, RecordDict
 
-from logofair.columns.checks import Floats, InputError, Label
-from logofair.engines.conductor import Absent
+from logofair.columns.checks import Floats, Label
+from logofair.engines.conductor import NoReply
+from logofair.errors import InputError
 from logofair.files.documents import label_out
 from logofair.training import Network, Schedule, build_network
-from logofair.training.messages import Answer, AskSlopes, Counts, LocalSteps, Slopes, Trained, Vector
+from logofair.training.messages import (
+    Answer,
+    Gradients,
+    GradientsRequest,
+    LabelCounts,
+    LocalSteps,
+    TrainedParameters,
+    Vector,
+)
 
 __all__ = [
-    "Question",
+    "TrainingRequest",
     "answer_in",
     "arrays_in",
     "asked",
@@ -41,13 +50,13 @@ __all__ = [
 
 ARRAYS, CONFIG, OURS = "arrays", "config", "logofair"
 _MODEL = "parameters"
-_TASKS: dict[str, type[LocalSteps] | type[AskSlopes]] = {"steps": LocalSteps, "slopes": AskSlopes}
+_TASKS: dict[str, type[LocalSteps] | type[GradientsRequest]] = {"steps": LocalSteps, "slopes": GradientsRequest}
 # What a sender may add to the bytes of an array: numpy's header.
 _HEADER = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class TrainingRequest:
     """What one site is asked about the model that comes with it.
 
     Parameters
@@ -66,7 +75,7 @@ class Question:
     Examples
     --------
     >>> network = build_network("logistic", (2,))
-    >>> question = Question("north", 3, 0, network, Schedule(), LocalSteps(debias="reweighing"))
+    >>> question = TrainingRequest("north", 3, 0, network, Schedule(), LocalSteps(debias="reweighing"))
     >>> found, model = understood(asked(question, model_out(network.start(0))))
     >>> found.site, found.round, found.task.debias, model
     ('north', 3, 'reweighing', array([0., 0., 0.], dtype=float32))
@@ -77,16 +86,16 @@ class Question:
     seed: int
     network: Network
     schedule: Schedule
-    task: LocalSteps | AskSlopes | None = None
+    task: LocalSteps | GradientsRequest | None = None
 
 
-def asked(question: Question, model: ArrayRecord, config: ConfigRecord | None = None) -> RecordDict:
+def asked(question: TrainingRequest, model: ArrayRecord, config: ConfigRecord | None = None) -> RecordDict:
     """Return a question as the content of a Flower message; ``config`` goes along for whoever reads it.
 
     Examples
     --------
     >>> network = build_network("mlp", (2,), hidden=4)
-    >>> content = asked(Question("north", 1, 0, network, Schedule()), model_out(network.start(0)))
+    >>> content = asked(TrainingRequest("north", 1, 0, network, Schedule()), model_out(network.start(0)))
     >>> content["logofair"]["network"]
     '{"name": "mlp", "shape": [2], "hidden": 4, "dtype": "float32"}'
     """
@@ -103,7 +112,7 @@ def asked(question: Question, model: ArrayRecord, config: ConfigRecord | None = 
     return RecordDict({ARRAYS: model, CONFIG: config or ConfigRecord(), OURS: ConfigRecord(ours)})
 
 
-def understood(content: RecordDict) -> tuple[Question, Vector]:
+def understood(content: RecordDict) -> tuple[TrainingRequest, Vector]:
     """Return the question inside a message's content, and its model; raise where there is no sound one.
 
     Examples
@@ -114,7 +123,7 @@ def understood(content: RecordDict) -> tuple[Question, Vector]:
     """
     ours: Mapping[str, Any] = content.config_records[OURS]
     network = _network(str(ours["network"]))
-    question = Question(
+    question = TrainingRequest(
         str(ours["site"]),
         int(ours["round"]),
         int(ours["seed"]),
@@ -125,13 +134,13 @@ def understood(content: RecordDict) -> tuple[Question, Vector]:
     return question, model_in(content.array_records[ARRAYS], network)
 
 
-def told(site: str, answer: Answer | Counts | None, groups: tuple[Label, ...] = ()) -> RecordDict:
+def told(site: str, answer: Answer | LabelCounts | None, groups: tuple[Label, ...] = ()) -> RecordDict:
     """Return a site's answer as the content of a Flower message; None is a refusal, which says no more than that.
 
     Examples
     --------
-    >>> from logofair.training.messages import Trained
-    >>> content = told("north", Trained(np.zeros(2, np.float32)))
+    >>> from logofair.training.messages import TrainedParameters
+    >>> content = told("north", TrainedParameters(np.zeros(2, np.float32)))
     >>> content["logofair"]["site"], content["arrays"]["parameters"].numpy()
     ('north', array([0., 0.], dtype=float32))
     >>> sorted(told("north", None))
@@ -149,8 +158,8 @@ def arrays_in(content: RecordDict, wanted: Mapping[str, tuple[int, ...]]) -> dic
 
     Examples
     --------
-    >>> from logofair.training.messages import Trained
-    >>> content = told("north", Trained(np.zeros(2)))
+    >>> from logofair.training.messages import TrainedParameters
+    >>> content = told("north", TrainedParameters(np.zeros(2)))
     >>> arrays_in(content, {"parameters": (2,)})
     {'parameters': array([0., 0.])}
     >>> arrays_in(content, {"parameters": (3,)}) is None, arrays_in(content, {"values": (2,)}) is None
@@ -207,7 +216,7 @@ def model_in(record: ArrayRecord, network: Network) -> Vector:
     --------
     >>> model_in(model_out(np.zeros(3)), build_network("logistic", (7,)))
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: arrays: expected one array 'parameters' of 8 numbers for logistic; use model_out(...).
+    logofair.errors.InputError: arrays: expected one array 'parameters' of 8 numbers for logistic; use model_out(...).
     """
     found = _array_in(record[_MODEL], (network.size,)) if list(record) == [_MODEL] else None
     if found is None:
@@ -230,16 +239,16 @@ def _array_in(array: Array, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
     return found if found.shape == shape else None
 
 
-def _task_out(task: LocalSteps | AskSlopes | None) -> dict[str, Any] | None:
+def _task_out(task: LocalSteps | GradientsRequest | None) -> dict[str, Any] | None:
     if task is None:
         return None
     values = dict(vars(task))
     if values.get("weights") is not None:
         values["weights"] = values["weights"].tolist()
-    return {"kind": "slopes" if isinstance(task, AskSlopes) else "steps", **values}
+    return {"kind": "slopes" if isinstance(task, GradientsRequest) else "steps", **values}
 
 
-def _task_in(values: dict[str, Any] | None) -> LocalSteps | AskSlopes | None:
+def _task_in(values: dict[str, Any] | None) -> LocalSteps | GradientsRequest | None:
     if values is None:
         return None
     kind = _TASKS[values.pop("kind")]
@@ -263,23 +272,25 @@ _MOST_ROWS = 2.0**50  # of a cell: sums over all sites stay exact
 _MOST_LOSS = 1e60  # logits in single precision reach 3e38, times rows
 
 
-def content_in(reply: Message, site: str, groups: tuple[Label, ...]) -> RecordDict | Absent:
+def content_in(reply: Message, site: str, groups: tuple[Label, ...]) -> RecordDict | NoReply:
     """Return a reply's content if it is the site's and of these groups; no text from the site gets through."""
     if reply.has_error():
-        return Absent(f"Flower reports error code {reply.error.code}")
+        return NoReply(f"Flower reports error code {reply.error.code}")
     said = sender_in(reply.content)
     if said is None:
-        return Absent("its reply is not one of federated training")
+        return NoReply("its reply is not one of federated training")
     if said[0] != site:
-        return Absent("its node answers for another site")
+        return NoReply("its node answers for another site")
     if not reply.content.array_records:
-        return Absent("it could not answer; its own log says why")
+        return NoReply("it could not answer; its own log says why")
     if said[1] != groups_text(groups):
-        return Absent("its groups, or their order, are not those of the run; pass known_groups to make_rows")
+        return NoReply("its groups, or their order, are not those of the run; pass known_groups to make_rows")
     return reply.content
 
 
-def answer_in(content: RecordDict, task: LocalSteps | AskSlopes, network: Network, n_groups: int) -> Answer | Absent:
+def answer_in(
+    content: RecordDict, task: LocalSteps | GradientsRequest, network: Network, n_groups: int
+) -> Answer | NoReply:
     """Return an answer to a task, or what is wrong with it.
 
     Examples
@@ -287,28 +298,28 @@ def answer_in(content: RecordDict, task: LocalSteps | AskSlopes, network: Networ
     >>> from logofair.engines.flower.training.records import told
     >>> from logofair.training import build_network
     >>> network = build_network("logistic", (1,))
-    >>> answer_in(told("north", Trained(np.array([1.0, np.nan]))), LocalSteps(), network, 2)
-    Absent(reason='its parameters are not all finite', late=False)
+    >>> answer_in(told("north", TrainedParameters(np.array([1.0, np.nan]))), LocalSteps(), network, 2)
+    NoReply(reason='its parameters are not all finite', late=False)
     """
     if isinstance(task, LocalSteps):
         trained = arrays_in(content, {"parameters": (network.size,)})
         if trained is None:
-            return Absent("its parameters are not those of the network")
+            return NoReply("its parameters are not those of the network")
         parameters = _as_trained(trained["parameters"], network)
         if not np.isfinite(parameters).all():
-            return Absent("its parameters are not all finite")
-        return Trained(parameters)
+            return NoReply("its parameters are not all finite")
+        return TrainedParameters(parameters)
     functions = 1 + len(task.given) * (n_groups - 1)
     found = arrays_in(content, {"values": (functions,), "gradients": (functions, network.size)})
     if found is None:
-        return Absent("its slopes are not those asked for")
+        return NoReply("its slopes are not those asked for")
     loss, disparities = found["values"][0], found["values"][1:]
     if not 0.0 <= loss <= _MOST_LOSS or (disparities < 0.0).any() or (disparities > 1.0).any():
-        return Absent("its loss or a disparity cannot be true")  # unknown it may be, where the batch lacks a group
+        return NoReply("its loss or a disparity cannot be true")  # unknown it may be, where the batch lacks a group
     gradients = _as_trained(found["gradients"], network)
     if not np.isfinite(gradients).all():
-        return Absent("its gradients are not all finite")
-    return Slopes(found["values"], gradients)
+        return NoReply("its gradients are not all finite")
+    return Gradients(found["values"], gradients)
 
 
 def _as_trained(numbers: npt.NDArray[Any], network: Network) -> npt.NDArray[Any]:
@@ -317,24 +328,28 @@ def _as_trained(numbers: npt.NDArray[Any], network: Network) -> npt.NDArray[Any]
         return numbers.astype(network.start(0).dtype)
 
 
-def counts_in(content: RecordDict, n_groups: int, rows: Floats | None = None) -> Counts | Absent:
+def counts_in(content: RecordDict, n_groups: int, rows: Floats | None = None) -> LabelCounts | NoReply:
     """Return a site's counts, or what is wrong with them; ``rows`` are those it told at first.
 
     Examples
     --------
     >>> from logofair.engines.flower.training.records import told
     >>> two = np.full((2, 2), 2.0)
-    >>> counts_in(told("north", Counts(rows=two, accepted=two + 1.0, loss=two)), 2)
-    Absent(reason='it accepts more rows than it has, or fewer than none', late=False)
+    >>> counts_in(told("north", LabelCounts(rows=two, accepted=two + 1.0, loss=two)), 2)
+    NoReply(reason='it accepts more rows than it has, or fewer than none', late=False)
     """
     shape = (n_groups, 2)
     found = arrays_in(content, {"rows": shape, "accepted": shape, "loss": shape})
     if found is None:
-        return Absent("its counts are not those asked for")
+        return NoReply("its counts are not those asked for")
     why = _unsound(found)
     if why is None and rows is not None and not np.array_equal(found["rows"], rows):
         why = "it has other numbers of rows than when the run began"
-    return Counts(**{name: array.astype(np.float64) for name, array in found.items()}) if why is None else Absent(why)
+    return (
+        LabelCounts(**{name: array.astype(np.float64) for name, array in found.items()})
+        if why is None
+        else NoReply(why)
+    )
 
 
 def _unsound(counts: Arrays) -> str | None:

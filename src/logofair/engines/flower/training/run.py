@@ -15,28 +15,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from logofair.columns.checks import Floats, InputError, whole_number
+from logofair.columns.checks import Floats, whole_number
 from logofair.engines.flower import require_flower
+from logofair.errors import InputError
 from logofair.training.rows import need_torch
 
 if TYPE_CHECKING:
-    from logofair.training import Network, Rows, Schedule, State
+    from logofair.training import ClientRows, Network, Schedule, TrainingState
     from logofair.training.methods import Method
 
-__all__ = ["Job", "train_each_with_flower", "train_with_flower"]
+__all__ = ["TrainingJob", "train_each_with_flower", "train_with_flower"]
 
 
 _APPS = "logofair.engines.flower.training.apps"
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class TrainingJob:
     """One training of several in a simulation; the fields are the arguments of :func:`logofair.training.train`.
 
     Examples
     --------
     >>> from logofair.training import FedAvg, build_network
-    >>> Job(FedAvg(), build_network("logistic", (2,)), rounds=5).seed
+    >>> TrainingJob(FedAvg(), build_network("logistic", (2,)), rounds=5).seed
     0
     """
 
@@ -53,12 +54,12 @@ class Job:
 def train_with_flower(
     method: Method,
     network: Network,
-    clients: Sequence[Rows],
+    clients: Sequence[ClientRows],
     *,
     rounds: int,
     schedule: Schedule | None = None,
     seed: int = 0,
-) -> State:
+) -> TrainingState:
     """Train as :func:`logofair.training.train` does, every client a node of Flower's simulation; the last state.
 
     Parameters
@@ -75,19 +76,19 @@ def train_with_flower(
     >>> from logofair.training import FedAvg, build_network
     >>> train_with_flower(FedAvg(), build_network("logistic", (2,)), [], rounds=5)
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: clients: there are none; pass what make_rows returns.
+    logofair.errors.InputError: clients: there are none; pass what make_rows returns.
     """
-    return train_each_with_flower([Job(method, network, rounds, schedule, seed)], clients)[0]
+    return train_each_with_flower([TrainingJob(method, network, rounds, schedule, seed)], clients)[0]
 
 
-def train_each_with_flower(jobs: Sequence[Job], clients: Sequence[Rows]) -> list[State]:
+def train_each_with_flower(jobs: Sequence[TrainingJob], clients: Sequence[ClientRows]) -> list[TrainingState]:
     """Train once per job, in one simulation: starting one takes longer than most trainings.
 
     Examples
     --------
     >>> train_each_with_flower([], [])
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: clients: there are none; pass what make_rows returns.
+    logofair.errors.InputError: clients: there are none; pass what make_rows returns.
     """
     if not clients:
         raise InputError("clients: there are none; pass what make_rows returns.")
@@ -99,19 +100,19 @@ def train_each_with_flower(jobs: Sequence[Job], clients: Sequence[Rows]) -> list
     require_flower("ray")
     import torch
 
-    from logofair.engines.flower.training.apps import Plan, plan_out
+    from logofair.engines.flower.training.apps import TrainingJobs, plan_out
     from logofair.engines.flower.training.simulation import simulator
 
     with tempfile.TemporaryDirectory(prefix="logofair-") as name:
         folder, logs = Path(name), Path(name) / "flower"
-        plan_out(folder, Plan(list(jobs), len(clients), clients[0].groups, torch.get_num_threads()), clients)
+        plan_out(folder, TrainingJobs(list(jobs), len(clients), clients[0].groups, torch.get_num_threads()), clients)
         logs.mkdir()
         with simulator(logs) as flower:
             flower.run(f"{_APPS}:server", f"{_APPS}:client", folder, len(clients))
         return [_state(folder, number, clients) for number in range(len(jobs))]
 
 
-def _state(folder: Path, number: int, clients: Sequence[Rows]) -> State:
+def _state(folder: Path, number: int, clients: Sequence[ClientRows]) -> TrainingState:
     """The last state of a job, with what each client remembers and under its own name."""
     from logofair.training.checkpoint import load_state
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logofair.columns.checks import InputError
-from logofair.engines.conductor import RunError
 from logofair.engines.flower import require_flower
-from logofair.engines.flower.deployment.children import Child, Family, free_port
+from logofair.engines.flower.deployment.children import ManagedProcess, ProcessGroup, free_port
 from logofair.engines.flower.deployment.commands import run_command
 from logofair.engines.flower.deployment.processes import flower_family, json_object, start_superlink, watch_run
+from logofair.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from flwr.app import Context
@@ -59,8 +58,8 @@ class Simulator:
     'run'
     """
 
-    processes: Family
-    superlink: Child
+    processes: ProcessGroup
+    superlink: ManagedProcess
 
     def run(self, server: str, client: str, folder: Path, nodes: int) -> None:
         """Run two apps, with ``folder`` in their run's configuration, to the end; raise where the run fails."""
@@ -92,7 +91,7 @@ def simulator(folder: Path) -> Iterator[Simulator]:
     >>> with simulator(Path("/no/such/folder")) as flower:
     ...     pass
     Traceback (most recent call last):
-    logofair.columns.checks.InputError: folder: /no/such/folder is none; make it first.
+    logofair.errors.InputError: folder: /no/such/folder is none; make it first.
     """
     require_flower("ray")
     if not folder.is_dir():

@@ -16,11 +16,11 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from logofair.columns.checks import InputError, Label, whole_number
-from logofair.engines.conductor import Absent
+from logofair.columns.checks import Label, whole_number
+from logofair.engines.conductor import NoReply
 from logofair.engines.flower.records import WHO, Envelope, opened, sealed, seen, sites_of
 from logofair.engines.flower.training.records import (
-    Question,
+    TrainingRequest,
     answer_in,
     asked,
     content_in,
@@ -28,8 +28,9 @@ from logofair.engines.flower.training.records import (
     model_in,
     model_out,
 )
-from logofair.training import Network, Schedule, State
-from logofair.training.messages import Answer, AskSlopes, Counts, LocalSteps, Measured
+from logofair.errors import InputError
+from logofair.training import Network, Schedule, TrainingState
+from logofair.training.messages import Answer, ClientMeasures, GradientsRequest, LabelCounts, LocalSteps
 from logofair.training.methods import Method
 
 __all__ = ["MethodStrategy"]
@@ -99,12 +100,12 @@ class MethodStrategy(Strategy):
         self.quorum = len(sites) // 2 + 1 if quorum is None else whole_number(quorum, "quorum")
         if self.quorum > len(sites):
             raise InputError(f"quorum: got {quorum} of {len(sites)} sites; pass at most as many as there are.")
-        self._state: State | None = None
+        self._state: TrainingState | None = None
         self._claims: dict[int, str] = {}  # what nodes without a registered name call themselves
         self._nodes: dict[str, int] = {}  # who was asked last, and where
 
     @property
-    def state(self) -> State:
+    def state(self) -> TrainingState:
         """Where training stands."""
         if self._state is None:
             raise InputError("state: training has not begun; call start(grid).")
@@ -165,8 +166,8 @@ class MethodStrategy(Strategy):
             server_round, replies, lambda content, site: counts_in(content, len(self.groups), first[site])
         )
         kept = zip(before.rows, before.accepted, before.loss, strict=True)
-        counts = [found.get(site, Counts(*last)) for site, last in zip(self.sites, kept, strict=True)]
-        measured = Measured.together(self.sites, self.groups, counts)
+        counts = [found.get(site, LabelCounts(*last)) for site, last in zip(self.sites, kept, strict=True)]
+        measured = ClientMeasures.together(self.sites, self.groups, counts)
         self._state = state.learned(self.method, measured)
         return MetricRecord({"accuracy": measured.accuracy, "loss": measured.mean_loss, "sites": len(found)})
 
@@ -185,8 +186,8 @@ class MethodStrategy(Strategy):
         replies = grid.send_and_receive(self._messages(MessageType.EVALUATE, 0, arrays, config, grid), timeout=timeout)
         found = self._sound(0, replies, lambda content, site: counts_in(content, len(self.groups)))
         self.sites = tuple(site for site in self.sites if site in found)
-        measured = Measured.together(self.sites, self.groups, [found[site] for site in self.sites])
-        self._state = State.before(self.method, parameters, measured)
+        measured = ClientMeasures.together(self.sites, self.groups, [found[site] for site in self.sites])
+        self._state = TrainingState.before(self.method, parameters, measured)
 
     def _messages(self, kind: str, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
         """One question per site that is connected."""
@@ -197,8 +198,8 @@ class MethodStrategy(Strategy):
             for site, node in self._nodes.items()
         ]
 
-    def _question(self, site: str, number: int, task: LocalSteps | AskSlopes | None) -> Question:
-        return Question(site, number, self.seed, self.network, self.schedule, task)
+    def _question(self, site: str, number: int, task: LocalSteps | GradientsRequest | None) -> TrainingRequest:
+        return TrainingRequest(site, number, self.seed, self.network, self.schedule, task)
 
     def _connected(self, grid: Grid) -> dict[str, int]:
         """The node of every site of the run that is connected; nodes never seen before are asked for their names."""
@@ -214,11 +215,11 @@ class MethodStrategy(Strategy):
         return {site: places[site] for site in self.sites if site in places}
 
     def _sound(
-        self, number: int, replies: Iterable[Message], read: Callable[[RecordDict, str], Sound | Absent]
+        self, number: int, replies: Iterable[Message], read: Callable[[RecordDict, str], Sound | NoReply]
     ) -> Mapping[str, Sound]:
         """The sound replies of a round by site; who is left out is said in the log, too few are an error."""
-        outcome: dict[str, Sound | Absent] = {
-            site: Absent("no reply in time" if site in self._nodes else "it is not connected") for site in self.sites
+        outcome: dict[str, Sound | NoReply] = {
+            site: NoReply("no reply in time" if site in self._nodes else "it is not connected") for site in self.sites
         }
         sites = {node: site for site, node in self._nodes.items()}
         for reply in replies:
@@ -226,11 +227,11 @@ class MethodStrategy(Strategy):
             site = sites.get(reply.metadata.src_node_id)
             if site is not None:
                 content = content_in(reply, site, self.groups)
-                outcome[site] = content if isinstance(content, Absent) else read(content, site)
-        absent = {site: found for site, found in outcome.items() if isinstance(found, Absent)}
+                outcome[site] = content if isinstance(content, NoReply) else read(content, site)
+        absent = {site: found for site, found in outcome.items() if isinstance(found, NoReply)}
         for site, why in absent.items():
             _log.warning("round %d: site %s is left out: %s.", number, site, why.reason)
-        found = {site: value for site, value in outcome.items() if not isinstance(value, Absent)}
+        found = {site: value for site, value in outcome.items() if not isinstance(value, NoReply)}
         if len(found) < self.quorum:
             first = next(f"{site}: {why.reason}" for site, why in absent.items())
             raise InputError(

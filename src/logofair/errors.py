@@ -1,0 +1,109 @@
+"""Every error this package raises of its own accord, in one tree.
+
+::
+
+    LogofairError
+    ├── InputError            input that cannot be used (also a ValueError)
+    ├── SolverError           no policy with a valid certificate was found
+    ├── RefusedError          a client does not answer a server's question
+    ├── RunError              a federated run cannot go on
+    │   └── QuorumLostError   too few sites are left
+    ├── SecureRefusalError    a site does not take part in a secure sum
+    ├── SumError              a secure sum has no total
+    │   └── GarbledTotalError the masks did not cancel, or the total is impossible
+    └── TrainingInterrupted   training was stopped by hand
+
+Messages are one line: where, what was got, what to do.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = [
+    "GarbledTotalError",
+    "InputError",
+    "LogofairError",
+    "QuorumLostError",
+    "RefusedError",
+    "RunError",
+    "SecureRefusalError",
+    "SolverError",
+    "SumError",
+    "TrainingInterrupted",
+]
+
+
+class LogofairError(Exception):
+    """The base of all errors of this package.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> try:
+    ...     logofair.fit([0.9], [1], groups=["a"])
+    ... except logofair.LogofairError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
+
+
+class InputError(LogofairError, ValueError):
+    """Input that cannot be used; the message says where, what was got and what to do, on one line.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> try:
+    ...     logofair.fit([0.9, 1.2], [1, 0], groups=["a", "b"])
+    ... except logofair.InputError as error:
+    ...     print(error)
+    scores: row 1 is 1.2, outside [0, 1]; scores are probabilities of label 1: divide percentages by 100.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(" ".join(sentence.split()))  # what was got may be an array, which prints on several
+
+
+class SolverError(LogofairError, RuntimeError):
+    """No policy with a valid certificate was found; none is returned."""
+
+
+class RefusedError(LogofairError, RuntimeError):
+    """A client does not answer. Only ``refusal`` leaves it; the sentence is for its own screen."""
+
+    def __init__(self, refusal: Enum, sentence: str = "") -> None:
+        super().__init__(sentence or refusal.value)
+        self.refusal = refusal
+
+
+class RunError(LogofairError, RuntimeError):
+    """The run cannot go on; the sentence says why and what to do. Its state is stored."""
+
+
+class QuorumLostError(RunError):
+    """Too few sites are left to go on."""
+
+
+class SecureRefusalError(LogofairError, RuntimeError):
+    """A site does not take part in a secure sum; ``code`` is all that may travel, and holds no data."""
+
+    def __init__(self, code: Enum) -> None:
+        super().__init__(f"refused: {code.value}")
+        self.code = code
+
+
+class SumError(LogofairError, RuntimeError):
+    """The server cannot form the total, say because too few sites answered; the sentence says what to do."""
+
+
+class GarbledTotalError(SumError):
+    """The masks did not cancel, or the total is impossible: some site sent rubbish and nobody can tell which."""
+
+
+class TrainingInterrupted(LogofairError):  # named after KeyboardInterrupt: nothing went wrong
+    """An interrupt after some rounds; ``saved`` says whether their state was stored."""
+
+    def __init__(self, rounds: int, saved: bool) -> None:
+        super().__init__(rounds)
+        self.rounds, self.saved = rounds, saved
