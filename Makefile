@@ -12,7 +12,7 @@ demo: $(VENV)/.cli
 test: lint types imports examples tests
 
 bench: $(VENV)/.bench
-	$(BIN)/logofair bench
+	$(BIN)/python -m benchmarks
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

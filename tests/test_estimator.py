@@ -214,7 +214,7 @@ def test_every_setting_reaches_the_policy(people):
         "client_tolerances": {"east": 0.07},
         "solver": "algorithm1",
         "calibration": "platt",
-        "rates": "labels",
+        "basis": "labels",
         "random_state": 11,
     }
     fitted = classifier(frozen(), **settings).fit(people.X, people.y, **people.columns)

@@ -1,14 +1,20 @@
-"""Fair decisions inside every client and across the whole federation, exactly and with a certificate."""
+"""Fair decisions inside every client and over the whole federation, exactly and with a certificate.
+
+Functions and types of daily use are here; rooms that need more (``federation``, ``bounds``, ``datasets``, ``training``)
+are imported when they are first used.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from logofair._version import __version__
+from logofair.errors import InputError, LogofairError, RunError, SolverError
 
 if TYPE_CHECKING:
+    from logofair import bounds, datasets, federation, training
     from logofair.auditing import Audit, audit
-    from logofair.errors import InputError, SolverError
     from logofair.estimator import LoGoFairClassifier
     from logofair.fitting.fit import fit
     from logofair.fitting.solution import Solution
@@ -16,44 +22,54 @@ if TYPE_CHECKING:
     from logofair.policy.policy import Policy
     from logofair.solvers.algorithm1 import Algorithm1
     from logofair.solvers.certificate import Certificate
+    from logofair.tradeoff import Frontier, frontier
 
 __all__ = [
     "Algorithm1",
     "Audit",
     "Certificate",
+    "Frontier",
     "InputError",
     "LoGoFairClassifier",
+    "LogofairError",
     "Notion",
     "Policy",
     "Rate",
+    "RunError",
     "Solution",
     "SolverError",
     "__version__",
     "audit",
+    "bounds",
+    "datasets",
+    "federation",
     "fit",
+    "frontier",
+    "training",
 ]
 
 _HOME = {
     "Algorithm1": "logofair.solvers.algorithm1",
     "Audit": "logofair.auditing",
     "Certificate": "logofair.solvers.certificate",
-    "InputError": "logofair.errors",
+    "Frontier": "logofair.tradeoff",
     "LoGoFairClassifier": "logofair.estimator",
     "Notion": "logofair.notions",
     "Policy": "logofair.policy.policy",
     "Rate": "logofair.notions",
     "Solution": "logofair.fitting.solution",
-    "SolverError": "logofair.errors",
     "audit": "logofair.auditing",
     "fit": "logofair.fitting.fit",
+    "frontier": "logofair.tradeoff",
 }
+_ROOMS = ("bounds", "datasets", "federation", "training")
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: the command line's help must not wait for scikit-learn."""
+    if name in _ROOMS:
+        return import_module(f"logofair.{name}")
     if name in _HOME:
-        from importlib import import_module
-
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value

@@ -24,7 +24,7 @@ from logofair.notions import NotionLike
 from logofair.solvers.algorithm1 import Algorithm1
 
 # Handed on, unread, to logofair.fit.
-_PROMISE = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "solver", "calibration", "rates")
+_PROMISE = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "solver", "calibration", "basis")
 
 
 class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -36,7 +36,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         Its clones give out-of-fold probabilities, so that the policy never sees scores of rows the model was trained
         on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
         ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
-    notion, local_tolerance, global_tolerance, client_tolerances, solver, calibration, rates
+    notion, local_tolerance, global_tolerance, client_tolerances, solver, calibration, basis
         What is promised and how it is reached: see :func:`logofair.fit`.
     cv : int, splitter or iterable of (train, test)
         The folds: a number (stratified by class, seeded), or anything of scikit-learn's that tests every row once.

@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from sites import Tampered, central, clients, federation, go, instead, plan_of, rows
 
 import logofair.federation.client
 from logofair.engines.inprocess import LocalTransport, run
@@ -15,6 +14,7 @@ from logofair.federation import Client, Server, SiteColumns, Training
 from logofair.federation.messages import FinalRequest, Refusal, Reply, Totals
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
+from support.sites import Tampered, central, clients, federation, go, instead, plan_of, rows
 
 pytestmark = pytest.mark.federation
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sites import Tampered, central, clients, federation, go, gone_from, measured, plan_of, policies_of
 
 from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run
@@ -14,6 +13,7 @@ from logofair.errors import QuorumLostError
 from logofair.federation import Server, Training
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
+from support.sites import Tampered, central, clients, federation, go, gone_from, measured, plan_of, policies_of
 
 pytestmark = pytest.mark.federation
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from sites import NOTIONS, central, federation, measured, plan_of, problems, rows
 
 from logofair.engines.inprocess import run
 from logofair.federation import ClientBatch, Server, SiteColumns
+from support.sites import NOTIONS, central, federation, measured, plan_of, problems, rows
 
 pytestmark = pytest.mark.federation
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sites import BENEFIT, central, federation, identities, measured, plan_of, problems, rows, same_policy
 
 import logofair
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
 from logofair.federation.messages import Received
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
+from support.sites import BENEFIT, central, federation, identities, measured, plan_of, problems, rows, same_policy
 
 pytestmark = pytest.mark.federation
 

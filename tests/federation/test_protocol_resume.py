@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy
 
 from logofair.engines.conductor import NoReply, conduct
 from logofair.engines.inprocess import LocalTransport
 from logofair.federation import Client, Training
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
+from support.sites import Tampered, clients, federation, go, identities, plan_of, policies_of, same_policy
 
 pytestmark = pytest.mark.federation
 

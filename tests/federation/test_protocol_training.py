@@ -7,16 +7,16 @@ import hashlib
 import numpy as np
 import pytest
 from scipy.special import expit
-from sites import Tampered, clients, go, measured, plan_of, policies_of, same_policy
 
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError
 from logofair.federation import ClientBatch, SiteColumns, Training, late_policy
-from logofair.federation.client import ClientState
 from logofair.federation.rows import site_rows
+from logofair.federation.state import ClientState
 from logofair.federation.wire import decode
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
+from support.sites import Tampered, clients, go, measured, plan_of, policies_of, same_policy
 
 pytestmark = pytest.mark.federation
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sites import Tampered, clients, federation, go, plan_of, rows
 
 import logofair.federation.secure.exchange  # noqa: F401  # so that all types are declared
 from logofair.errors import InputError
@@ -21,6 +20,7 @@ from logofair.federation.expected import reply_form
 from logofair.federation.messages import Question, Reply
 from logofair.federation.wire import KINDS, decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
+from support.sites import Tampered, clients, federation, go, plan_of, rows
 
 pytestmark = pytest.mark.federation
 
@@ -206,7 +206,7 @@ def changed_plan(**fields_):
         {"calibration": ["beta"]},
         {"secure": 1},
         {"local": []},
-        {"shared": [1]},
+        {"global_": [1]},
         {"overrides": [["a", -1]]},
         {"overrides": [7]},
         {"solver": 3},

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from functools import cache
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.engines.inprocess import run
 from logofair.federation import SiteColumns, make_plan
+from support.data import DATA
 
 pytestmark = [pytest.mark.federation, pytest.mark.slow]
 
-DATA = Path(os.environ.get("LOGOFAIR_DATA", Path(__file__).parents[3] / "shared" / "data"))
 TOLERANCES = [(0.05, 0.01), (0.02, 0.001), (None, 0.01)]
 
 
@@ -50,7 +48,7 @@ def adult_scores(seed, sensitive):
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-@pytest.mark.parametrize(("local", "shared"), TOLERANCES)
+@pytest.mark.parametrize(("local", "global_"), TOLERANCES)
 def test_two_groups_of_adult_need_at_most_five_rounds_for_every_seed(notion, local, global_):
     for seed in range(10):
         scores, groups = adult_scores(seed, "sex")
@@ -98,7 +96,7 @@ def enem():
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-@pytest.mark.parametrize(("local", "shared"), TOLERANCES)
+@pytest.mark.parametrize(("local", "global_"), TOLERANCES)
 def test_two_groups_of_enem_by_municipality_need_at_most_five_rounds(notion, local, global_):
     scores, groups, clients = enem()
     assert rounds("ENEM", dealt(scores, groups, clients), notion, local, global_) <= 5
@@ -118,7 +116,7 @@ def acs(group):
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-@pytest.mark.parametrize(("local", "shared"), TOLERANCES)
+@pytest.mark.parametrize(("local", "global_"), TOLERANCES)
 def test_two_groups_of_acs_by_state_need_at_most_five_rounds(notion, local, global_):
     scores, groups, clients = acs("SEX")
     assert rounds("ACS by sex", dealt(scores, groups, clients), notion, local, global_) <= 5

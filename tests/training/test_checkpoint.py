@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import biased, last, same_bits
 
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, make_rows, train
 from logofair.training.checkpoint import load_state, save_state
 from logofair.training.methods import Method
+from support.problems import biased, last, same_bits
 
 pytestmark = pytest.mark.training
 

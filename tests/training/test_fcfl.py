@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import awkward, biased, last
 from scipy.optimize import minimize
 
 from logofair.errors import InputError
@@ -19,6 +18,7 @@ from logofair.training.local import slopes
 from logofair.training.messages import ClientMeasures, Gradients, TrainedParameters
 from logofair.training.methods import fcfl
 from logofair.training.methods.fcfl import best_mix, shortest_mix
+from support.problems import awkward, biased, last
 
 pytestmark = pytest.mark.training
 

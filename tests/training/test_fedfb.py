@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import awkward, biased, last
 
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FedAvg, FedFB, Schedule, build_network, train
 from logofair.training.messages import ClientMeasures, TrainedParameters
+from support.problems import awkward, biased, last
 
 pytestmark = pytest.mark.training
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from problems import awkward, biased, sigmoid
 
 from logofair.errors import InputError
 from logofair.training import ClientRows, Network, Schedule, build_network, logistic, make_rows
 from logofair.training.balance import moved
 from logofair.training.local import count, slopes, take_steps
 from logofair.training.messages import GradientsRequest, LocalSteps
+from support.problems import awkward, biased, sigmoid
 
 pytestmark = pytest.mark.training
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from problems import sigmoid
 from torch import nn
 from torch.nn import functional
 
 from logofair.errors import InputError
 from logofair.training import Network, Schedule, build_network, make_rows
 from logofair.training.local import fresh_steps
+from support.problems import sigmoid
 
 pytestmark = pytest.mark.training
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.measure import Side, Tally, side_of
+from logofair.auditing.measure import FEW_ROWS, Side, Tally, side_of
 from logofair.columns.checks import Label
-from logofair.fitting.solution import FEW_ROWS
 from logofair.notions import Notion
 
 __all__ = ["FEW_ROWS", "Figure", "NotionFigures", "figures_of"]

@@ -15,6 +15,7 @@ from logofair.notions import Rate
 
 __all__ = ["Gap", "Side", "Tally", "side_of", "tally_of", "text"]
 
+FEW_ROWS = 30  # gaps measured on fewer rows than this are mostly noise
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing import Audit
+from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.checks import Label
-from logofair.fitting.solution import FEW_ROWS
 from logofair.notions import NOTIONS
 
 __all__ = ["FEW_ROWS", "Support"]

@@ -26,7 +26,7 @@ from logofair.policy.policy import Policy
 if TYPE_CHECKING:
     import polars
 
-    from logofair.cli.pages.console import Watch
+    from logofair.progress import Progress
 
 __all__ = ["BATCH", "Decider", "DecisionCounts", "decide_files", "spelling"]
 
@@ -290,23 +290,25 @@ BATCH = 250_000
 _WAITING = 4  # batches that may wait to be written
 
 
-def decide_files(decider: Decider, files: DataFiles, out: Path, watch: Watch, *, batch: int = BATCH) -> DecisionCounts:
+def decide_files(
+    decider: Decider, files: DataFiles, out: Path, progress: Progress, *, batch: int = BATCH
+) -> DecisionCounts:
     """Decide on all rows of the files and write the decisions; the file is there whole or not at all.
 
     Examples
     --------
     >>> import tempfile
     >>> import logofair
-    >>> from logofair.cli.pages.console import watching
+    >>> from logofair.cli.pages.console import showing_progress
     >>> from logofair.cli.data import ColumnNames, find_files
     >>> policy = logofair.fit([0.9, 0.2], None, groups=["F", "M"], calibration="none", local_tolerance=None,
     ...     global_tolerance=None).policy
     >>> decider = Decider.of(policy, ColumnNames(score="p", group=("sex",)), None, (), "raise", seed=0, deterministic=False)
-    >>> with tempfile.TemporaryDirectory() as folder, watching(quiet=True) as watch:
+    >>> with tempfile.TemporaryDirectory() as folder, showing_progress(quiet=True) as progress:
     ...     with Path(folder, "new.csv").open("w") as file:
     ...         print("p,sex", "0.75,F", "0.25,M", sep=chr(10), file=file)
     ...     out = Path(folder, "decisions.csv")
-    ...     totals = decide_files(decider, find_files([f"{folder}/new.csv"]), out, watch)
+    ...     totals = decide_files(decider, find_files([f"{folder}/new.csv"]), out, progress)
     ...     out.read_text().split()
     ['row,decision', '0,1', '1,0']
     """
@@ -317,7 +319,7 @@ def decide_files(decider: Decider, files: DataFiles, out: Path, watch: Watch, *,
             raise InputError(f"{files.name}: has columns but no rows; pass a file with at least one.")
         with _Writer(neighbour, first.schema) as writer:
             writer.write(first)
-            for table in watch(steps, "Deciding", max(1, sum(map(_rows, files.paths)) // batch)):
+            for table in progress(steps, "Deciding", max(1, sum(map(_rows, files.paths)) // batch)):
                 writer.write(table)
     return totals
 

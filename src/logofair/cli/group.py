@@ -22,7 +22,6 @@ _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 _COMMANDS = {
     "apply": ("logofair.cli.commands.apply:apply", "Decide on new rows by a policy; files of any size."),
     "audit": ("logofair.cli.commands.audit:audit", "Show how fair decisions are, inside every client and over all."),
-    "bench": ("logofair.benchmarks.bench:bench", "Measure how fast fitting, deciding and training are here."),
     "data": ("logofair.cli.commands.data:data", "List, describe and prepare data sets."),
     "demo": ("logofair.cli.commands.demo:demo", "Train, post-process and audit on the embedded Adult data."),
     "explain": ("logofair.cli.commands.explain:explain", "Say in words what a policy does."),

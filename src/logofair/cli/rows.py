@@ -29,7 +29,7 @@ from logofair.files.values import (
 if TYPE_CHECKING:
     import polars
 
-    from logofair.cli.pages.console import Watch
+    from logofair.progress import Progress
 
 __all__ = ["DataRows", "read_rows", "refuse_unmatched"]
 
@@ -105,23 +105,23 @@ class DataRows:
     source: DataSource
 
 
-def read_rows(files: DataFiles, columns: ColumnNames, watch: Watch) -> DataRows:
+def read_rows(files: DataFiles, columns: ColumnNames, progress: Progress) -> DataRows:
     """Read the named columns of all files.
 
     Examples
     --------
     >>> import tempfile
-    >>> from logofair.cli.pages.console import watching
+    >>> from logofair.cli.pages.console import showing_progress
     >>> from logofair.cli.data import find_files
-    >>> with tempfile.TemporaryDirectory() as folder, watching(quiet=True) as watch:
+    >>> with tempfile.TemporaryDirectory() as folder, showing_progress(quiet=True) as progress:
     ...     for site in ("north", "south"):
     ...         with Path(folder, f"{site}.csv").open("w") as file:
     ...             print("p,sex", "0.5,F", "0.75,M", sep=chr(10), file=file)
-    ...     rows = read_rows(find_files([folder]), ColumnNames(score="p", group=("sex",)), watch)
+    ...     rows = read_rows(find_files([folder]), ColumnNames(score="p", group=("sex",)), progress)
     >>> rows.clients.tolist(), rows.groups.tolist(), rows.source.rows
     (['north', 'north', 'south', 'south'], ['F', 'M', 'F', 'M'], 4)
     """
-    read = [_part(path, files, columns) for path in watch(files.paths, "Reading", len(files.paths))]
+    read = [_part(path, files, columns) for path in progress(files.paths, "Reading", len(files.paths))]
     parts = [part for part, _ in read]
     whole = {role: _whole([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
     group = join_groups([whole.pop(role) for role in parts[0].columns if role.startswith("group ")])

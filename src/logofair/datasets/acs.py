@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
 from logofair.datasets import acs as layouts
-from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
+from logofair.datasets.cache import advice_again, new_folder, read_about, write_about
 from logofair.datasets.prepared import (
     CategoryFeature,
     NumberFeature,
@@ -34,6 +34,7 @@ from logofair.datasets.table import Dataset
 from logofair.errors import InputError
 from logofair.files.documents import or_damaged
 from logofair.files.tables import polars_module
+from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     import polars
@@ -235,7 +236,7 @@ _GROUPS = {
 }
 
 
-def prepare_acs(source: Path, into: Path, *, watch: Watch = unwatched, piece: int = PIECE) -> Mapping[str, int]:
+def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, piece: int = PIECE) -> Mapping[str, int]:
     """Read person records of one year, keep those of the income task, and store them in a folder.
 
     Parameters
@@ -245,7 +246,7 @@ def prepare_acs(source: Path, into: Path, *, watch: Watch = unwatched, piece: in
         file, or a Parquet file of folktables' income task with a column STATE.
     into : Path
         The folder to make; a prepared one that is there is replaced.
-    watch : Watch
+    progress : Progress
         Shows how far the reading is.
     piece : int
         Bytes read at a time; memory grows with it and not with the file.
@@ -267,7 +268,7 @@ def prepare_acs(source: Path, into: Path, *, watch: Watch = unwatched, piece: in
     counts = reading.counts
     with new_folder(into) as folder:
         columns = (*layout.columns, *(_PERSON if reading.people else ()))
-        kept = write_rows(folder, reading.coded(pieces(tables, lambda table: columns, watch, size=piece)))
+        kept = write_rows(folder, reading.coded(pieces(tables, lambda table: columns, progress, size=piece)))
         if kept == 0:
             refuse_nothing_left(source, counts, "pass records of adults who work")
         reading.refuse_repeats()

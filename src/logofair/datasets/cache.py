@@ -15,10 +15,10 @@ import secrets
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged, read_document, write_document
@@ -26,7 +26,6 @@ from logofair.files.documents import of_type, or_damaged, read_document, write_d
 __all__ = [
     "ABOUT",
     "OWN_FILES",
-    "Watch",
     "advice_again",
     "are_remains",
     "cache_folder",
@@ -37,7 +36,6 @@ __all__ = [
     "new_folder",
     "read_about",
     "summary_of",
-    "unwatched",
     "write_about",
 ]
 
@@ -50,24 +48,6 @@ OWN_FILES = frozenset((ABOUT, "rows.parquet", "images.npy", "attributes.npy", "i
 _WHAT = "prepared data set"
 _BLOCK = 1 << 20
 _BLOCKS = 256  # of a file that are read to tell whether it is the one stored; of a larger one, evenly spread
-
-
-class Watch(Protocol):
-    """Hands the steps of some work on, and shows how many are done."""
-
-    def __call__(self, steps: Iterable[T], what: str, total: int) -> Iterable[T]:
-        """Pass ``steps`` through."""
-
-
-def unwatched(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
-    """Hand the steps on and show nothing.
-
-    Examples
-    --------
-    >>> list(unwatched(range(3), "Counting", total=3))
-    [0, 1, 2]
-    """
-    return steps
 
 
 def cache_folder(name: str, base: Path | None = None) -> Path:

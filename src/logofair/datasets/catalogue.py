@@ -40,7 +40,7 @@ class DatasetInfo:
     model : {"logistic", "mlp", "resnet18"}
         The paper's model for it, or the one of the nearest kind.
     prepare : callable or None
-        ``prepare(source, into, *, watch, **choices)``, which returns counts.
+        ``prepare(source, into, *, progress, **choices)``, which returns counts.
     load : callable
         ``load(folder, *, sensitive, **choices)``, without the folder where no files are needed.
     version : int
@@ -189,4 +189,6 @@ def choices_of(work: Callable[..., Any]) -> tuple[str, ...]:
     ('states', 'keep_sensitive', 'rows', 'rng')
     """
     known = signature(work).parameters.items()
-    return tuple(name for name, p in known if p.kind is Parameter.KEYWORD_ONLY and name not in ("sensitive", "watch"))
+    return tuple(
+        name for name, p in known if p.kind is Parameter.KEYWORD_ONLY and name not in ("sensitive", "progress")
+    )

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import shown, whole_number
-from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
+from logofair.datasets.cache import advice_again, new_folder, read_about, write_about
 from logofair.datasets.images import (
     BATCH,
     Booleans,
@@ -34,6 +34,7 @@ from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
+from logofair.progress import Progress, no_progress
 
 __all__ = [
     "CITATION",
@@ -302,7 +303,7 @@ def prepare_celeba(
     source: Path,
     into: Path,
     *,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
     size: int = 128,
     limit: int | None = None,
     workers: int = 1,
@@ -320,7 +321,7 @@ def prepare_celeba(
         the images, as img_align_celeba.zip or as the folder img_align_celeba; or one ZIP file of all this.
     into : Path
         The folder to write, whole or not at all; an older one is replaced.
-    watch : Watch
+    progress : Progress
         Shows progress.
     size : int
         Width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB at
@@ -351,7 +352,7 @@ def prepare_celeba(
         present = np.array([name in official.pictures.places for name in names])
         _check_skipped(source, names, present)
         _check_space(into, folder, names, size)
-        squares = to_squares(_batches(official.pictures, names, watch), size, workers=workers)
+        squares = to_squares(_batches(official.pictures, names, progress), size, workers=workers)
         try:
             kept = store_squares(folder / _IMAGES, _not_too_many_skipped(source, squares, names), size)
         except OSError as error:
@@ -359,10 +360,10 @@ def prepare_celeba(
         return _write_tables(folder, official, present, kept, size)
 
 
-def _batches(pictures: ImageSource, names: Sequence[str], watch: Watch) -> Iterator[list[bytes | None]]:
+def _batches(pictures: ImageSource, names: Sequence[str], progress: Progress) -> Iterator[list[bytes | None]]:
     """The encoded images, some at a time."""
     starts = range(0, len(names), BATCH)
-    for start in watch(starts, "Resizing images", total=len(starts)):
+    for start in progress(starts, "Resizing images", total=len(starts)):
         yield [pictures.get(name) for name in names[start : start + BATCH]]
 
 

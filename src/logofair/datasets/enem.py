@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
 from logofair.datasets import enem as layouts
-from logofair.datasets.cache import Watch, advice_again, new_folder, read_about, unwatched, write_about
+from logofair.datasets.cache import advice_again, new_folder, read_about, write_about
 from logofair.datasets.prepared import (
     CategoryFeature,
     NumberFeature,
@@ -34,6 +34,7 @@ from logofair.datasets.table import Dataset
 from logofair.errors import InputError
 from logofair.files.documents import or_damaged
 from logofair.files.tables import polars_module
+from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     import polars
@@ -302,7 +303,9 @@ _KNOWN_YEARS = ("2019", "2020")
 _PLACES = ("municipality", "state")
 
 
-def prepare_enem(source: Path, into: Path, *, watch: Watch = unwatched, piece: int = PIECE) -> Mapping[str, int]:
+def prepare_enem(
+    source: Path, into: Path, *, progress: Progress = no_progress, piece: int = PIECE
+) -> Mapping[str, int]:
     """Read official microdata of one year, keep who counts, and store them in a folder.
 
     Parameters
@@ -311,7 +314,7 @@ def prepare_enem(source: Path, into: Path, *, watch: Watch = unwatched, piece: i
         MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one year.
     into : Path
         The folder to make; a prepared one that is there is replaced.
-    watch : Watch
+    progress : Progress
         Shows how far the reading is.
     piece : int
         Bytes read at a time; memory grows with it and not with the file.
@@ -331,7 +334,7 @@ def prepare_enem(source: Path, into: Path, *, watch: Watch = unwatched, piece: i
     reading = _Reading(one_layout(tables, layouts.layout_of, "columns", "year"))
     with new_folder(into) as folder:
         columns = (*reading.layout.columns, _PERSON)
-        read = pieces(tables, lambda table: columns, watch, size=piece)
+        read = pieces(tables, lambda table: columns, progress, size=piece)
         kept = write_rows(folder, reading.coded(read))
         if kept == 0:
             refuse_nothing_left(source, reading.counts, "pass microdata of all participants")

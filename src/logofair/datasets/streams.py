@@ -18,9 +18,10 @@ from typing import IO, TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from logofair.datasets.cache import Watch, is_prepared
+from logofair.datasets.cache import is_prepared
 from logofair.errors import InputError
 from logofair.files.tables import header_of, places_of, polars_module, readable, regular_file, whole_last_line
+from logofair.progress import Progress
 
 if TYPE_CHECKING:
     import polars
@@ -99,22 +100,22 @@ class Table:
 
 
 def pieces(
-    tables: Sequence[Table], names: Callable[[Table], Sequence[str]], watch: Watch, *, size: int = PIECE
+    tables: Sequence[Table], names: Callable[[Table], Sequence[str]], progress: Progress, *, size: int = PIECE
 ) -> Iterable[tuple[Table, polars.DataFrame]]:
     """Read the columns of all tables piece by piece, each with the table it is from, and show how far it is.
 
     Examples
     --------
     >>> import tempfile
-    >>> from logofair.datasets.cache import unwatched
+    >>> from logofair.progress import no_progress
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "people.csv").write_text("id; age; sex" + chr(10) + "1;30; f" + chr(10) + "2; ;m")
     ...     tables = find_tables(Path(folder), "age", "table of people")
-    ...     [piece.rows() for _, piece in pieces(tables, lambda table: ["sex", "age"], unwatched)]
+    ...     [piece.rows() for _, piece in pieces(tables, lambda table: ["sex", "age"], no_progress)]
     [[('f', '30')], [('m', None)]]
     """
     read = ((table, piece) for table in tables for piece in table.pieces(names(table), size))
-    return watch(read, "Reading the rows", total=sum(math.ceil(table.size / size) for table in tables))
+    return progress(read, "Reading the rows", total=sum(math.ceil(table.size / size) for table in tables))
 
 
 def find_tables(source: Path, mark: str, what: str) -> list[Table]:

@@ -13,14 +13,14 @@ from logofair.auditing import Audit, audit
 from logofair.auditing.support import Support
 from logofair.columns.checks import Floats, Integers, Label
 from logofair.datasets import Dataset, dirichlet_clients, split
-from logofair.datasets.cache import unwatched
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
+from logofair.progress import no_progress
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate
 from logofair.training import fedavg
 
 if TYPE_CHECKING:
-    from logofair.cli.pages.console import Watch
+    from logofair.progress import Progress
 
 __all__ = ["Comparison", "MethodResult", "Settings", "compare"]
 
@@ -160,7 +160,7 @@ class Comparison:
         }
 
 
-def compare(data: Dataset, settings: Settings, watch: Watch = unwatched) -> Comparison:
+def compare(data: Dataset, settings: Settings, progress: Progress = no_progress) -> Comparison:
     """Train FedAvg on one part of the data, post-process on another, and audit every method on the third.
 
     Parameters
@@ -169,7 +169,7 @@ def compare(data: Dataset, settings: Settings, watch: Watch = unwatched) -> Comp
         Rows with features, labels and groups; clients are dealt here.
     settings : Settings
         Notion, tolerances, clients and seed; the same settings give the same comparison.
-    watch : Watch, optional
+    progress : Progress, optional
         Shows the training rounds and the fits as they are done.
 
     Examples
@@ -185,12 +185,12 @@ def compare(data: Dataset, settings: Settings, watch: Watch = unwatched) -> Comp
         data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing, scheme=settings.scheme
     )
     parts = split(len(data), _PARTS, rng=splitting)
-    scores = _train(data, clients, parts["train"], training, watch)
+    scores = _train(data, clients, parts["train"], training, progress)
     calibration, test = (
         SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows], rows)
         for rows in (parts["calibration"], parts["test"])
     )
-    fits = list(watch(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
+    fits = list(progress(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
     base = MethodResult("FedAvg", _audit(test.scores >= 0.5, test, settings))
     support = Support.of(base.audit, settings.notion)
     outcomes = (base, *(_outcome(name, solution, test, settings) for name, solution in fits))
@@ -212,11 +212,11 @@ def compare(data: Dataset, settings: Settings, watch: Watch = unwatched) -> Comp
 
 
 def _train(
-    data: Dataset, clients: Integers, rows: npt.NDArray[np.intp], rng: np.random.Generator, watch: Watch
+    data: Dataset, clients: Integers, rows: npt.NDArray[np.intp], rng: np.random.Generator, progress: Progress
 ) -> Floats:
     """Scores of all rows by a model trained on some."""
     rounds = fedavg(data.features[rows], data.labels[rows], clients[rows], rng=rng, rounds=_ROUNDS)
-    *_, last = watch(rounds, "Training FedAvg", total=_ROUNDS)
+    *_, last = progress(rounds, "Training FedAvg", total=_ROUNDS)
     return last.model.scores(data.features)
 
 

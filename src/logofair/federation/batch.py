@@ -19,10 +19,10 @@ from logofair.columns.segments import Indices
 from logofair.errors import InputError, RefusedError
 from logofair.federation import messages as ask
 from logofair.federation.chances import Chances, Preparation, prepare
-from logofair.federation.client import ClientState
 from logofair.federation.messages import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
 from logofair.federation.plan import Plan
 from logofair.federation.rows import SiteColumns, SiteRows, site_rows
+from logofair.federation.state import ClientState
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION

@@ -15,11 +15,11 @@ from logofair.calibration.sums import OwnRows, Points, calibration_counts, calib
 from logofair.columns.checks import Floats, Integers
 from logofair.errors import RefusedError
 from logofair.federation import messages as ask
-from logofair.federation.client import ClientState
 from logofair.federation.messages import Curvature, FoldCounts, Model, Moments, Refusal, Sums, Update
 from logofair.federation.plan import Plan, Training
 from logofair.federation.privacy.release import Release, release
 from logofair.federation.rows import SiteRows
+from logofair.federation.state import ClientState
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
 

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.labels import Codes
 from logofair.errors import RefusedError
 from logofair.federation.batch import ClientBatch
-from logofair.federation.client import ClientState
 from logofair.federation.messages import FinalRequest, Model, Refusal
 from logofair.federation.outcome import RunResult
 from logofair.federation.plan import Training
 from logofair.federation.privacy.bins import at_edges
 from logofair.federation.privacy.release import Release
 from logofair.federation.rows import SiteColumns, site_rows
-from logofair.fitting.solution import FEW_ROWS, CalibrationRows, small_cells
+from logofair.federation.state import ClientState
+from logofair.fitting.solution import CalibrationRows, small_cells
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 

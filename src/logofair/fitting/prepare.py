@@ -41,15 +41,15 @@ def checked_rows(
     scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, basis: str
 ) -> CalibrationRows:
     """Check every column at the door."""
-    for value, known, where in ((calibration, METHODS, "calibration"), (basis, ("eta", "labels"), "rates")):
+    for value, known, where in ((calibration, METHODS, "calibration"), (basis, ("eta", "labels"), "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
     score = probabilities(scores)
     not_empty(score.size, "scores")
     if labels is None and (calibration != "none" or basis == "labels"):
         raise InputError(
-            f"labels: missing, but calibration={calibration!r} with rates={basis!r} needs them; "
-            "pass labels, or use calibration='none' with rates='eta'."
+            f"labels: missing, but calibration={calibration!r} with basis={basis!r} needs them; "
+            "pass labels, or use calibration='none' with basis='eta'."
         )
     label = None if labels is None else binary(labels)
     group = encode(groups, "groups")

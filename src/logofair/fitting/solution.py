@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from logofair.auditing import Audit, audit
+from logofair.auditing.measure import FEW_ROWS
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.labels import Codes
@@ -20,8 +21,6 @@ from logofair.requirements import Requirement, Requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-# Gaps measured on fewer rows than this are mostly noise.
-FEW_ROWS = 30
 _NAMED = 20
 
 

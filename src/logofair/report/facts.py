@@ -12,94 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from logofair._version import __version__
-from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans
 from logofair.files.tables import DataSource
 from logofair.fitting.solution import CalibrationRows, Solution
-from logofair.notions import Rate
-from logofair.policy.mixtures import evaluate
-from logofair.report.figures import NewRows, RowsMeasured, compared_rates, measure_calibration, measure_new
-from logofair.report.verdict import Verdict, judge
+from logofair.report.figures import NewRows, RowsMeasured, measure_calibration, measure_new
+from logofair.report.verdict import RequiredGaps, Verdict, judge, required_gaps
 from logofair.report.wording import name_of
-from logofair.requirements import Requirement
-from logofair.solvers.problem import spread
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["Provenance", "ReportData", "RequiredGaps", "gather", "in_memory", "required_gaps", "versions"]
-
-
-@dataclass(frozen=True, eq=False)
-class RequiredGaps:
-    """What one side promises, for each of its rates at each place, and what it holds in the basis of the promise.
-
-    ``tolerance`` is infinite where free; ``gap`` NaN where nothing is promised or fewer than two groups have the rate;
-    ``price`` is what one more unit of tolerance wins at most. All are (rates, places).
-    """
-
-    rates: tuple[Rate, ...]
-    tolerance: Floats
-    gap: Floats
-    price: Floats
-
-    def line(self, rate: Rate) -> int | None:
-        """Where a rate stands, if anything is promised for it."""
-        return self.rates.index(rate) if rate in self.rates else None
-
-    @property
-    def bound(self) -> Booleans:
-        """Where something is promised."""
-        return np.isfinite(self.tolerance)
-
-    @property
-    def measured(self) -> Booleans:
-        """Where something is promised and can be measured."""
-        return self.bound & ~np.isnan(self.gap)
-
-
-def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
-    """Return what is promised and held inside each client and over all.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> inside, across = required_gaps(solution)
-    >>> inside.tolerance.tolist(), inside.gap.round(6).tolist(), across.rates
-    ([[0.02]], [[0.02]], ())
-    """
-    problem, requirements, prices = solution.problem, solution.requirements, solution.certificate.prices
-    u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
-    inside = [r for k, r in enumerate(requirements.local) if np.isfinite(requirements.tolerances[:, k]).any()]
-    across = [r for r in requirements.global_ if r.tolerance is not None]
-    local = spread(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
-    global_ = spread(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
-    local = np.where(problem.local_counts.any(axis=1), local, np.nan)
-    global_ = np.where(problem.global_counts.any(axis=0), global_, np.nan)
-    bounds = problem.local_tolerance / problem.local_units
-    return (
-        _tightest(inside, bounds.T, local.T, prices.local.T),
-        _tightest(
-            across,
-            (problem.global_tolerance / problem.global_units)[:, None],
-            global_[:, None],
-            prices.global_[:, None],
-        ),
-    )
-
-
-def _tightest(requirements: list[Requirement], tolerance: Floats, gap: Floats, price: Floats) -> RequiredGaps:
-    """One line per rate: where several notions bound the same rate, the smaller tolerance and the sum of prices."""
-    rates = compared_rates(tuple(requirements))
-    lines = [[k for k, r in enumerate(requirements) if r.rate == rate] for rate in rates]
-    shape = (len(rates), tolerance.shape[1])
-    return RequiredGaps(
-        rates,
-        np.array([tolerance[k].min(axis=0) for k in lines]).reshape(shape),
-        np.array([gap[k[0]] for k in lines]).reshape(shape),
-        np.array([price[k].sum(axis=0) for k in lines]).reshape(shape),
-    )
+__all__ = ["Provenance", "ReportData", "gather", "in_memory", "versions"]
 
 
 _PACKAGES = ("numpy", "scipy", "numba", "polars")

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from logofair.auditing.measure import Side, Tally, side_of, tally_of
+from logofair.auditing.measure import FEW_ROWS, Side, Tally, side_of, tally_of
 from logofair.columns.checks import Floats, Label, binary, probabilities, same_length, weights
 from logofair.columns.labels import Codes, encode
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
-from logofair.fitting.solution import FEW_ROWS, CalibrationRows, Solution
+from logofair.fitting.solution import CalibrationRows, Solution
 from logofair.notions import Rate
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirement, Requirements

@@ -179,7 +179,7 @@ def note(*words: Node) -> Element:
 
     Examples
     --------
-    >>> str(note("FileTally with labels."))
+    >>> str(note("Counted with labels."))
     '<p class="note">Counted with labels.</p>'
     """
     return tag("p", words, class_="note")

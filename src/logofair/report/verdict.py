@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from logofair.fitting.solution import FEW_ROWS, Solution
+from logofair.auditing.measure import FEW_ROWS
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans
+from logofair.fitting.solution import Solution
 from logofair.notions import NOTIONS, Rate
-from logofair.report.facts import RequiredGaps
-from logofair.report.figures import BeforeAfter, RowsMeasured
+from logofair.policy.mixtures import evaluate
+from logofair.report.figures import BeforeAfter, RowsMeasured, compared_rates
 from logofair.report.wording import counted, figure, joined, name_of
 from logofair.requirements import Requirement, Requirements
+from logofair.solvers.problem import spread
 
 __all__ = ["Verdict", "judge"]
 
@@ -52,7 +56,7 @@ def judge(
     --------
     >>> import logofair
     >>> from logofair.report.figures import measure_calibration
-    >>> from logofair.report.facts import required_gaps
+    >>> from logofair.report.verdict import required_gaps
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
     >>> judge(solution, *required_gaps(solution), measure_calibration(solution)).title
     'Kept on the calibration rows, mostly on few rows'
@@ -83,7 +87,7 @@ def _state(solution: Solution, promised: int, measured: int) -> tuple[str, str]:
         return "broken", "Not kept on the calibration rows"
     if measured < promised:
         return "partly", f"Kept where it can be measured: {measured:,} of {promised:,} promised gaps"
-    return "kept", "StoredRelease on the calibration rows"
+    return "kept", "Kept on the calibration rows"
 
 
 def _promised(solution: Solution) -> str:
@@ -210,3 +214,75 @@ def _one(gap: float, limit: float, least: float) -> str:
         return f"is {figure(gap)}, within its tolerance of {limit:g}"
     excess = "more" if least > limit else "no more"
     return f"is {figure(gap)}, above its tolerance of {limit:g} by {excess} than chance explains"
+
+
+@dataclass(frozen=True, eq=False)
+class RequiredGaps:
+    """What one side promises, for each of its rates at each place, and what it holds in the basis of the promise.
+
+    ``tolerance`` is infinite where free; ``gap`` NaN where nothing is promised or fewer than two groups have the rate;
+    ``price`` is what one more unit of tolerance wins at most. All are (rates, places).
+    """
+
+    rates: tuple[Rate, ...]
+    tolerance: Floats
+    gap: Floats
+    price: Floats
+
+    def line(self, rate: Rate) -> int | None:
+        """Where a rate stands, if anything is promised for it."""
+        return self.rates.index(rate) if rate in self.rates else None
+
+    @property
+    def bound(self) -> Booleans:
+        """Where something is promised."""
+        return np.isfinite(self.tolerance)
+
+    @property
+    def measured(self) -> Booleans:
+        """Where something is promised and can be measured."""
+        return self.bound & ~np.isnan(self.gap)
+
+
+def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
+    """Return what is promised and held inside each client and over all.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
+    >>> inside, across = required_gaps(solution)
+    >>> inside.tolerance.tolist(), inside.gap.round(6).tolist(), across.rates
+    ([[0.02]], [[0.02]], ())
+    """
+    problem, requirements, prices = solution.problem, solution.requirements, solution.certificate.prices
+    u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
+    inside = [r for k, r in enumerate(requirements.local) if np.isfinite(requirements.tolerances[:, k]).any()]
+    across = [r for r in requirements.global_ if r.tolerance is not None]
+    local = spread(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
+    global_ = spread(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
+    local = np.where(problem.local_counts.any(axis=1), local, np.nan)
+    global_ = np.where(problem.global_counts.any(axis=0), global_, np.nan)
+    bounds = problem.local_tolerance / problem.local_units
+    return (
+        _tightest(inside, bounds.T, local.T, prices.local.T),
+        _tightest(
+            across,
+            (problem.global_tolerance / problem.global_units)[:, None],
+            global_[:, None],
+            prices.global_[:, None],
+        ),
+    )
+
+
+def _tightest(requirements: list[Requirement], tolerance: Floats, gap: Floats, price: Floats) -> RequiredGaps:
+    """One line per rate: where several notions bound the same rate, the smaller tolerance and the sum of prices."""
+    rates = compared_rates(tuple(requirements))
+    lines = [[k for k, r in enumerate(requirements) if r.rate == rate] for rate in rates]
+    shape = (len(rates), tolerance.shape[1])
+    return RequiredGaps(
+        rates,
+        np.array([tolerance[k].min(axis=0) for k in lines]).reshape(shape),
+        np.array([gap[k[0]] for k in lines]).reshape(shape),
+        np.array([price[k].sum(axis=0) for k in lines]).reshape(shape),
+    )

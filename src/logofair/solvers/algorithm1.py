@@ -45,7 +45,7 @@ class Algorithm1:
 
     Examples
     --------
-    Watch it round by round, and stop when it suits; ``fit`` runs all rounds and finishes with an exact local solve.
+    Progress it round by round, and stop when it suits; ``fit`` runs all rounds and finishes with an exact local solve.
 
     >>> import logofair
     >>> from logofair.solvers.algorithm1 import rounds

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.measure import Side, Tally, side_of, tally_of
+from logofair.auditing.measure import FEW_ROWS, Side, Tally, side_of, tally_of
 from logofair.auditing.result import value_of
 from logofair.calibration import Calibrator
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
-from logofair.fitting.solution import FEW_ROWS, CalibrationRows
+from logofair.fitting.solution import CalibrationRows
 from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.tradeoff.result import HeldOut

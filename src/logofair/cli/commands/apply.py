@@ -88,9 +88,8 @@ def apply(
     row's number from 0), the decision, and the columns to keep.
     """
     check_output(out, force=force)
-    from logofair.cli.pages.console import watching
 
-    with watching(quiet=as_json) as watch:
+    with showing_progress(quiet=as_json) as progress:
         from logofair.cli.deciding import Decider, decide_files
         from logofair.files.scan import column_names
         from logofair.policy.policy import Policy
@@ -102,7 +101,7 @@ def apply(
         files = find_files(new, client=columns.client)
         _check(rules, columns, files, out)
         decider = Decider.of(rules, columns, record, keep, on_unknown, seed=seed, deterministic=deterministic)
-        totals = decide_files(decider, files, out, watch)
+        totals = decide_files(decider, files, out, progress)
     _show(totals, rules, out, decider.by_position and bool(rules.mixtures.mixed.any()), as_json)
 
 
@@ -138,7 +137,7 @@ def _show(totals: DecisionCounts, policy: Policy, out: Path, by_position: bool, 
         click.echo(json.dumps({"out": str(out), **totals.as_dict(), "coins_by_position": by_position}, indent=2))
         return
     from logofair.cli.pages.audit import notes, print_page
-    from logofair.cli.pages.console import page
+    from logofair.cli.pages.console import page, showing_progress
 
     lines = [("Wrote", f"{out}: {totals.rows:,} rows, {totals.share(totals.accepted, totals.rows)} accepted")]
     for name, rows, accepted in totals.largest(12):

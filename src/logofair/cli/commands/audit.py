@@ -13,8 +13,8 @@ from logofair.cli.options import NOTIONS, examples, one_of, such_that
 
 if TYPE_CHECKING:
     from logofair.auditing.figures import NotionFigures
-    from logofair.cli.pages.console import Watch
     from logofair.cli.tally import FileTally
+    from logofair.progress import Progress
 
 __all__ = ["audit"]
 
@@ -96,10 +96,10 @@ def audit(
     threshold, or as an existing decision column says. Files may be larger than
     memory.
     """
-    from logofair.cli.pages.console import page, watching
+    from logofair.cli.pages.console import page, showing_progress
 
-    with watching(quiet=as_json) as watch:
-        found = examine(data, columns, threshold, tolerance, notion, watch)
+    with showing_progress(quiet=as_json) as progress:
+        found = examine(data, columns, threshold, tolerance, notion, progress)
     if as_json:
         import json
 
@@ -113,7 +113,12 @@ def audit(
 
 
 def examine(
-    data: Sequence[str], columns: ColumnNames, threshold: float, tolerance: float, notion: Sequence[str], watch: Watch
+    data: Sequence[str],
+    columns: ColumnNames,
+    threshold: float,
+    tolerance: float,
+    notion: Sequence[str],
+    progress: Progress,
 ) -> FileAudit:
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
     from logofair.auditing.figures import figures_of
@@ -132,6 +137,6 @@ def examine(
         if notion and any(KNOWN[name].needs_labels for name in wanted):
             columns.require(files, label="labels, which these notions count by")
         wanted = [name for name in wanted if not KNOWN[name].needs_labels]
-    counted = count_rows(files, columns, threshold, watch)
+    counted = count_rows(files, columns, threshold, progress)
     figures = tuple(figures_of(counted.tally, KNOWN[name], counted.groups, counted.clients) for name in wanted)
     return FileAudit(files.name, len(files.paths), columns, threshold, tolerance, counted, figures)

@@ -72,7 +72,7 @@ def list_all(cache: Path | None, as_json: bool) -> None:
     if as_json:
         _print_json(found)
     else:
-        from logofair.cli.pages.console import page
+        from logofair.cli.pages.console import page, showing_progress
 
         show_list(found, page())
 
@@ -89,12 +89,12 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
 
     Where it needs files and is not prepared yet, says how to get them.
     """
-    from logofair.cli.pages.console import page, watching
+    from logofair.cli.pages.console import page, showing_progress
 
-    with watching(quiet=as_json) as watch:
+    with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages.data import described, show_description  # here, while the reader sees progress
 
-        (found,) = watch(map(described, [name], [sensitive], [cache]), "Reading the data", total=1)
+        (found,) = progress(map(described, [name], [sensitive], [cache]), "Reading the data", total=1)
     if as_json:
         _print_json(found)
     else:
@@ -123,16 +123,16 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: 
     Reads files of any size piece by piece, says how many rows were kept and why the
     others were not, and leaves the official files as they are.
     """
-    from logofair.cli.pages.console import page, watching
+    from logofair.cli.pages.console import page, showing_progress
 
-    with watching() as watch:
+    with showing_progress() as progress:
         from logofair.cli.pages.data import show_prepared
         from logofair.datasets.cache import cache_folder
         from logofair.datasets.catalogue import CATALOGUE
 
         entry, folder = CATALOGUE[name], cache_folder(name, cache)
         work = _preparation(entry, folder, force)
-        counts = work(source, folder, watch=watch, **_given(wishes, work, name))
+        counts = work(source, folder, progress=progress, **_given(wishes, work, name))
     show_prepared(name, folder, counts, page())
 
 

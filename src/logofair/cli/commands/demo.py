@@ -106,13 +106,13 @@ def demo(
     (LoGoFair_l) and both (LoGoFair_l&g), compares them on held-out test rows, and
     writes a report of the last. It takes a few seconds and needs no network.
     """
-    from logofair.cli.pages.console import page, watching
+    from logofair.cli.pages.console import page, showing_progress
 
-    with watching(quiet=as_json) as watch:
+    with showing_progress(quiet=as_json) as progress:
         from logofair.datasets import load_adult
         from logofair.experiments.comparison import Settings, compare  # here, while the reader sees that work goes on
 
-        (data,) = watch(map(load_adult, ["sex"]), "Reading the Adult data", total=1)
+        (data,) = progress(map(load_adult, ["sex"]), "Reading the Adult data", total=1)
         usual = DEFAULT_TOLERANCES[notion]
         settings = Settings(
             notion=notion,
@@ -120,12 +120,12 @@ def demo(
             global_tolerance=usual if global_tolerance is None else global_tolerance,
             **others,
         )
-        comparison = compare(data, settings, watch)
+        comparison = compare(data, settings, progress)
         written = None
         if not as_json and (force or not report.exists()):
             from logofair.cli.pages.demo import write_demo_report
 
-            (written,) = watch(map(write_demo_report, [report], [comparison]), "Writing the report", total=1)
+            (written,) = progress(map(write_demo_report, [report], [comparison]), "Writing the report", total=1)
     if as_json:
         import json
 

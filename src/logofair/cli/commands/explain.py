@@ -90,7 +90,7 @@ def requirement_lines(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     --------
     >>> bound = {"notion": "demographic_parity", "rate": "selection rate", "tolerance": 0.1}
     >>> list(requirement_lines({"requirements": {"local": [], "global": [bound]}}))
-    [('Promise', 'Across all clients, the selection rate of any two groups differs by at most 0.1.')]
+    [('Requirements', 'Across all clients, the selection rate of any two groups differs by at most 0.1.')]
     """
     title = "Requirements"
     for side, where in (("local", "Inside each client"), ("global", "Across all clients")):

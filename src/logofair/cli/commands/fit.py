@@ -131,26 +131,25 @@ def fit(
     rows of DATA, writes them as a policy, and proves how good they are. Use rows
     the model was not trained on. Then see logofair explain and logofair apply.
     """
-    from logofair.cli.pages.console import watching
 
     for path in (out, report):
         if path is not None:
             check_output(path, force=force)
-    with watching(quiet=as_json) as watch:
+    with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
         from logofair.cli.rows import read_rows
 
         wanted = work.FitOptions(**wishes)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
-        rows = read_rows(files, columns, watch)
-        (solution,) = watch(map(work.solve, [rows], [wanted]), "Fitting", total=1)
+        rows = read_rows(files, columns, progress)
+        (solution,) = progress(map(work.solve, [rows], [wanted]), "Fitting", total=1)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         solution.policy.save(out)
         if report is not None:
             command = work.repeat_command(data, columns, wanted, out, report)
             page = map(work.write_report_page, [report], [solution], [rows], [wanted], [command])
-            list(watch(page, "Writing the report", total=1))
+            list(progress(page, "Writing the report", total=1))
     _show(solution, rows, wanted, out, report, as_json)
 
 
@@ -167,6 +166,6 @@ def _show(
         files = {"policy": str(out), "report": None if report is None else str(report)}
         click.echo(json.dumps(files | as_dict(solution, compared, rows), indent=2, allow_nan=False))
     else:
-        from logofair.cli.pages.console import page
+        from logofair.cli.pages.console import page, showing_progress
 
         show(solution, compared, rows, (out, report), page())

@@ -15,7 +15,7 @@ from logofair.cli.options import examples, notion_option, one_of, seed_option, s
 from logofair.files.output import check_output, force_option, replacing
 
 if TYPE_CHECKING:
-    from logofair.cli.pages.console import Watch
+    from logofair.progress import Progress
     from logofair.tradeoff import Frontier
 
 __all__ = ["frontier"]
@@ -112,13 +112,13 @@ def frontier(
     of them wins little accuracy. Use rows the model was not trained on; then make
     the rules with logofair fit.
     """
-    from logofair.cli.pages.console import page, watching
+    from logofair.cli.pages.console import page, showing_progress
 
     for path in (out, plot):
         if path is not None:
             check_output(path, force=force)
-    with watching(quiet=as_json) as watch:
-        name, surface = _solve(data, columns, wishes, watch)
+    with showing_progress(quiet=as_json) as progress:
+        name, surface = _solve(data, columns, wishes, progress)
         _write(surface, out, plot)
     if as_json:
         import json
@@ -131,7 +131,9 @@ def frontier(
         show(surface, name, [path for path in (out, plot) if path is not None], page())
 
 
-def _solve(data: Sequence[str], columns: ColumnNames, wishes: dict[str, Any], watch: Watch) -> tuple[str, Frontier]:
+def _solve(
+    data: Sequence[str], columns: ColumnNames, wishes: dict[str, Any], progress: Progress
+) -> tuple[str, Frontier]:
     """Read the rows and solve the grid; the data's name and the frontier."""
     from logofair.cli.rows import read_rows  # here, while the reader sees that work goes on
     from logofair.tradeoff import frontier as solve
@@ -140,7 +142,7 @@ def _solve(data: Sequence[str], columns: ColumnNames, wishes: dict[str, Any], wa
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
     if wishes["test_share"] is not None:
         columns.require(files, label="labels, which --test-share measures with")
-    rows = read_rows(files, columns, watch)
+    rows = read_rows(files, columns, progress)
     wishes["calibration"] = wishes["calibration"] or ("none" if rows.labels is None else "beta")
     surface = solve(
         rows.scores,
@@ -148,7 +150,7 @@ def _solve(data: Sequence[str], columns: ColumnNames, wishes: dict[str, Any], wa
         groups=rows.groups,
         clients=rows.clients,
         sample_weight=rows.weights,
-        watch=watch,
+        progress=progress,
         **wishes,
     )
     return f"{files.name} where {columns.conditions}" if columns.where else files.name, surface

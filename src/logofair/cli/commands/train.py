@@ -50,7 +50,7 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 data_set = _options(
-    click.option("--from", "source", type=click.Path(path_type=Path), help="CelebaFiles files, if not prepared yet."),
+    click.option("--from", "source", type=click.Path(path_type=Path), help="Official files, if not prepared yet."),
     click.option("--cache", type=click.Path(path_type=Path), help="Folder of prepared data, as of logofair data."),
     click.option("--sensitive", metavar="NAME", help="Attribute whose groups are compared.  [default: the data set's]"),
     click.option("--target", metavar="NAME", help="celeba: attribute to predict.  [default: Smiling]"),
@@ -190,11 +190,10 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     place = {name: options.pop(name) for name in ("source", "cache", "device", "engine")}
     out, force, as_json = (options.pop(name) for name in ("out", "force", "as_json"))
     _check(out, force, **kept)
-    from logofair.cli.pages.console import watching
     from logofair.training.rows import need_torch
 
     need_torch()
-    with watching(quiet=as_json) as watch:
+    with showing_progress(quiet=as_json) as progress:
         from logofair.cli.training.run import Checkpointing, as_begun, train_and_score, training_rows, write_scores
         from logofair.cli.training.settings import TrainSettings, in_options
         from logofair.errors import TrainingInterrupted
@@ -204,9 +203,11 @@ def train(ctx: click.Context, /, **options: Any) -> None:
         with in_options():
             settings = as_begun(TrainSettings(**options), keeping)
             device = device_named(_device_name(place["device"], place["engine"], kept))
-            rows = training_rows(settings, watch, source=place["source"], cache=place["cache"])
+            rows = training_rows(settings, progress, source=place["source"], cache=place["cache"])
             try:
-                trained = train_and_score(settings, rows, watch, device=device, engine=place["engine"], keeping=keeping)
+                trained = train_and_score(
+                    settings, rows, progress, device=device, engine=place["engine"], keeping=keeping
+                )
                 write_scores(out, rows, trained.scores)
             except TrainingInterrupted as interrupt:
                 stopped = interrupt
@@ -270,6 +271,6 @@ def _show(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, ou
 
         click.echo(json.dumps(as_dict(settings, rows, trained, measures, out), indent=2, allow_nan=False))
     else:
-        from logofair.cli.pages.console import page
+        from logofair.cli.pages.console import page, showing_progress
 
         show(settings, rows, trained, measures, out, page())

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
 
-__all__ = ["Watch", "page", "watching"]
+from logofair.progress import Progress
+
+__all__ = ["page", "showing_progress"]
 
 
 T = TypeVar("T")
 
 _WIDTH = 80
-
-
-class Watch(Protocol):
-    """Hands the steps of some work on, and shows how many are done."""
-
-    def __call__(self, steps: Iterable[T], what: str, total: int) -> Iterable[T]:
-        """Pass ``steps`` through."""
 
 
 def page() -> Console:
@@ -38,20 +34,20 @@ def page() -> Console:
 
 
 @contextmanager
-def watching(*, quiet: bool = False) -> Iterator[Watch]:
+def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
     """Show progress on standard error while work goes on; silent if asked or where no terminal shows it.
 
     Examples
     --------
-    >>> with watching(quiet=True) as watch:
-    ...     list(watch(range(3), "Counting", total=3))
+    >>> with showing_progress(quiet=True) as progress:
+    ...     list(progress(range(3), "Counting", total=3))
     [0, 1, 2]
     """
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+    with bars.Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as shown:
 
-        def watch(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
-            return progress.track(steps, total=total, description=what)
+        def progress(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
+            return shown.track(steps, total=total, description=what)
 
-        yield watch
+        yield progress

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from logofair.auditing.measure import FEW_ROWS
 from logofair.cli.pages.audit import grid, notes, print_page
-from logofair.fitting.solution import FEW_ROWS
 from logofair.tradeoff import Frontier, HeldOut, Point
 from logofair.tradeoff.result import named
 

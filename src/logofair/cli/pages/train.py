@@ -49,13 +49,13 @@ def measures_of(settings: TrainSettings, rows: TrainingRows, trained: TrainedMod
     Examples
     --------
     >>> import torch
-    >>> from logofair.cli.pages.console import watching
+    >>> from logofair.cli.pages.console import showing_progress
     >>> from logofair.cli.training.run import training_rows
     >>> from logofair.cli.training.run import train_and_score
     >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
-    >>> with watching(quiet=True) as watch:
-    ...     rows = training_rows(settings, watch)
-    ...     trained = train_and_score(settings, rows, watch, device=torch.device("cpu"))
+    >>> with showing_progress(quiet=True) as progress:
+    ...     rows = training_rows(settings, progress)
+    ...     trained = train_and_score(settings, rows, progress, device=torch.device("cpu"))
     >>> measures = measures_of(settings, rows, trained)
     >>> measures.train.accuracy == trained.state.measured.accuracy, int(measures.support.rows.sum())
     (True, 300)

@@ -36,7 +36,7 @@ from logofair.training.checkpoint import load_state, save_state, stored_settings
 from logofair.training.rounds import measure
 
 if TYPE_CHECKING:
-    from logofair.cli.pages.console import Watch
+    from logofair.progress import Progress
     from logofair.training import TrainingState
 
 __all__ = [
@@ -85,15 +85,15 @@ class TrainingRows:
 
 
 def training_rows(
-    settings: TrainSettings, watch: Watch, *, source: Path | None = None, cache: Path | None = None
+    settings: TrainSettings, progress: Progress, *, source: Path | None = None, cache: Path | None = None
 ) -> TrainingRows:
     """Load, deal and split the rows of a run; the same settings give the same rows.
 
     Examples
     --------
-    >>> from logofair.cli.pages.console import watching
-    >>> with watching(quiet=True) as watch:
-    ...     rows = training_rows(TrainSettings("fedavg", "generated", limit=1000), watch)
+    >>> from logofair.cli.pages.console import showing_progress
+    >>> with showing_progress(quiet=True) as progress:
+    ...     rows = training_rows(TrainSettings("fedavg", "generated", limit=1000), progress)
     >>> {name: part.places.size for name, part in rows.parts.items()}, rows.clients
     ({'train': 350, 'calibration': 350, 'test': 300}, (0, 1, 2, 3, 4))
     """
@@ -102,8 +102,8 @@ def training_rows(
     entry = CATALOGUE[settings.data]
     if settings.partition == "natural" and entry.natural_clients is None:
         raise InputError(f"--partition: {entry.name} has no natural clients; use sensitive or label.")
-    unread = _prepare(entry, source, cache, watch)
-    (data,) = watch(map(_load, [settings], [entry], [cache], [drawing]), f"Reading {entry.name}", 1)
+    unread = _prepare(entry, source, cache, progress)
+    (data,) = progress(map(_load, [settings], [entry], [cache], [drawing]), f"Reading {entry.name}", 1)
     dealt = deal(data, rng=dealing, **settings.dealing())
     rows, clients = dealt.rows, dealt.clients
     cut = split(rows.size, settings.shares, rng=splitting)
@@ -117,7 +117,7 @@ def training_rows(
     return TrainingRows(data, entry, parts, groups, sites.names, len(dealt.left_out), unread, digest)
 
 
-def _prepare(entry: DatasetInfo, source: Path | None, cache: Path | None, watch: Watch) -> bool:
+def _prepare(entry: DatasetInfo, source: Path | None, cache: Path | None, progress: Progress) -> bool:
     """Prepare a data set from files where that was not done yet; whether files were named and not needed."""
     if source is None:
         return False
@@ -128,7 +128,7 @@ def _prepare(entry: DatasetInfo, source: Path | None, cache: Path | None, watch:
     folder = cache_folder(entry.name, cache)
     if is_prepared(folder):
         return True
-    entry.prepare(source, folder, watch=watch)
+    entry.prepare(source, folder, progress=progress)
     return False
 
 
@@ -301,7 +301,7 @@ class TrainedModel:
 def train_and_score(
     settings: TrainSettings,
     rows: TrainingRows,
-    watch: Watch,
+    progress: Progress,
     *,
     device: torch.device,
     engine: str = "inprocess",
@@ -311,22 +311,22 @@ def train_and_score(
 
     Examples
     --------
-    >>> from logofair.cli.pages.console import watching
+    >>> from logofair.cli.pages.console import showing_progress
     >>> from logofair.cli.training.run import training_rows
     >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
-    >>> with watching(quiet=True) as watch:
-    ...     rows = training_rows(settings, watch)
-    ...     trained = train_and_score(settings, rows, watch, device=torch.device("cpu"))
+    >>> with showing_progress(quiet=True) as progress:
+    ...     rows = training_rows(settings, progress)
+    ...     trained = train_and_score(settings, rows, progress, device=torch.device("cpu"))
     >>> trained.state.round, {part: scores.size for part, scores in trained.scores.items()}
     (2, {'calibration': 350, 'test': 300})
     """
     network = _network(settings, rows)
     sites = _on_device(rows, rows.parts["train"], device)
     if engine == "flower":
-        resumed, state = 0, _with_flower(settings, network, sites, watch)
+        resumed, state = 0, _with_flower(settings, network, sites, progress)
     else:
         about = _about(settings, rows, network)
-        resumed, state = _in_process(settings, network, sites, watch, keeping or Checkpointing(), about)
+        resumed, state = _in_process(settings, network, sites, progress, keeping or Checkpointing(), about)
     state = _measured(settings, network, sites, state)
     del sites
     kept_back = {name: part for name, part in rows.parts.items() if name != "train"}
@@ -354,7 +354,9 @@ def _on_device(rows: TrainingRows, part: RowPart, device: torch.device) -> list[
     )
 
 
-def _with_flower(settings: TrainSettings, network: Network, sites: list[ClientRows], watch: Watch) -> TrainingState:
+def _with_flower(
+    settings: TrainSettings, network: Network, sites: list[ClientRows], progress: Progress
+) -> TrainingState:
     from logofair.engines.flower.training.run import train_with_flower
 
     def work(_: None) -> TrainingState:
@@ -363,7 +365,7 @@ def _with_flower(settings: TrainSettings, network: Network, sites: list[ClientRo
             method, network, sites, rounds=settings.n_rounds, schedule=schedule, seed=settings.seed
         )
 
-    (state,) = watch(map(work, [None]), f"Training by {settings.method} with Flower", 1)
+    (state,) = progress(map(work, [None]), f"Training by {settings.method} with Flower", 1)
     return state
 
 
@@ -371,7 +373,7 @@ def _in_process(
     settings: TrainSettings,
     network: Network,
     sites: list[ClientRows],
-    watch: Watch,
+    progress: Progress,
     keeping: Checkpointing,
     about: dict[str, Any],
 ) -> tuple[int, TrainingState]:
@@ -389,7 +391,7 @@ def _in_process(
         seed=settings.seed,
         start=start,
     )
-    watched = watch(states, f"Training by {settings.method}, {settings.n_rounds:,} rounds", settings.n_rounds - done)
+    watched = progress(states, f"Training by {settings.method}, {settings.n_rounds:,} rounds", settings.n_rounds - done)
     sound = partial(_measured, settings, network, sites)
     return done, _kept(iter(watched), start, NOTIONS[settings.notion], keeping, about, sound)
 

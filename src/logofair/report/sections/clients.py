@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from logofair.fitting.solution import FEW_ROWS
+from logofair.auditing.measure import FEW_ROWS
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip
 from logofair.report.facts import ReportData
 from logofair.report.figures import BeforeAfter
@@ -63,7 +63,7 @@ def _standing(facts: ReportData, client: int) -> Element:
     elif (excess[measured] > facts.solution.certificate.precision).any():
         words, state = "Requirements not kept", "broken"
     elif not measured[bound].all():
-        words, state = "StoredRelease where it can be measured", "partly"
+        words, state = "Kept where it can be measured", "partly"
     else:
         words, state = "Requirements kept", "kept"
     return tag("span", words, class_=f"badge {state}")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.segments import Indices
-from logofair.fitting.solution import FEW_ROWS
 from logofair.report.charts import Reliability, reliability_by_group, reliability_diagram
 from logofair.report.facts import ReportData
 from logofair.report.grids import Cell, Column, few_mark, grid, named, number, text
@@ -76,7 +76,7 @@ def _rules(facts: ReportData) -> Iterator[list[Cell]]:
 def _merged(facts: ReportData) -> Iterator[Node]:
     if facts.has_clients and facts.solution.policy.merged is not None:
         yield note(
-            "CalibrationRows of clients the policy does not know can take the merged rule of all clients, stored beside these."
+            "Rows of clients the policy does not know can take the merged rule of all clients, stored beside these."
         )
 
 
@@ -201,7 +201,7 @@ def _sizes(facts: ReportData, rows: Indices, groups: range) -> Element:
         [named(facts.clients[client], facts.link(client)), *(_size(int(rows[client, group]), most) for group in groups)]
         for client in facts.listed
     ]
-    return grid("CalibrationRows by client and group", columns, lines, search="Search cells")
+    return grid("Rows by client and group", columns, lines, search="Search cells")
 
 
 def _size(rows: int, most: float) -> Cell:

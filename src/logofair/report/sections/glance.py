@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.checks import Floats
-from logofair.fitting.solution import FEW_ROWS
 from logofair.report.facts import ReportData
 from logofair.report.figures import BeforeAfter, RowsMeasured
 from logofair.report.grids import Cell, Column, few_mark, grid, limit, named, number, span, text
@@ -31,7 +31,7 @@ def verdict_banner(facts: ReportData) -> Element:
     >>> from logofair.report.facts import Provenance
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
     >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
-    >>> "StoredRelease on the calibration rows" in str(verdict_banner(facts))
+    >>> "Kept on the calibration rows" in str(verdict_banner(facts))
     True
     """
     verdict = facts.verdict

@@ -20,7 +20,7 @@ _COMMANDS = {
     "keys": ("logofair.cli.commands.federate.keys:keys", "Make the certificate of a server, or the key of a site."),
     "server": (
         "logofair.cli.commands.federate.server:server",
-        "FederatedRun a plan with sites that connect, or resume it.",
+        "Run a plan with sites that connect, or resume it.",
     ),
     "simulate": ("logofair.cli.commands.federate.simulate:simulate", "Rehearse a run with the sites of one file."),
 }

@@ -72,10 +72,10 @@ class Simulator:
         answer = json_object(printed)
         if not answer.get("success"):
             raise RunError(f"Flower did not take the run; it said: {printed[-300:]}")
-        watch = watch_run(self.processes, self.superlink, folder, str(answer["run-id"]))
+        progress = watch_run(self.processes, self.superlink, folder, str(answer["run-id"]))
         while True:
             try:
-                next(watch)
+                next(progress)
             except StopIteration as end:
                 if end.value.status != "completed":
                     raise RunError(end.value.sentence) from None

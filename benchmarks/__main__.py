@@ -1,0 +1,171 @@
+"""``make bench``: how fast fitting, deciding, federations and training are here, as ratios within one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from logofair.cli.options import examples, such_that
+from logofair.cli.pages.console import page, showing_progress
+from logofair.progress import Progress
+
+if TYPE_CHECKING:
+    from benchmarks import measurements
+
+
+# Goals as multiples of the sort: (notion, numpy alone, with numba), for two groups.
+_GOALS = {
+    (5, 200_000): {"demographic_parity": (4.0, 2.0), "equalized_odds": (10.0, 2.0)},
+    (1_000, 1_000): {"demographic_parity": (8.0, 5.0), "equalized_odds": (40.0, 6.0)},
+    (100_000, 100): {"demographic_parity": (15.0, 18.0), "equalized_odds": (80.0, 25.0)},
+}
+_MORE_GROUPS = (3, 5)
+
+
+@click.command(
+    epilog=examples("python -m benchmarks", "python -m benchmarks --quick", "python -m benchmarks --json > bench.json")
+)
+@click.option(
+    "--repeat",
+    type=int,
+    default=5,
+    show_default=True,
+    callback=such_that(lambda runs: runs >= 1, "use at least 1"),
+    help="Runs of each measurement; the best counts.",
+)
+@click.option("--quick", is_flag=True, help="A tenth of the rows, two runs, no goals: seconds instead of minutes.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def bench(repeat: int, quick: bool, as_json: bool) -> None:
+    """Measure how fast fitting, deciding, federations and training are here.
+
+    Times are multiples of numpy's own sort of the same scores, the faster of its
+    two paths, so that machines can be compared.
+    """
+    with showing_progress(quiet=as_json) as progress:
+        results = measure(2 if quick else repeat, 10 if quick else 1, progress)
+    if as_json:
+        click.echo(json.dumps(results, indent=1))
+    else:
+        show(results, page())
+
+
+def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
+    """Run every measurement; plain values."""
+    from benchmarks import federation as together
+    from benchmarks import measurements as m
+    from benchmarks import peers as beside
+    from benchmarks import tool as tool
+    from benchmarks import training as training
+
+    compiled = [False, True] if find_spec("numba") else [False]
+    cases = _fit_cases(shrink, compiled)
+    units: dict[int, dict[str, float]] = {}
+    timings = []
+    for size, notion, code, goal in progress(cases, "Fits", len(cases)):
+        if size.rows not in units:
+            units[size.rows] = m.sort_seconds(m.federation(size)[0], repeat)
+        unit = min(units[size.rows].values())
+        runs = repeat if size.rows <= 2_000_000 else max(2, repeat // 2)
+        timings.append(m.time_fit(size, notion, code, unit, goal, runs))
+    big = m.Size(5, 200_000 // shrink)
+    others: dict[str, Callable[[], Any]] = {
+        "stages": lambda: {
+            f"{notion}, {'numba' if code else 'numpy'}": m.stages(big, notion, code, repeat)
+            for notion in ("demographic_parity", "equalized_odds")
+            for code in compiled
+        },
+        "text_columns": lambda: m.text_columns(big, repeat),
+        "decide": lambda: beside.decision_speed(repeat, 4_000_000 // shrink),
+        "fairlearn": lambda: beside.against_fairlearn(repeat, 200_000 // shrink),
+        "memory": lambda: {
+            "numba" if code else "numpy": beside.peak_memory(big, "equalized_odds", code) for code in compiled
+        },
+        "federated": lambda: together.federated_speed(repeat, shrink),
+        "rounds": together.rounds_and_bytes,
+        "secure": lambda: together.secure_overhead(repeat),
+        "tool": lambda: tool.tool_speed(repeat, shrink),
+        "training": lambda: training.training_speed(shrink),
+    }
+    rest = {name: work() for name, work in progress(list(others.items()), "Stages, decisions, federation", len(others))}
+    machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+    return {"machine": machine, "sort_seconds": units, "fit": m.as_plain(timings), **rest}
+
+
+def _fit_cases(shrink: int, compiled: list[bool]) -> list[tuple[measurements.Size, str, bool, float | None]]:
+    """Sizes, notions and codes to time, with their goals; more than two groups have none."""
+    from benchmarks.measurements import Size
+
+    cases: list[tuple[Size, str, bool, float | None]] = []
+    for (clients, rows), goals in _GOALS.items():
+        size = Size(max(clients // shrink, 5), rows if clients > 5 else rows // shrink)
+        cases += [
+            (size, notion, code, goals[notion][code] if shrink == 1 else None) for notion in goals for code in compiled
+        ]
+        if clients < 100_000:
+            for groups in _MORE_GROUPS:
+                more = Size(size.clients, size.rows_each, groups)
+                cases += [(more, notion, code, None) for notion in goals for code in compiled]
+    return cases
+
+
+def show(results: dict[str, Any], console: Console) -> None:
+    """Print the results as tables."""
+    for rows, paths in results["sort_seconds"].items():
+        shown = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in paths.items())
+        console.print(f"numpy sort of {int(rows):,} scores: {shown}")
+    table = Table(title="fit from raw arrays, in multiples of the faster sort", title_justify="left")
+    for name in ("clients x rows", "notion", "code"):
+        table.add_column(name)
+    for name in ("multiple", "goal", "ms", "gap", "rounds"):
+        table.add_column(name, justify="right")
+    for t in results["fit"]:
+        goal = "" if t["goal"] is None else f"{t['goal']:g} {'met' if t['multiple'] <= t['goal'] else 'missed'}"
+        short = {"demographic_parity": "DP", "equalized_odds": "EO"}[t["notion"]]
+        table.add_row(
+            t["size"], short, t["code"], f"{t['multiple']:.1f}", goal, f"{1e3 * t['seconds']:.0f}", f"{t['gap']:.0e}",
+            str(t["rounds"]),
+        )  # fmt: skip
+    console.print(table)
+    for case, parts in results["stages"].items():
+        console.print(f"where the time goes ({case}): " + ", ".join(f"{k} {v:.1f} ms" for k, v in parts.items()))
+    text = results["text_columns"]
+    console.print(f"numbering the columns: integers {text['integers']:.1f} ms, text {text['text']:.1f} ms")
+    for name, speed in results["decide"].items():
+        console.print(f"decide, {name}: {speed:.1f} million rows per second")
+    _show_fairlearn(results["fairlearn"], console)
+    for code, multiple in results["memory"].items():
+        if multiple is not None:
+            console.print(f"peak memory of a fit ({code}): {multiple:.1f} times the input arrays")
+    from benchmarks.federation import show_federation
+
+    show_federation(results, console)
+    from benchmarks.tool import show_tool
+
+    show_tool(results["tool"], console)
+    from benchmarks.training import show_training
+
+    show_training(results["training"], console)
+
+
+def _show_fairlearn(found: dict[str, Any] | None, console: Console) -> None:
+    if found is None:
+        console.print("fairlearn is not installed: no comparison (pip install 'logofair[bench]').")
+        return
+    ratio = found["fairlearn_seconds"] / found["logofair_seconds"]
+    console.print(
+        f"beside Fairlearn's ThresholdOptimizer ({found['rows']:,} rows, one client, demographic parity): {ratio:.0f} "
+        f"times faster, accuracy {found['logofair_accuracy']:.5f} against {found['fairlearn_accuracy']:.5f} "
+        f"at its gap {found['gap']:.5f}"
+    )
+
+
+if __name__ == "__main__":
+    bench()

@@ -1,0 +1,134 @@
+"""What ``logofair bench`` measures beside fits: decisions per second, Fairlearn, memory."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+import logofair
+from benchmarks.measurements import Size, best, federation
+from logofair.columns.checks import Floats
+
+
+def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
+    """Million rows decided per second: plain thresholds, and mixtures with record ids."""
+    scores, groups, clients = federation(Size(5, rows // 5))
+    some = slice(0, 200_000)
+    speeds = {}
+    for name, notion, ids in (
+        ("plain thresholds", "demographic_parity", None),
+        ("mixtures with ids", "equalized_odds", np.arange(rows)),
+    ):
+        tolerance = None if ids is None else 0.02
+        policy = logofair.fit(
+            scores[some],
+            None,
+            groups=groups[some],
+            clients=clients[some],
+            notion=notion,
+            local_tolerance=tolerance,
+            global_tolerance=tolerance,
+            calibration="none",
+        ).policy
+
+        def work(policy: logofair.Policy = policy, ids: Any = ids) -> None:
+            policy.decide(scores, groups=groups, clients=clients, ids=ids)
+
+        speeds[name] = rows / best(work, repeat) / 1e6
+    return speeds
+
+
+def against_fairlearn(repeat: int, rows: int = 200_000) -> dict[str, Any] | None:
+    """Fairlearn's ThresholdOptimizer on its own problem (one client, demographic parity), beside ours at its gap."""
+    try:
+        from fairlearn.postprocessing import ThresholdOptimizer
+    except ImportError:
+        return None
+    scores, groups, _ = federation(Size(1, rows))
+    labels = (np.random.default_rng(1).random(rows) < scores).astype(int)
+    theirs = ThresholdOptimizer(
+        estimator=_Scores(), constraints="demographic_parity", predict_method="predict_proba", prefit=True
+    )
+    column = scores[:, None]
+    fairlearn_seconds = best(lambda: theirs.fit(column, labels, sensitive_features=groups), max(1, repeat // 2))
+    decided = theirs._pmf_predict(column, sensitive_features=groups)[:, 1]
+    measured = logofair.audit(decided, labels, groups=groups)
+    tolerance = max(measured.global_gap or 0.0, 0.0)
+
+    def ours() -> logofair.Solution:
+        return logofair.fit(
+            scores,
+            labels,
+            groups=groups,
+            local_tolerance=None,
+            global_tolerance=tolerance,
+            calibration="none",
+            basis="labels",
+        )
+
+    solution = ours()
+    return {
+        "rows": rows,
+        "fairlearn_seconds": fairlearn_seconds,
+        "logofair_seconds": best(ours, repeat),
+        "gap": tolerance,
+        "fairlearn_accuracy": measured.accuracy,
+        "logofair_accuracy": solution.certificate.primal,
+    }
+
+
+class _Scores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
+    """A fitted model that hands its one feature back as the score."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, features: Any, labels: Any) -> _Scores:
+        """Nothing to learn."""
+        return self
+
+    def predict_proba(self, features: Any) -> Floats:
+        """Chances of both labels."""
+        return np.column_stack([1 - features[:, 0], features[:, 0]])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def peak_memory(size: Size, notion: str, compiled: bool) -> float | None:
+    """Peak memory of a fit as a multiple of its input arrays, in a child process; None where it cannot be read."""
+    code = f"from benchmarks.peers import *; print_peak(Size({size.clients}, {size.rows_each}), {notion!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"LOGOFAIR_ACCELERATE": "1" if compiled else "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return float(json.loads(done.stdout)) if done.returncode == 0 and done.stdout.strip() else None
+
+
+def print_peak(size: Size, notion: str) -> None:
+    """Fit once small (to load everything), then measure the peak of a large fit."""
+    keywords: dict[str, Any] = {"notion": notion, "calibration": "none", "merged": False}
+    small = federation(Size(5, 1000))
+    logofair.fit(small[0], None, groups=small[1], clients=small[2], **keywords)
+    scores, groups, clients = federation(size)
+    gc.collect()
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    before = _status("VmRSS")
+    logofair.fit(scores, None, groups=groups, clients=clients, **keywords)
+    inputs = scores.nbytes + groups.nbytes + clients.nbytes
+    print((_status("VmHWM") - before + inputs) / inputs)
+
+
+def _status(field: str) -> int:
+    with open("/proc/self/status") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))

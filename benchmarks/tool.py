@@ -1,0 +1,150 @@
+"""What ``logofair bench`` measures of the tool: the audit beside plain reading, apply's memory, the help's time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks.measurements import Size, best, federation
+
+__all__ = ["GOALS", "show_tool", "tool_speed"]
+
+
+# Audit as a multiple of reading the file, apply's peak memory in GB, seconds until the help is there.
+GOALS = {"audit": 4.0, "apply": 1.5, "help": 0.5}
+_SITES = tuple(f"site {place}" for place in range(5))
+_BATCH = 500_000
+
+
+def tool_speed(repeat: int, shrink: int = 1) -> dict[str, Any] | None:
+    """Measure all three, on a million rows to audit and a hundred million to decide on; None without polars.
+
+    ``shrink`` divides the rows.
+    """
+    try:
+        import polars  # noqa: F401
+    except ImportError:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        audit = audit_ratio(repeat, 1_000_000 // shrink, Path(folder))
+        apply = apply_memory(100_000_000 // shrink, Path(folder))
+    return {"audit": audit, "apply": apply, "help_seconds": help_seconds(repeat)}
+
+
+def audit_ratio(repeat: int, rows: int, folder: Path) -> dict[str, float]:
+    """Seconds to read a Parquet file with polars, to audit it for all notions, and their ratio.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(audit_ratio(1, 1000, Path(folder)))
+    ['audit_seconds', 'ratio', 'read_seconds', 'rows']
+    """
+    import polars
+
+    from logofair.cli.commands.audit import examine
+    from logofair.cli.data import ColumnNames
+
+    file = folder / "audit.parquet"
+    _write(file, rows)
+    columns = ColumnNames(score="score", label="label", group=("sex",), client="site")
+    read = best(lambda: polars.read_parquet(file), max(repeat, 3))
+    with showing_progress(quiet=True) as progress:
+        seconds = best(lambda: examine([str(file)], columns, 0.5, 0.05, (), progress), max(repeat, 3))
+    return {"rows": rows, "read_seconds": read, "audit_seconds": seconds, "ratio": seconds / read}
+
+
+def apply_memory(rows: int, folder: Path) -> dict[str, float] | None:
+    """Peak memory in GB and seconds of ``logofair apply`` in a process of its own; None where it cannot be read."""
+    from logofair.fitting.fit import fit
+
+    scores, groups, clients = federation(Size(5, 4000))
+    named = {"groups": np.array(["F", "M"])[groups], "clients": np.array(_SITES)[clients]}
+    policy = fit(scores, None, calibration="none", notion="equalized_odds", **named).policy
+    policy.save(folder / "policy.json")
+    _write(folder / "new.parquet", rows)
+    asked = ["--score", "score", "--group", "sex", "--client", "site", "--id", "id", "--json"]
+    words = ["apply", str(folder / "policy.json"), str(folder / "new.parquet"), *asked]
+    done = subprocess.run(
+        [sys.executable, "-c", _APPLY, *words, "--out", str(folder / "out.parquet")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {"rows": rows, **json.loads(done.stderr)} if done.returncode == 0 else None
+
+
+_APPLY = """
+import json, resource, sys, time
+from logofair.cli.pages.console import showing_progress
+from logofair.cli.apply import apply
+begin = time.perf_counter()
+apply(sys.argv[2:], standalone_mode=False)
+unit = 1 if sys.platform == "darwin" else 1024
+peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9
+print(json.dumps({"peak_gb": peak, "seconds": time.perf_counter() - begin}), file=sys.stderr)
+"""
+
+
+def help_seconds(repeat: int) -> float:
+    """Seconds of ``logofair --help``, interpreter included.
+
+    Examples
+    --------
+    >>> 0 < help_seconds(1) < 60
+    True
+    """
+    command = [sys.executable, "-m", "logofair", "--help"]
+    return best(lambda: subprocess.run(command, capture_output=True, check=True), max(repeat, 3))
+
+
+def _write(path: Path, rows: int) -> None:
+    """Write generated rows, piece by piece."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    schema = {"id": pl.Int64, "score": pl.Float64, "label": pl.Int8, "sex": pl.String, "site": pl.String}
+
+    def pieces(*_: Any) -> Iterator[pl.DataFrame]:
+        for first in range(0, rows, _BATCH):
+            size = min(_BATCH, rows - first)
+            rng = np.random.default_rng(first)
+            score = rng.random(size)
+            sex, site = pl.Series(rng.integers(0, 2, size)), pl.Series(rng.integers(0, 5, size))
+            columns = {
+                "id": pl.arange(first, first + size, eager=True),
+                "score": score,
+                "label": (rng.random(size) < score).astype(np.int8),
+                "sex": sex.replace_strict([0, 1], ["F", "M"]),
+                "site": site.replace_strict(list(range(5)), list(_SITES)),
+            }
+            yield pl.DataFrame(columns, schema=schema)
+
+    register_io_source(pieces, schema=schema).sink_parquet(path)
+
+
+def show_tool(found: dict[str, Any] | None, console: Console) -> None:
+    """Print the measurements."""
+    if found is None:
+        console.print("polars is not installed: the tool is not measured (pip install 'logofair[data]').")
+        return
+    audit, apply = found["audit"], found["apply"]
+    console.print(
+        f"audit of {audit['rows']:,} rows of Parquet: {audit['ratio']:.1f} times the time to read the file "
+        f"({1e3 * audit['read_seconds']:.0f} ms); goal {GOALS['audit']:g}"
+    )
+    if apply is not None:
+        speed = apply["rows"] / apply["seconds"] / 1e6
+        console.print(
+            f"apply to {apply['rows']:,} rows: peak memory {apply['peak_gb']:.2f} GB; goal {GOALS['apply']:g} "
+            f"({speed:.1f} million rows per second)"
+        )
+    console.print(f"logofair --help: {found['help_seconds']:.2f} s; goal {GOALS['help']:g}")

@@ -1,0 +1,29 @@
+"""Progress of long work: one protocol for whoever does the work and whoever shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+__all__ = ["Progress", "no_progress"]
+
+T = TypeVar("T")
+
+
+class Progress(Protocol):
+    """Hands the steps of some work on, and shows how many are done."""
+
+    def __call__(self, steps: Iterable[T], what: str, total: int) -> Iterable[T]:
+        """Pass ``steps`` through."""
+
+
+def no_progress(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
+    """Hand the steps on and show nothing.
+
+    Examples
+    --------
+    >>> list(no_progress(range(3), "Counting", total=3))
+    [0, 1, 2]
+    """
+    del what, total
+    return steps

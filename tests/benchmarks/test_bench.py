@@ -1,0 +1,95 @@
+"""The benchmark measures what it says, on sizes too small to be of interest."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import __main__ as command
+from benchmarks import measurements, peers
+from logofair.cli.pages.console import page
+
+pytestmark = pytest.mark.tool
+
+SMALL = measurements.Size(4, 100)
+
+
+def test_the_generated_federation_has_the_size_asked_for():
+    scores, groups, clients = measurements.federation(measurements.Size(7, 30, 3))
+    assert scores.shape == groups.shape == clients.shape == (210,)
+    assert 0 < scores.min() < scores.max() < 1
+    assert set(groups) == {0, 1, 2}
+
+
+def test_a_timing_is_a_multiple_of_the_unit_and_carries_its_certificate():
+    timing = measurements.time_fit(SMALL, "equalized_odds", False, unit=0.5, goal=4.0, repeat=1)
+    assert timing.multiple == pytest.approx(timing.seconds / 0.5)
+    assert timing.gap <= 1e-6
+    assert timing.violation <= 1e-9
+
+
+def test_stages_decisions_columns_and_the_sort_are_positive_numbers():
+    for found in (
+        measurements.stages(SMALL, "demographic_parity", False, 1),
+        measurements.text_columns(SMALL, 1),
+        measurements.sort_seconds(np.random.default_rng(0).random(1000), 1),
+        peers.decision_speed(1, rows=2000),
+    ):
+        assert found
+        assert all(value > 0 for value in found.values())
+
+
+def test_forcing_the_choice_of_code_leaves_no_trace(monkeypatch):
+    monkeypatch.setenv("LOGOFAIR_ACCELERATE", "mine")
+    with measurements.accelerate(False):
+        assert measurements.os.environ["LOGOFAIR_ACCELERATE"] == "0"
+    assert measurements.os.environ["LOGOFAIR_ACCELERATE"] == "mine"
+
+
+def test_fairlearn_is_beaten_at_its_own_gap():
+    pytest.importorskip("fairlearn")
+    found = peers.against_fairlearn(1, rows=3000)
+    assert found["logofair_accuracy"] >= found["fairlearn_accuracy"] - 1e-9
+
+
+def results():
+    timing = measurements.Timing("4 x 100", "equalized_odds", "numpy", 0.1, 3.0, 4.0, 1e-8, 0.0, 5)
+    return {
+        "machine": {"processor": "x", "cores": 2},
+        "sort_seconds": {400: {"default": 0.01}},
+        "fit": measurements.as_plain([timing]),
+        "stages": {"equalized_odds, numpy": {"solve": 1.0}},
+        "text_columns": {"integers": 1.0, "text": 2.0},
+        "decide": {"plain thresholds": 30.0},
+        "fairlearn": None,
+        "memory": {"numpy": 3.0, "numba": None},
+        "federated": [
+            {"size": "4 x 100", "notion": "equalized_odds", "code": "numpy", "multiple": 2.0, "goal": 3.0, "rounds": 4}
+            | {"gap": 1e-6}
+        ],
+        "rounds": [],
+        "secure": None,
+        "tool": None,
+        "training": {"rounds": None, "images": None, "missing": "flwr"},
+    }
+
+
+def test_the_page_shows_multiples_beside_goals(capsys):
+    command.show(results(), page())
+    shown = capsys.readouterr().out
+    assert "4 met" in shown
+    assert "fairlearn is not installed" in shown
+    assert "3.0 times the input arrays" in shown
+    assert "2.0 times the central fit (goal 3 met)" in " ".join(shown.split())
+    assert "no secure sums" in shown
+    assert "flwr is not installed" in shown
+
+
+def test_json_is_what_was_measured(monkeypatch):
+    monkeypatch.setattr(command, "measure", lambda repeat, shrink, progress: results())
+    done = CliRunner().invoke(command.bench, ["--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["fit"][0]["multiple"] == 3.0

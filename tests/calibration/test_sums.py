@@ -1,0 +1,480 @@
+"""Calibration through sums over clients: the federation's fit is that of all rows in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from logofair.calibration import Calibrator, fit_calibrator, logistic
+from logofair.calibration import sums as sums_module
+from logofair.calibration.crossfit import Sample, deal_folds
+from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators
+from logofair.calibration.logistic import FAMILIES, LogisticMaps
+from logofair.calibration.newton import Descent, Normal, unit_sums
+from logofair.calibration.runs import Runs, Units
+from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
+from logofair.errors import InputError
+
+Array = NDArray[np.float64]
+
+methods = pytest.mark.parametrize("method", FAMILIES)
+seeds = st.integers(0, 2**32 - 1)
+
+
+# The curvature that a level hands down is the one before its last step: to compare digits, that step must be tiny.
+LAST_DIGIT = 1e-18
+
+
+def to_the_last_digit(runs: Runs, owner: NDArray[np.int64], prior: Normal, slopes: tuple[int, ...]) -> Normal:
+    descent = Descent.start(prior, slopes, least_gain=LAST_DIGIT)
+    while not descent.done:
+        everywhere = unit_sums(runs, owner, descent.best + descent.step)
+        descent = descent.take(everywhere[:, descent.live])
+    return descent.result
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Clients with dealt rows."""
+
+    clients: tuple[OwnRows, ...]
+    n_groups: int
+
+    @property
+    def method(self) -> str:
+        return self.clients[0].method
+
+    @property
+    def folds(self) -> int:
+        return self.clients[0].folds
+
+    def counts(self) -> Array:
+        return np.sum([calibration_counts(client) for client in self.clients], axis=0)
+
+    def sums(self, points: Points) -> Array:
+        return np.sum([calibration_sums(client, points) for client in self.clients], axis=0)
+
+    def levels(self, least_gain: float = LAST_DIGIT, slack: float = 0.0) -> Levels:
+        """Fit to the end."""
+        start = Levels.start(self.method, n_groups=self.n_groups, folds=self.folds, least_gain=least_gain, slack=slack)
+        levels = start.count(self.counts())
+        while not levels.done:
+            levels = levels.take(self.sums(levels.ask))
+        return levels
+
+    def central(self, fit: int) -> Calibrator:
+        """The fit of the same rows in one place."""
+        inside = [client.fold != fit for client in self.clients]
+        parts = [client.sample.at(rows) for client, rows in zip(self.clients, inside, strict=True)]
+        weighted = any(part.weights is not None for part in parts)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(logistic, "most_probable", to_the_last_digit)
+            return fit_calibrator(
+                np.concatenate([part.scores for part in parts]),
+                np.concatenate([part.labels for part in parts]),
+                np.concatenate([part.group_codes for part in parts]),
+                np.repeat(np.arange(len(parts), dtype=np.int32), [part.scores.size for part in parts]),
+                n_groups=self.n_groups,
+                n_clients=len(parts),
+                method=self.method,
+                weights=np.concatenate([p.weights for p in parts if p.weights is not None]) if weighted else None,
+            )
+
+
+def parameters_of(calibrator: Calibrator) -> Array:
+    assert isinstance(calibrator.maps, LogisticMaps)
+    return calibrator.maps.parameters
+
+
+def drawn(
+    seed: int,
+    method: str = "beta",
+    *,
+    n: int = 300,
+    n_groups: int = 2,
+    n_clients: int = 3,
+    sureness: float = 1.0,
+    weighted: bool = False,
+    folds: int = 5,
+) -> Federation:
+    """Scores ``sureness`` times too sure, dealt to clients at random: some may get few rows, or none."""
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, n_groups, n).astype(np.int32)
+    chances = expit(logit(rng.beta(1.2, 1.8, n)) + 0.5 * rng.normal(size=n_groups)[groups])
+    labels = (rng.random(n) < chances).astype(float)
+    scores = expit(sureness * logit(chances) + rng.normal(0.0, 0.3, n))
+    weights = rng.choice([0.0, 0.5, 1.0, 3.0], n) if weighted else None
+    home = rng.choice(n_clients, n, p=rng.dirichlet(np.ones(n_clients)))
+    return Federation(
+        tuple(
+            dealt(
+                method,
+                scores[home == client],
+                labels[home == client],
+                groups[home == client],
+                n_groups=n_groups,
+                weights=None if weights is None else weights[home == client],
+                folds=folds,
+                seed=client,
+            )
+            for client in range(n_clients)
+        ),
+        n_groups,
+    )
+
+
+def dealt(
+    method: str,
+    scores: Array,
+    labels: Array,
+    groups: NDArray[np.int32],
+    *,
+    n_groups: int = 2,
+    weights: Array | None = None,
+    folds: int = 5,
+    seed: int = 0,
+) -> OwnRows:
+    rng = np.random.default_rng(seed)
+    return deal_rows(method, scores, labels, groups, n_groups=n_groups, weights=weights, folds=folds, rng=rng)
+
+
+def assert_like_the_central_fit(federation: Federation, maps: GroupMaps, within: float = 1e-8) -> None:
+    for fit in range(federation.folds + 1):
+        central = parameters_of(federation.central(fit))
+        np.testing.assert_allclose(maps.everyone[:, fit], central[0], rtol=within, atol=within)
+        of_groups = central[1 : 1 + federation.n_groups].T
+        np.testing.assert_allclose(maps.groups[:, fit], of_groups, rtol=within, atol=within)
+
+
+# The fit
+
+
+@methods
+@settings(deadline=None, max_examples=12)
+@given(
+    seed=seeds,
+    n=st.integers(1, 400),
+    n_groups=st.integers(1, 4),
+    n_clients=st.integers(1, 6),
+    folds=st.integers(2, 5),
+    weighted=st.booleans(),
+    sureness=st.sampled_from([0.3, 1.0, 6.0]),
+)
+def test_however_rows_lie_at_clients_the_fit_is_that_of_all_rows_in_one_place(
+    method: str, seed: int, n: int, n_groups: int, n_clients: int, folds: int, weighted: bool, sureness: float
+) -> None:
+    federation = drawn(
+        seed,
+        method,
+        n=n,
+        n_groups=n_groups,
+        n_clients=n_clients,
+        folds=folds,
+        weighted=weighted,
+        sureness=sureness,
+    )
+    assert_like_the_central_fit(federation, federation.levels().published)
+
+
+@methods
+def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str) -> None:
+    federation = drawn(5, method, n=900, n_groups=3, n_clients=4)
+    maps = federation.levels().published
+    central = [federation.central(fit) for fit in range(federation.folds + 1)]
+    for code, client in enumerate(federation.clients):
+        fitted = cell_calibrators(client, maps)
+        cells = slice(1 + 3 + 3 * code, 1 + 3 + 3 * (code + 1))
+        np.testing.assert_allclose(parameters_of(fitted.calibrator)[4:], parameters_of(central[-1])[cells], atol=1e-6)
+        np.testing.assert_allclose(parameters_of(fitted.calibrator)[:4], parameters_of(central[-1])[:4], atol=1e-8)
+        for place, fold, score, group in zip(
+            client.order, client.fold, client.sample.scores, client.sample.group_codes, strict=True
+        ):
+            one_score, one_group = np.array([score]), np.array([group])
+            own = central[fold](one_score, one_group, np.array([code], np.int32))
+            assert fitted.eta[place] == pytest.approx(own[0], abs=1e-7)
+            merged = central[fold](one_score, one_group, np.array([-1], np.int32))
+            assert fitted.pooled_eta[place] == pytest.approx(merged[0], abs=1e-7)
+
+
+def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
+    federation = drawn(2, n_clients=5)
+    turned = Federation(federation.clients[::-1], federation.n_groups)
+    maps, again = federation.levels().published, turned.levels().published
+    np.testing.assert_allclose(again.groups, maps.groups, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(again.precision, maps.precision, rtol=1e-7)
+
+
+def test_stopping_at_the_default_promise_moves_parameters_by_far_less_than_a_standard_error() -> None:
+    federation = drawn(7, n=2000, n_groups=3)
+    standard = Levels.start("beta", n_groups=3)
+    quick = federation.levels(standard.groups.least_gain, standard.groups.slack)
+    exact = federation.levels()
+    away = quick.groups.result.centre - exact.groups.result.centre
+    in_standard_errors = np.einsum("in,ijn,jn->n", away, exact.groups.result.precision, away)
+    assert quick.rounds <= exact.rounds
+    assert np.sqrt(in_standard_errors.max()) < 1e-3
+
+
+def test_sums_of_limited_precision_end_the_same_way() -> None:
+    federation, step = drawn(8, n=2000, n_clients=10), 2.0**-20
+
+    def rounded(table: Array) -> Array:
+        return np.round(table / step) * step
+
+    levels = Levels.start("beta", n_groups=2, least_gain=1e-4, slack=1e-4)
+    levels = levels.count(np.sum([rounded(calibration_counts(client)) for client in federation.clients], axis=0))
+    while not levels.done:
+        points = levels.ask
+        levels = levels.take(np.sum([rounded(calibration_sums(c, points)) for c in federation.clients], axis=0))
+    assert levels.rounds <= 6
+    assert_like_the_central_fit(federation, levels.published, within=1e-4)
+
+
+# Rounds
+
+
+@methods
+@pytest.mark.parametrize(("sureness", "most"), [(1.0, 5), (0.3, 6), (4.0, 7), (40.0, 9)])
+def test_a_handful_of_rounds_suffices_even_for_scores_far_too_sure_of_themselves(
+    method: str, sureness: float, most: int
+) -> None:
+    federation = drawn(3, method, n=4000, sureness=sureness)
+    assert federation.levels(least_gain=1e-6, slack=1e-6).rounds <= most
+
+
+def test_counts_and_the_first_sums_of_five_groups_fit_into_4_kilobytes() -> None:
+    client = drawn(0, n=100, n_groups=5, n_clients=1).clients[0]
+    points = Levels.start("beta", n_groups=5).ask
+    assert calibration_counts(client).nbytes + calibration_sums(client, points).nbytes <= 4096 - 512
+
+
+def test_what_is_done_is_not_asked_again() -> None:
+    federation = drawn(4, n=500)
+    levels = Levels.start("beta", n_groups=2).count(federation.counts())
+    while not levels.done:
+        points = levels.ask
+        sums = federation.sums(points)
+        assert points.live.any()
+        assert not sums[:, ~points.live].any()
+        levels = levels.take(sums)
+    assert not levels.ask.live.any()
+    assert not federation.sums(levels.ask).any()
+
+
+# The sums
+
+
+def by_hand(rows: Sample, method: str, parameters: Array) -> Array:
+    """Loss, gradient and packed Hessian by their definitions."""
+    family = FAMILIES[method]
+    ones = [np.ones_like(rows.scores)] * family.intercept
+    features = np.column_stack([*family.features(rows.scores), *ones])
+    mass = np.ones_like(rows.scores) if rows.weights is None else rows.weights
+    margin = features @ parameters
+    loss = np.sum(mass * (np.logaddexp(0.0, margin) - rows.labels * margin))
+    gradient = features.T @ (mass * (expit(margin) - rows.labels))
+    hessian = features.T @ (features * (mass * expit(margin) * expit(-margin))[:, None])
+    return np.concatenate([[loss], gradient, hessian[np.triu_indices(len(parameters))]])
+
+
+@methods
+@settings(deadline=None, max_examples=10)
+@given(seed=seeds, weighted=st.booleans())
+def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighted: bool) -> None:
+    client = drawn(seed, method, n=60, n_groups=3, n_clients=1, weighted=weighted, folds=3).clients[0]
+    rng = np.random.default_rng(seed)
+    at = rng.normal(0.5, 0.5, (len(FAMILIES[method].identity), 4, 4))
+    sums = calibration_sums(client, Points(at, np.ones((4, 4), dtype=bool)))
+    for fit in range(4):
+        inside = client.sample.at(client.fold != fit)
+        np.testing.assert_allclose(sums[:, fit, 0], by_hand(inside, method, at[:, fit, 0]), rtol=1e-9, atol=1e-9)
+        for group in range(3):
+            of_group = inside.at(inside.group_codes == group)
+            expected = by_hand(of_group, method, at[:, fit, 1 + group])
+            np.testing.assert_allclose(sums[:, fit, 1 + group], expected, rtol=1e-9, atol=1e-9)
+
+
+@methods
+@settings(deadline=None, max_examples=10)
+@given(seed=seeds, weighted=st.booleans())
+def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: bool) -> None:
+    one, other = drawn(seed, method, n=80, n_clients=2, weighted=weighted).clients
+    order = np.argsort(np.concatenate([c.sample.group_codes * 5 + c.fold for c in (one, other)]), kind="stable")
+    columns = (
+        np.concatenate([getattr(client.sample, name) for client in (one, other)])[order]
+        for name in ("scores", "labels", "group_codes", "client_codes")
+    )
+    weights = np.concatenate([one.sample.weights, other.sample.weights])[order] if weighted else None
+    fold = np.concatenate([one.fold, other.fold])[order]
+    both = OwnRows(method, 5, Sample(*columns, weights, Units(2, 1)), fold, order)
+    points = Levels.start(method, n_groups=2).ask
+    separate = calibration_sums(one, points) + calibration_sums(other, points)
+    np.testing.assert_allclose(calibration_sums(both, points), separate, rtol=1e-10, atol=1e-10)
+    counted = calibration_counts(one) + calibration_counts(other)
+    np.testing.assert_allclose(calibration_counts(both), counted, rtol=1e-10, atol=1e-10)
+
+
+@methods
+def test_rows_handled_in_portions_give_the_same_sums_and_cells(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    federation = drawn(9, method, n=200, n_clients=1)
+    client, points = federation.clients[0], Levels.start(method, n_groups=2).ask
+    maps, sums = federation.levels().published, calibration_sums(client, points)
+    eta = cell_calibrators(client, maps).eta
+    for most_rows in (1, 450):
+        monkeypatch.setattr(sums_module, "_ROWS_AT_ONCE", most_rows)
+        np.testing.assert_allclose(calibration_sums(client, points), sums, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(cell_calibrators(client, maps).eta, eta, rtol=1e-9)
+
+
+def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
+    client = drawn(6, n=90, n_groups=2, n_clients=1, weighted=True).clients[0]
+    sample, counts = client.sample, calibration_counts(client)
+    assert counts.shape == (2, 1, 6, 2)
+    for label in (0, 1):
+        for fit in range(6):
+            for group in (0, 1):
+                rows = (sample.labels == label) & (client.fold != fit) & (sample.group_codes == group)
+                assert sample.weights is not None
+                assert counts[label, 0, fit, group] == pytest.approx(sample.weights[rows].sum())
+
+
+def test_for_platt_counts_hold_the_summed_log_odds_too() -> None:
+    scores, labels = np.array([0.2, 0.5, 0.9]), np.array([0.0, 1.0, 1.0])
+    client = dealt("platt", scores, labels, np.array([0, 1, 1], np.int32))
+    counts = calibration_counts(client)[:, :, -1]
+    np.testing.assert_allclose(counts[0], [[logit(0.2), 0.0], [1.0, 0.0]])
+    np.testing.assert_allclose(counts[1], [[0.0, logit(0.9)], [0.0, 2.0]], atol=1e-15)
+
+
+def test_folds_are_dealt_as_in_the_central_cross_fit_and_the_same_every_time() -> None:
+    rng = np.random.default_rng(0)
+    scores, labels = rng.random(57), rng.integers(0, 2, 57).astype(float)
+    groups = rng.integers(0, 2, 57).astype(np.int32)
+    sample = Sample(scores, labels, groups, np.zeros_like(groups), None, Units(2, 1))
+    order, fold = deal_folds(sample, np.argsort(scores), 5, np.random.default_rng(9))
+    expected = np.empty(57, dtype=np.int16)
+    expected[order] = fold
+    for _ in range(2):
+        client = dealt("beta", scores, labels, groups, seed=9)
+        got = np.empty(57, dtype=np.int16)
+        got[client.order] = client.fold
+        assert np.array_equal(got, expected)
+
+
+# Odd clients
+
+
+def odd_clients(method: str) -> Federation:
+    """One label only; one row; a group absent; weights that are all 0 in a fold; nothing at all."""
+    rng = np.random.default_rng(1)
+    scores, labels = rng.random(40), rng.integers(0, 2, 40).astype(float)
+    groups = np.arange(40, dtype=np.int32) % 2
+    plain = dealt(method, scores, labels, groups)
+    weights = np.ones(40)
+    weights[plain.order[plain.fold == 2]] = 0.0
+    no_rows = np.zeros(0)
+    clients = (
+        dealt(method, scores, np.ones(40), groups, weights=np.ones(40)),
+        dealt(method, scores[:1], labels[:1], groups[:1], weights=np.ones(1)),
+        dealt(method, scores, labels, np.zeros_like(groups), weights=np.ones(40)),
+        dealt(method, scores, labels, groups, weights=weights),
+        dealt(method, no_rows, no_rows, groups[:0], weights=no_rows),
+    )
+    return Federation(clients, 2)
+
+
+@methods
+def test_odd_clients_are_fitted_like_any_other(method: str) -> None:
+    federation = odd_clients(method)
+    maps = federation.levels().published
+    assert_like_the_central_fit(federation, maps)
+    for client in federation.clients:
+        fitted = cell_calibrators(client, maps)
+        assert np.all((fitted.eta > 0.0) & (fitted.eta < 1.0))
+        assert fitted.eta.shape == client.sample.scores.shape
+
+
+@methods
+def test_the_only_row_of_a_cell_gets_the_chance_of_its_group(method: str) -> None:
+    federation = odd_clients(method)
+    alone = cell_calibrators(federation.clients[1], federation.levels().published)
+    assert alone.eta[0] == alone.pooled_eta[0]
+
+
+@methods
+def test_a_client_alone_in_a_federation_of_one_label_keeps_chances_off_0_and_1(method: str) -> None:
+    scores = np.linspace(0.05, 0.95, 30)
+    federation = Federation((dealt(method, scores, np.ones(30), np.zeros(30, np.int32)),), 2)
+    levels = federation.levels()
+    assert_like_the_central_fit(federation, levels.published)
+    eta = cell_calibrators(federation.clients[0], levels.published).eta
+    assert np.all((eta > 0.0) & (eta < 1.0))
+
+
+@methods
+def test_a_group_without_rows_has_the_map_of_all_rows_and_no_rows_at_all_the_identity(method: str) -> None:
+    scores, labels = np.linspace(0.05, 0.95, 30), np.arange(30) % 2.0
+    maps = Federation((dealt(method, scores, labels, np.zeros(30, np.int32)),), 2).levels().published
+    np.testing.assert_allclose(maps.groups[:, :, 1], maps.everyone, rtol=1e-9, atol=1e-12)
+    assert np.abs(maps.groups[:, :, 0] - maps.everyone).max() > 1e-6
+    nothing = Federation((dealt(method, scores[:0], labels[:0], np.zeros(0, np.int32)),), 2).levels()
+    identity = np.array(FAMILIES[method].identity)
+    assert nothing.rounds == 1
+    np.testing.assert_allclose(nothing.published.groups, np.tile(identity[:, None, None], (6, 2)), atol=1e-15)
+
+
+def test_a_client_that_comes_later_leans_on_the_published_maps_alone() -> None:
+    maps = drawn(3, n=2000).levels().published
+    few = dealt("beta", np.array([0.3, 0.7]), np.array([0.0, 1.0]), np.array([0, 1], np.int32))
+    newcomer = cell_calibrators(few, maps)
+    parameters = parameters_of(newcomer.calibrator)
+    np.testing.assert_allclose(parameters[3:], maps.groups[:, -1].T, atol=0.05)
+    assert np.array_equal(newcomer.eta, newcomer.pooled_eta)
+
+
+# Refusals
+
+
+def test_a_client_without_labels_is_refused() -> None:
+    with pytest.raises(InputError, match="this client has no labels, and method 'beta' needs them; pass labels"):
+        deal_rows("beta", np.zeros(2), None, np.zeros(2, np.int32), n_groups=1, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("isotonic", "method 'isotonic' cannot be fitted through sums over clients; in a federation use one of beta"),
+        ("none", "method 'none' needs no sums; in a federation use one of beta, platt, temperature, or 'none'"),
+        ("plat", "did you mean 'platt'"),
+    ],
+)
+def test_methods_without_sums_are_refused_on_both_sides(method: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Levels.start(method, n_groups=2)
+    with pytest.raises(InputError, match=sentence):
+        dealt(method, np.zeros(2), np.zeros(2), np.zeros(2, np.int32))
+
+
+def test_sums_before_counts_are_refused() -> None:
+    federation = drawn(0)
+    levels = Levels.start("beta", n_groups=2)
+    with pytest.raises(InputError, match="sums came before counts"):
+        levels.take(federation.sums(levels.ask))
+
+
+def test_totals_of_ever_other_rows_end_in_a_refusal_not_in_a_map() -> None:
+    federation = drawn(0, n=50)
+    levels = Levels.start("beta", n_groups=2).count(federation.counts())
+    for number in range(60):
+        rising = federation.sums(levels.ask)
+        rising[0] += 1000.0 * number
+        levels = levels.take(rising)
+    assert not levels.done
+    with pytest.raises(InputError, match="no end after 60 rounds of sums"):
+        levels.take(rising)

@@ -1,0 +1,373 @@
+"""``logofair apply``: the policy's own decisions, whatever the size of the pieces, written whole or not at all."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from support import commandline
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+pytest.importorskip("polars")
+
+import polars as pl
+
+import logofair
+from logofair.cli import deciding as apply_write
+from logofair.cli.data import ColumnNames, find_files
+from logofair.cli.deciding import Decider, spelling
+from logofair.cli.group import LazyGroup
+from logofair.cli.pages.console import showing_progress
+
+pytestmark = pytest.mark.tool
+
+run = partial(commandline.run, "apply")
+applied = partial(commandline.told, "apply")
+refused = partial(commandline.refused, "apply")
+TOOL = LazyGroup("logofair", lazy={"apply": ("logofair.cli.commands.apply:apply", "Apply.")})
+NAMED = ("--score", "p", "--group", "sex", "--client", "site")
+
+
+@pytest.fixture(scope="module")
+def people() -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    n = 2000
+    sex, site = rng.choice(["F", "M"], n), rng.choice(["north", "south"], n)
+    score = rng.beta(1 + (sex == "M"), 2, n).round(2)  # ties, so that coins are needed
+    return pl.DataFrame({"person": np.arange(n) + 10_000, "p": score, "sex": sex, "site": site})
+
+
+@pytest.fixture(scope="module")
+def policy(people: pl.DataFrame) -> logofair.Policy:
+    made = logofair.fit(
+        people["p"].to_numpy(),
+        None,
+        groups=people["sex"].to_list(),
+        clients=people["site"].to_list(),
+        calibration="none",
+        local_tolerance=0.01,
+        random_state=7,
+    ).policy
+    assert made.mixtures.mixed.any()
+    return made
+
+
+@pytest.fixture
+def folder(people: pl.DataFrame, policy: logofair.Policy, tmp_path: Path) -> Path:
+    policy.save(tmp_path / "policy.json")
+    people.write_csv(tmp_path / "new.csv")
+    people.write_parquet(tmp_path / "new.parquet", row_group_size=300)
+    return tmp_path
+
+
+def decided(policy: logofair.Policy, people: pl.DataFrame, **options: Any) -> npt.NDArray[np.int64]:
+    return policy.decide(
+        people["p"].to_numpy(), groups=people["sex"].to_list(), clients=people["site"].to_list(), **options
+    )
+
+
+READ = {".csv": pl.read_csv, ".tsv": lambda path: pl.read_csv(path, separator="\t"), ".parquet": pl.read_parquet}
+READ |= {".arrow": pl.read_ipc}
+
+
+@pytest.mark.parametrize("new", ["new.csv", "new.parquet"])
+@pytest.mark.parametrize("out", READ)
+def test_with_ids_every_decision_is_that_of_the_library(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy, new: str, out: str
+) -> None:
+    target = folder / f"out{out}"
+    found = applied(folder / "policy.json", folder / new, *NAMED, "--id", "person", "--keep", "sex", "--out", target)
+    table = READ[out](target)
+    want = decided(policy, people, ids=people["person"].to_numpy())
+    assert table.columns == ["person", "decision", "sex"]
+    assert table["decision"].to_list() == want.tolist()
+    assert table["sex"].to_list() == people["sex"].to_list()
+    assert table["person"].cast(pl.Int64).to_list() == people["person"].to_list()
+    assert (found["rows"], found["accepted"]) == (2000, int(want.sum()))
+    assert {g["group"]: g["rows"] for g in found["groups"]} == dict(people["sex"].value_counts().rows())
+
+
+@pytest.mark.parametrize("batch", [1, 7, 333, 5000])
+@pytest.mark.parametrize("new", ["new.csv", "new.parquet"])
+def test_without_ids_coins_hang_on_the_row_alone_and_not_on_the_pieces(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy, batch: int, new: str
+) -> None:
+    some = people.head(200) if batch == 1 else people
+    some.write_csv(folder / "new.csv")
+    some.write_parquet(folder / "new.parquet", row_group_size=50)
+    columns = ColumnNames(score="p", group=("sex",), client="site")
+    decider = Decider.of(policy, columns, None, (), "raise", seed=5, deterministic=False)
+    with showing_progress(quiet=True) as progress:
+        totals = apply_write.decide_files(
+            decider, find_files([str(folder / new)], client="site"), folder / "out.parquet", progress, batch=batch
+        )
+    table = pl.read_parquet(folder / "out.parquet")
+    assert table["row"].to_list() == list(range(some.height))
+    assert table["decision"].to_list() == decided(policy, some, random_state=5).tolist()
+    assert totals.rows == some.height
+
+
+def test_the_seed_changes_coins_without_ids_and_deterministic_needs_none(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy
+) -> None:
+    found = []
+    for seed in ("0", "1"):
+        out = folder / f"{seed}.parquet"
+        assert applied(folder / "policy.json", folder / "new.csv", *NAMED, "--seed", seed, "--out", out)[
+            "coins_by_position"
+        ]
+        found.append(pl.read_parquet(out)["decision"].to_list())
+    assert found[0] != found[1]
+    out = folder / "one.parquet"
+    assert not applied(folder / "policy.json", folder / "new.csv", *NAMED, "--deterministic", "--out", out)[
+        "coins_by_position"
+    ]
+    assert pl.read_parquet(out)["decision"].to_list() == decided(policy, people, deterministic=True).tolist()
+
+
+def test_a_folder_with_a_file_per_client_needs_no_client_column(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy
+) -> None:
+    (folder / "sites").mkdir()
+    for site in ("north", "south"):
+        people.filter(pl.col("site") == site).drop("site").write_csv(folder / "sites" / f"{site}.csv")
+    words = ("--score", "p", "--group", "sex", "--id", "person")
+    applied(folder / "policy.json", folder / "sites", *words, "--out", folder / "out.csv")
+    table = pl.read_csv(folder / "out.csv").sort("person")
+    assert table.columns == ["file", "person", "decision"]
+    want = decided(policy, people, ids=people["person"].to_numpy())
+    assert table["decision"].to_list() == want.tolist()
+    assert set(table["file"]) == {"north.csv", "south.csv"}
+    alone = ("--out", folder / "alone.csv")
+    applied(folder / "policy.json", folder / "sites" / "north.csv", *words, *alone)
+    people.head(3).drop("site").write_csv(folder / "west.csv")
+    assert "the policy does not know 'west' (it knows 'north', 'south')" in refused(
+        folder / "policy.json", folder / "west.csv", *words, "--out", folder / "west.parquet"
+    )
+
+
+def test_columns_and_scale_come_from_the_policy_unless_named(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy
+) -> None:
+    columns = {"score": "percent", "group": ["sex"], "client": "site", "scale": "percent"}
+    replace(policy, about={"columns": columns}).save(folder / "told.json")
+    people.with_columns(percent=(100 * pl.col("p")).round(0)).write_csv(folder / "percent.csv")
+    applied(folder / "told.json", folder / "percent.csv", "--id", "person", "--out", folder / "a.csv")
+    want = decided(policy, people, ids=people["person"].to_numpy())
+    assert pl.read_csv(folder / "a.csv")["decision"].to_list() == want.tolist()
+    named = ("--score", "p", "--scale", "chance", "--id", "person")
+    applied(folder / "told.json", folder / "percent.csv", *named, "--out", folder / "b.csv")
+    assert (folder / "a.csv").read_text() == (folder / "b.csv").read_text()
+    sentence = refused(folder / "policy.json", folder / "new.csv", "--out", folder / "c.csv")
+    assert "--score: not given" in sentence
+
+
+def test_the_coin_of_an_id_in_a_csv_does_not_hang_on_its_neighbours(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy
+) -> None:
+    numbers = people.head(300)
+    texts = people.slice(300, 300).with_columns(pl.format("x{}", "person").alias("person"))
+    mixed = pl.concat([numbers.cast({"person": pl.String}), texts]).sample(600, shuffle=True, seed=0)
+    mixed.write_csv(folder / "mixed.csv")
+    applied(folder / "policy.json", folder / "mixed.csv", *NAMED, "--id", "person", "--out", folder / "out.parquet")
+    found = dict(pl.read_parquet(folder / "out.parquet").select("person", "decision").rows())
+    for part, ids in ((numbers, numbers["person"].to_numpy()), (texts, texts["person"].to_list())):
+        want = decided(policy, part, ids=ids)
+        assert [found[str(name)] for name in part["person"].to_list()] == want.tolist()
+
+
+def test_unknown_clients_and_groups_are_refused_or_decided_as_the_library_does(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy
+) -> None:
+    strange = people.with_columns(site=pl.when(pl.col("person") % 3 == 0).then(pl.lit("west")).otherwise("site"))
+    strange.write_parquet(folder / "strange.parquet")
+    words = (folder / "policy.json", folder / "strange.parquet", *NAMED, "--id", "person")
+    first = strange["site"].to_list().index("west")
+    assert f"column 'site': row {first} is 'west', a client the policy does not know" in refused(
+        *words, "--out", folder / "out.parquet"
+    )
+    assert not (folder / "out.parquet").exists()
+    for choice in ("merged", "base"):
+        found = applied(*words, "--on-unknown", choice, "--out", folder / f"{choice}.parquet")
+        want = decided(policy, strange, ids=strange["person"].to_numpy(), on_unknown=choice)
+        assert pl.read_parquet(folder / f"{choice}.parquet")["decision"].to_list() == want.tolist()
+        assert found["unknown_rows"] == (strange["site"] == "west").sum()
+    other = people.with_columns(sex=pl.lit("X"))
+    other.write_csv(folder / "other.csv")
+    words = (folder / "policy.json", folder / "other.csv", *NAMED)
+    assert "row 0 is 'X', a group the policy does not know" in refused(
+        *words, "--on-unknown", "merged", "--out", folder / "x.csv"
+    )
+    found = applied(*words, "--on-unknown", "base", "--out", folder / "x.csv")
+    assert found["accepted"] == (people["p"] >= 0.5).sum()
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [("a", "a"), (1, "1"), (1.0, "1"), (1.5, "1.5"), (True, "true"), (("a", "b, c"), 'a, "b, c"'), (-3, "-3")],
+)
+def test_labels_are_found_by_how_a_file_spells_them(label: Any, text: str) -> None:
+    assert spelling(label) == text
+
+
+@pytest.mark.parametrize("kind", [pl.Int16, pl.Float64, pl.String])
+def test_numbered_groups_are_found_whatever_kind_the_file_stores(kind: Any, tmp_path: Path) -> None:
+    policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=[1, 1, 2, 2], calibration="none").policy
+    policy.save(tmp_path / "policy.json")
+    table = pl.DataFrame({"p": [0.95, 0.1, 0.3], "g": [1, 2, 2]}).with_columns(pl.col("g").cast(kind))
+    for name, write in (("a.parquet", table.write_parquet), ("a.csv", table.write_csv)):
+        if (kind, name) == (pl.Float64, "a.csv"):
+            continue  # "1.0" is text in a CSV file, and another label
+        write(tmp_path / name)
+        out = tmp_path / f"{name}.out.csv"
+        applied(tmp_path / "policy.json", tmp_path / name, "--score", "p", "--group", "g", "--out", out)
+        want = policy.decide([0.95, 0.1, 0.3], groups=[1, 2, 2], random_state=0)
+        assert pl.read_csv(out)["decision"].to_list() == want.tolist()
+
+
+def test_intersections_are_joined_as_in_the_fit(tmp_path: Path) -> None:
+    groups = ["F, A", "F, B", "M, A", "M, B"]
+    policy = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=groups, calibration="none").policy
+    policy.save(tmp_path / "policy.json")
+    pl.DataFrame({"p": [0.9, 0.2], "sex": ["F", "M"], "race": ["B", "A"]}).write_csv(tmp_path / "a.csv")
+    words = (tmp_path / "policy.json", tmp_path / "a.csv", "--score", "p", "--group", "sex", "--group", "race")
+    applied(*words, "--out", tmp_path / "out.csv")
+    want = policy.decide([0.9, 0.2], groups=["F, B", "M, A"], random_state=0)
+    assert pl.read_csv(tmp_path / "out.csv")["decision"].to_list() == want.tolist()
+
+
+@pytest.mark.parametrize(
+    ("row", "words", "sentence"),
+    [
+        ("1,,F,north", [], "column 'p': row 3 has no value, expected a number; repair such rows."),
+        ("1,high,F,north", [], "column 'p': row 3 is 'high', expected a number; repair such rows."),
+        ("1,55,F,north", [], "which looks like percentages; add --scale percent."),
+        ("1,0.5,,north", [], "column 'sex': row 3 has no value; fill it or drop such rows."),
+        ("1,0.5,F,", ["--on-unknown", "base"], "column 'site': row 3 has no value; fill it or drop such rows."),
+        (",0.5,F,north", ["--id", "person"], "column 'person': row 3 has no value; ids must not be missing."),
+        ("1,0.5,F,north", ["--id", "persn"], "no column 'persn' (did you mean 'person'?)"),
+        ("1,0.5,F,north", ["--keep", "age"], "no column 'age'"),
+    ],
+    ids=range(8),
+)
+def test_rows_that_cannot_be_decided_are_named_and_nothing_is_written(
+    folder: Path, row: str, words: list[str], sentence: str
+) -> None:
+    good = "person,p,sex,site\n" + "1,0.5,F,north\n" * 3
+    (folder / "bad.csv").write_text(f"{good}{row}\n1,0.5,M,north\n")
+    before = sorted(folder.iterdir())
+    assert sentence in refused(folder / "policy.json", folder / "bad.csv", *NAMED, *words, "--out", folder / "out.csv")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_outputs_are_checked_before_any_work(folder: Path) -> None:
+    words = (folder / "policy.json", folder / "new.csv", *NAMED, "--out")
+    assert "end its name in one of .parquet" in refused(*words, folder / "out.xlsx")
+    (folder / "out.csv").write_text("old")
+    assert "exists already" in refused(*words, folder / "out.csv")
+    assert "make the folder first" in refused(*words, folder / "none" / "out.csv")
+    assert "is one of the files to decide on" in refused(*words, folder / "new.csv", "--force")
+    applied(*words, folder / "out.csv", "--force")
+    assert (folder / "out.csv").read_text().startswith("row,decision\n0,")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_interrupt_leaves_the_old_output_and_nothing_else(
+    folder: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    usual = Decider.decide
+
+    def interrupted(self: Decider, *arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return usual(self, *arguments)
+
+    monkeypatch.setattr(Decider, "decide", interrupted)
+    monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": 100})
+    (folder / f"out.{ending}").write_text("old")
+    before = sorted(folder.iterdir())
+    words = (folder / "policy.json", folder / "new.parquet", *NAMED, "--out", folder / f"out.{ending}", "--force")
+    code, output, error = run(*words)
+    assert (code, output) == (130, "")
+    assert "interrupted" in error
+    assert len(calls) == 3
+    assert sorted(folder.iterdir()) == before
+    assert (folder / f"out.{ending}").read_text() == "old"
+
+
+def test_a_disk_that_fails_while_writing_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(table: pl.LazyFrame, path: Path) -> None:
+        path.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(apply_write, "_sink", full)
+    monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": 100})
+    before = sorted(folder.iterdir())
+    sentence = refused(folder / "policy.json", folder / "new.parquet", *NAMED, "--out", folder / "out.parquet")
+    assert "out.parquet: cannot be written" in sentence
+    assert "No space left" in sentence
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_failure_on_both_sides_at_once_does_not_leave_one_waiting_for_the_other(
+    folder: Path, policy: logofair.Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = threading.Event()
+    usual, calls = Decider.decide, []
+
+    def full(table: pl.LazyFrame, path: Path) -> None:
+        stopped.wait(20)
+        raise OSError(28, "No space left on device")
+
+    def interrupted(self: Decider, *arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) > 4:  # by now the queue is full
+            stopped.set()
+            raise ValueError("stop")
+        return usual(self, *arguments)
+
+    monkeypatch.setattr(apply_write, "_sink", full)
+    monkeypatch.setattr(Decider, "decide", interrupted)
+    columns = ColumnNames(score="p", group=("sex",), client="site")
+    decider = Decider.of(policy, columns, None, (), "raise", seed=5, deterministic=False)
+    files = find_files([str(folder / "new.parquet")], client="site")
+
+    def work() -> None:
+        with pytest.raises(ValueError, match="stop"), showing_progress(quiet=True) as progress:
+            apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=100)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not list(folder.glob("*out.parquet*"))
+    assert not list(folder.glob(".logofair*"))
+
+
+def test_files_whose_kept_columns_differ_in_kind_are_refused_by_name(folder: Path, people: pl.DataFrame) -> None:
+    (folder / "sites").mkdir()
+    people.with_columns(extra=1).write_parquet(folder / "sites" / "north.parquet")
+    people.with_columns(extra=pl.lit("x")).write_parquet(folder / "sites" / "south.parquet")
+    words = (folder / "policy.json", folder / "sites", *NAMED, "--keep", "extra", "--out", folder / "out.parquet")
+    assert "south.parquet: its columns hold other kinds than those of" in refused(*words)
+    assert not (folder / "out.parquet").exists()
+
+
+def test_the_page_says_what_was_written_and_what_coins_hang_on(folder: Path) -> None:
+    code, output, _ = run(folder / "policy.json", folder / "new.csv", *NAMED, "--out", folder / "out.csv")
+    page = " ".join(output.split())
+    assert code == 0
+    assert "2,000 rows" in page
+    assert "add --id" in page
+    with_ids = run(folder / "policy.json", folder / "new.csv", *NAMED, "--id", "person", "--out", folder / "b.csv")[1]
+    assert "--id" not in with_ids

@@ -1,0 +1,398 @@
+"""The command line: the demonstration's figures and page, and what happens on bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+import click
+from click.testing import CliRunner
+from rich.console import Console
+
+from logofair.auditing import audit
+from logofair.auditing.support import FEW_ROWS, Support
+from logofair.cli.commands.demo import DEFAULT_TOLERANCES, SCHEMES, demo
+from logofair.cli.group import cli
+from logofair.cli.pages.console import showing_progress
+from logofair.cli.pages.demo import show
+from logofair.datasets import Dataset, dirichlet_clients
+from logofair.errors import InputError, SolverError
+from logofair.experiments.comparison import Settings, _large_gap, compare
+from logofair.notions import NOTIONS
+
+pytestmark = pytest.mark.tool
+
+METHODS = ["FedAvg", "LoGoFair_g", "LoGoFair_l", "LoGoFair_l&g"]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the demo writes its report where it runs
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Exit code, and standard output and error together."""
+    result = CliRunner().invoke(cli, list(arguments), prog_name="logofair")
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.output
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+
+
+def adult(*arguments: str) -> dict[str, Any]:
+    code, output = run("demo", "--json", *arguments)
+    assert code == 0, output
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
+@pytest.fixture(scope="module")
+def parity() -> dict[str, Any]:
+    return adult()
+
+
+@pytest.fixture(scope="module")
+def odds() -> dict[str, Any]:
+    return adult("--notion", "equalized_odds", "--scheme", "authors")
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    code, output = run("demo")
+    assert code == 0
+    return output
+
+
+@pytest.fixture
+def toy() -> Dataset:
+    random = np.random.default_rng(0)
+    features = random.random((1200, 2))
+    groups = np.where(random.random(1200) < 0.2 + 0.6 * features[:, 0], "M", "F")
+    return Dataset("toy", features, ("a", "b"), features.sum(axis=1) > random.normal(1.0, 0.3, 1200), groups)
+
+
+def by_method(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["method"]: row for row in found["methods"]}
+
+
+def test_json_holds_every_method_with_its_figures_promise_and_certificate(parity: dict[str, Any]) -> None:
+    assert [row["method"] for row in parity["methods"]] == METHODS
+    for row in parity["methods"]:
+        assert 0.5 < row["accuracy"] < 1
+        for gap in ("local_gap", "local_gap_without_small_clients", "global_gap"):
+            assert 0 <= row[gap] <= 1
+    promised = {name: row["promised"] for name, row in by_method(parity).items()}
+    assert promised == {
+        "FedAvg": {"local": None, "global": None},
+        "LoGoFair_g": {"local": None, "global": 0.01},
+        "LoGoFair_l": {"local": 0.01, "global": None},
+        "LoGoFair_l&g": {"local": 0.01, "global": 0.01},
+    }
+    assert parity["settings"] == vars(Settings())
+    assert sum(parity["rows"].values()) == 48_842
+    assert parity["rows"]["test"] == 14_653
+
+
+@pytest.mark.parametrize("notion", ["parity", "odds"])
+def test_every_promise_is_kept_and_certified(notion: str, request: pytest.FixtureRequest) -> None:
+    base, *variants = request.getfixturevalue(notion)["methods"]
+    assert base["certificate"] is None
+    assert base["promise_kept"] is None
+    for row in variants:
+        certificate = row["certificate"]
+        assert row["promise_kept"] is True
+        assert certificate["violation"] <= 1e-9
+        assert certificate["dual"] - certificate["primal"] == pytest.approx(certificate["optimality_gap"], abs=1e-12)
+        assert certificate["optimality_gap"] <= 1e-6
+
+
+def test_on_test_rows_the_promised_gaps_of_adult_shrink(parity: dict[str, Any]) -> None:
+    row = by_method(parity)
+    base = row["FedAvg"]
+    for name in ("LoGoFair_g", "LoGoFair_l&g"):
+        assert row[name]["global_gap"] < base["global_gap"] / 5
+    for name in ("LoGoFair_l", "LoGoFair_l&g"):
+        large = "local_gap_without_small_clients"
+        assert row[name][large] < base[large] / 5
+    assert row["LoGoFair_l"]["certificate"]["primal"] >= row["LoGoFair_l&g"]["certificate"]["primal"]
+    assert row["LoGoFair_g"]["certificate"]["primal"] >= row["LoGoFair_l&g"]["certificate"]["primal"]
+
+
+def test_default_tolerances_are_those_of_the_papers_tables(parity: dict[str, Any], odds: dict[str, Any]) -> None:
+    for found, tolerance in ((parity, 0.01), (odds, 0.02)):
+        assert found["settings"]["local_tolerance"] == tolerance
+        assert found["settings"]["global_tolerance"] == tolerance
+
+
+def test_the_authors_scheme_leaves_no_client_without_promise(odds: dict[str, Any]) -> None:
+    assert odds["settings"]["scheme"] == "authors"
+    assert odds["unpromised_clients"] == 0
+
+
+def test_the_same_seed_gives_the_same_comparison_and_another_seed_does_not(toy: Dataset) -> None:
+    first, again, other = (compare(toy, Settings(clients=3, seed=seed)).as_dict() for seed in (4, 4, 5))
+    assert first == again
+    assert first["methods"] != other["methods"]
+
+
+def test_options_are_passed_on() -> None:
+    found = adult("--local", "0.3", "--global", "0.2", "--clients", "3", "--alpha", "100", "--seed", "7")
+    assert found["settings"] == vars(Settings("demographic_parity", 0.3, 0.2, clients=3, alpha=100.0, seed=7))
+    assert by_method(found)["LoGoFair_l&g"]["promised"] == {"local": 0.3, "global": 0.2}
+    # Tolerances beyond what the base model needs bind nowhere: all variants are one rule.
+    assert len({row["accuracy"] for row in found["methods"][1:]}) == 1
+
+
+def test_the_page_fits_80_columns_without_colour_or_cut_text(printed: str) -> None:
+    assert "\x1b" not in printed
+    assert "…" not in printed
+    for line in printed.splitlines():
+        assert len(line) <= 80
+        assert line == line.rstrip()
+
+
+def test_another_run_prints_the_figures_of_the_json_as_a_table(printed: str, parity: dict[str, Any]) -> None:
+    for row in parity["methods"]:
+        (line,) = re.findall(rf"^{re.escape(row['method'])} .*$", printed, re.MULTILINE)
+        figures = re.findall(r"\b0\.\d{4}\b", line)
+        names = ("accuracy", "local_gap", "local_gap_without_small_clients", "global_gap")
+        assert figures == [f"{row[name]:.4f}" for name in names]
+        assert ("✓" in line) == bool(row["promise_kept"])
+        for side in ("local", "global"):
+            assert (side in line) == (row["promised"][side] is not None)
+
+
+def test_the_page_names_the_smallest_cell_and_how_many_clients_are_small(printed: str, parity: dict[str, Any]) -> None:
+    text = " ".join(printed.split())
+    for part in ("test", "calibration"):
+        small = parity["small"][part]
+        smallest = small["smallest"]
+        assert small["clients"] > 0  # at seed 0 one client is: else this test says nothing
+        assert f"At {small['clients']} of 5 clients some rate rests on fewer than 30 {part} rows" in text
+        cell = f"{smallest['rate']} of group {smallest['group']!r} at client {smallest['client']}"
+        assert f"the fewest: {smallest['rows']}, {cell}" in text
+
+
+def test_the_page_says_what_is_undefined_absent_and_unpromised(toy: Dataset) -> None:
+    lonely = compare(toy, Settings(alpha=1e-300, clients=4))  # each group goes to one client
+    page = io.StringIO()
+    show(lonely, Console(file=page, width=80))
+    text = " ".join(page.getvalue().split())
+    assert all(outcome.audit.local_gap is None for outcome in lonely.outcomes)
+    assert len(re.findall(r"(FedAvg|LoGoFair_[lg&]+) 0\.\d{4} undefined", text)) == 4
+    assert "is undefined: no rows" in text
+    assert "2 of 4 clients have no test rows" in text
+    assert "4 of 4 clients have calibration rows of fewer than two groups" in text
+
+
+def test_clients_without_calibration_rows_are_decided_by_the_merged_rule(toy: Dataset) -> None:
+    found = compare(toy, Settings(clients=300))
+    assert found.unpromised > 0
+    assert found.outcomes[-1].audit.accuracy is not None
+
+
+def test_a_terminal_that_knows_no_ticks_still_shows_the_table(toy: Dataset) -> None:
+    page = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    show(compare(toy, Settings(clients=2, alpha=100)), Console(file=page, width=80))
+    page.flush()
+    shown = page.buffer.getvalue().decode("ascii")
+    assert re.search(r"LoGoFair_l&g.*local, global", shown)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "shown"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_progress_is_shown_on_terminals_only_and_not_where_quiet_is_asked(
+    terminal: bool, quiet: bool, shown: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+    with showing_progress(quiet=quiet) as progress:
+        assert list(progress(range(3), "Counting", total=3)) == [0, 1, 2]
+    captured = capsys.readouterr()
+    assert ("Counting" in captured.err) == shown
+    assert captured.out == ""
+
+
+def test_support_counts_the_rows_that_each_rate_is_measured_on() -> None:
+    groups, clients = ["F", "F", "M", "M", "M"], ["a", "a", "a", "a", "b"]
+    measured = audit([1, 0, 1, 1, 0], [1, 0, 0, 0, 1], groups=groups, clients=clients)
+    by_label = Support.of(measured, "equalized_odds")
+    # (true positive rate, false positive rate) x (a, b) x (F, M)
+    assert by_label.rows.tolist() == [[[1, 0], [0, 1]], [[1, 2], [0, 0]]]
+    assert Support.of(measured, "demographic_parity").rows.tolist() == [[[2, 2], [0, 1]]]
+    assert by_label.smallest() == ("true positive rate", "a", "M", 0)
+    assert by_label.small_clients.all()
+
+
+def test_the_gap_without_small_clients_leaves_out_those_with_a_cell_of_few_rows() -> None:
+    few = FEW_ROWS - 1
+    groups = np.repeat(["F", "M", "F", "M"], [few, FEW_ROWS, FEW_ROWS, FEW_ROWS])
+    clients = np.repeat(["small", "large"], [few + FEW_ROWS, 2 * FEW_ROWS])
+    decisions = np.where((clients == "small") & (groups == "F"), 1, 0)
+    decisions[np.flatnonzero((clients == "large") & (groups == "M"))[:3]] = 1
+    measured = audit(decisions, np.zeros(groups.size), groups=groups, clients=clients)
+    support = Support.of(measured, "demographic_parity")
+    assert measured.local_gap == 1.0
+    assert _large_gap(measured, support) == pytest.approx(0.1)
+    assert support.as_dict() == {
+        "fewer_than": 30,
+        "clients": 1,
+        "cells": 1,
+        "smallest": {"rate": "selection rate", "client": "small", "group": "F", "rows": few},
+    }
+
+
+BAD = {
+    "alpha zero": (["--alpha", "0"], "logofair demo --alpha: got 0.0; pass a number above 0"),
+    "alpha negative": (["--alpha", "-1"], "logofair demo --alpha: got -1.0;"),
+    "alpha nan": (["--alpha", "nan"], "logofair demo --alpha: got nan;"),
+    "alpha huge": (["--alpha", "1e200"], "alpha: got 1e+200; pass a number above 0 and at most"),
+    "alpha text": (["--alpha", "half"], "logofair demo --alpha: 'half' is not a valid float"),
+    "no clients": (["--clients", "0"], "logofair demo --clients: got 0; pass a whole number from 2 to 1000"),
+    "one client": (["--clients", "1"], "logofair demo --clients: got 1; pass a whole number from 2 to 1000"),
+    "a million clients": (["--clients", "1000000"], "--clients: got 1000000; pass a whole number from 2"),
+    "too many for the scheme": (["--clients", "900", "--scheme", "authors"], "pass fewer clients"),
+    "unknown notion": (["--notion", "equalised_odds"], "did you mean 'equalized_odds'?"),
+    "strange notion": (["--notion", "x"], "--notion: got 'x'; use one of demographic_parity, equal_opportunity"),
+    "local negative": (["--local", "-0.1"], "logofair demo --local: got -0.1; pass a number of at least 0"),
+    "global infinite": (["--global", "inf"], "logofair demo --global: got inf;"),
+    "seed negative": (["--seed", "-1"], "logofair demo --seed: got -1; pass a whole number from 0"),
+    "unknown scheme": (["--scheme", "author"], "did you mean 'authors'?"),
+    "unknown option": (["--client", "5"], "no option '--client' (did you mean '--clients'?)"),
+    "argument": (["extra"], "got unexpected extra argument (extra); see logofair demo --help"),
+    "value missing": (["--seed"], "option '--seed' requires an argument"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD.values(), ids=BAD.keys())
+def test_bad_input_ends_with_code_2_and_one_sentence(arguments: list[str], sentence: str) -> None:
+    code, output = run("demo", *arguments)
+    assert code == 2
+    assert sentence in output
+    assert output.count("\n") == 1
+    assert output.endswith(".\n")
+
+
+def test_an_unknown_command_is_refused_with_the_nearest() -> None:
+    code, said = run("dmo")
+    assert code == 2
+    assert said.startswith("logofair: no command 'dmo' (did you mean 'demo'?); use one of apply, audit, data, ")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (InputError("scores: got none."), 2, "logofair: scores: got none."),
+        (
+            click.BadParameter("got 0; pass more.", param_hint="--repeat"),
+            2,
+            "logofair demo --repeat: got 0; pass more.",
+        ),
+        (SolverError("exact: no policy was found."), 1, "logofair: exact: no policy was found."),
+        (KeyboardInterrupt(), 130, "logofair: interrupted."),
+        (OSError(28, "No space left on device"), 1, "logofair: [Errno 28] No space left on device."),
+        (ZeroDivisionError("two\nlines"), 1, "logofair: unexpected ZeroDivisionError: two lines; please report it"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_no_failure_shows_a_traceback(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(demo, "callback", fail)
+    monkeypatch.delenv("LOGOFAIR_TRACEBACK", raising=False)
+    found, output = run("demo")
+    assert found == code
+    assert output.lstrip().startswith(said)
+    assert output.strip().count("\n") == 0
+
+
+def test_an_interrupt_while_a_compiled_module_is_imported_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr(demo, "callback", fail)
+    assert run("demo") == (130, "logofair: interrupted.\n")
+
+
+def test_a_traceback_is_shown_to_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(demo, "callback", fail)
+    monkeypatch.setenv("LOGOFAIR_TRACEBACK", "1")
+    assert isinstance(CliRunner().invoke(cli, ["demo"]).exception, ZeroDivisionError)
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    assert run() == run("--help")
+    assert run()[0] == 0
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in cli.list_commands(click.Context(cli)))], ids="/".join)
+def test_the_help_of_every_command_has_an_example(command: tuple[str, ...]) -> None:
+    code, output = run(*command, "--help")
+    assert code == 0
+    assert re.search(r"Examples?:\n +logofair ", output)
+
+
+def test_the_commands_choices_are_those_of_the_package() -> None:
+    assert set(DEFAULT_TOLERANCES) == set(NOTIONS)
+    for scheme in SCHEMES:
+        assert dirichlet_clients(["F", "M"] * 100, n_clients=2, alpha=100, rng=0, scheme=scheme).size == 200
+
+
+def test_python_dash_m_is_the_command_and_bad_input_is_said_on_standard_error() -> None:
+    found = python("-m", "logofair", "--help")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("Usage: logofair [OPTIONS]")
+    found = python("-m", "logofair", "demo", "--seed", "-1")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == "logofair demo --seed: got -1; pass a whole number from 0.\n"
+
+
+@pytest.mark.parametrize("command", ["", "demo"])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    script = f"""
+import sys
+sys.argv = ["logofair", *{command!r}.split(), "--help"]
+from logofair.cli import main
+try:
+    main()
+finally:
+    print("IMPORTED", *({{"numpy", "scipy", "sklearn", "rich", "numba"}} & set(sys.modules)))
+"""
+    found = python("-c", script)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.endswith("\nIMPORTED\n")
+
+
+@pytest.mark.parametrize("missing", [("click",), ("rich",), ("click", "rich")], ids="+".join)
+def test_without_its_optional_packages_the_command_names_the_extra(missing: tuple[str, ...]) -> None:
+    script = f"""
+import sys
+for name in {missing!r}:
+    sys.modules[name] = None  # import then fails as if it were not installed
+from logofair.cli import main
+main()
+"""
+    found = python("-c", script)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == (
+        f"logofair: the command line needs {' and '.join(missing)}, which this Python lacks; "
+        "run: pip install 'logofair[cli]'\n"
+    )

@@ -1,0 +1,839 @@
+"""``logofair federate``: options become plans, folders become runs, one file becomes many sites; and one sentence."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+pytest.importorskip("polars")
+
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import logofair
+from logofair.cli.commands.federate.client import FolderWatcher, finished_policy
+from logofair.cli.commands.federate.example import SITES
+from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
+from logofair.cli.commands.federate.server import server as server_command
+from logofair.cli.commands.federate.server import watched
+from logofair.cli.group import cli
+from logofair.engines.folder import read_plan, read_result, write_plan
+from logofair.errors import InputError
+from logofair.policy.policy import Policy
+
+pytestmark = [pytest.mark.federation, pytest.mark.tool]
+
+NOTHING_SAID: dict[str, Any] = {option.name: None for option in server_command.params}
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    """Exit code, and standard output and error together."""
+    result = CliRunner().invoke(cli, [str(each) for each in arguments], prog_name="logofair")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def refused(*arguments: object) -> str:
+    """The one sentence with which a command line is turned down."""
+    code, output = run(*arguments)
+    assert code == 2, output
+    assert output.count("\n") == 1, output
+    assert "Traceback" not in output
+    return output
+
+
+def wishes(*arguments: str) -> dict[str, Any]:
+    """What a command line says of a plan."""
+    import click
+
+    found: dict[str, Any] = {}
+
+    @click.command()
+    @plan_options
+    def take(**said: Any) -> None:
+        found.update(said)
+
+    take.main(list(arguments), standalone_mode=False)
+    return found
+
+
+def write_csv(path: Path, columns: dict[str, Any]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True))
+    return path
+
+
+def people(sites: int = 3, rows: int = 900, seed: int = 0) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    site, sex = random.integers(0, sites, rows), random.integers(0, 2, rows)
+    risk = random.beta(1.5 + sex + 0.2 * site, 2.0)
+    return {
+        "place": np.array(["north", "south", "east", "west"])[site],
+        "sex": np.where(sex, "M", "F"),
+        "risk": risk.round(6),
+        "repaid": (random.random(rows) < risk).astype(int),
+        "age": random.integers(18, 80, rows),
+        "hours": random.integers(1, 60, rows) + 8 * sex,
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_csv(tmp_path / "people.csv", people())
+
+
+COLUMNS = ("--client", "place", "--group", "sex", "--score", "risk", "--label", "repaid")
+TIGHT = ("--local", "0.03", "--global", "0.01", "--run", "spring")
+
+
+def simulate(file: Path, folder: Path, *more: object) -> tuple[int, str]:
+    return run("federate", "simulate", file, *COLUMNS, "--engine", "inprocess", "--folder", folder, *more)
+
+
+# Help
+
+
+def test_every_command_explains_itself_with_an_example() -> None:
+    for path in ("", "client", "example", "join", "keys", "keys server", "keys site", "server", "simulate"):
+        code, output = run("federate", *path.split(), "--help")
+        assert code == 0
+        assert f"logofair federate {path}".strip() in output.split("Examples:")[1]
+
+
+def test_help_imports_neither_numpy_nor_flower() -> None:
+    program = (
+        "import sys, contextlib, io\n"
+        "from logofair.cli.group import cli\n"
+        "for words in ([], ['server'], ['client'], ['simulate'], ['join'], ['keys'], ['example']):\n"
+        "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "        cli(['federate', *words, '--help'])\n"
+        "print(sorted({'numpy', 'polars', 'flwr', 'cryptography', 'sklearn'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_command_is_told_the_nearest() -> None:
+    assert "did you mean 'client'?" in refused("federate", "clinet")
+
+
+# Options and plans
+
+
+def test_options_make_the_plan_they_name() -> None:
+    plan = planned(
+        wishes(
+            *("--groups", "Female,Male", "--notion", "equalized_odds", "--local", "none", "--global", "0.01"),
+            *(
+                "--local-for",
+                "north=0.05",
+                "--local-for",
+                "south=none",
+                "--calibration",
+                "platt",
+                "--optimality-gap",
+                "1e-4",
+            ),
+            *("--quorum", "3", "--seed", "0", "--run", "spring", "--secure"),
+        )
+    )
+    assert plan.groups == ("Female", "Male")
+    assert {r.notion for r in (*plan.local, *plan.global_)} == {"equalized_odds"}
+    assert {r.tolerance for r in plan.local} == {None}
+    assert {r.tolerance for r in plan.global_} == {0.01}
+    assert plan.client_tolerances == (("north", 0.05), ("south", None))
+    assert (plan.calibration, plan.optimality_gap, plan.quorum, plan.seed, plan.run) == ("platt", 1e-4, 3, 0, "spring")
+    assert plan.secure
+    assert plan.solver is None
+
+
+def test_what_is_not_said_is_left_to_make_plan() -> None:
+    from logofair.federation import make_plan
+
+    assert planned(wishes("--groups", "F,M", "--run", "x")) == make_plan(groups=["F", "M"], run="x")
+
+
+@given(
+    st.integers(0, 1000).map(lambda n: n / 1000), st.integers(0, 1000).map(lambda n: n / 1000), st.integers(0, 2**31)
+)
+@settings(max_examples=20, deadline=None)
+def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, across: float, seed: int) -> None:
+    said = wishes("--groups", "F,M", "--local", repr(local), "--global", repr(across), "--seed", str(seed))
+    plan = planned(said)
+    assert (plan.local[0].tolerance, plan.global_[0].tolerance, plan.seed) == (local, across, seed)
+    check_same(said, plan, "state")
+
+
+def test_groups_that_are_integers_are_read_as_a_file_would_be() -> None:
+    assert planned(wishes("--groups", "0,1")).groups == (0, 1)
+    assert planned(wishes("--groups", "0,01")).groups == ("0", "01")
+    assert planned(wishes("--groups", "0,none")).groups == ("0", "none")
+
+
+def test_a_privacy_budget_switches_calibration_off_and_has_a_usual_delta() -> None:
+    plan = planned(wishes("--groups", "F,M", "--epsilon", "2"))
+    assert plan.privacy is not None
+    assert (plan.privacy.epsilon, plan.privacy.delta, plan.calibration) == (2.0, 1e-6, "none")
+
+
+def test_training_columns_and_rounds_make_a_training() -> None:
+    plan = planned(wishes("--groups", "F,M", "--train", "age, hours", "--train-rounds", "7"))
+    assert plan.training is not None
+    assert (plan.training.features, plan.training.rounds) == (("age", "hours"), 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--groups", "F,,M"], "--groups: got 'F,,M'; separate names by commas, each once."),
+        (["--groups", "F"], "groups: got ['F']; list two groups or more"),
+        (["--groups", "F,M", "--notion", "equal_odds"], "did you mean 'equalized_odds'?"),
+        (["--groups", "F,M", "--local", "-0.1"], "--local: got '-0.1'; pass a number from 0"),
+        (["--groups", "F,M", "--global", "inf"], "--global: got 'inf'"),
+        (["--groups", "F,M", "--global", "nan"], "--global: got 'nan'"),
+        (["--groups", "F,M", "--local-for", "north"], "--local-for: got 'north'; pass SITE=NUMBER"),
+        (["--groups", "F,M", "--calibration", "isotonic"], "isotonic curves are not sums"),
+        (["--groups", "F,M", "--optimality-gap", "0"], "optimality_gap"),
+        (["--groups", "F,M", "--solver", "exactly"], "did you mean 'exact'?"),
+        (["--groups", "F,M", "--solver", "algorithm1", "--secure"], "leave out --secure"),
+        (["--groups", "F,M", "--delta", "1e-6"], "--delta: means nothing without --epsilon"),
+        (["--groups", "F,M", "--epsilon", "0"], "epsilon: got 0.0"),
+        (["--groups", "F,M", "--epsilon", "1", "--calibration", "beta"], "with differential privacy"),
+        (["--groups", "F,M", "--train-rounds", "3"], "--train-rounds: means nothing without --train"),
+        (["--groups", "F,M", "--epsilon", "1", "--train", "age"], "cannot be combined with privacy"),
+        (["--groups", "F,M", "--quorum", "4"], "3 are expected, but the run needs 4"),
+        (["--groups", "F,M", "--local-for", "west=0.1"], "names site 'west', which is not among --sites"),
+        (["--groups", "F,M", "--run", "a/b"], "run: got 'a/b'"),
+        (["--groups", "F,M", "--seed", "-1"], "--seed: got -1"),
+        ([], "--groups: missing"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_in_one_sentence_and_nothing_is_written(
+    arguments: list[str], sentence: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    output = refused("federate", "server", "--folder", folder, "--insecure", "--sites", "north,south,east", *arguments)
+    assert sentence in output
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--insecure"], "--sites: missing"),
+        (["--insecure", "--sites", "a,b", "--expect", "2"], "--expect: given beside --sites"),
+        (["--sites", "a,b"], "--keys: missing"),
+        (["--sites", "a,b", "--keys", "none-such"], "there is no none-such"),
+        (["--sites", "a,b", "--insecure", "--without", "a"], "there is no stopped run"),
+        (["--sites", "a,b", "--insecure", "--port", "0"], "--port: got 0"),
+        (["--sites", "a,b", "--insecure", "--wait", "0"], "--wait: got 0.0"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    assert sentence in refused("federate", "server", "--folder", folder, "--groups", "F,M", *arguments)
+    assert not folder.exists()
+
+
+# Keys
+
+
+def test_keys_are_laid_out_as_server_and_client_look_for_them(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    keys = tmp_path / "keys"
+    assert run("federate", "keys", "server", "--out", keys, "--host", "fair.example.org")[0] == 0
+    assert run("federate", "keys", "site", "north", "--out", keys)[0] == 0
+    found = sorted(str(path.relative_to(keys)) for path in keys.rglob("*") if path.is_file())
+    assert found == ["ca.crt", "ca.key", "server.crt", "server.key", "sites/north", "sites/north.pub"]
+    if os.name == "posix":
+        assert all((keys / name).stat().st_mode & 0o077 == 0 for name in ("ca.key", "server.key", "sites/north"))
+
+
+def test_keys_are_never_overwritten_and_names_are_checked(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    keys = tmp_path / "keys"
+    run("federate", "keys", "site", "north", "--out", keys)
+    before = (keys / "sites" / "north").read_bytes()
+    assert "exists already" in refused("federate", "keys", "site", "north", "--out", keys)
+    assert (keys / "sites" / "north").read_bytes() == before
+    assert "the name is '../north'" in refused("federate", "keys", "site", "../north", "--out", keys)
+
+
+def test_a_server_misses_the_public_key_of_a_site_it_is_to_wait_for(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    keys, folder = tmp_path / "keys", tmp_path / "state"
+    run("federate", "keys", "server", "--out", keys)
+    run("federate", "keys", "site", "north", "--out", keys)
+    start = ("federate", "server", "--folder", folder, "--keys", keys, "--groups", "F,M")
+    assert "public key of site 'south'" in refused(*start, "--sites", "north,south")
+    assert "--insecure: given beside --keys" in refused(*start, "--sites", "north,south", "--insecure")
+    assert not folder.exists()
+
+
+# A folder and a command line
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """A folder in which a run was planned, and nothing more."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    said = wishes("--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring")
+    write_plan(folder / "plan.json", planned(said), RosterOptions(sites=("north", "south")).terms())
+    return folder
+
+
+def test_the_same_command_and_a_shorter_one_resume_the_stored_plan(begun: Path) -> None:
+    stored, terms = read_plan(begun / "plan.json")
+    for line in (
+        [],
+        ["--groups", "F,M"],
+        ["--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring"],
+        ["--local", "0.02", "--calibration", "beta", "--solver", "exact"],
+    ):
+        assert prepare(begun, wishes(*line), RosterOptions()) == (stored, terms)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--groups", "M,F"],
+        ["--global", "0.02"],
+        ["--local", "0"],
+        ["--local-for", "north=0.5"],
+        ["--notion", "equal_opportunity"],
+        ["--calibration", "none"],
+        ["--optimality-gap", "1e-3"],
+        ["--solver", "algorithm1"],
+        ["--secure"],
+        ["--epsilon", "1"],
+        ["--train", "age"],
+        ["--quorum", "1"],
+        ["--seed", "1"],
+        ["--run", "autumn"],
+    ],
+)
+def test_another_plan_in_the_same_folder_is_refused_by_the_option_that_differs(begun: Path, line: list[str]) -> None:
+    before = (begun / "plan.json").read_bytes()
+    output = refused("federate", "server", "--folder", begun, "--insecure", *line)
+    assert output.startswith(f"logofair: {line[0]}: differs from the plan of run spring")
+    assert (begun / "plan.json").read_bytes() == before
+
+
+def test_a_run_that_has_not_begun_can_wait_for_others_and_longer(begun: Path) -> None:
+    _, terms = prepare(begun, NOTHING_SAID, RosterOptions(sites=("north", "east"), wait=5.0))
+    assert (terms.sites, terms.wait, terms.timeout) == (("north", "east"), 5.0, 600.0)
+    _, terms = prepare(begun, NOTHING_SAID, RosterOptions(count=4))
+    assert (terms.sites, terms.count) == ((), 4)
+
+
+def stop_after_one_exchange(folder: Path) -> None:
+    """Leave the state of a run whose three sites have answered once."""
+    from logofair.engines.folder import conduct_from_disk
+    from logofair.engines.inprocess import LocalTransport
+    from logofair.federation import Client, SiteColumns
+
+    class Plug(Exception):
+        pass
+
+    class Pulled(LocalTransport):
+        exchanges = 0
+
+        def exchange(self, messages: Any, timeout: float) -> Any:
+            self.exchanges += 1
+            if self.exchanges > 1:
+                raise Plug
+            return super().exchange(messages, timeout)
+
+    table = people()
+    rows = {name: table["place"] == name for name in ("north", "south", "east")}
+    clients = {
+        name: Client(name, SiteColumns(table["sex"][own], table["risk"][own], table["repaid"][own]))
+        for name, own in rows.items()
+    }
+    with pytest.raises(Plug):
+        conduct_from_disk(folder / "plan.json", folder, Pulled(clients))
+
+
+@pytest.fixture
+def stopped(begun: Path) -> Path:
+    plan, terms = read_plan(begun / "plan.json")
+    write_plan(begun / "plan.json", plan, RosterOptions(sites=("north", "south", "east")).terms(terms))
+    stop_after_one_exchange(begun)
+    return begun
+
+
+def test_a_run_that_has_begun_keeps_its_sites(stopped: Path) -> None:
+    plan, terms = prepare(stopped, NOTHING_SAID, RosterOptions(timeout=9.0))
+    assert (plan.run, terms.timeout) == ("spring", 9.0)
+    prepare(stopped, NOTHING_SAID, RosterOptions(sites=("north", "south", "east")))
+    start = ("federate", "server", "--folder", stopped, "--insecure")
+    assert "has begun with its own" in refused(*start, "--sites", "north,south")
+    assert "'west' is not in the run" in refused(*start, "--without", "west")
+
+
+def test_a_site_can_be_taken_out_of_a_stopped_run_and_saying_so_twice_is_no_error(
+    stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("flwr")
+    from logofair.engines.flower.deployment import processes
+    from logofair.engines.folder import read_state
+
+    def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
+        yield "Serving."
+        return processes.RunStatus("stopped", "Somebody pulled the plug.")
+
+    monkeypatch.setattr(processes, "serve", serve)
+    for _ in range(2):
+        code, output = run("federate", "server", "--folder", stopped, "--insecure", "--without", "south")
+        assert code == 1
+        assert "Somebody pulled the plug. The state is in" in output
+        server = read_state(stopped / "state.json").server
+        assert server.sites == ("east", "north")
+        assert [each.site for each in server.lost] == ["south"]
+
+
+def test_a_server_waits_for_the_last_processes_of_one_that_was_killed(
+    begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("flwr")
+    pytest.importorskip("fcntl")
+    from logofair.cli.commands.federate import server as federate_server
+    from logofair.engines.flower.deployment import processes
+    from logofair.files.locks import locked
+
+    def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
+        yield "Serving."
+        return processes.RunStatus("stopped", "Nobody came.")
+
+    monkeypatch.setattr(processes, "serve", serve)
+    held = locked(begun / "server.lock")
+    held.__enter__()
+    monkeypatch.setattr(federate_server.time, "sleep", lambda seconds: held.__exit__(None, None, None))
+    code, output = run("federate", "server", "--folder", begun, "--insecure")
+    assert code == 1, output
+    assert "Nobody came." in output
+
+
+def test_a_site_is_not_taken_out_of_a_run_that_is_still_under_way(
+    stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("flwr")
+    pytest.importorskip("fcntl")
+    from logofair.cli.commands.federate import server as federate_server
+    from logofair.files.locks import locked
+
+    monkeypatch.setattr(federate_server, "_EARLIER", 0.0)
+    before = (stopped / "state.json").read_bytes()
+    with locked(stopped / "server.lock"):
+        output = refused("federate", "server", "--folder", stopped, "--insecure", "--without", "south")
+    assert "another process works" in output
+    assert (stopped / "state.json").read_bytes() == before
+
+
+def test_progress_is_printed_and_the_processes_are_ended_however_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    ended: list[str] = []
+
+    def lines(fails: bool) -> Any:
+        try:
+            yield "Working."
+            if fails:
+                raise KeyboardInterrupt
+            return "done"
+        finally:
+            ended.append("ended")
+
+    assert watched(lines(False)) == "done"
+    with pytest.raises(KeyboardInterrupt):
+        watched(lines(True))
+    assert ended == ["ended", "ended"]
+    assert capsys.readouterr().err == "Working.\nWorking.\n"
+
+
+# Simulation
+
+
+def test_a_simulation_writes_a_policy_per_site_and_a_result_that_holds(file: Path, tmp_path: Path) -> None:
+    code, output = simulate(file, tmp_path / "try", *TIGHT)
+    assert code == 0, output
+    assert "gaps within 0.03 inside each site, within 0.01" in output
+    assert "0.01 more tolerance for the selection rate across all clients wins at" in output
+    outcome = read_result(tmp_path / "try" / "result.json")
+    assert outcome.holds
+    table, chances = people(), np.zeros(900)
+    for name in ("north", "south", "east"):
+        own = table["place"] == name
+        policy = Policy.load(tmp_path / "try" / "policies" / f"{name}.json")
+        chances[own] = policy.probabilities(table["risk"][own], groups=table["sex"][own])
+        assert policy.about["run"] == "spring"
+    women = table["sex"] == "F"
+    assert abs(chances[women].mean() - chances[~women].mean()) <= 0.01 + 1e-9
+
+
+def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Path) -> None:
+    code, output = simulate(
+        file, tmp_path / "try", *TIGHT, "--calibration", "none", "--optimality-gap", "1e-7", "--json"
+    )
+    assert code == 0, output
+    table = people()
+    central = logofair.fit(
+        table["risk"],
+        None,
+        groups=table["sex"],
+        clients=table["place"],
+        local_tolerance=0.03,
+        global_tolerance=0.01,
+        calibration="none",
+    )
+    assert json.loads(output)["certificate"]["primal"] == pytest.approx(central.certificate.primal, abs=2e-7)
+
+
+def test_a_simulation_trains_where_it_is_asked_to_and_needs_no_scores(file: Path, tmp_path: Path) -> None:
+    code, output = run(
+        *("federate", "simulate", file, "--client", "place", "--group", "sex", "--label", "repaid"),
+        *("--train", "age,hours", "--train-rounds", "2", "--engine", "inprocess", "--folder", tmp_path / "try"),
+    )
+    assert code == 0, output
+    assert "training 3" in output
+    assert len(list((tmp_path / "try" / "policies").glob("*.json"))) == 3
+
+
+def test_algorithm_1_may_miss_a_tolerance_and_says_so_but_does_not_fail(file: Path, tmp_path: Path) -> None:
+    code, output = simulate(file, tmp_path / "try", "--local", "none", "--global", "0", "--solver", "algorithm1")
+    outcome = read_result(tmp_path / "try" / "result.json")
+    assert code == 0, output
+    assert not outcome.meets_requirements
+    assert "WARNING" in output
+
+
+def test_integer_sites_and_groups_and_text_labels_are_read_as_meant(tmp_path: Path) -> None:
+    table = people()
+    table["place"] = np.unique(table["place"], return_inverse=True)[1]
+    table["sex"] = (table["sex"] == "M").astype(int)
+    table["repaid"] = np.where(table["repaid"], "yes", "no")
+    file = write_csv(tmp_path / "people.csv", table)
+    code, output = simulate(file, tmp_path / "try", "--positive", "yes")
+    assert code == 0, output
+    policy = Policy.load(tmp_path / "try" / "policies" / "0.json")
+    assert policy.groups == (0, 1)
+    assert policy.decide([0.99, 0.01], groups=[1, 0]).tolist() == [1, 0]
+    start = ("federate", "simulate", file, *COLUMNS, "--engine", "inprocess")
+    assert "expected 0 and 1; say with positive which one" in refused(*start, "--folder", tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "sentence"),
+    [
+        ({}, ["--client", "plaice"], "did you mean 'place'?"),
+        ({}, ["--quorum", "9"], "names 3 sites, but the plan needs 9"),
+        ({}, ["--groups", "F,X"], "--groups: leaves out 'M'"),
+        ({}, ["--engine", "flour"], "did you mean 'flower'?"),
+        ({"place": ["New York"] * 900}, [], "holds 'New York', which cannot name a site"),
+        ({"risk": [1.5] * 900}, [], "column 'risk': row 0 is 1.5, outside [0, 1]"),
+        ({"sex": [""] * 900}, [], "column 'sex': row 0 has no value"),
+        ({"repaid": [2] * 900}, [], "column 'repaid': row 0 is 2"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
+    change: dict[str, Any], arguments: list[str], sentence: str, tmp_path: Path
+) -> None:
+    file = write_csv(tmp_path / "people.csv", people() | change)
+    folder = tmp_path / "try"
+    line = ("federate", "simulate", file, *COLUMNS, "--engine", "inprocess", "--folder", folder, *arguments)
+    assert sentence in refused(*line)
+    assert not folder.exists()
+
+
+def test_a_missing_column_option_is_named(file: Path, tmp_path: Path) -> None:
+    start = ("federate", "simulate", file, "--client", "place", "--group", "sex", "--folder", tmp_path / "try")
+    assert "--label: missing" in refused(*start, "--engine", "inprocess", "--score", "risk")
+    assert "--score: missing" in refused(*start, "--engine", "inprocess", "--calibration", "none")
+    assert not (tmp_path / "try").exists()
+
+
+def test_a_simulation_replaces_only_an_earlier_simulation_and_only_when_told(file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "try"
+    assert simulate(file, folder, *TIGHT)[0] == 0
+    before = (folder / "result.json").read_bytes()
+    again = ("federate", "simulate", file, *COLUMNS, "--engine", "inprocess", *TIGHT)
+    assert "finished simulation" in refused(*again, "--folder", folder)
+    assert (folder / "result.json").read_bytes() == before
+    assert simulate(file, folder, *TIGHT, "--force")[0] == 0
+    assert (folder / "result.json").read_bytes() == before
+    assert "holds other files" in refused(*again, "--folder", tmp_path, "--force")
+    assert file.exists()
+
+
+def test_without_flower_the_way_out_is_named(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from logofair.engines import flower
+
+    monkeypatch.setattr(flower.importlib.util, "find_spec", lambda name: None)
+    output = refused("federate", "simulate", file, *COLUMNS, "--folder", tmp_path / "try")
+    assert "pip install 'logofair[flower]'" in output
+    assert "--engine inprocess" in output
+
+
+# Joining later
+
+
+@pytest.fixture
+def published(file: Path, tmp_path: Path) -> Path:
+    assert simulate(file, tmp_path / "try", *TIGHT)[0] == 0
+    return tmp_path / "try" / "result.json"
+
+
+def one_site(path: Path, name: str, seed: int = 0) -> Path:
+    table = people(sites=4, seed=seed) if name == "west" else people(seed=seed)
+    own = table["place"] == name
+    return write_csv(path, {column: values[own] for column, values in table.items()})
+
+
+OWN = ("--group", "sex", "--score", "risk", "--label", "repaid")
+
+
+def test_a_late_site_gets_a_policy_fair_inside_and_is_told_what_was_not_promised(
+    published: Path, tmp_path: Path
+) -> None:
+    data, out = one_site(tmp_path / "west.csv", "west"), tmp_path / "west.json"
+    code, output = run("federate", "join", published, "--site", "west", "--data", data, *OWN, "--out", out)
+    assert code == 0, output
+    assert "global promise was made without it" in " ".join(output.split())
+    table = people(sites=4)
+    own, policy = table["place"] == "west", Policy.load(out)
+    chance = policy.probabilities(table["risk"][own], groups=table["sex"][own])
+    women = table["sex"][own] == "F"
+    assert policy.clients == ("west",)
+    assert chance[women].size > 30
+    assert abs(chance[women].mean() - chance[~women].mean()) <= 0.03 + 1e-9
+    assert "exists" in refused("federate", "join", published, "--site", "w", "--data", data, *OWN, "--out", out)
+
+
+def test_a_site_that_took_part_gets_back_the_policy_it_had(published: Path, tmp_path: Path) -> None:
+    data, out = one_site(tmp_path / "north.csv", "north"), tmp_path / "north.json"
+    code, output = run("federate", "join", published, "--site", "north", "--data", data, *OWN, "--out", out)
+    assert code == 0, output
+    assert "Note" not in output
+    had, got = Policy.load(published.parent / "policies" / "north.json"), Policy.load(out)
+    assert np.array_equal(had.mixtures.threshold, got.mixtures.threshold)
+    assert np.array_equal(had.mixtures.weight, got.mixtures.weight)
+
+
+def test_a_late_site_with_a_group_or_column_that_the_plan_does_not_know_is_refused(
+    published: Path, tmp_path: Path
+) -> None:
+    table = people()
+    data = write_csv(tmp_path / "odd.csv", table | {"sex": np.where(table["sex"] == "M", "X", "F")})
+    line = ("federate", "join", published, "--site", "west", "--data", data, "--out", tmp_path / "west.json")
+    assert "of a group that is not in the plan" in refused(*line, *OWN)
+    assert "needs a label column; name it with --label" in refused(*line, "--group", "sex", "--score", "risk")
+    assert not (tmp_path / "west.json").exists()
+
+
+def test_a_result_that_is_none_is_refused(tmp_path: Path, file: Path) -> None:
+    line = ("federate", "join", file, "--site", "west", "--data", file, *OWN, "--out", tmp_path / "west.json")
+    assert "not a result file" in refused(*line)
+
+
+# A site
+
+
+def client(tmp_path: Path, *arguments: object) -> tuple[object, ...]:
+    data = one_site(tmp_path / "north.csv", "north")
+    return (
+        *("federate", "client", "--site", "north", "--data", data, *OWN, "--server", "127.0.0.1:9300"),
+        *("--folder", tmp_path / "north", "--out", tmp_path / "north.json", *arguments),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "--keys: missing"),
+        (["--keys", "none-such"], "there is no none-such"),
+        (["--insecure", "--authority", "ca.crt"], "--insecure: given beside"),
+        (["--insecure", "--group", "sexe"], "did you mean 'sex'?"),
+        (["--insecure", "--score", "age"], "outside [0, 1]"),
+        (["--insecure", "--data", "none.csv"], "none.csv: cannot be read"),
+        (["--insecure", "--server", "localhost"], "--server: got 'localhost'; pass HOST:PORT"),
+        (["--insecure", "--out", "none-such/p.json"], "there is no folder none-such"),
+        (["--insecure", "--key", "none-such"], "there is no none-such, the key of this site"),
+        (["--insecure", "--site", "../n"], "site: the name is '../n'"),
+    ],
+)
+def test_a_site_that_cannot_take_part_says_why_before_it_connects(
+    arguments: list[str], sentence: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("flwr")
+    assert sentence in refused(*client(tmp_path, *arguments))
+    assert not (tmp_path / "north").exists()
+
+
+def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "spring") -> list[dict[str, Any]]:
+    """Replace the engine by one whose run ends at once, and return the settings it was given."""
+    pytest.importorskip("flwr")
+    from logofair.engines.flower.deployment import processes
+    from logofair.engines.site import SiteSettings
+
+    seen: list[dict[str, Any]] = []
+
+    def join(settings: Path, *, until: FolderWatcher, **others: Any) -> Any:
+        site = SiteSettings.read(settings)
+        seen.append({**others, "settings": site})
+        folder = Path(site.folder)
+        assert not until()
+        (folder / "complaints.txt").write_text("this site took part before.\n")
+        (folder / f"{run}.notes.json").write_text("{}")
+        policy.save(site.policy)
+        (folder / f"{run}.done.json").write_text("{}")
+        until.linger = 0.0
+        assert until()
+        return processes.RunStatus("completed", "")
+
+    monkeypatch.setattr(processes, "join", join)
+    return seen
+
+
+def test_a_site_stays_until_its_policy_is_written_and_prints_complaints_and_rules(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = Policy.load(published.parent / "policies" / "north.json")
+    seen = connected(monkeypatch, policy)
+    line = client(tmp_path, "--insecure", "--agree-without", "south", "--again")
+    code, output = run(*line)
+    assert code == 0, output
+    assert "Complaint: this site took part before." in output
+    assert str(policy.rules).splitlines()[1] in output
+    (given_,) = seen
+    site = given_["settings"]
+    assert (site.site, site.agreed_without, site.again, given_["insecure"]) == ("north", ("south",), True, True)
+    assert site.columns == {"group": "sex", "score": "risk", "label": "repaid"}
+    code, output = run(*line)  # a supervisor starts it again
+    assert code == 0
+    assert "Run spring has ended" in output
+    assert len(seen) == 1
+    assert run(*line, "--force")[0] == 0
+    assert len(seen) == 2
+
+
+def test_a_policy_of_another_run_is_not_replaced_unless_told(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = Policy.load(published.parent / "policies" / "north.json")
+    seen = connected(monkeypatch, policy)
+    policy.save(tmp_path / "north.json")
+    before = (tmp_path / "north.json").read_bytes()
+    assert "is not of a run in" in refused(*client(tmp_path, "--insecure"))
+    (tmp_path / "north.json").write_text("something else")
+    assert "pass --force" in refused(*client(tmp_path, "--insecure"))
+    assert not seen
+    assert run(*client(tmp_path, "--insecure", "--force"))[0] == 0
+    assert (tmp_path / "north.json").read_bytes() == before
+
+
+def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("flwr")
+    pytest.importorskip("fcntl")
+    from logofair.files.locks import locked
+
+    with locked(tmp_path / "north" / "command.lock"):
+        assert "another process works in this folder" in refused(*client(tmp_path, "--insecure"))
+
+
+def test_an_old_end_and_old_complaints_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "winter.done.json").write_text("{}")
+    (tmp_path / "complaints.txt").write_text("old\n")
+    lookout = FolderWatcher(tmp_path, linger=0.0)
+    assert not lookout()
+    with (tmp_path / "complaints.txt").open("a") as complaints:
+        complaints.write("new\n")
+    assert not lookout()
+    assert not lookout()
+    assert capsys.readouterr().err == "Complaint: new\n"
+    assert finished_policy(tmp_path / "none.json", tmp_path) is None
+
+
+def test_a_site_that_is_asked_nothing_for_long_is_told_once_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from logofair.cli.commands.federate import client as federate_client
+
+    monkeypatch.setattr(federate_client, "_IDLE", 0.0)
+    lookout = FolderWatcher(tmp_path)
+    assert not lookout()
+    assert not lookout()
+    assert capsys.readouterr().err.count("logofair federate join") == 1
+    (tmp_path / "spring.notes.json").write_text("{}")
+    assert not lookout()
+    assert not lookout()
+    assert capsys.readouterr().err.count("logofair federate join") == 1
+
+
+# The example's files
+
+
+def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrites(tmp_path: Path) -> None:
+    from logofair.datasets import load_adult
+
+    code, output = run("federate", "example", "--out", tmp_path / "data")
+    assert code == 0, output
+    adult, seen = load_adult(), []
+    for name in (*SITES, "new-north"):
+        with (tmp_path / "data" / f"{name}.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        ids = [int(row["id"]) for row in rows]
+        seen += ids
+        assert [row["sex"] for row in rows] == adult.sensitive[ids].tolist()
+        assert [int(row["label"]) for row in rows] == adult.labels[ids].astype(int).tolist()
+        assert 17 <= min(int(row["age"]) for row in rows) < max(int(row["age"]) for row in rows) <= 90
+    assert len(set(seen)) == len(seen) < len(adult)
+    with (tmp_path / "data" / "together.csv").open() as file:
+        assert {row["site"] for row in csv.DictReader(file)} == set(SITES[:3])
+    first = (tmp_path / "data" / "north.csv").read_bytes()
+    assert "exists" in refused("federate", "example", "--out", tmp_path / "data")
+    assert run("federate", "example", "--out", tmp_path / "data", "--force")[0] == 0
+    assert (tmp_path / "data" / "north.csv").read_bytes() == first
+
+
+def test_a_stored_plan_is_the_same_for_a_command_line_that_says_all_of_it() -> None:
+    said = wishes("--groups", "F,M", "--train", "age", "--train-rounds", "3", "--local-for", "a=0", "--solver", "exact")
+    check_same(said, planned(said), "state")
+    with pytest.raises(InputError, match="--train-rounds: differs"):
+        check_same({**said, "train_rounds": 4}, planned(said), "state")
+
+
+def test_a_late_site_under_privacy_releases_its_histogram_once(tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    lines = ["site,sex,score"]
+    lines += [f"{site},{sex},{rng.random():.4f}" for site in ("a", "b") for sex in ("F", "M") for _ in range(200)]
+    (tmp_path / "all.csv").write_text("\n".join(lines))
+    (tmp_path / "late.csv").write_text("\n".join(["site,sex,score", *lines[1:301]]))
+    runner = CliRunner()
+    columns = ["--score", "score", "--group", "sex"]
+    simulated = [str(tmp_path / "all.csv"), "--client", "site", *columns, "--folder", str(tmp_path / "run")]
+    done = runner.invoke(cli, ["federate", "simulate", *simulated, "--epsilon", "1", "--engine", "inprocess"])
+    assert done.exit_code == 0, done.output
+    join = ["federate", "join", str(tmp_path / "run" / "result.json"), "--site", "late"]
+    join += ["--data", str(tmp_path / "late.csv"), *columns]
+    assert runner.invoke(cli, [*join, "--out", str(tmp_path / "no.json")]).exit_code == 2
+    tables = []
+    for name in ("one.json", "two.json"):
+        made = runner.invoke(cli, [*join, "--folder", str(tmp_path / "notes"), "--out", str(tmp_path / name)])
+        assert made.exit_code == 0, made.output
+        tables.append(json.loads((tmp_path / name).read_text())["policy"]["mixtures"])
+    assert tables[0] == tables[1]

@@ -1,0 +1,199 @@
+"""``logofair frontier``: its table, its files, and what happens on bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import partial
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from support import commandline
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+pytest.importorskip("polars")
+
+
+import logofair
+from logofair.cli.group import LazyGroup
+from logofair.tradeoff import figure as frontier_figure
+from logofair.tradeoff import frontier
+
+pytestmark = pytest.mark.tool
+
+run = partial(commandline.run, "frontier")
+
+GROUP = LazyGroup("logofair", lazy={"frontier": ("logofair.cli.commands.frontier:frontier", "What fairness costs.")})
+COLUMNS = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex", "--client", "site")
+SMALL = ("--local", "0.01,none", "--global", "0,0.05,none")
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    site, sex = rng.choice(["north", "south"], 800), rng.choice(["F", "M"], 800)
+    score = np.round(rng.beta(1.0 + (sex == "M"), 2.0), 4)
+    return score, (rng.random(800) < score).astype(int), sex, site
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    score, label, sex, site = rows()
+    path = tmp_path_factory.mktemp("data") / "people.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(["p", "income", "sex", "site"])
+        writer.writerows(zip(score, np.where(label == 1, ">50K", "<=50K"), sex, site, strict=True))
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected():
+    score, label, sex, site = rows()
+    grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
+    return frontier(score, label, groups=sex, clients=site, random_state=0, **grid)
+
+
+def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, expected):
+    code, out, _ = run(data, *COLUMNS, *SMALL)
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "people.csv: 800 rows at 2 clients, groups F, M"
+    assert f"{100 * expected.base.accuracy:.2f} % expected accuracy without any promise" in lines[1]
+    top = next(i for i, line in enumerate(lines) if line.split() == ["local", "0", "0.05", "none"])
+    for i, local in enumerate(["0.01", "none"]):
+        name, *accuracies = lines[top + 2 + 2 * i].split()
+        assert name == local
+        assert [a.lstrip("*") for a in accuracies] == [f"{100 * a:.2f}" for a in expected.accuracies[i]]
+        losses = [abs(float(loss)) for loss in lines[top + 3 + 2 * i].split()]
+        assert losses == pytest.approx(100 * expected.losses[i], abs=0.0051)
+    assert " ".join(expected.knee.sentence.split()[:8]) in " ".join(out.split())
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_default_grid_fits_on_a_page(data):
+    code, out, _ = run(data, *COLUMNS, "--test-share", "0.3")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "held-out rows" in out
+    assert out.count("*") == 2  # at the knee, and where that is explained
+    assert "rows)" in out
+
+
+def test_more_tolerances_than_a_page_is_wide_come_in_blocks(data):
+    _, out, _ = run(data, *COLUMNS, "--local", "none", "--global", ",".join(f"0.{k:02}" for k in range(1, 13)))
+    assert out.count("local   ") == 2
+    assert "0.12" in out
+
+
+def test_without_clients_there_is_one_tolerance(data):
+    code, out, _ = run(data, *COLUMNS[:-2], "--global", "0,0.1")
+    assert code == 0
+    assert "clients" not in out.splitlines()[0]
+    assert "local" not in out.split("Knee")[0]
+
+
+def test_the_files_hold_the_table_and_the_picture(data, expected, tmp_path):
+    out, plot = tmp_path / "frontier.csv", tmp_path / "frontier.svg"
+    code, page, _ = run(data, *COLUMNS, *SMALL, "--out", out, "--plot", plot)
+    assert code == 0
+    assert page.count("Written") == 2
+    assert out.read_text() == expected.as_csv()
+    assert plot.read_text() == frontier_figure.frontier_figure(expected) + "\n"
+    assert ElementTree.fromstring(plot.read_text()).get("role") == "img"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["frontier.csv", "frontier.svg"]
+
+
+def test_json_is_everything_and_nothing_else(data, expected):
+    code, out, err = run(data, *COLUMNS, *SMALL, "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["data"] == "people.csv"
+    assert [p["accuracy"] for p in found["points"]] == expected.accuracies.ravel().tolist()
+    assert found["knee"]["sentence"] == expected.knee.sentence
+    assert found["table"] is None
+
+
+def test_scores_without_labels_are_taken_as_they_are(data):
+    code, out, _ = run(data, "--score", "p", "--group", "sex", "--client", "site", *SMALL, "--json")
+    assert code == 0
+    assert json.loads(out)["calibration"] == "none"
+
+
+def test_the_same_seed_gives_the_same_rows_to_measure_on(data):
+    first, again, other = (
+        json.loads(run(data, *COLUMNS, *SMALL, "--json", "--test-share", "0.5", "--seed", seed)[1])
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first["points"][0]["held_out_accuracy"] != other["points"][0]["held_out_accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--score", "q"), "no column 'q'"),
+        (("--local", "0.1,x"), "--local: got 'x'; pass tolerances such as 0,0.01,0.05,none."),
+        (("--global", "-1"), "--global: got '-1'; pass tolerances"),
+        (("--global", ""), "--global: got ''; pass tolerances"),
+        (("--notion", "parity"), "--notion: got 'parity'"),
+        (("--plot", "frontier.png"), "--plot: got frontier.png; the picture is an SVG"),
+        (("--out", "frontier.json"), "--out: got frontier.json; the table is written as CSV"),
+        (("--test-share", "1.5"), "--test-share: got 1.5; pass a number between 0 and 1"),
+        (("--test-share", "0.0001"), "test_share: 0.0001 of every group at every client is no row"),
+        (("--seed", "-1"), "--seed: got -1"),
+        (("--calibration", "bets"), "did you mean 'beta'"),
+        (("--tset-share", "0.3"), "did you mean '--test-share'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(data, arguments, sentence):
+    code, out, err = run(data, *COLUMNS, *SMALL, *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_a_missing_file_a_missing_option_and_missing_labels_are_named(data, tmp_path):
+    for arguments, sentence in (
+        ((tmp_path / "none.csv", *COLUMNS), "none.csv: cannot be read"),
+        ((data, "--group", "sex"), "--score: not given; name the column of the model's scores"),
+        ((data, "--score", "p"), "--group: not given"),
+        ((data, "--score", "p", "--group", "sex", "--test-share", "0.3"), "--label: not given"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert sentence in err
+
+
+def test_existing_files_are_kept_unless_forced(data, tmp_path):
+    out = tmp_path / "frontier.csv"
+    out.write_text("mine")
+    code, _, err = run(data, *COLUMNS, *SMALL, "--out", out)
+    assert code == 2
+    assert "exists already" in err
+    assert out.read_text() == "mine"
+    assert run(data, *COLUMNS, *SMALL, "--out", out, "--force")[0] == 0
+    assert out.read_text().startswith("local_tolerance,")
+
+
+def test_an_interrupt_leaves_nothing_half_written(data, tmp_path, monkeypatch):
+    def interrupted(surface):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(frontier_figure, "frontier_figure", interrupted)
+    code, out, err = run(data, *COLUMNS, *SMALL, "--plot", tmp_path / "frontier.svg")
+    assert (code, out) == (130, "")
+    assert "interrupted" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_solver_that_fails_is_a_sentence_and_exit_code_1(data, monkeypatch):
+    def failing(*arguments, **options):
+        raise logofair.SolverError("exact: no policy with a valid certificate was found.")
+
+    monkeypatch.setattr("logofair.tradeoff.surface.certified", failing)
+    code, out, err = run(data, *COLUMNS, *SMALL)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "no policy with a valid certificate" in err

@@ -1,0 +1,261 @@
+"""Generated populations: their optimum by hand and by search, beside the solvers, and on rows drawn from them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import logofair
+from logofair.datasets.generated import Population, load_generated, make_population
+from logofair.errors import InputError
+from logofair.notions import NOTIONS, Notion, Rate
+from logofair.solvers.joint import solve_joint
+
+BENEFIT = Notion("benefit", given=(Rate("benefit", -1.0, 2.0, base=(1.0, 0.0)),))
+GIVEN = {
+    "demographic_parity": (None,),
+    "equal_opportunity": (1,),
+    "predictive_equality": (0,),
+    "equalized_odds": (1, 0),
+}
+
+
+def gaps(people: Population, acceptance: np.ndarray, notion: str) -> tuple[float, float]:
+    """Largest local and the global gap of a rule, summed in plain loops over the table."""
+
+    def rate(given: int | None, clients: list[int], group: int) -> float:
+        accepted, everybody = [], []
+        for c, k in itertools.product(clients, range(people.mass.shape[2])):
+            chance = people.chance[c, group, k]
+            weight = people.mass[c, group, k] * {None: 1.0, 1: chance, 0: 1.0 - chance}[given]
+            accepted.append(weight * acceptance[c, group, k])
+            everybody.append(weight)
+        return math.fsum(accepted) / math.fsum(everybody)
+
+    def gap(clients: list[int]) -> float:
+        found = [[rate(given, clients, a) for a in range(people.mass.shape[1])] for given in GIVEN[notion]]
+        return max(max(rates) - min(rates) for rates in found)
+
+    every = list(range(people.mass.shape[0]))
+    return max(gap([c]) for c in every), gap(every)
+
+
+def test_the_optimum_under_demographic_parity_is_the_one_computed_by_hand() -> None:
+    # Both groups are half of all. By chances alone a accepts a fifth of its people and b three fifths. To accept
+    # level 0 costs 0.6 a head, to reject level 1 costs 0.8: so a accepts half of its level 0 (0.4 of all) as well.
+    people = Population(mass=[[[0.4, 0.1], [0.2, 0.3]]], chance=[[[0.2, 0.9], [0.2, 0.9]]])
+    best = people.optimum("demographic_parity", 0.0, None)
+    assert best.accuracy == pytest.approx(0.84 - 0.4 * 0.5 * 0.6, abs=1e-9)
+    np.testing.assert_allclose(best.acceptance, [[[0.5, 1.0], [0.0, 1.0]]], atol=1e-9)
+    # With a tolerance of 0.1 a accepts an eighth of its level 0 less.
+    assert people.optimum("demographic_parity", 0.1, None).accuracy == pytest.approx(0.84 - 0.4 * 0.375 * 0.6, abs=1e-9)
+
+
+def test_without_tolerances_the_optimum_is_the_bayes_rule() -> None:
+    people = make_population(3, 3, 5, rng=1)
+    best = people.optimum("equalized_odds", None, None)
+    assert best.accuracy == pytest.approx(
+        math.fsum((people.mass * np.maximum(people.chance, 1 - people.chance)).ravel())
+    )
+    np.testing.assert_array_equal(best.acceptance, people.chance > 0.5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    notion=st.sampled_from(sorted(NOTIONS)),
+    local=st.sampled_from([None, 0.0, 0.01, 0.1]),
+    global_=st.sampled_from([None, 0.0, 0.02]),
+)
+def test_the_best_rule_keeps_its_tolerances_and_no_rule_of_a_search_beats_it(
+    seed: int, notion: str, local: float | None, global_: float | None
+) -> None:
+    rng = np.random.default_rng(seed)
+    people = make_population(2, 2, 3, rng=rng)
+    best = people.optimum(notion, local, global_)
+    assert best.accuracy == pytest.approx(people.accuracy(best.acceptance), abs=1e-12)
+    allowed = [np.inf if tolerance is None else tolerance for tolerance in (local, global_)]
+    assert np.all(np.array(gaps(people, best.acceptance, notion)) <= np.array(allowed) + 1e-8)
+    for step in (0.3, 0.03):  # rules near the best one that keep the tolerances
+        for _ in range(10):
+            other = np.clip(best.acceptance + step * rng.standard_normal(best.acceptance.shape), 0.0, 1.0)
+            fair = np.all(np.array(gaps(people, other, notion)) <= allowed)
+            assert not fair or people.accuracy(other) <= best.accuracy + 1e-9
+
+
+@pytest.mark.parametrize("n_groups", [2, 3, 4])
+@pytest.mark.parametrize("notion", [*NOTIONS, BENEFIT], ids=str)
+@pytest.mark.parametrize(("local", "global_"), [(0.0, 0.0), (0.02, 0.02), (0.05, None), (None, 0.01), (0.2, 0.001)])
+def test_the_solver_finds_the_optimum_of_the_population(
+    n_groups: int, notion: str | Notion, local: float | None, global_: float | None
+) -> None:
+    people = make_population(4, n_groups, 7, rng=n_groups)
+    best = people.optimum(notion, local, global_)
+    fitted = logofair.fit(
+        labels=None,
+        calibration="none",
+        notion=notion,
+        local_tolerance=local,
+        global_tolerance=global_,
+        merged=False,
+        **people.columns(),  # type: ignore[arg-type]
+    )
+    certificate = fitted.certificate
+    assert certificate.primal - 1e-10 <= best.accuracy <= certificate.dual + 1e-10
+    assert best.accuracy - certificate.primal < 2e-7  # the gap at which the solver stops
+    joint = solve_joint(fitted.problem)
+    assert joint is not None
+    assert fitted.problem.accuracy(joint.u, joint.v) == pytest.approx(best.accuracy, abs=1e-9)
+
+
+def test_sides_with_notions_of_their_own_agree_with_the_solver() -> None:
+    people = make_population(3, 2, 6, rng=5)
+    notion = {"local": {"equal_opportunity": 0.03, "predictive_equality": 0.1}, "global": "demographic_parity"}
+    fitted = logofair.fit(labels=None, calibration="none", notion=notion, merged=False, **people.columns())  # type: ignore[arg-type]
+    assert people.optimum(notion).accuracy == pytest.approx(fitted.certificate.primal, abs=1e-7)  # type: ignore[arg-type]
+
+
+def test_a_group_that_a_client_lacks_is_left_out_of_its_gap() -> None:
+    mass = np.full((2, 2, 2), 0.125)
+    mass[0, 1], mass[0, 0] = 0.0, 0.25
+    people = Population(mass, np.tile([0.2, 0.9], (2, 2, 1)))
+    assert people.optimum("demographic_parity", 0.0, None).accuracy == pytest.approx(0.85)
+    fitted = logofair.fit(
+        labels=None, calibration="none", local_tolerance=0.0, global_tolerance=None, merged=False, **people.columns()
+    )  # type: ignore[arg-type]
+    assert fitted.certificate.primal == pytest.approx(0.85)
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+def test_a_fit_on_many_drawn_rows_comes_near_the_optimum_of_the_population(notion: str) -> None:
+    people = make_population(4, 2, 8, rng=3)
+    best = people.optimum(notion, 0.02, 0.02)
+    assert people.optimum(notion, None, None).accuracy - best.accuracy > 0.01  # else the tolerances would not matter
+    rows = people.draw(200_000, rng=4)
+    scores = people.scores(rows)
+    fitted = logofair.fit(
+        scores,
+        rows.labels,
+        groups=rows.sensitive,
+        clients=rows.clients,
+        notion=notion,
+        calibration="none",
+        merged=False,
+    )
+    assert fitted.certificate.primal == pytest.approx(best.accuracy, abs=4 * 0.5 / math.sqrt(200_000))
+    # What was learnt on the rows, judged on the population itself:
+    columns = people.columns()
+    chance = fitted.policy.probabilities(columns["scores"], groups=columns["groups"], clients=columns["clients"])
+    acceptance = np.asarray(chance).reshape(people.mass.shape)
+    assert people.accuracy(acceptance) == pytest.approx(best.accuracy, abs=0.01)
+    assert max(gaps(people, acceptance, notion)) < 0.02 + 0.04
+
+
+def test_rows_are_drawn_with_the_shares_and_chances_of_the_population() -> None:
+    people = make_population(3, 3, 4, rng=0)
+    rows = people.draw(300_000, rng=1)
+    codes = [np.unique(column, return_inverse=True)[1] for column in (rows.clients, rows.sensitive)]
+    level = rows.features[:, 3:].argmax(axis=1)
+    np.testing.assert_array_equal(rows.features[:, :3].argmax(axis=1), codes[1])
+    np.testing.assert_array_equal(people.scores(rows), people.chance[codes[0], codes[1], level])
+    counts, positives = np.zeros(people.mass.shape), np.zeros(people.mass.shape)
+    np.add.at(counts, (*codes, level), 1)
+    np.add.at(positives, (*codes, level), rows.labels)
+    np.testing.assert_allclose(counts / len(rows), people.mass, atol=5 * 0.5 / math.sqrt(len(rows)))
+    assert np.all(np.abs(positives - counts * people.chance) <= 5 * 0.5 * np.sqrt(counts))
+
+
+def test_features_are_one_group_and_one_level_each() -> None:
+    rows = make_population(2, 2, 3, rng=0).draw(50, rng=0)
+    assert rows.feature_names == ("group=a", "group=b", "level=0", "level=1", "level=2")
+    np.testing.assert_array_equal(rows.features.sum(axis=1), 2.0)
+    assert (rows.name, rows.kind) == ("generated", "table")
+    assert rows.known_harms
+
+
+def test_the_same_seed_makes_the_same_population_and_the_same_rows() -> None:
+    first, again, other = (load_generated(rows=500, clients=3, rng=seed) for seed in (7, np.random.default_rng(7), 8))
+    np.testing.assert_array_equal(first.features, again.features)
+    np.testing.assert_array_equal(first.labels, again.labels)
+    assert np.any(first.labels != other.labels)
+
+
+def test_the_population_behind_generated_rows_can_be_made_again() -> None:
+    rows = load_generated(rows=50_000, clients=4, rng=2)
+    scores = make_population(4, rng=2).scores(rows)
+    assert abs(rows.labels.mean() - scores.mean()) < 5 * 0.5 / math.sqrt(50_000)
+    for low in (0.1, 0.3, 0.5, 0.7):
+        inside = (scores >= low) & (scores < low + 0.2)
+        assert abs(rows.labels[inside].mean() - scores[inside].mean()) < 5 * 0.5 / math.sqrt(inside.sum())
+
+
+def test_a_larger_difference_between_groups_costs_more_accuracy() -> None:
+    prices = []
+    for difference in (0.0, 2.0, 4.0):
+        people = make_population(1, 2, 8, rng=0, alpha=1e6, difference=difference)
+        free, fair = (people.optimum("demographic_parity", tolerance, None).accuracy for tolerance in (None, 0.0))
+        prices.append(free - fair)
+    assert prices[0] < prices[1] < prices[2]
+
+
+def test_groups_beyond_the_alphabet_have_names_of_their_own() -> None:
+    people = make_population(1, 30, 1, rng=0)
+    assert people.groups[:2] + people.groups[25:28] == ("a", "b", "z", "a1", "b1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mass": [[0.5, 0.5]]}, r"got mass of shape \(1, 2\) and chance of shape \(1, 2, 1\)"),
+        ({"mass": [[[0.5], [0.4]]]}, "mass: the shares sum to 0.9; make them sum to 1"),
+        ({"mass": [[[1.5], [-0.5]]]}, "mass: row 0 is 1.5, outside"),
+        ({"chance": [[[0.5], [1.5]]]}, "chance: row 1 is 1.5, outside"),
+        ({"chance": [[["x"], ["y"]]]}, "mass and chance must be arrays of numbers"),
+        ({"chance": [[[0.5], [np.nan]]]}, "chance: row 1 is nan"),
+    ],
+)
+def test_tables_that_are_no_population_are_refused(changes: dict[str, object], message: str) -> None:
+    fields: dict[str, object] = {"mass": [[[0.5], [0.5]]], "chance": [[[0.5], [0.6]]]}
+    with pytest.raises(InputError, match=message):
+        Population(**(fields | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sensitive": "grupo"}, r"unknown sensitive column 'grupo' \(did you mean 'group'\?\); use 'group'"),
+        ({"rows": 0}, "rows: got 0"),
+        ({"clients": 0}, "clients: got 0"),
+        ({"rng": None}, "rng: got None"),
+    ],
+)
+def test_wishes_that_cannot_be_met_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_generated(**changes)  # type: ignore[arg-type]
+
+
+def test_more_rows_than_fit_are_refused_before_they_are_drawn() -> None:
+    with pytest.raises(InputError, match=r"^rows: got 100,000,000; at most 5,000,000 are drawn at once: ask for fewer"):
+        load_generated(rows=100_000_000)
+
+
+def test_sizes_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(InputError, match="n_groups: got 1; pass a whole number of at least 2"):
+        make_population(2, 1, 3, rng=0)
+    with pytest.raises(InputError, match="makes more than 100,000 entries"):
+        make_population(1000, 10, 100, rng=0)
+    with pytest.raises(InputError, match="alpha: got 0"):
+        make_population(rng=0, alpha=0)
+
+
+def test_scores_of_other_rows_are_refused() -> None:
+    people = make_population(2, 2, 3, rng=0)
+    with pytest.raises(InputError, match="was not drawn from this population"):
+        people.scores(make_population(2, 2, 4, rng=0).draw(10, rng=0))
+    with pytest.raises(InputError, match="clients or groups that are not of this population"):
+        people.scores(make_population(20, 2, 3, rng=0).draw(100, rng=0))

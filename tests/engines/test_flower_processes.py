@@ -1,0 +1,328 @@
+"""Command lines, environment and the care of child processes; Flower itself is not started."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.common.config import parse_config_args
+
+from logofair.engines.flower import require_flower
+from logofair.engines.flower.deployment import processes
+from logofair.engines.flower.deployment import processes as runs
+from logofair.engines.flower.deployment.children import family, free_port, wait_for_port
+from logofair.engines.flower.deployment.commands import (
+    ServerCredentials,
+    SiteCredentials,
+    assignments,
+    connection_file,
+    environment,
+    executable,
+    site_public_keys,
+    superlink_command,
+    supernode_command,
+)
+from logofair.engines.flower.deployment.keys import make_authority, make_site_key
+from logofair.engines.flower.deployment.processes import RunStatus, join, serve, simulate
+from logofair.engines.flower.deployment.superlink import admitted
+from logofair.errors import InputError
+
+NODE = {"site": "north", "settings": "/data of north/north.toml"}
+
+
+@pytest.fixture
+def credentials(tmp_path):
+    make_authority(tmp_path)
+    make_site_key(tmp_path / "sites", "north")
+    return ServerCredentials(
+        tmp_path / "ca.crt", tmp_path / "server.crt", tmp_path / "server.key", tmp_path / "sites"
+    ), SiteCredentials(tmp_path / "ca.crt", tmp_path / "sites" / "north")
+
+
+def test_with_credentials_both_sides_encrypt_and_authenticate(credentials):
+    server, site = credentials
+    command = superlink_command("0.0.0.0", 9300, credentials=server, database=None)
+    assert "--insecure" not in command
+    assert "--enable-supernode-auth" in command
+    assert command[command.index("--ssl-keyfile") + 1] == str(server.key)
+    command = supernode_command("fair.example.org:9300", 9400, NODE, credentials=site)
+    assert "--insecure" not in command
+    assert command[command.index("--root-certificates") + 1] == str(site.authority)
+    assert command[command.index("--auth-supernode-private-key") + 1] == str(site.key)
+
+
+def test_without_credentials_both_sides_say_that_they_are_insecure():
+    assert "--insecure" in superlink_command("127.0.0.1", 9300, credentials=None, database=None)
+    assert "--insecure" in supernode_command("127.0.0.1:9300", 9400, NODE, credentials=None)
+
+
+def test_a_missing_key_file_is_named(tmp_path, credentials):
+    missing = SiteCredentials(tmp_path / "ca.crt", tmp_path / "nobody")
+    with pytest.raises(InputError, match=r"^key: there is no file .*nobody"):
+        supernode_command("127.0.0.1:9300", 9400, NODE, credentials=missing)
+
+
+def test_flower_reads_settings_as_they_were_given():
+    values = {**NODE, "sites-expected": 3, "patience": 1.5}
+    assert parse_config_args([assignments(values)]) == values
+
+
+def test_a_setting_that_would_leave_its_quotes_is_refused():
+    with pytest.raises(InputError, match="holds a quote"):
+        assignments({"settings": "/data/o'brien.toml"})
+
+
+@pytest.mark.parametrize("authority", [None, Path("ca.crt")])
+def test_the_connection_is_encrypted_unless_there_is_no_authority(authority):
+    connection = tomllib.loads(connection_file("127.0.0.1:9300", authority))["superlink"]["logofair"]
+    assert connection.get("insecure", False) is (authority is None)
+    assert ("root-certificates" in connection) is (authority is not None)
+
+
+def test_flower_sends_nothing_home_and_installs_nothing(tmp_path):
+    variables = environment(tmp_path, {"PATH": "/bin", "FLWR_TELEMETRY_ENABLED": "1", "FORWARDED_ALLOW_IPS": "*"})
+    off = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+    assert off.items() <= variables.items()
+    assert variables["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
+    assert variables["FLWR_HOME"] == str(tmp_path)
+    assert variables["FORWARDED_ALLOW_IPS"] == "127.0.0.1"
+    assert variables["PATH"].split(os.pathsep) == [str(Path(sys.executable).parent), "/bin"]
+
+
+def test_missing_packages_and_commands_name_the_extra():
+    with pytest.raises(InputError, match=r"pip install 'logofair\[flower\]'"):
+        require_flower("no_such_package")
+    with pytest.raises(InputError, match=r"pip install 'logofair\[flower\]'"):
+        executable("no-such-command", os.environ)
+
+
+def test_credentials_are_required_unless_insecure_is_asked_for_by_name(tmp_path, credentials):
+    server, _ = credentials
+    with pytest.raises(InputError, match="ask for insecure by name"):
+        next(serve(tmp_path / "plan", tmp_path))
+    with pytest.raises(InputError, match="choose one of the two"):
+        next(serve(tmp_path / "plan", tmp_path, credentials=server, insecure=True))
+    with pytest.raises(InputError, match="ask for insecure by name"):
+        join(tmp_path / "s", site="north", server="h:1", until=lambda: True, home=tmp_path)
+
+
+def test_a_simulation_needs_sites_and_a_server_keys(tmp_path):
+    with pytest.raises(InputError, match=r"^sites: none given"):
+        next(simulate(tmp_path / "plan", {}, tmp_path))
+    with pytest.raises(InputError, match=r"holds no NAME.pub"):
+        site_public_keys(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/control/start-run", "/v1/runtime/pull-messages", "/docs", "/v1/fleet", "//v1/fleet/"]
+)
+@pytest.mark.parametrize("peer", ["10.0.0.7", "::ffff:10.0.0.7", "testclient", None])
+def test_other_machines_reach_nothing_but_the_nodes_door(path, peer):
+    assert not admitted(path, peer, "10.0.0.5")
+
+
+@pytest.mark.parametrize("peer", ["127.0.0.1", "::1", "10.0.0.5"])
+def test_this_machine_reaches_everything(peer):
+    assert admitted("/v1/control/start-run", peer, "10.0.0.5")
+
+
+def script(text):
+    return [sys.executable, "-c", text]
+
+
+def test_a_dead_child_is_noticed_with_its_last_lines(tmp_path):
+    with family(tmp_path, os.environ) as children:
+        child = children.start("child", script("print('\\x1b[91mno such key\\x1b[0m'); raise SystemExit(3)"))
+        child.process.wait(20)
+        with pytest.raises(InputError, match=r"child: it ended with code 3; its last lines: no such key$"):
+            wait_for_port(f"127.0.0.1:{free_port()}", child.check, 20.0)
+
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def until(condition):
+    for _ in range(200):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_child_that_ignores_being_asked_is_ended(tmp_path):
+    with family(tmp_path, os.environ) as children:
+        child = children.start("child", script(STUBBORN))
+        assert until(lambda: "up" in child.last_lines())
+        children.stop(child, grace=0.1)
+        assert child.process.poll() is not None
+
+
+FATHER = f"""
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {STUBBORN!r}], start_new_session=True)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+@pytest.mark.parametrize("leave", [None, KeyboardInterrupt, InputError])
+def test_nothing_is_left_however_the_block_is_left(tmp_path, leave):
+    pids = []
+
+    def scene():
+        with family(tmp_path, os.environ) as children:
+            father = children.start("father", script(FATHER))
+            assert until(lambda: {"up"} < set(father.last_lines().split()))
+            pids.extend(int(word) for word in father.last_lines().split() if word != "up")
+            pids.append(father.process.pid)
+            if leave is not None:
+                raise leave("enough")
+
+    if leave is None:
+        scene()
+    else:
+        with pytest.raises(leave):
+            scene()
+    assert len(pids) == 2
+    assert until(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_the_command_lines_survive_a_shell():
+    command = supernode_command("127.0.0.1:9300", 9400, NODE, credentials=None)
+    assert shlex.split(shlex.join(command)) == command
+
+
+FOLLOWER = """
+import os, time
+from logofair.engines.flower.deployment.children import end_with_parent
+end_with_parent()
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+KILLED = """
+import os, sys, pathlib
+from logofair.engines.flower.deployment.children import family
+with family(pathlib.Path(sys.argv[1]), os.environ) as children:
+    child = children.start("follower", [sys.executable, "-c", sys.argv[2]])
+    while not child.last_lines().strip():
+        pass
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_parent_killed_outright_takes_its_children_along(tmp_path):
+    subprocess.run([*script(KILLED), str(tmp_path), FOLLOWER], timeout=60, check=False)
+    pid = int((tmp_path / "follower.log").read_text())
+    assert until(lambda: not alive(pid))
+
+
+class FakeFamily:
+    """Answers ``flwr list`` from a list of statuses, one per call."""
+
+    def __init__(self, folder, statuses):
+        self.folder = folder
+        self.variables = dict(os.environ)
+        self.statuses = statuses
+
+    def call(self, name, command, timeout):
+        listed = [{"run-id": "7", "status": self.statuses.pop(0)}]
+        return 0, "Listing ...\n" + json.dumps({"success": True, "runs": listed})
+
+
+class Alive:
+    def check(self):
+        pass
+
+
+def watched(folder, statuses):
+    lines, generator = [], runs.watch_run(FakeFamily(folder, statuses), Alive(), folder, "7")
+    while True:
+        try:
+            lines.append(next(generator))
+        except StopIteration as end:
+            return lines, end.value
+
+
+def write_status(folder, status, run="7"):
+    (folder / "status.json").write_text(json.dumps({"status": status, "sentence": "So it was.", "run": run}))
+
+
+@pytest.mark.parametrize("word", ["completed", "failed", "stopped"])
+def test_the_outcome_is_what_the_server_app_wrote_after_all_its_lines(tmp_path, word):
+    write_status(tmp_path, word)
+    (tmp_path / "progress.txt").write_text("one\ntwo\nhalf a li")
+    lines, outcome = watched(tmp_path, ["running", "finished:completed"])
+    assert lines == ["one", "two"]
+    assert outcome == RunStatus(word, "So it was.")
+
+
+@pytest.mark.parametrize("left", ["running", None])
+def test_a_server_app_that_died_without_a_word_is_a_failure_though_its_command_succeeded(tmp_path, monkeypatch, left):
+    monkeypatch.setattr(runs, "_LOOK", 0.0)
+    if left is not None:
+        write_status(tmp_path, left)
+    _, outcome = watched(tmp_path, ["running", "finished:failed"])
+    assert outcome.status == "failed"
+    assert "finished:failed" in outcome.sentence
+
+
+def test_the_status_of_an_earlier_run_in_the_folder_is_not_taken_for_this_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "_LOOK", 0.0)
+    write_status(tmp_path, "completed", run="6")
+    assert watched(tmp_path, ["finished:failed"])[1].status == "failed"
+
+
+def joined(tmp_path, monkeypatch, text, until):
+    monkeypatch.setattr(processes, "supernode_command", lambda *arguments, **options: script(text))
+    return join(tmp_path / "s", site="north", server="h:1", insecure=True, until=until, home=tmp_path / "home")
+
+
+def test_a_site_stays_until_it_has_what_it_came_for_and_leaves_no_node_behind(tmp_path, monkeypatch):
+    log = tmp_path / "home" / "supernode.log"
+    text = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    outcome = joined(tmp_path, monkeypatch, text, lambda: log.exists() and log.read_text().strip().isdigit())
+    assert outcome.status == "completed"
+    assert until(lambda: not alive(int(log.read_text())))
+
+
+def test_a_site_the_server_does_not_know_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "_COMEBACK", 0.0)
+    outcome = joined(
+        tmp_path, monkeypatch, "print('Failed to activate SuperNode.'); raise SystemExit(49)", lambda: False
+    )
+    assert outcome.status == "failed"
+    assert outcome.sentence.startswith("The server does not let this site in: its key is not registered there")
+
+
+def test_a_node_that_ends_by_itself_is_a_failure_with_its_last_lines(tmp_path, monkeypatch):
+    outcome = joined(tmp_path, monkeypatch, "print('no route to host'); raise SystemExit(3)", lambda: False)
+    assert outcome == RunStatus("failed", "The node ended with code 3; its last lines: no route to host")
+
+
+def test_a_key_the_server_has_already_is_no_error_when_it_is_started_again(tmp_path):
+    class Taken(FakeFamily):
+        def call(self, name, command, timeout):
+            return 1, json.dumps({"success": False, "error-message": "Public key already in use."})
+
+    key = tmp_path / "north.pub"
+    assert processes._register(Taken(tmp_path, []), key) == "Site north may connect, as before."

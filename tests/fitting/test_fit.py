@@ -1,0 +1,566 @@
+"""``logofair.fit``: its door, its invariances, and what it does when a solver fails."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import logofair
+from logofair.errors import InputError, SolverError
+from logofair.fitting import fit as fitting
+from logofair.notions import NOTIONS
+from logofair.solvers.algorithm1 import Algorithm1
+from logofair.solvers.decomposition import solve_exact
+from support.oracles import EVERY_NOTION, USERS, Case, random_request, rates_of, spelled_out
+
+modest = settings(deadline=None, max_examples=25)
+seeds = st.integers(0, 10**9)
+
+
+def table(seed=0, rows=300, groups=2, clients=3):
+    """Scores, labels and plain columns of a small federation."""
+    rng = np.random.default_rng(seed)
+    group, client = rng.integers(0, groups, rows), rng.integers(0, clients, rows)
+    scores = np.round(rng.beta(1.0 + group, 1.5 + 0.3 * client), 4)
+    labels = (rng.random(rows) < scores).astype(int)
+    return scores, labels, {"groups": np.array(list("FMXYZ"))[group], "clients": np.array([10, 20, 30, 40])[client]}
+
+
+def fit(scores, labels, columns, **options):
+    return logofair.fit(scores, labels, **{"calibration": "none", **columns, **options})
+
+
+def chances(solution, scores, columns):
+    return solution.policy.probabilities(scores, **columns)
+
+
+# --- what it promises
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+def test_tolerance_zero_gives_exact_parity_on_the_calibration_rows(notion):
+    scores, _, columns = table(groups=3)
+    options = {"notion": EVERY_NOTION[notion], "local_tolerance": 0, "global_tolerance": 0}
+    solution = fit(scores, None, columns, **options)
+    case = spelled_out(scores, {**columns, **options})
+    gaps = case.gaps(chances(solution, scores, columns))
+    assert len(gaps) == 4 * len(EVERY_NOTION[notion].rates)
+    assert max(gap.value for gap in gaps) <= 1e-9
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize("tolerance", [1.0, 5, None])
+def test_loose_tolerances_give_back_score_at_least_one_half(notion, tolerance):
+    scores, _, columns = table()
+    solution = fit(scores, None, columns, notion=notion, local_tolerance=tolerance, global_tolerance=tolerance)
+    np.testing.assert_array_equal(chances(solution, scores, columns), scores >= 0.5)
+
+
+def test_with_calibration_the_accuracy_is_that_of_the_calibrated_chances():
+    scores, labels, columns = table(rows=600)
+    solution = fit(scores, labels, columns, calibration="beta", notion="equalized_odds")
+    request = {**columns, "notion": "equalized_odds"}
+    case = spelled_out(solution.rows.eta, request)
+    assert solution.certificate.primal == pytest.approx(case.best_rows()[0], abs=1e-6)
+    assert solution.certificate.holds
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+def test_one_client_makes_local_and_global_the_same(notion):
+    scores, _, columns = table(groups=3, clients=1)
+    columns = {"groups": columns["groups"]}
+    both = [(0.02, None), (None, 0.02), (0.02, 0.02), (0.02, 0.3), (0.3, 0.02)]
+    found = [
+        fit(scores, None, columns, notion=EVERY_NOTION[notion], local_tolerance=a, global_tolerance=b) for a, b in both
+    ]
+    for other in found[1:]:
+        assert other.certificate.primal == pytest.approx(found[0].certificate.primal, abs=1e-6)
+    one_name = {**columns, "clients": ["only"] * scores.size}
+    named = fit(scores, None, one_name, notion=EVERY_NOTION[notion])
+    assert named.certificate.primal == pytest.approx(found[0].certificate.primal, abs=1e-6)
+
+
+@modest
+@given(seeds)
+def test_a_further_promise_never_raises_accuracy(seed):
+    request = random_request(np.random.default_rng(seed), rows=40)
+    before = logofair.fit(request.scores, None, **request.arguments)
+    free = {"local_tolerance": None, "client_tolerances": None}
+    looser = logofair.fit(request.scores, None, **{**request.arguments, **free})
+    assert before.certificate.primal <= looser.certificate.primal + 1e-6
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_client_tolerances_replace_the_common_one_and_none_frees(notion):
+    scores, _, columns = table(seed=3)
+    options = {"notion": notion, "global_tolerance": None, "local_tolerance": 0.01}
+    strict = fit(scores, None, columns, **options)
+    mixed = fit(scores, None, columns, **options, client_tolerances={20: None, 30: 0.2})
+    case = spelled_out(scores, {**columns, **options, "client_tolerances": {20: None, 30: 0.2}})
+    assert np.isinf(case.local_tolerance[1]).all()
+    assert mixed.certificate.primal == pytest.approx(case.best_rows()[0], abs=1e-6)
+    assert mixed.certificate.primal > strict.certificate.primal + 1e-4
+    here = columns["clients"] == 20
+    np.testing.assert_array_equal(chances(mixed, scores, columns)[here], scores[here] >= 0.5)
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_rates_from_labels_keep_the_promise_in_labels(notion):
+    scores, labels, columns = table(seed=5, rows=400)
+    options = {"notion": notion, "local_tolerance": 0.05, "global_tolerance": 0.01}
+    solution = fit(scores, labels, columns, basis="labels", **options)
+    case = replace(spelled_out(scores, {**columns, **options}), labels=labels.astype(float))
+    chance = chances(solution, scores, columns)
+    assert solution.certificate.basis == "labels"
+    assert solution.certificate.primal == pytest.approx(case.accuracy(chance), abs=1e-9)
+    assert case.violation(chance) <= 1e-9
+
+
+@modest
+@given(seeds, st.sampled_from(list(NOTIONS)))
+def test_the_oracle_is_never_below_a_policy_at_its_own_gaps(seed, notion):
+    scores, labels, columns = table(seed, rows=60)
+    policy = fit(scores, None, columns, notion=notion, local_tolerance=0.1, global_tolerance=0.05)
+    chance = chances(policy, scores, columns)
+    tight = {"notion": notion, "local_tolerance": 0.0, "global_tolerance": 0.0}
+    by_labels = replace(spelled_out(scores, {**columns, **tight}), labels=labels.astype(float))
+    local, global_ = by_labels.local_tolerance.copy(), by_labels.global_tolerance.copy()
+    for gap in by_labels.gaps(chance):  # its own gaps, measured with labels, become the tolerances
+        place = by_labels.local_rates.index(gap.rate)
+        if gap.client is None:
+            global_[place] = gap.value
+        else:
+            local[gap.client, place] = gap.value
+    case = replace(by_labels, local_tolerance=local, global_tolerance=global_)
+    problem = case.problem()
+    oracle = solve_exact(problem) or fitting.solve_joint(problem)
+    assert problem.accuracy(oracle.u, oracle.v) >= case.accuracy(chance) - 1e-6
+
+
+# --- what does not matter
+
+
+@modest
+@given(seeds, st.sampled_from(list(NOTIONS)))
+def test_the_order_of_the_rows_does_not_matter(seed, notion):
+    scores, _, columns = table(seed, rows=80)
+    order = np.random.default_rng(seed).permutation(scores.size)
+    shuffled = {name: values[order] for name, values in columns.items()}
+    one, other = fit(scores, None, columns, notion=notion), fit(scores[order], None, shuffled, notion=notion)
+    assert one.certificate.primal == other.certificate.primal
+    np.testing.assert_array_equal(chances(one, scores, columns)[order], chances(other, scores[order], shuffled))
+
+
+@modest
+@given(seeds, st.sampled_from(list(NOTIONS)))
+def test_the_names_of_groups_and_clients_do_not_matter(seed, notion):
+    scores, _, columns = table(seed, rows=80, groups=3)
+    renamed = {
+        "groups": np.array([{"F": "zeta", "M": "alpha", "X": "mu"}[g] for g in columns["groups"]]),
+        "clients": np.array([{10: "c", 20: "a", 30: "b"}[c] for c in columns["clients"]]),
+    }
+    one, other = fit(scores, None, columns, notion=notion), fit(scores, None, renamed, notion=notion)
+    assert one.certificate.primal == pytest.approx(other.certificate.primal, abs=1e-6)
+    assert other.certificate.holds
+
+
+def test_the_names_of_groups_and_clients_do_not_matter_to_parity_decisions():
+    for seed in range(5):
+        scores, _, columns = table(seed, rows=200)
+        scores = np.random.default_rng(seed).beta(1.0 + (columns["groups"] == "M"), 2.0)  # no ties: one optimum
+        renamed = {
+            "groups": np.where(columns["groups"] == "F", "z", "a"),
+            "clients": np.array([{10: "c", 20: "a", 30: "b"}[c] for c in columns["clients"]]),
+        }
+        one, other = fit(scores, None, columns), fit(scores, None, renamed)
+        np.testing.assert_allclose(chances(one, scores, columns), chances(other, scores, renamed), atol=1e-6)
+
+
+@pytest.mark.parametrize("calibration", ["none", "platt"])
+def test_arrays_lists_and_frames_give_the_same_result(calibration):
+    scores, labels, columns = table()
+    every = {"scores": scores, "labels": labels, **columns, "weight": np.arange(scores.size) % 3 + 1.0}
+    kinds = {
+        "array": every,
+        "list": {name: values.tolist() for name, values in every.items()},
+        "pandas": pd.DataFrame(every),
+        "polars": pl.DataFrame(every),
+        "categorical": {**every, "groups": pd.Categorical(every["groups"])},
+        "bool labels": {**every, "labels": labels == 1},
+        "column": {**every, "scores": scores.reshape(-1, 1)},
+    }
+    found = {}
+    for kind, frame in kinds.items():
+        found[kind] = logofair.fit(
+            frame["scores"],
+            frame["labels"],
+            groups=frame["groups"],
+            clients=frame["clients"],
+            sample_weight=frame["weight"],
+            calibration=calibration,
+        )
+    expected = found["array"]
+    for kind, solution in found.items():
+        assert solution.certificate.primal == expected.certificate.primal, kind
+        assert solution.policy.clients == (10, 20, 30), kind
+        np.testing.assert_array_equal(solution.policy.mixtures.threshold, expected.policy.mixtures.threshold)
+
+
+@pytest.mark.parametrize("calibration", ["none", "beta", "isotonic"])
+def test_the_same_call_gives_the_same_policy(calibration):
+    scores, labels, columns = table()
+    one, other = (fit(scores, labels, columns, calibration=calibration, random_state=4) for _ in range(2))
+    assert one.certificate.primal == other.certificate.primal
+    np.testing.assert_array_equal(one.policy.mixtures.weight, other.policy.mixtures.weight)
+    np.testing.assert_array_equal(one.policy.mixtures.threshold, other.policy.mixtures.threshold)
+
+
+def test_the_seed_deals_the_folds():
+    scores, labels, columns = table()
+    etas = [fit(scores, labels, columns, calibration="platt", random_state=seed).rows.eta for seed in (None, 0, 1)]
+    np.testing.assert_array_equal(etas[0], etas[1])
+    assert np.any(etas[0] != etas[2])
+
+
+def test_inputs_are_left_as_they_were():
+    scores, labels, columns = table()
+    weight = np.random.default_rng(0).random(scores.size) * 1e200
+    given_ = [scores, labels, columns["groups"], columns["clients"], weight]
+    before = [array.copy() for array in given_]
+    tolerances = {10: 0.1}
+    for array in given_:
+        array.flags.writeable = False
+    for basis in ("eta", "labels"):
+        options = {"sample_weight": weight, "client_tolerances": tolerances, "basis": basis, "calibration": "isotonic"}
+        fit(scores, labels, columns, **options)
+    for array, copy in zip(given_, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    assert tolerances == {10: 0.1}
+
+
+def test_a_weight_counts_as_that_many_rows():
+    scores, _, columns = table(rows=60)
+    weight = np.arange(60) % 4
+    again = np.repeat(np.arange(60), weight)
+    repeated = {name: values[again] for name, values in columns.items()}
+    heavy = fit(scores, None, columns, sample_weight=weight, notion="equalized_odds")
+    many = fit(scores[again], None, repeated, notion="equalized_odds")
+    assert heavy.certificate.primal == pytest.approx(many.certificate.primal, abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-150, 1e150, 1e300])
+def test_the_scale_of_the_weights_does_not_matter(scale):
+    scores, _, columns = table(rows=60)
+    weight = 1.0 + np.arange(60) % 4
+    one, other = (fit(scores, None, columns, sample_weight=w * weight) for w in (1.0, scale))
+    assert one.certificate.primal == pytest.approx(other.certificate.primal, abs=1e-6)
+
+
+# --- when a solver fails
+
+
+def no_optimum(problem):
+    """A solver that gives up."""
+
+
+def unfair(problem):
+    """A solver that ignores the promise and proves it with honest multipliers."""
+    right = solve_exact(problem)
+    every = np.arange(problem.mass.size)
+    _, u, v = problem.cells.best_corner(every, np.full(every.size, 2.0), np.full(every.size, -1.0))
+    return replace(right, u=u.reshape(problem.shape), v=v.reshape(problem.shape))
+
+
+def wasteful(problem):
+    """A solver that rejects everybody: fair, and far from the optimum."""
+    right = solve_exact(problem)
+    return replace(right, u=np.zeros(problem.shape), v=np.zeros(problem.shape))
+
+
+def unproven(problem):
+    """A solver with the right rule and multipliers that prove nothing."""
+    right = solve_exact(problem)
+    spoilt = 50.0 * np.sign(np.arange(problem.shape[1]) - 0.5)[None, :, None]
+    return replace(right, local_multipliers=right.local_multipliers + spoilt)
+
+
+@pytest.mark.parametrize("broken", [no_optimum, unfair, wasteful, unproven])
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+def test_a_failed_solve_falls_back_to_one_that_holds(broken, notion, monkeypatch):
+    scores, _, columns = table(seed=1)
+    expected = fit(scores, None, columns, notion=notion)
+    monkeypatch.setattr(fitting, "solve_exact", broken)
+    solution = fit(scores, None, columns, notion=notion)
+    assert (expected.solver, solution.solver) == ("exact", "joint")
+    assert solution.certificate.holds
+    assert solution.certificate.primal == pytest.approx(expected.certificate.primal, abs=1e-6)
+    case = spelled_out(scores, {**columns, "notion": notion})
+    assert case.violation(chances(solution, scores, columns)) <= 1e-9
+
+
+@pytest.mark.parametrize("first", [no_optimum, unfair, wasteful, unproven])
+@pytest.mark.parametrize("second", [no_optimum, unfair, wasteful, unproven])
+def test_where_nothing_holds_an_error_is_raised_and_nothing_returned(first, second, monkeypatch):
+    scores, _, columns = table(seed=1)
+    monkeypatch.setattr(fitting, "solve_exact", first)
+    monkeypatch.setattr(fitting, "solve_joint", second)
+    with pytest.raises(SolverError, match="no policy with a valid certificate was found, so none is returned"):
+        fit(scores, None, columns)
+
+
+# --- the door
+
+GOOD = {
+    "scores": [0.1, 0.4, 0.6, 0.9, 0.3, 0.7],
+    "labels": [0, 0, 1, 1, 0, 1],
+    "groups": list("ababab"),
+    "clients": list("xxyyxy"),
+}
+
+
+def call(**changes):
+    arguments = {**GOOD, "calibration": "none", **changes}
+    return logofair.fit(arguments.pop("scores"), arguments.pop("labels"), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"labels": [0, 1]}, "labels: has 2 rows, but the first column has 6; pass one value per row"),
+        ({"groups": ["a", "b"]}, "groups: has 2 rows, but the first column has 6"),
+        ({"clients": ["x"] * 7}, "clients: has 7 rows, but the first column has 6"),
+        ({"sample_weight": [1.0]}, "sample_weight: has 1 rows, but the first column has 6"),
+        ({"scores": [0.1, 0.4, math.nan, 0.9, 0.3, 0.7]}, "scores: row 2 is nan; every value must be a finite number"),
+        ({"scores": [0.1, 0.4, math.inf, 0.9, 0.3, 0.7]}, "scores: row 2 is inf; every value must be a finite number"),
+        ({"scores": [0.1, 0.4, None, 0.9, 0.3, 0.7]}, "scores: row 2 is nan"),
+        ({"scores": [0.1, 0.4, 1.5, 0.9, 0.3, 0.7]}, r"scores: row 2 is 1.5, outside \[0, 1\]"),
+        ({"scores": [0.1, -0.4, 0.5, 0.9, 0.3, 0.7]}, r"scores: row 1 is -0.4, outside \[0, 1\].*sigmoid"),
+        ({"scores": [10, 40, 60, 90, 30, 70]}, "scores: row 0 is 10.*divide percentages by 100"),
+        ({"scores": ["high"] * 6}, "scores: row 0 is 'high'; expected numbers"),
+        ({"scores": None}, "scores: got None; pass one value per row"),
+        ({"scores": np.zeros((6, 2))}, "scores: expected one value per row, got an array of shape"),
+        ({"scores": [], "labels": [], "groups": [], "clients": []}, "scores: no rows; pass at least one"),
+        ({"labels": [0, 0, 2, 1, 0, 1]}, "labels: row 2 is 2; expected 0 and 1"),
+        ({"labels": [0, 0, math.nan, 1, 0, 1]}, "labels: row 2 is nan; expected 0 and 1"),
+        ({"labels": ["no", "no", "yes", "yes", "no", "yes"]}, "labels: row 0 is 'no'; expected 0 and 1"),
+        (
+            {"labels": None, "calibration": "beta"},
+            "labels: missing, but calibration='beta' with basis='eta' needs them",
+        ),
+        ({"labels": None, "basis": "labels"}, "labels: missing, but calibration='none' with basis='labels' needs them"),
+        ({"groups": ["a"] * 6}, "groups: only one group, 'a'; fairness compares two or more"),
+        ({"groups": ["a", "b", None, "a", "b", "a"]}, "groups: row 2 is missing; drop such rows"),
+        ({"groups": [1.0, 2.0, math.nan, 1.0, 2.0, 1.0]}, "groups: row 2 is missing"),
+        ({"groups": [["a"], ["b"], ["a", "b"], [], ["a"], ["b"]]}, "groups: labels must be hashable"),
+        ({"groups": [{}, {}, {}, {}, {}, {}]}, "groups: labels must be hashable"),
+        ({"groups": None}, "groups: got None; pass one value per row"),
+        ({"clients": ["x", "x", "y", None, "x", "y"]}, "clients: row 3 is missing"),
+        ({"clients": pd.Series(["x", "x", "y", pd.NA, "x", "y"])}, "clients: row 3 is missing"),
+        (
+            {"notion": "demographic_party"},
+            r"unknown notion 'demographic_party' \(did you mean 'demographic_parity'\?\)",
+        ),
+        ({"notion": "fair"}, "notion: unknown notion 'fair'; use one of demographic_parity"),
+        ({"notion": 3}, "notion: got 3; use one of demographic_parity"),
+        ({"notion": {}}, "notion: the mapping for the local side is empty"),
+        ({"notion": {"local": "equalized_odds"}}, "notion: a mapping by side needs both 'local' and 'global'"),
+        ({"notion": {"equalized_odds": -1}}, "notion: local tolerance of 'equalized_odds': a tolerance must be finite"),
+        ({"local_tolerance": -0.1}, "local_tolerance: a tolerance must be finite and at least 0, got -0.1"),
+        ({"local_tolerance": math.nan}, "local_tolerance: a tolerance is a number from 0 to 1"),
+        ({"local_tolerance": math.inf}, "local_tolerance: a tolerance must be finite.*use None for no constraint"),
+        ({"local_tolerance": True}, "local_tolerance: a tolerance is a number from 0 to 1.*got True"),
+        ({"global_tolerance": "0.02"}, "global_tolerance: a tolerance is a number from 0 to 1.*got '0.02'"),
+        ({"client_tolerances": {"z": 0.1}}, "client_tolerances: names client 'z', which has no rows"),
+        ({"client_tolerances": {"x": -1}}, "client_tolerances: client 'x': a tolerance must be finite"),
+        ({"client_tolerances": {"x": True}}, "client_tolerances: client 'x': a tolerance is a number"),
+        ({"client_tolerances": [0.1]}, r"client_tolerances: got \[0.1\]; pass a mapping from client to tolerance"),
+        (
+            {"client_tolerances": {"x": 0.1}, "clients": None},
+            "client_tolerances: names clients, but clients= is missing",
+        ),
+        ({"calibration": "bta"}, r"calibration: got 'bta' \(did you mean 'beta'\?\); use one of"),
+        ({"calibration": np.zeros(2)}, "calibration: got array"),
+        ({"basis": "label"}, r"basis: got 'label' \(did you mean 'labels'\?\); use one of eta, labels"),
+        ({"solver": "simplex"}, "solver: got 'simplex'; use 'exact', 'algorithm1' or a logofair.Algorithm1"),
+        ({"solver": np.zeros(2)}, "solver: got array"),
+        ({"sample_weight": [1, 1, -1, 1, 1, 1]}, "sample_weight: row 2 is -1; weights must not be negative"),
+        ({"sample_weight": [0] * 6}, "sample_weight: all weights are zero; at least one row must count"),
+        ({"sample_weight": [1, 1, math.nan, 1, 1, 1]}, "sample_weight: row 2 is nan"),
+        ({"random_state": -1}, "random_state: got -1; pass a non-negative integer, or None"),
+        ({"random_state": 1.5}, "random_state: got 1.5"),
+        ({"random_state": True}, "random_state: got True"),
+        ({"folds": 1}, "folds: got 1; pass a whole number from 2 to 1000"),
+        ({"folds": 2.0}, "folds: got 2.0"),
+        ({"folds": True}, "folds: got True"),
+        ({"folds": 10**30}, "folds: got 1000000"),
+        ({"merged": "yes"}, "merged: got 'yes'; pass True or False"),
+    ],
+)
+def test_bad_input_is_answered_by_one_sentence(changes, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        call(**changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_clients_that_nearly_match_are_suggested():
+    with pytest.raises(InputError, match=r"names client 'nort', which has no rows \(did you mean 'north'\?\)"):
+        call(clients=["north", "north", "south", "south", "north", "south"], client_tolerances={"nort": 0.1})
+
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.complex_numbers(),
+    st.text(max_size=4),
+    st.binary(max_size=3),
+    st.dates(),
+    st.sampled_from(
+        ["exact", "labels", "beta", "isotonic", "equalized_odds", "x", object(), int, np.float32(0.1), np.nan]
+    ),
+)
+columns_of_six = st.one_of(
+    st.lists(scalars, min_size=6, max_size=6),
+    st.lists(st.floats(0, 1), min_size=6, max_size=6),
+    st.lists(st.integers(0, 1), min_size=6, max_size=6),
+    arrays.arrays(
+        st.sampled_from([np.float64, np.float32, np.int8, np.uint64, np.bool_, np.complex128, "U2", "M8[D]"]), 6
+    ),
+)
+junk = st.one_of(
+    scalars,
+    columns_of_six,
+    st.lists(scalars, max_size=7),
+    arrays.arrays(np.float64, arrays.array_shapes(max_dims=3, max_side=3)),
+    st.dictionaries(st.one_of(st.sampled_from([*NOTIONS, "local", "global", "x", "y"]), scalars), scalars, max_size=3),
+    st.dictionaries(st.sampled_from([*USERS.values()]), st.none() | st.floats(0, 1), max_size=2),
+    st.sampled_from([*EVERY_NOTION.values(), Algorithm1(rounds=1, local_steps=1), {1, 2}, iter([1, 2]), range(6)]),
+)
+FIELDS = {
+    **GOOD,
+    "notion": "equalized_odds",
+    "local_tolerance": 0.1,
+    "global_tolerance": 0.05,
+    "client_tolerances": {"x": 0.2},
+    "solver": "exact",
+    "calibration": "platt",
+    "basis": "eta",
+    "sample_weight": [1, 2, 1, 1, 3, 1],
+    "random_state": 1,
+    "folds": 2,
+    "merged": True,
+}
+
+
+@settings(deadline=None, max_examples=250)
+@given(st.sampled_from(list(FIELDS)), junk)
+@example("calibration", np.zeros(2))
+@example("sample_weight", [5e-324] * 5 + [1.0])
+@example("sample_weight", [1e-320] * 6)
+@example("folds", 2**70)
+@example("groups", [float("nan"), "a", 1, None, (), b""])
+@example("scores", np.ma.masked_array([0.5] * 6, [True] + [False] * 5))
+@example("client_tolerances", {None: 0.1})
+@example("notion", {"local": None, "global": 1})
+@example("local_tolerance", datetime.date(2020, 1, 1))
+def test_junk_gives_a_solution_or_a_sentence_and_nothing_else(field, value):
+    arguments = {**FIELDS, field: value}
+    try:
+        solution = logofair.fit(arguments.pop("scores"), arguments.pop("labels"), **arguments)
+    except InputError:
+        return
+    assert isinstance(solution, logofair.Solution)
+    assert solution.solver == "algorithm1" or solution.certificate.holds
+    assert solution.summary()
+
+
+@modest
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2), st.floats(0, 10)),
+        min_size=2,
+        max_size=25,
+    ),
+    st.sampled_from(list(EVERY_NOTION.values())),
+    st.sampled_from(["none", "beta", "isotonic", "temperature"]),
+    st.sampled_from(["eta", "labels"]),
+)
+def test_any_valid_rows_give_a_policy_that_holds(rows, notion, calibration, basis):
+    scores, labels, groups, clients, weights = zip(*rows, strict=True)
+    assume(len(set(groups)) > 1 and any(weights))
+    columns = {"groups": groups, "clients": clients, "sample_weight": weights}
+    solution = logofair.fit(scores, labels, **columns, notion=notion, calibration=calibration, basis=basis)
+    assert solution.certificate.holds
+    assert solution.summary()
+
+
+def test_a_policy_of_labels_on_many_ties_is_the_one_of_the_grouped_rows():
+    scores, labels, columns = table(rows=500)
+    solution = fit(np.round(scores, 1), labels, columns, basis="labels", notion="equal_opportunity")
+    rates = rates_of(["equal_opportunity"])
+    _, groups = np.unique(columns["groups"], return_inverse=True)
+    _, clients = np.unique(columns["clients"], return_inverse=True)
+    bounds = np.full((3, 1), 0.02), np.full(1, 0.02)
+    case = Case(np.round(scores, 1), groups, clients, 2, 3, rates, rates, *bounds, labels=labels.astype(float))
+    assert solution.certificate.primal == pytest.approx(case.best_thresholds(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rate", "unit"),
+    [(logofair.Rate("tiny", 5e-6, 0.0), 1.0), (logofair.Rate("cents", 1e8, 0.0, base=(1.0, 0.0)), 1e8)],
+)
+def test_the_unit_of_a_rate_does_not_matter(rate, unit):
+    rng = np.random.default_rng(5)
+    scores, groups, clients = rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 3, 300)
+    scores = np.where(groups == 1, scores, scores**2)
+    keywords = {"groups": groups, "clients": clients, "calibration": "none"}
+    plain = logofair.fit(scores, None, **keywords, local_tolerance=0.02, global_tolerance=0.01)
+    other = logofair.fit(
+        scores,
+        None,
+        **keywords,
+        notion=logofair.Notion("parity", given=(rate,)),
+        local_tolerance=0.02 * unit,
+        global_tolerance=0.01 * unit,
+    )
+    assert other.certificate.holds
+    assert other.certificate.primal == pytest.approx(plain.certificate.primal, abs=1e-6)
+    assert other.certificate.prices.global_ * unit == pytest.approx(plain.certificate.prices.global_, abs=1e-6)
+
+
+def test_tolerances_of_single_clients_stand_in_the_summary_and_in_the_file():
+    rng = np.random.default_rng(6)
+    solution = logofair.fit(
+        rng.random(90),
+        None,
+        groups=rng.integers(0, 2, 90),
+        clients=rng.choice(["north", "south"], 90),
+        calibration="none",
+        client_tolerances={"north": None, "south": 0.3},
+    )
+    assert "inside single clients: 'north' free, 'south' within 0.3" in solution.summary()
+    assert solution.policy.about["requirements"]["single clients"][1] == {"client": "south", "tolerance": 0.3}
+
+
+def test_many_single_tolerances_are_cut_and_counted_in_the_summary():
+    clients, groups = np.repeat(np.arange(25), 4), np.tile([0, 1], 50)
+    solution = logofair.fit(
+        np.linspace(0.0, 1.0, 100),
+        None,
+        groups=groups,
+        clients=clients,
+        calibration="none",
+        client_tolerances=dict.fromkeys(range(25), 0.5),
+    )
+    assert "19 within 0.5 and 5 more" in solution.summary()
+    assert "20 within 0.5" not in solution.summary()

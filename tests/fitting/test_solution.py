@@ -1,0 +1,255 @@
+"""The solution: what it says about itself, and about cells on which a promise rests on little or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import logofair
+from logofair.notions import NOTIONS
+from support.oracles import EVERY_NOTION, random_request, spelled_out
+
+modest = settings(deadline=None, max_examples=25)
+seeds = st.integers(0, 10**9)
+
+
+def rows(*cells):
+    """Columns from (client, group, scores[, labels]) entries."""
+    clients, groups, scores, labels = [], [], [], []
+    for client, group, chosen, *answer in cells:
+        clients += [client] * len(chosen)
+        groups += [group] * len(chosen)
+        scores += chosen
+        labels += answer[0] if answer else [int(i % 2) for i in range(len(chosen))]
+    return np.array(scores), np.array(labels), {"groups": np.array(groups), "clients": np.array(clients)}
+
+
+def many(n=40, seed=0):
+    return np.round(np.random.default_rng(seed).random(n), 3).tolist()
+
+
+def fit(table, **options):
+    scores, labels, columns = table
+    return logofair.fit(scores, labels, **{"calibration": "none", **columns, **options})
+
+
+def about(solution, *words):
+    """The warnings that hold all the words."""
+    return [w for w in solution.warnings if all(word in w for word in words)]
+
+
+FULL = [
+    ("north", "F", many(seed=1)),
+    ("north", "M", many(seed=2)),
+    ("south", "F", many(seed=3)),
+    ("south", "M", many(seed=4)),
+]
+
+
+def test_large_cells_with_both_labels_are_not_warned_about():
+    assert fit(rows(*FULL)).warnings == ()
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize("calibration", ["none", "beta"])
+def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
+    table = rows(*FULL[:3])
+    solution = fit(table, notion=notion, calibration=calibration)
+    assert about(solution, "group 'M' at client 'south'", "no rows", "it takes its group's merged rule")
+    assert any("cannot be measured inside 'south'" in w for w in solution.warnings)
+    assert solution.certificate.holds
+    grid = np.linspace(0, 1, 21)
+    known = {"groups": ["M"] * 21}
+    here = solution.policy.probabilities(grid, **known, clients=["south"] * 21)
+    merged = solution.policy.probabilities(grid, **known, clients=["west"] * 21, on_unknown="merged")
+    np.testing.assert_allclose(here, merged)
+
+
+def test_an_empty_cell_takes_the_base_rule_where_no_merged_rule_was_made():
+    solution = fit(rows(*FULL[:3]), merged=False)
+    assert about(solution, "group 'M' at client 'south'", "no rows", "it takes score >= 1/2")
+    decided = solution.policy.probabilities([0.49, 0.5], groups=["M", "M"], clients=["south", "south"])
+    assert decided.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize("calibration", ["none", "beta", "isotonic"])
+def test_a_cell_of_one_row_is_named(notion, calibration):
+    solution = fit(rows(*FULL[:3], ("south", "M", [0.7], [1])), notion=notion, calibration=calibration)
+    assert about(solution, "group 'M' at client 'south'", "one row only")
+    assert solution.certificate.holds
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("basis", ["eta", "labels"])
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_a_cell_of_one_label_is_named(label, basis, notion):
+    table = rows(*FULL[:3], ("south", "M", many(seed=9), [label] * 40))
+    solution = fit(table, notion=notion, basis=basis)
+    assert about(solution, "group 'M' at client 'south'", "rows of one label only")
+    assert solution.certificate.holds
+
+
+def test_with_labels_a_rate_of_nobody_is_said_to_be_unmeasured():
+    table = rows(*FULL[:3], ("south", "M", many(seed=9), [0] * 40))
+    solution = fit(table, notion="equalized_odds", basis="labels")
+    assert about(solution, "gap of the true positive rate cannot be measured inside 'south'")
+    assert not about(solution, "gap of the false positive rate cannot be measured")
+
+
+def test_a_third_group_whose_rate_nobody_counts_in_is_said_to_be_left_out():
+    extra = [("north", "X", many(seed=7)), ("south", "X", many(seed=8), [0] * 40)]
+    solution = fit(rows(*FULL, *extra), notion="equal_opportunity", basis="labels")
+    assert about(
+        solution, "group 'X' at client 'south'", "nobody counts in its true positive rate", "inside the client"
+    )
+    assert not about(solution, "cannot be measured")
+
+
+def test_a_group_without_a_global_rate_is_said_to_be_left_out_or_unmeasured():
+    zero = [0.0] * 40
+    three = rows(*FULL, ("north", "X", zero, [0] * 40), ("south", "X", zero, [0] * 40))
+    solution = fit(three, notion="equal_opportunity", local_tolerance=None)
+    assert about(solution, "group 'X'", "nobody counts in its true positive rate", "across all leaves it out")
+    two = rows(("north", "F", many()), ("south", "F", many()), ("north", "M", zero, [0] * 40))
+    solution = fit(two, notion="equal_opportunity", local_tolerance=None)
+    assert about(solution, "gap of the true positive rate across all cannot be measured")
+
+
+def test_one_client_that_cannot_be_measured_is_never_silently_fair():
+    scores, _, columns = rows(("all", "F", many()), ("all", "M", [0.0] * 40))
+    solution = logofair.fit(scores, None, groups=columns["groups"], notion="equal_opportunity", calibration="none")
+    assert about(solution, "gap of the true positive rate cannot be measured: fewer than two groups")
+
+
+def test_few_rows_are_named():
+    solution = fit(rows(*FULL[:3], ("south", "M", many(29))))
+    assert about(solution, "group 'M' at client 'south'", "fewer than 30 rows")
+    assert not fit(rows(*FULL[:3], ("south", "M", many(30)))).warnings
+
+
+def test_rows_of_weight_zero_do_not_count_as_rows():
+    scores, labels, columns = rows(*FULL)
+    inside = (columns["groups"] == "M") & (columns["clients"] == "south")
+    for kept, words in ((0, "only rows of weight 0"), (1, "one row only"), (5, "fewer than 30 rows")):
+        weight = np.where(inside & (np.cumsum(inside) > kept), 0.0, 1.0)
+        solution = fit((scores, labels, columns), sample_weight=weight)
+        assert about(solution, "group 'M' at client 'south'", words), solution.warnings
+        case = spelled_out(scores, {**columns, "sample_weight": weight})
+        assert solution.certificate.primal == pytest.approx(case.best_rows()[0], abs=1e-6)
+
+
+def test_a_group_all_of_whose_rows_weigh_nothing_is_never_silently_fair():
+    scores, labels, columns = rows(*FULL)
+    solution = fit((scores, labels, columns), sample_weight=np.where(columns["groups"] == "F", 1.0, 0.0))
+    assert about(solution, "group 'M' at client 'north'", "only rows of weight 0")
+    assert about(solution, "selection rate across all cannot be measured")
+    assert about(solution, "selection rate cannot be measured inside 'north', 'south'")
+
+
+def test_a_client_set_free_is_not_warned_about():
+    solution = fit(rows(*FULL[:3]), client_tolerances={"south": None})
+    assert not about(solution, "cannot be measured")
+
+
+def test_long_lists_are_cut_and_counted():
+    cells = [(client, group, many(40, client)) for client in range(25) for group in "FM"][:-25]
+    cells += [(client, group, [0.3]) for client in range(30, 55) for group in "F"]
+    solution = fit(rows(*cells))
+    assert len(about(solution, "one row only", "and 5 more")) == 1
+
+
+@modest
+@given(seeds)
+def test_every_empty_or_single_cell_is_counted_in_the_warnings(seed):
+    rng = np.random.default_rng(seed)
+    request = random_request(rng, rows=int(rng.integers(3, 25)))
+    solution = logofair.fit(request.scores, None, **request.arguments)
+    weights = request.arguments["sample_weight"]
+    counted = np.ones(request.scores.size, dtype=bool) if weights is None else weights > 0
+    size = np.zeros((request.case.n_clients, request.case.n_groups), dtype=int)
+    np.add.at(size, (request.case.clients[counted], request.case.groups[counted]), 1)
+    for words, expected in ((("no rows,", "only rows of weight 0"), size == 0), (("one row only",), size == 1)):
+        named = [w for w in solution.warnings if any(word in w for word in words)]
+        total = sum(
+            w.count("group '") + (int(w.split(" and ")[1].split(" more")[0]) if " more:" in w else 0) for w in named
+        )
+        assert total == expected.sum()
+
+
+# --- what it says
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+def test_measured_counts_labels_on_the_calibration_rows(notion):
+    table = scores, labels, columns = rows(*FULL)
+    solution = fit(table, notion=EVERY_NOTION[notion])
+    chance = solution.policy.probabilities(scores, **columns)
+    tight = {**columns, "notion": EVERY_NOTION[notion], "local_tolerance": 0, "global_tolerance": 0}
+    case = replace(spelled_out(scores, tight), labels=labels.astype(float))
+    gaps = case.gaps(chance)
+    assert solution.measured.accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
+    assert solution.measured.global_gap == pytest.approx(max(g.value for g in gaps if g.client is None), abs=1e-9)
+    assert solution.measured.local_gap == pytest.approx(max(g.value for g in gaps if g.client is not None), abs=1e-9)
+
+
+def test_without_labels_nothing_is_measured():
+    scores, _, columns = rows(*FULL)
+    solution = fit((scores, None, columns))
+    assert solution.measured is None
+    assert "Counted with labels" not in solution.summary()
+
+
+@modest
+@given(seeds)
+def test_the_deterministic_figures_are_those_of_deterministic_decisions(seed):
+    request = random_request(np.random.default_rng(seed))
+    solution = logofair.fit(request.scores, None, **request.arguments)
+    columns = {name: request.arguments[name] for name in ("groups", "clients")}
+    decided = solution.policy.decide(request.scores, **columns, deterministic=True).astype(float)
+    accuracy, violation = solution.deterministic
+    assert accuracy == pytest.approx(request.case.accuracy(decided), abs=1e-9)
+    assert violation == pytest.approx(request.case.violation(decided), abs=1e-9)
+
+
+def test_the_summary_says_what_matters():
+    table = rows(*FULL[:3], ("south", "M", [0.7], [1]))
+    solution = fit(table, notion="equalized_odds", local_tolerance=0.03, global_tolerance=0.01)
+    text = solution.summary()
+    assert "equalized_odds within 0.03 inside each client and equalized_odds within 0.01 across all clients" in text
+    assert f"Expected accuracy {solution.certificate.primal:.4f} on 121 calibration rows" in text
+    assert f"no rule within the tolerances exceeds {solution.certificate.dual:.4f}" in text
+    assert f"accuracy {solution.measured.accuracy:.4f}" in text
+    assert all(warning in text for warning in solution.warnings)
+    assert "need a coin" in text
+
+
+def test_a_summary_without_any_promise_says_so():
+    assert (
+        "nothing (every tolerance is None)" in fit(rows(*FULL), local_tolerance=None, global_tolerance=None).summary()
+    )
+
+
+def test_prices_are_sentences_dearest_first():
+    solution = fit(rows(*FULL), local_tolerance=0.001, global_tolerance=0.2)
+    sentences = solution.prices()
+    assert 0 < len(sentences) <= 3
+    won = [float(sentence.split("at most ")[1].split(" ")[0]) for sentence in sentences]
+    assert won == sorted(won, reverse=True)
+    dearest = np.unravel_index(solution.certificate.prices.local.argmax(), solution.certificate.prices.local.shape)
+    assert repr(solution.policy.clients[dearest[0]]) in sentences[0]
+    assert won[0] == pytest.approx(0.01 * solution.certificate.prices.local.max(), abs=1e-5)
+
+
+def test_no_price_is_asked_where_nothing_binds():
+    assert fit(rows(*FULL), local_tolerance=1, global_tolerance=1).prices() == []
+
+
+def test_its_repr_is_one_line_with_the_figures():
+    solution = fit(rows(*FULL))
+    assert repr(solution).startswith(f"Solution(accuracy={solution.certificate.primal:.4f}, optimality_gap=")
+    assert "solver='exact'" in repr(solution)

@@ -1,0 +1,234 @@
+"""The paper's procedure, corrected: its slope, its smoothing, its convergence, and what it admits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import logofair
+from logofair.errors import InputError
+from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
+from logofair.solvers.decomposition import solve_exact
+from support.oracles import EVERY_NOTION, Case, cases, random_case, rates_of
+
+modest = settings(deadline=None, max_examples=30)
+
+
+def last_round(problem, **settings_):
+    *_, last = rounds(problem, Algorithm1(**settings_))
+    return last
+
+
+def small_case(notion="demographic_parity", tolerance=0.05, weighted=False) -> Case:
+    rng, both = np.random.default_rng(2), {"local": [notion], "global_": [notion]}
+    return random_case(rng, groups=2, clients=2, rows=60, tolerances=(tolerance,), weighted=weighted, **both)
+
+
+def softplus_dual(case: Case, local, global_, sharpness: float) -> float:
+    """The smoothed dual summed row by row; ``local`` not per client's mass but as it is."""
+    share, size = case.mass, {}
+    line = np.zeros(case.scores.size)  # F per unit of the cell's mass, times that mass
+    penalty = []
+    for i in range(case.scores.size):
+        cell = (case.clients == case.clients[i]) & (case.groups == case.groups[i])
+        size[i] = math.fsum(share[cell])
+        line[i] = size[i] * (2.0 * case.scores[i] - 1.0)
+    for tolerance, rates, prices, clients in (
+        (case.local_tolerance, case.local_rates, local, range(case.n_clients)),
+        (case.global_tolerance[None], case.global_rates, global_[None], [None]),
+    ):
+        for place, client in enumerate(clients):
+            for a, k in np.ndindex(prices.shape[1:]):
+                rate = case.coefficients(rates[k], client, a)
+                if rate is None or not np.isfinite(tolerance[place, k]):
+                    continue
+                for i in np.flatnonzero(rate):
+                    line[i] -= prices[place, a, k] * rate[i] / share[i] * size[i]
+                penalty.append(0.5 * tolerance[place, k] * abs(prices[place, a, k]))
+    each = [share[i] / size[i] * np.logaddexp(0.0, sharpness * line[i]) / sharpness for i in range(line.size)]
+    return math.fsum(share * (1.0 - case.scores)) + math.fsum(each) + math.fsum(penalty)
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_smoothed_dual_is_the_softplus_of_every_row(notion, weighted):
+    case = small_case(notion, weighted=weighted)
+    state = last_round(case.problem(), rounds=3, local_steps=2, sharpness=40.0)
+    expected = softplus_dual(case, state.local_multipliers, state.global_multipliers, 40.0)
+    assert state.smoothed == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+@pytest.mark.parametrize("groups", [2, 3])
+def test_the_first_step_is_the_projected_slope_of_the_smoothed_dual(notion, groups):
+    case = random_case(
+        np.random.default_rng(4),
+        groups=groups,
+        clients=1,
+        rows=50,
+        local=[notion],
+        global_=[notion],
+        tolerances=(0.03,),
+    )
+    step, sharpness = 1e-5, 30.0
+    state = last_round(case.problem(), rounds=1, local_steps=1, sharpness=sharpness, step=step)
+    zero = np.zeros_like(state.local_multipliers), np.zeros_like(state.global_multipliers)
+    pairs = [(a, b) for a in range(groups) for b in range(groups) if a != b]
+    for side in (0, 1):
+        rates = zero[side].shape[-1]
+        expected = np.zeros_like(zero[side])
+        for (a, b), k in ((pair, k) for pair in pairs for k in range(rates)):
+            # One multiplier >= 0 per ordered pair: its slope from finite differences in the direction a up, b down.
+            tiny, ahead = 1e-6, [z.copy() for z in zero]
+            ahead[side][..., a, k], ahead[side][..., b, k] = tiny, -tiny
+            slope = (softplus_dual(case, *ahead, sharpness) - softplus_dual(case, *zero, sharpness)) / tiny
+            move = max(-step * slope, 0.0)
+            expected[..., a, k] += move
+            expected[..., b, k] -= move
+        found = (state.local_multipliers, state.global_multipliers)[side]
+        np.testing.assert_allclose(found / step, expected / step, rtol=0, atol=1e-3)
+        assert np.any(found != 0)
+
+
+@modest
+@given(cases(), st.sampled_from([5.0, 50.0, 500.0]))
+def test_smoothing_raises_the_dual_by_at_most_cells_times_ln_2_over_sharpness(case, sharpness):
+    for state in rounds(case.problem(), Algorithm1(rounds=2, local_steps=2, sharpness=sharpness)):
+        assert state.objective <= state.smoothed + 1e-9
+        assert state.smoothed <= state.objective + case.n_groups * case.n_clients * math.log(2) / sharpness + 1e-9
+
+
+@modest
+@given(cases())
+def test_every_round_proves_an_upper_bound(case):
+    best = case.best_rows()[0]
+    for state in rounds(case.problem(), Algorithm1(rounds=3, local_steps=3, sharpness=20.0)):
+        assert state.objective >= best - 1e-8
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+def test_with_one_local_step_the_smoothed_dual_never_rises(notion):
+    case = small_case(notion)
+    values = [state.smoothed for state in rounds(case.problem(), Algorithm1(rounds=40, local_steps=1, sharpness=60.0))]
+    assert np.all(np.diff(values) <= 1e-12)
+    assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
+def test_it_approaches_the_exact_optimum_with_sharpness_and_rounds(notion):
+    case = small_case(notion)
+    problem = case.problem()
+    best = case.best_rows()[0]
+    efforts = ((20.0, 50), (100.0, 400), (800.0, 4000))
+    excess = [last_round(problem, rounds=r, local_steps=1, sharpness=s).objective - best for s, r in efforts]
+    assert excess[0] > excess[1] > excess[2] >= -1e-9
+    assert excess[2] < 2e-3
+    optimum = solve_exact(problem)
+    assert problem.accuracy(optimum.u, optimum.v) == pytest.approx(best, abs=1e-6)
+
+
+def test_it_yields_one_round_at_a_time_and_can_be_stopped():
+    problem = small_case().problem()
+    numbers = []
+    for state in rounds(problem, Algorithm1(rounds=10**9, local_steps=1)):
+        numbers.append(state.number)
+        if state.number == 3:
+            break
+    assert numbers == [1, 2, 3]
+    assert len(list(rounds(problem, Algorithm1(rounds=5, local_steps=2)))) == 5
+
+
+def test_a_rounds_gaps_and_accuracy_are_those_of_the_rule_f_at_least_zero():
+    case = small_case(tolerance=0.02)
+    state = last_round(case.problem(), rounds=5, local_steps=5)
+    line = case.mass * (2.0 * case.scores - 1.0)
+    for c, a, k in np.ndindex(state.local_multipliers.shape):
+        line = line - state.local_multipliers[c, a, k] * case.coefficients(case.local_rates[k], c, a)
+    for a, k in np.ndindex(state.global_multipliers.shape):
+        line = line - state.global_multipliers[a, k] * case.coefficients(case.global_rates[k], None, a)
+    chance = (line >= 0).astype(float)
+    gaps = case.gaps(chance)
+    assert state.accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
+    assert state.local_gap == pytest.approx(max(g.value for g in gaps if g.client is not None), abs=1e-9)
+    assert state.global_gap == pytest.approx(max(g.value for g in gaps if g.client is None), abs=1e-9)
+
+
+@modest
+@given(cases())
+def test_multipliers_sum_to_zero_over_the_groups(case):
+    state = last_round(case.problem(), rounds=2, local_steps=2)
+    np.testing.assert_allclose(state.local_multipliers.sum(axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(state.global_multipliers.sum(axis=0), 0.0, atol=1e-12)
+
+
+@modest
+@given(cases())
+def test_its_policy_keeps_the_local_promise_whatever_the_rounds(case):
+    problem = case.problem()
+    optimum = finish(problem, last_round(problem, rounds=2, local_steps=2))
+    assert optimum is not None
+    local_only = type(problem)(
+        problem.cells, problem.local_rates, (), problem.local_tolerance, np.zeros(0)
+    )  # the global side may be violated, and says so
+    assert local_only.violation(optimum.u, optimum.v) <= 1e-9
+
+
+def fitted(solver, **changes):
+    rng = np.random.default_rng(12)
+    groups, clients = rng.integers(0, 2, 400), rng.integers(0, 3, 400)
+    scores = rng.beta(1.0 + groups + 0.4 * clients, 2.0)
+    arguments = {"groups": groups, "clients": clients, "calibration": "none", "global_tolerance": 0.001} | changes
+    solution = logofair.fit(scores, None, local_tolerance=None, solver=solver, **arguments)
+    case = Case(
+        scores, groups, clients, 2, 3, (), rates_of(["demographic_parity"]), np.zeros((3, 0)), np.array([0.001])
+    )
+    chance = solution.policy.probabilities(scores, groups=groups, clients=clients)
+    return solution, case, chance
+
+
+def test_fit_reports_how_far_it_stays_from_the_promise():
+    solution, case, chance = fitted(Algorithm1(rounds=1, local_steps=1))
+    assert solution.solver == "algorithm1"
+    assert solution.rounds == 1
+    assert solution.certificate.violation > 1e-3
+    assert solution.certificate.violation == pytest.approx(case.violation(chance), abs=1e-9)
+    assert solution.certificate.primal == pytest.approx(case.accuracy(chance), abs=1e-9)
+    assert solution.certificate.dual >= case.best_rows()[0] - 1e-9
+    assert not solution.certificate.holds
+    assert f"{solution.certificate.violation:.1e}" in solution.summary()
+
+
+def test_by_name_it_runs_with_the_papers_settings():
+    named, _, _ = fitted("algorithm1")
+    spelled, _, _ = fitted(Algorithm1(rounds=20, local_steps=20, sharpness=100.0))
+    assert named.certificate.primal == spelled.certificate.primal
+    assert named.rounds == 20
+
+
+def test_more_rounds_violate_less():
+    few, many = (fitted(Algorithm1(rounds=r, local_steps=1, sharpness=300.0))[0] for r in (1, 600))
+    assert many.certificate.violation < 0.3 * few.certificate.violation
+
+
+@pytest.mark.parametrize(
+    ("settings_", "sentence"),
+    [
+        ({"rounds": 0}, "Algorithm1: rounds must be a whole number of at least 1, got 0"),
+        ({"rounds": 2.5}, "rounds must be a whole number"),
+        ({"rounds": True}, "rounds must be a whole number"),
+        ({"local_steps": -1}, "local_steps must be a whole number of at least 1, got -1"),
+        ({"sharpness": 0.0}, "sharpness must be a positive number, got 0.0"),
+        ({"sharpness": math.nan}, "sharpness must be a positive number"),
+        ({"sharpness": "high"}, "sharpness must be a positive number"),
+        ({"sharpness": None}, "sharpness must be a positive number"),
+        ({"step": -1.0}, "step must be a positive number, got -1.0"),
+        ({"step": math.inf}, "step must be a positive number"),
+    ],
+)
+def test_impossible_settings_are_refused(settings_, sentence):
+    with pytest.raises(InputError, match=sentence):
+        Algorithm1(**settings_)

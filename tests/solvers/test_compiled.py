@@ -1,0 +1,93 @@
+"""The optional compiled code and the numpy code agree: same order, same sums, same certified value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import logofair
+from logofair.cells.acceleration import ENOUGH_ROWS, accelerated
+from logofair.columns.segments import cumulative, sorted_by_cell
+from logofair.notions import NOTIONS
+
+pytest.importorskip("numba")
+
+from logofair.cells.compiled import sorted_cells
+
+
+def federation(seed, *, rows, clients, groups, digits=None):
+    rng = np.random.default_rng(seed)
+    scores = rng.beta(1, 2, rows)
+    if digits is not None:
+        scores = np.round(scores, digits)
+    return scores, rng.integers(0, groups, rows).astype(np.int32), rng.integers(0, clients, rows).astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("rows", "clients", "digits"),
+    [(0, 3, None), (1, 1, None), (50, 40, 1), (3_000, 20, 2), (20_000, 2, None), (60_000, 3, 2), (30_000, 600, None)],
+)
+def test_compiled_and_numpy_order_rows_alike(rows, clients, digits):
+    scores, group, client = federation(0, rows=rows, clients=clients, groups=2, digits=digits)
+    ordered, starts, sums = sorted_cells(group, client, 2, clients, scores)
+    expected, expected_starts = sorted_by_cell(group, client, 2, clients, scores)
+    np.testing.assert_array_equal(ordered, expected)
+    np.testing.assert_array_equal(starts, expected_starts)
+    np.testing.assert_allclose(sums, cumulative(expected, expected_starts), rtol=1e-13, atol=1e-13)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    notion=st.sampled_from(sorted(NOTIONS)),
+    groups=st.integers(2, 4),
+    clients=st.sampled_from([1, 3, 80]),
+    local=st.sampled_from([None, 0.0, 0.01, 0.1]),
+    global_=st.sampled_from([None, 0.0, 0.02]),
+)
+def test_compiled_and_numpy_reach_the_same_certified_value(seed, notion, groups, clients, local, global_):
+    scores, group, client = federation(seed, rows=400, clients=clients, groups=groups, digits=2)
+    group[:groups] = np.arange(groups)
+    values = []
+    for wish in ("0", "1"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOGOFAIR_ACCELERATE", wish)
+            solution = logofair.fit(
+                scores,
+                None,
+                groups=group,
+                clients=client,
+                notion=notion,
+                local_tolerance=local,
+                global_tolerance=global_,
+                calibration="none",
+                merged=False,
+            )
+        assert solution.certificate.holds
+        values.append(solution.certificate.primal)
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+
+
+def test_weights_and_labels_pass_through_the_compiled_pivots_too(monkeypatch):
+    scores, group, client = federation(3, rows=500, clients=4, groups=2)
+    rng = np.random.default_rng(3)
+    labels, weights = rng.random(500) < scores, rng.uniform(0.5, 2.0, 500)
+    keywords = {"groups": group, "clients": client, "notion": "equalized_odds", "sample_weight": weights}
+    found = []
+    for wish in ("0", "1"):
+        monkeypatch.setenv("LOGOFAIR_ACCELERATE", wish)
+        found.append(logofair.fit(scores, labels, **keywords, basis="labels", calibration="none").certificate)
+    assert all(certificate.holds for certificate in found)
+    assert found[0].primal == pytest.approx(found[1].primal, abs=1e-6)
+
+
+def test_small_inputs_do_not_wait_for_the_compiled_code(monkeypatch):
+    monkeypatch.delenv("LOGOFAIR_ACCELERATE", raising=False)
+    assert not accelerated(ENOUGH_ROWS - 1)
+    assert accelerated(ENOUGH_ROWS)
+    monkeypatch.setenv("LOGOFAIR_ACCELERATE", "0")
+    assert not accelerated(ENOUGH_ROWS)
+    monkeypatch.setenv("LOGOFAIR_ACCELERATE", "1")
+    assert accelerated(1)

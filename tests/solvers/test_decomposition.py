@@ -1,0 +1,219 @@
+"""The exact optimum is the best of all rules: a linear program over every row agrees with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logofair.notions import NOTIONS
+from logofair.solvers.decomposition import solve_exact
+from logofair.solvers.joint import solve_joint
+from support.oracles import BENEFIT, EVERY_NOTION, TOLERANCES, Case, cases, random_case, rates_of
+
+modest = settings(deadline=None, max_examples=60)
+
+
+def value_of(case: Case) -> float:
+    """Accuracy the exact solver (or, where it declines, its fallback) reaches within the tolerances."""
+    problem = case.problem()
+    optimum = solve_exact(problem) or solve_joint(problem)
+    assert optimum is not None
+    assert problem.violation(optimum.u, optimum.v) <= 1e-9
+    return problem.accuracy(optimum.u, optimum.v)
+
+
+def one_client(scores, groups, rate, tolerance, **columns) -> Case:
+    """A case of one client with one local requirement."""
+    scores, groups = np.array(scores, dtype=float), np.array(groups)
+    tolerances = np.array([[tolerance]]), np.zeros(0)
+    return Case(scores, groups, np.zeros_like(groups), int(groups.max()) + 1, 1, (rate,), (), *tolerances, **columns)
+
+
+@modest
+@given(cases(most_rows=10))
+def test_the_two_oracles_agree_with_each_other(case):
+    assert case.best_rows()[0] == pytest.approx(case.best_thresholds(), abs=1e-8)
+
+
+@modest
+@given(cases())
+def test_it_equals_the_program_over_all_rows_on_any_small_problem(case):
+    assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
+
+
+@pytest.mark.parametrize(("local", "global_"), list(product(EVERY_NOTION, EVERY_NOTION)))
+def test_it_equals_the_program_over_all_rows_for_every_pair_of_notions(local, global_):
+    rng = np.random.default_rng([list(EVERY_NOTION).index(local), list(EVERY_NOTION).index(global_)])
+    for tolerances in (TOLERANCES, (0.0, 1e-6), (0.01, 0.05)):
+        case = random_case(rng, local=[local], global_=[global_], tolerances=tolerances)
+        assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
+
+
+def test_it_seldom_declines():
+    problems = (random_case(np.random.default_rng(seed), tolerances=(0.0, 0.01, 0.05)).problem() for seed in range(100))
+    assert sum(solve_exact(problem) is None for problem in problems) <= 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_several_notions_on_one_side_hold_together(seed):
+    rng = np.random.default_rng(seed)
+    case = random_case(rng, local=["demographic_parity", "equalized_odds"], global_=["benefit", "equal_opportunity"])
+    spread = rng.choice(TOLERANCES, case.local_tolerance.shape), rng.choice(TOLERANCES, case.global_tolerance.shape)
+    case = replace(case, local_tolerance=spread[0], global_tolerance=spread[1])
+    assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+@pytest.mark.parametrize("heavy", [1e6, 1e8])
+def test_a_client_with_a_millionth_of_the_weight_keeps_its_own_promise(notion, heavy):
+    rng = np.random.default_rng(3)
+    case = random_case(
+        rng, groups=3, clients=3, rows=90, local=[notion], global_=["equalized_odds"], tolerances=(0.0, 0.01)
+    )
+    case = replace(case, weights=np.where(case.clients == 1, 1.0, heavy))
+    problem = case.problem()
+    optimum = solve_exact(problem)
+    assert problem.violation(optimum.u, optimum.v) <= 1e-9
+    assert problem.accuracy(optimum.u, optimum.v) == pytest.approx(case.best_rows()[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_one_or_two_rows_beside_a_million(rows, notion, monkeypatch):
+    monkeypatch.setenv("LOGOFAIR_ACCELERATE", "0")
+    rng = np.random.default_rng(rows)
+    n = 1_000_000
+    scores, groups = np.round(rng.beta(1, 2, n + rows), 3), rng.integers(0, 2, n + rows)
+    groups[-rows:] = np.arange(rows)
+    scores[-rows:] = [0.9, 0.2][:rows]
+    clients = np.append(np.zeros(n, dtype=int), np.ones(rows, dtype=int))
+    rates = rates_of([notion])
+    bounds = np.full((2, len(rates)), 0.01), np.full(len(rates), 0.005)
+    case = Case(scores, groups, clients, 2, 2, rates, rates, *bounds)
+    problem = case.problem()
+    optimum = solve_exact(problem)
+    assert problem.violation(optimum.u, optimum.v) <= 1e-9
+    # Equal rows as one row of their number: the program over rows stays small.
+    counts = np.bincount(np.rint(1000 * scores).astype(int) * 4 + groups * 2 + clients)
+    alike = np.flatnonzero(counts)
+    grouped = replace(
+        case,
+        scores=(alike // 4) / 1000,
+        groups=alike // 2 % 2,
+        clients=alike % 2,
+        weights=counts[alike].astype(float),
+    )
+    assert problem.accuracy(optimum.u, optimum.v) == pytest.approx(grouped.best_rows()[0], abs=1e-6)
+
+
+def test_certain_rows_in_one_cell_do_not_disturb_the_rates_of_another():
+    # Nobody in the second client's group 1 can be a false positive: that rate is undefined, not a rounding error.
+    scores = [0.3, 0.55, 0.7, 0.123456789, 0.1, 1.0, 1.0, 1.0]
+    groups, clients = [0, 0, 1, 1, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1]
+    rates = rates_of(["equalized_odds"])
+    bounds = np.zeros((2, 2)), np.zeros(2)
+    case = Case(np.array(scores), np.array(groups), np.array(clients), 2, 2, rates, rates, *bounds)
+    assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
+
+
+@modest
+@given(cases(labelled=True, most_rows=8))
+def test_with_labels_it_equals_the_program_over_all_thresholds(case):
+    assert value_of(case) == pytest.approx(case.best_thresholds(), abs=1e-6)
+
+
+def _mean(case: Case, block: list[int]) -> float:
+    return float(case.labels[block] @ case.mass[block] / case.mass[block].sum())
+
+
+def test_demographic_parity_by_hand():
+    case = one_client([0.9, 0.7, 0.4, 0.2], [0, 0, 1, 1], NOTIONS["demographic_parity"].rates[0], 0.0)
+    # Gains 2 * score - 1: (0.8, 0.4) and (-0.2, -0.6). Accepting all wins 0.4, the top halves 0.6, nobody 0.
+    baseline = np.mean([0.1, 0.3, 0.6, 0.8])
+    assert value_of(case) == pytest.approx(baseline + 0.6 / 4, abs=1e-9)
+
+
+def test_equal_opportunity_needs_a_coin_inside_a_cell_by_hand():
+    # TPR of group 0 is all or nothing (one row); group 1's rows have shares 3/4 and 1/4 of its positives.
+    case = one_client([0.8, 0.6, 0.2], [0, 1, 1], NOTIONS["equal_opportunity"].rates[0], 0.0)
+    # Gains 0.6; 0.2, -0.6. Accept group 0 with chance t and so much of group 1 that its TPR is t: the first row
+    # up to t = 3/4 (gain 0.6 t + 0.2 t * 4/3), then the second too, losing 0.6 * 4 (t - 3/4) against 0.6 (t - 3/4).
+    baseline = np.mean([0.2, 0.4, 0.8])
+    assert value_of(case) == pytest.approx(baseline + (0.6 * 0.75 + 0.2) / 3, abs=1e-9)
+
+
+def test_a_rate_of_the_users_own_by_hand():
+    # Benefit of accepting group 0's row is 0.6, of group 1's row 0.2 per person: equal means chance 1/3 for group 0.
+    case = one_client([0.8, 0.6], [0, 1], BENEFIT, 0.0)
+    assert value_of(case) == pytest.approx(np.mean([0.2, 0.4]) + (0.6 / 3 + 0.2) / 2, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_loose_tolerances_give_back_the_rule_of_one_half(seed):
+    case = random_case(np.random.default_rng(seed), tolerances=(10.0,))
+    each = np.maximum(case.scores, 1.0 - case.scores)
+    assert value_of(case) == pytest.approx(float(case.mass @ each), abs=1e-9)
+
+
+@modest
+@given(cases())
+def test_no_constraints_at_all_give_back_the_rule_of_one_half(case):
+    free = replace(
+        case,
+        local_tolerance=np.full_like(case.local_tolerance, np.inf),
+        global_tolerance=np.full_like(case.global_tolerance, np.inf),
+    )
+    assert value_of(free) == pytest.approx(float(case.mass @ np.maximum(case.scores, 1.0 - case.scores)), abs=1e-9)
+
+
+@modest
+@given(cases(), st.data())
+def test_adding_a_constraint_never_raises_accuracy(case, data):
+    before = value_of(case)
+    place = data.draw(st.sampled_from(list(np.ndindex(case.local_tolerance.shape))))
+    tighter = case.local_tolerance.copy()
+    tighter[place] = min(tighter[place], data.draw(st.sampled_from([0.0, 1e-6, 0.02])))
+    assert value_of(replace(case, local_tolerance=tighter)) <= before + 1e-6
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+def test_one_client_makes_local_and_global_the_same(notion):
+    rng = np.random.default_rng(5)
+    rates = rates_of([notion])
+    for tolerance in (0.0, 1e-6, 0.03):
+        case = random_case(rng, clients=1, local=[notion], global_=[notion])
+        k = len(rates)
+        free, bound = np.full(k, np.inf), np.full(k, tolerance)
+        inside = value_of(replace(case, local_tolerance=bound[None], global_tolerance=free))
+        across = value_of(replace(case, local_tolerance=free[None], global_tolerance=bound))
+        both = value_of(replace(case, local_tolerance=bound[None], global_tolerance=bound))
+        assert inside == pytest.approx(across, abs=1e-6)
+        assert inside == pytest.approx(both, abs=1e-6)
+
+
+@modest
+@given(cases(), st.randoms(use_true_random=False))
+def test_renaming_groups_and_clients_changes_nothing(case, random):
+    groups, clients = list(range(case.n_groups)), list(range(case.n_clients))
+    random.shuffle(groups)
+    random.shuffle(clients)
+    renamed = replace(
+        case,
+        groups=np.array(groups)[case.groups],
+        clients=np.array(clients)[case.clients],
+        local_tolerance=case.local_tolerance[np.argsort(clients)],
+    )
+    assert value_of(renamed) == pytest.approx(value_of(case), abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(0, 2000, 200))
+def test_it_equals_the_program_over_all_rows_on_many_random_problems(start):
+    for seed in range(start, start + 200):
+        case = random_case(np.random.default_rng(seed))
+        assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6), seed

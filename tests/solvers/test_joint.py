@@ -1,0 +1,73 @@
+"""The whole problem as one program: the fallback agrees with the decomposition and with brute force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from logofair.solvers.decomposition import solve_exact
+from logofair.solvers.joint import solve_joint
+from support.oracles import EVERY_NOTION, cases, random_case
+
+modest = settings(deadline=None, max_examples=40)
+
+
+@modest
+@given(cases())
+def test_it_equals_the_program_over_all_rows_on_any_small_problem(case):
+    problem = case.problem()
+    optimum = solve_joint(problem)
+    assert problem.violation(optimum.u, optimum.v) <= 1e-9
+    assert problem.accuracy(optimum.u, optimum.v) == pytest.approx(case.best_rows()[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+def test_joint_exact_and_brute_force_agree(notion):
+    case = random_case(np.random.default_rng(11), groups=3, clients=4, rows=100, local=[notion], tolerances=(0.0, 0.02))
+    problem = case.problem()
+    joint, exact = solve_joint(problem), solve_exact(problem)
+    best = case.best_rows()[0]
+    assert problem.accuracy(joint.u, joint.v) == pytest.approx(best, abs=1e-6)
+    assert problem.accuracy(exact.u, exact.v) == pytest.approx(best, abs=1e-6)
+    assert (joint.solver, exact.solver) == ("joint", "exact")
+
+
+@modest
+@given(cases())
+def test_its_multipliers_prove_its_value(case):
+    problem = case.problem()
+    optimum = solve_joint(problem)
+    bound = case.dual(optimum.local_multipliers, optimum.global_multipliers)
+    assert bound == pytest.approx(problem.accuracy(optimum.u, optimum.v), abs=1e-6)
+
+
+@modest
+@given(cases())
+def test_multipliers_sum_to_zero_over_the_groups_and_are_zero_where_nothing_counts(case):
+    problem = case.problem()
+    optimum = solve_joint(problem)
+    np.testing.assert_allclose(optimum.local_multipliers.sum(axis=1), 0.0, atol=1e-9)
+    np.testing.assert_allclose(optimum.global_multipliers.sum(axis=0), 0.0, atol=1e-9)
+    assert not optimum.local_multipliers[~problem.local_counts].any()
+    assert not optimum.global_multipliers[~problem.global_counts].any()
+
+
+def test_a_client_with_a_millionth_of_the_weight_is_solved_too():
+    case = random_case(
+        np.random.default_rng(4), groups=3, clients=3, rows=80, local=["equalized_odds"], tolerances=(0.01,)
+    )
+    case = replace(case, weights=np.where(case.clients == 2, 1.0, 1e6))
+    problem = case.problem()
+    optimum = solve_joint(problem)
+    assert problem.violation(optimum.u, optimum.v) <= 1e-9
+    assert problem.accuracy(optimum.u, optimum.v) == pytest.approx(case.best_rows()[0], abs=1e-6)
+
+
+def test_too_few_iterations_return_nothing():
+    case = random_case(
+        np.random.default_rng(6), groups=3, clients=3, rows=100, local=["equalized_odds"], tolerances=(0.01,)
+    )
+    assert solve_joint(case.problem(), iterations=1) is None

@@ -1,0 +1,213 @@
+"""Trial prices in batches: valid, new, few rounds, and a mixture that keeps its promise whatever was tried."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from logofair.datasets import dirichlet_clients, load_adult
+from logofair.solvers.decomposition import Master, TriedPrices, incumbent, solve_exact
+from logofair.solvers.joint import solve_joint
+from logofair.solvers.local import local_bound, solve_local
+from logofair.solvers.problem import Problem, spread
+from logofair.solvers.trials import PriceBounds, landmarks, largest_size, trial_prices, trial_size
+from support.oracles import EVERY_NOTION, Case, random_case, rates_of
+
+modest = settings(deadline=None, max_examples=15)
+
+
+def nothing(groups: int, rates: int) -> TriedPrices:
+    none = np.zeros((0, groups, rates))
+    return TriedPrices(none, np.zeros(0), none, np.zeros(0))
+
+
+def answered(problem: Problem, asked: TriedPrices, prices: np.ndarray) -> TriedPrices:
+    """Add the clients' answers to a batch."""
+    gains, shares, bounds = list(asked.gains), list(asked.shares), list(asked.bounds)
+    for each in prices:
+        gain = problem.priced_gain(each)
+        answer = solve_local(problem, *gain)
+        gains.append(problem.accuracy(answer.u, answer.v) - problem.baseline)
+        shares.append(problem.global_shares(answer.u, answer.v))
+        bounds.append(float(problem.client_mass @ local_bound(problem, *gain, answer.multipliers)))
+    every = np.concatenate([asked.prices, prices])
+    return TriedPrices(every, np.array(gains), np.array(shares), np.array(bounds))
+
+
+def tolerance_of(problem: Problem) -> np.ndarray:
+    return np.where(problem.global_counts, problem.global_tolerance, np.inf)
+
+
+def marks_of(problem: Problem) -> PriceBounds:
+    return landmarks(problem.mass.sum(axis=0), problem.positives.sum(axis=0), problem.global_rates)
+
+
+def solved(problem: Problem, target: float, *, size: int, most: int, hints: bool = True) -> tuple[int, TriedPrices]:
+    """Rounds until the gap is certified (``most + 1``: it is not), and all that was asked."""
+    tolerance, marks = tolerance_of(problem), marks_of(problem) if hints else None
+    asked = nothing(*tolerance.shape)
+    for done in range(1, most + 1):
+        asked = answered(problem, asked, trial_prices(asked, tolerance, size, marks))
+        if incumbent(asked, tolerance).optimality_gap <= target:
+            return done, asked
+    return most + 1, asked
+
+
+def excess(weights: np.ndarray, asked: TriedPrices, tolerance: np.ndarray) -> float:
+    gaps = spread(np.tensordot(weights[1:], asked.shares, 1), np.isfinite(tolerance), axis=0)
+    return float(np.max(gaps - tolerance.min(axis=0), initial=0.0))
+
+
+def small_problem(seed: int, **given) -> Problem:
+    return random_case(np.random.default_rng(seed), rows=60, clients=3, **given).problem()
+
+
+@modest
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 2, 5, 12, 40]), hints=st.booleans())
+def test_trials_are_new_few_enough_and_sum_to_zero_over_the_groups_that_count(seed, size, hints):
+    problem = small_problem(seed)
+    tolerance, marks = tolerance_of(problem), marks_of(problem) if hints else None
+    counts, asked = np.isfinite(tolerance), nothing(*tolerance.shape)
+    for _ in range(3):
+        prices = trial_prices(asked, tolerance, size, marks)
+        assert len(prices) <= size
+        assert np.isfinite(prices).all()
+        assert np.all(prices[:, ~counts] == 0)
+        assert np.abs(prices.sum(axis=1)).max(initial=0.0) <= 1e-12 * (1.0 + np.abs(prices).max(initial=0.0))
+        every = np.concatenate([asked.prices, prices])
+        assert len(np.unique(every, axis=0)) == len(every)
+        assert np.array_equal(prices, trial_prices(asked, tolerance, size, marks))
+        asked = answered(problem, asked, prices)
+
+
+@modest
+@given(
+    seed=st.integers(0, 10_000),
+    groups=st.integers(2, 5),
+    notion=st.sampled_from(["demographic_parity", "equal_opportunity", "equalized_odds", "leaning"]),
+    size=st.sampled_from([2, 6, 15]),
+)
+def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, notion, size):
+    problem = small_problem(seed, groups=groups, global_=[notion], tolerances=(0.0, 0.01, 0.05, 0.2))
+    optimum = solve_exact(problem) or solve_joint(problem)
+    best = problem.accuracy(optimum.u, optimum.v) - problem.baseline
+    rounds, asked = solved(problem, 5e-7, size=size, most=60)
+    tolerance = tolerance_of(problem)
+    found = incumbent(asked, tolerance)
+    assert rounds <= 60
+    assert found.value == pytest.approx(best, abs=1e-6)
+    assert found.bound >= best - 1e-9
+    assert excess(found.weights, asked, tolerance) <= 1e-12
+    assert found.weights.min() >= 0
+    assert found.weights.sum() == pytest.approx(1.0, abs=1e-14)
+    assert np.count_nonzero(found.weights) <= 1 + tolerance.size
+
+
+@modest
+@given(seed=st.integers(0, 10_000))
+def test_every_bound_holds_and_every_mixture_stays_below_it(seed):
+    problem = small_problem(seed, tolerances=(0.0, 0.01, 0.05))
+    optimum = solve_exact(problem) or solve_joint(problem)
+    best = problem.accuracy(optimum.u, optimum.v) - problem.baseline
+    tolerance = tolerance_of(problem)
+    asked = answered(problem, nothing(*tolerance.shape), trial_prices(nothing(*tolerance.shape), tolerance, 9))
+    found = incumbent(asked, tolerance)
+    assert found.value <= best + 1e-9
+    assert found.bound >= best - 1e-9
+    assert excess(found.weights, asked, tolerance) <= 1e-12
+
+
+@pytest.mark.parametrize("notion", EVERY_NOTION)
+def test_the_first_batch_contains_the_zero_price_so_loose_tolerances_need_one_round(notion):
+    problem = small_problem(5, global_=[notion], tolerances=(4.0,))
+    assert solved(problem, 1e-9, size=1, most=1)[0] == 1
+
+
+def test_no_global_constraint_needs_one_trial():
+    problem = small_problem(6, global_=["equalized_odds"], tolerances=(np.inf,))
+    tolerance = tolerance_of(problem)
+    prices = trial_prices(nothing(*tolerance.shape), tolerance, 20, marks_of(problem))
+    assert prices.tolist() == np.zeros((1, *tolerance.shape)).tolist()
+    asked = answered(problem, nothing(*tolerance.shape), prices)
+    assert incumbent(asked, tolerance).optimality_gap == pytest.approx(0.0, abs=1e-12)
+    assert len(trial_prices(asked, tolerance, 20, marks_of(problem))) == 0
+
+
+def test_a_group_without_positives_does_not_count_in_their_rate():
+    rng = np.random.default_rng(0)
+    scores, groups = rng.random(90), np.repeat([0, 1, 2], 30)
+    scores[groups == 2] = 0.0
+    rates = rates_of(["equalized_odds"])
+    bounds = np.full((2, 2), 0.05), np.full(2, 0.01)
+    problem = Case(scores, groups, np.arange(90) % 2, 3, 2, rates, rates, *bounds).problem()
+    assert tolerance_of(problem).tolist() == [[0.01, 0.01], [0.01, 0.01], [np.inf, 0.01]]
+    assert solved(problem, 1e-6, size=20, most=12)[0] <= 12
+
+
+def test_one_of_two_rates_may_be_free():
+    problem = small_problem(3, groups=3, global_=["equalized_odds"], tolerances=(0.01,))
+    free = Problem(
+        problem.cells, problem.local_rates, problem.global_rates, problem.local_tolerance, np.array([np.inf, 0.01])
+    )
+    rounds, asked = solved(free, 1e-6, size=20, most=12)
+    assert rounds <= 12
+    assert np.all(asked.prices[:, :, 0] == 0)
+
+
+def test_the_idle_price_makes_every_row_of_a_group_worth_nothing():
+    rates = rates_of(["equalized_odds"])
+    idle = landmarks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates).idle
+    for eta in (0.0, 0.4, 1.0):
+        for group, (positive, negative) in enumerate([(0.2, 0.5), (0.1, 0.2)]):
+            worth = (2 * eta - 1) - idle[group, 0] * eta / positive - idle[group, 1] * (1 - eta) / negative
+            assert worth == pytest.approx(0.0, abs=1e-12)
+    assert np.isnan(landmarks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates_of(["demographic_parity"])).idle).all()
+
+
+def test_nearly_equal_answers_are_mixed_through_their_few_that_matter(monkeypatch):
+    problem = small_problem(11, groups=3, global_=["equalized_odds"], tolerances=(0.0, 0.01))
+    tolerance = tolerance_of(problem)
+    _, asked = solved(problem, 1e-6, size=20, most=12)
+    direct = incumbent(asked, tolerance)
+    solve = Master.solve
+    many = lambda master: None if len(master.gains) > 20 else solve(master)  # noqa: E731
+    monkeypatch.setattr(Master, "solve", many)
+    found = incumbent(asked, tolerance)
+    assert found.value == pytest.approx(direct.value, abs=1e-9)
+    assert excess(found.weights, asked, tolerance) <= 1e-12
+    monkeypatch.setattr(Master, "solve", lambda master: None)
+    rejecting = incumbent(asked, tolerance)
+    assert (rejecting.value, rejecting.weights[0], rejecting.weights.sum()) == (0.0, 1.0, 1.0)
+
+
+def test_a_round_of_the_usual_size_fits_into_four_kilobytes():
+    for groups, rates in ((2, 1), (2, 2), (5, 1), (5, 2), (40, 2), (300, 3)):
+        assert 1 <= trial_size(groups, rates) <= max(8, largest_size(groups, rates))
+        assert largest_size(groups, rates) == 1 or 8 * largest_size(groups, rates) * (2 + groups * rates) + 300 <= 4096
+    assert [trial_size(*shape) for shape in ((2, 1), (2, 2), (5, 1), (5, 2))] == [19, 51, 67, 39]
+
+
+@pytest.fixture(scope="module")
+def adult():
+    data = load_adult()
+    train, rows = np.arange(0, len(data), 6), np.arange(3, len(data), 4)
+    model = LogisticRegression(max_iter=1000).fit(data.features[train], data.labels[train])
+    groups = (data.sensitive[rows] == "Male").astype(int)
+    return model.predict_proba(data.features[rows])[:, 1], groups
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(("local", "global_"), [(0.05, 0.01), (0.02, 0.001), (0.05, 0.0), (np.inf, 0.005)])
+def test_adult_needs_at_most_five_rounds(adult, notion, local, global_):
+    scores, groups = adult
+    clients = dirichlet_clients(groups, n_clients=5, alpha=0.5, rng=1)
+    rates = rates_of([notion])
+    bounds = np.full((5, len(rates)), local), np.full(len(rates), global_)
+    problem = Case(scores, groups, clients, 2, 5, rates, rates, *bounds).problem()
+    size = trial_size(2, len(rates))
+    loosest, _ = solved(problem, 1e-5, size=1, most=1)
+    assert loosest > 1  # the global constraint binds
+    assert solved(problem, 1e-5, size=size, most=5)[0] <= 5

@@ -1,0 +1,73 @@
+"""Models that are no numbers, weights below nothing, figures that look fair where none is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from logofair.bounds import aglfop
+from logofair.datasets import Dataset
+from logofair.errors import InputError
+from logofair.experiments.baselines import _judged, main
+from logofair.notions import DEMOGRAPHIC_PARITY
+from logofair.training import FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, train
+from logofair.training.balance import moved, plain
+from logofair.training.methods import Method
+from support.problems import biased
+
+pytestmark = pytest.mark.training
+
+
+@pytest.mark.parametrize("method", [FedAvg(), FedFB(), FairFed(debias="fairbatch")], ids=lambda method: method.name)
+def test_a_model_that_is_no_number_is_said_and_never_shown_as_fair(method: Method) -> None:
+    network = build_network("mlp", (3,), hidden=4)
+    plan = Schedule(learning_rate=1e6, optimiser="sgd", batch_size=8)
+    states = train(method, network, biased(200), rounds=15, schedule=plan)
+    with pytest.raises(InputError, match=r"diverged.*\.$"):
+        seen(states)
+
+
+def seen(states: Iterable[TrainingState]) -> None:
+    """Look at every state that is handed out; none may be a model that is no number."""
+    for state in states:
+        assert np.isfinite(state.parameters).all()
+        assert np.isfinite(state.measured.mean_loss)
+
+
+def test_weights_of_more_than_two_groups_do_not_fall_below_0_by_rounding() -> None:
+    found = np.random.default_rng(0)
+    for _ in range(4000):
+        rows = found.integers(1, 60, size=(4, 2)).astype(float)
+        loss, ratios = rows * found.uniform(0.0, 5.0, size=(4, 2)), plain(rows)
+        for step in found.uniform(0.0, 9.0, size=3):
+            ratios = moved((1, 0), ratios, rows, loss, step)
+            assert ratios.min() >= 0.0, (rows.tolist(), loss.tolist())
+
+
+def test_where_everybody_is_accepted_the_decision_tells_nothing_of_the_group() -> None:
+    pytest.importorskip("cvxpy")
+    counts = [[39, 54], [30, 36], [58, 44]]
+    cells = [(client, group, n) for client, of_client in enumerate(counts) for group, n in enumerate(of_client)]
+    clients, groups = ([cell[place] for cell in cells for _ in range(cell[2])] for place in (0, 1))
+    bound = aglfop([1] * len(groups), groups=groups, clients=clients, global_information=0, local_information=0.01)
+    assert bound.accuracy == 1.0
+    assert bound.global_information == pytest.approx(0.0, abs=1e-12)
+    assert bound.local_information == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_local_gap_that_is_undefined_is_not_written_as_0() -> None:
+    groups = np.repeat(["a", "b"], 40)
+    people = Dataset(name="toy", features=np.zeros((80, 1)), feature_names=("x",), labels=[0, 1] * 40, sensitive=groups)
+    one_group_each = (groups == "b").astype(np.int32)
+    figures = _judged(groups == "a", people, np.arange(80), one_group_each, DEMOGRAPHIC_PARITY)
+    assert figures.global_gap == 1.0
+    assert np.isnan(figures.local_gap)  # no client has two groups
+    assert np.isnan(figures.large_gap)
+
+
+@pytest.mark.parametrize("words", [["--methods", "fedavgg"], ["--methods", "fedavg", "--seeds", "0"]])
+def test_wrong_words_for_the_baselines_end_in_one_sentence(words: list[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^baselines_table: .*\.$"):
+        main(["adult", *words])
