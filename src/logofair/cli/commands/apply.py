@@ -89,6 +89,8 @@ def apply(
     """
     check_output(out, force=force)
 
+    from logofair.cli.pages.console import showing_progress
+
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.deciding import Decider, decide_files
         from logofair.files.scan import column_names
@@ -137,7 +139,7 @@ def _show(totals: DecisionCounts, policy: Policy, out: Path, by_position: bool, 
         click.echo(json.dumps({"out": str(out), **totals.as_dict(), "coins_by_position": by_position}, indent=2))
         return
     from logofair.cli.pages.audit import notes, print_page
-    from logofair.cli.pages.console import page, showing_progress
+    from logofair.cli.pages.console import page
 
     lines = [("Wrote", f"{out}: {totals.rows:,} rows, {totals.share(totals.accepted, totals.rows)} accepted")]
     for name, rows, accepted in totals.largest(12):

@@ -72,7 +72,7 @@ def list_all(cache: Path | None, as_json: bool) -> None:
     if as_json:
         _print_json(found)
     else:
-        from logofair.cli.pages.console import page, showing_progress
+        from logofair.cli.pages.console import page
 
         show_list(found, page())
 

@@ -135,6 +135,8 @@ def fit(
     for path in (out, report):
         if path is not None:
             check_output(path, force=force)
+    from logofair.cli.pages.console import showing_progress
+
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
         from logofair.cli.rows import read_rows
@@ -166,6 +168,6 @@ def _show(
         files = {"policy": str(out), "report": None if report is None else str(report)}
         click.echo(json.dumps(files | as_dict(solution, compared, rows), indent=2, allow_nan=False))
     else:
-        from logofair.cli.pages.console import page, showing_progress
+        from logofair.cli.pages.console import page
 
         show(solution, compared, rows, (out, report), page())

@@ -193,6 +193,8 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     from logofair.training.rows import need_torch
 
     need_torch()
+    from logofair.cli.pages.console import showing_progress
+
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.training.run import Checkpointing, as_begun, train_and_score, training_rows, write_scores
         from logofair.cli.training.settings import TrainSettings, in_options
@@ -271,6 +273,6 @@ def _show(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, ou
 
         click.echo(json.dumps(as_dict(settings, rows, trained, measures, out), indent=2, allow_nan=False))
     else:
-        from logofair.cli.pages.console import page, showing_progress
+        from logofair.cli.pages.console import page
 
         show(settings, rows, trained, measures, out, page())

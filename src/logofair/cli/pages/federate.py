@@ -30,7 +30,7 @@ def show_outcome(outcome: RunResult, console: Console) -> None:
     >>> show_outcome(run(plan, {"north": rows, "south": rows}).outcome, Console(width=80))  # doctest: +ELLIPSIS
     Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
     <BLANKLINE>
-    Promised   demographic parity: gaps within 0.02 inside each site, within 0.02
+    Required   demographic parity: gaps within 0.02 inside each site, within 0.02
                across all sites.
     ...
     """
