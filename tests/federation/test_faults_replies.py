@@ -85,7 +85,7 @@ PAPER = {"solver": Algorithm1(rounds=2, local_steps=2)}
         (EXACT, "Answers", "bound", np.inf),
         (EXACT, "FinalFigures", "gain", np.nan),
         (EXACT, "FinalFigures", "shares", -np.inf),
-        (EXACT, "FinalFigures", "broken", np.nan),
+        (EXACT, "FinalFigures", "exceeding", np.nan),
         (CALIBRATED, "FoldCounts", "counts", np.inf),
         (CALIBRATED, "FoldCounts", "sums", np.nan),
         (CALIBRATED, "Curvature", "sums", np.inf),
@@ -115,8 +115,8 @@ def test_a_value_that_is_no_finite_number_excludes_its_site(asked, kind, field, 
         (EXACT, "Answers", {"bound": lambda a: a + 3.0}, "dual value that its own answer contradicts"),
         (EXACT, "FinalFigures", {"gain": entry(0.9)}, "more accuracy than its rows allow"),
         (EXACT, "FinalFigures", {"shares": entry(0.9)}, "larger share"),
-        (EXACT, "FinalFigures", {"broken": entry(2.0)}, "neither 0 nor 1"),
-        (EXACT, "FinalFigures", {"broken": entry(0.5)}, "neither 0 nor 1"),
+        (EXACT, "FinalFigures", {"exceeding": entry(2.0)}, "neither 0 nor 1"),
+        (EXACT, "FinalFigures", {"exceeding": entry(0.5)}, "neither 0 nor 1"),
         (CALIBRATED, "FoldCounts", {"counts": entry(-3.0, -1)}, "rows that cannot be"),
         (CALIBRATED, "FoldCounts", {"counts": entry(1e14, -1)}, "rows that cannot be"),
         (CALIBRATED, "FoldCounts", {"counts": entry(1e9)}, "calibration sums that no rows can have"),
@@ -193,7 +193,7 @@ def test_training_checks_its_replies_too():
         assert said in excluded(plan, with_body(**change), sites=sites, kind=kind)
 
 
-def test_a_lie_in_the_final_step_that_breaks_the_promise_stops_the_run():
+def test_a_lie_in_the_final_figures_that_breaks_the_promise_stops_the_run():
     """Within what its rows allow, but not what was agreed: nothing is published."""
     sites, plan = small(), plan_of(**EXACT)
     number = when(plan, sites)["FinalFigures"]
@@ -206,7 +206,7 @@ def test_a_lie_in_the_final_step_that_breaks_the_promise_stops_the_run():
     with pytest.raises(RunError, match=r"exceed a tolerance by .* so nothing is published"):
         go(plan, Tampered(clients(sites), instead("b", number, with_body(shares=lie))))
     with pytest.raises(RunError, match="1 sites locally"):
-        go(plan, Tampered(clients(sites), instead("b", number, with_body(broken=entry(1.0)))))
+        go(plan, Tampered(clients(sites), instead("b", number, with_body(exceeding=entry(1.0)))))
 
 
 class Failing(Client):

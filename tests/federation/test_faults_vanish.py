@@ -47,7 +47,7 @@ def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(as
             ("b", "the plug was pulled", number)
         ]
         assert [step.excluded for step in steps if step.excluded] == [("b",)]
-        assert result.broken == 0
+        assert result.exceeding == 0
         if result.sites == tuple("abcd"):  # only who does not hear the result is still counted
             assert steps[-1].purpose == "publication"
             assert "b" in steps[-1].excluded

@@ -21,7 +21,7 @@ def checked(sites, plan, chances=None):
     assert result.accuracy == pytest.approx(accuracy, abs=1e-10)
     assert result.violation == pytest.approx(across, abs=1e-10 * unit)
     assert max(across, inside) <= 2e-9 * unit
-    assert result.broken == 0
+    assert result.exceeding == 0
     assert result.holds
     return done
 

@@ -176,7 +176,7 @@ def check_result(server: Server) -> None:
     if not certificate.meets_requirements:
         raise RunError(
             f"run {server.plan.run}: the stored policies exceed a tolerance by {result.violation:.1e} "
-            f"({result.broken} sites locally), so nothing is published; please report the case."
+            f"({result.exceeding} sites locally), so nothing is published; please report the case."
         )
 
 

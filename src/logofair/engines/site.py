@@ -38,7 +38,7 @@ _STATE, _STATE_WHAT = "logofair client", "client state"
 
 @dataclass(frozen=True)
 class SiteSettings:
-    """What a site tells its own client; nothing of it leaves the site but its name.
+    """What a site's people set for their client; nothing of it leaves the site but its name.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class SiteSettings:
 
 
 def answer_on_disk(settings_path: str, message: bytes) -> bytes:
-    """Answer one message as the site of some settings; never raises, and never tells why beyond a fixed word.
+    """Answer one message as the site of some settings; never raises, and a refusal is a fixed word.
 
     Parameters
     ----------
@@ -139,13 +139,13 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
             return encode(_answer(settings, identity, received))
     except RefusedError as error:
         refusal = error.refusal
-        _tell_problem(folder, str(error))
+        _write_problem(folder, str(error))
     except InputError as error:
         refusal = Refusal.BAD_DATA if position[0] else Refusal.BAD_MESSAGE
-        _tell_problem(folder, str(error))
+        _write_problem(folder, str(error))
     except Exception:
         refusal = Refusal.INTERNAL
-        _tell_problem(folder, traceback.format_exc())
+        _write_problem(folder, traceback.format_exc())
     return encode(ReplyMessage(*position, site, None, refusal.name))
 
 
@@ -189,7 +189,7 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
         client = replace(client, releases=(stored_release(folder, client.columns, plan),))
     client, reply = client.handle(message)
     if client.problem:
-        _tell_problem(folder, client.problem)
+        _write_problem(folder, client.problem)
     if client.stored is not stored:
         _store(file, client.stored, data)
     if client.finished:
@@ -244,9 +244,7 @@ def _stored_client(file: Path) -> tuple[StoredClient, str]:
     body = read_document(file, _STATE, 1, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run")
     stored = decode(base64.b64decode(body["client"]))
     if not isinstance(stored, StoredClient):
-        raise InputError(
-            f"{file}: holds no client's state; restore it from a backup, or leave the run."
-        )
+        raise InputError(f"{file}: holds no client's state; restore it from a backup, or leave the run.")
     return stored, str(body["data"])
 
 
@@ -262,8 +260,8 @@ def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> Non
     write_document(path, "logofair done", 1, done, what="end of a run")
 
 
-def _tell_problem(folder: Path | None, sentence: str) -> None:
-    """Tell the site's own people, in a file of their own; failing at that must not fail the reply."""
+def _write_problem(folder: Path | None, sentence: str) -> None:
+    """Write it to the site's own file, for its people; failing at that must not fail the reply."""
     if folder is not None:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

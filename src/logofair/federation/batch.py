@@ -319,9 +319,9 @@ class ClientBatch:
         )
         gain, shares, excess = measure(problem, rules)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
-        sums = FinalFigures(gain=gain[:, None], shares=shares, broken=(excess > rounding).astype(float)[:, None])
-        broken = bool(np.any(~(excess <= rounding)))
-        return replace(after, state=replace(after.state, rules=rules, broken=broken)), sums
+        sums = FinalFigures(gain=gain[:, None], shares=shares, exceeding=(excess > rounding).astype(float)[:, None])
+        exceeding = bool(np.any(~(excess <= rounding)))
+        return replace(after, state=replace(after.state, rules=rules, exceeding=exceeding)), sums
 
     def _counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
         """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
@@ -334,7 +334,7 @@ class ClientBatch:
     def _publish(self, request: requests.PublishRequest) -> tuple[ClientBatch, Sums]:
         if self.state.rules is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        if self.state.broken:
+        if self.state.exceeding:
             raise RefusedError(Refusal.NO_SOLUTION, "the rule exceeds a local tolerance of this site; not stored.")
         if not isinstance(request.result, dict):
             raise RefusedError(Refusal.BAD_MESSAGE)

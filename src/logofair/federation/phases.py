@@ -94,7 +94,7 @@ def _precision(plan: Plan) -> dict[str, float]:
 @wire_type
 @dataclass(frozen=True, eq=False)
 class MomentsPhase:
-    """How features are spread, so that all sites scale them alike."""
+    """Mean and deviation of the features, so that all sites scale them alike."""
 
     name = "training"
 

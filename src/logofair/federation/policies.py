@@ -79,7 +79,7 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
     batch = ClientBatch.resumed([site_rows(columns, result.plan)], state)
     state = replace(state, releases=batch.preparation.releases(state))
     batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
-    if figures.broken.any():  # type: ignore[attr-defined]
+    if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
     note = {} if site in result.sites else {"note": _LATE}
     return _policy(batch, 0, result.as_dict() | note)

@@ -225,7 +225,7 @@ class FinalFigures(Sums):
 
     gain: Annotated[Floats, Disclosure("accuracy above rejecting everybody, as a share of all rows, (1,)", _OF_SHARES)]
     shares: Annotated[Floats, Disclosure("its share of each group's global rates, (groups, rates)", _OF_SHARES)]
-    broken: Annotated[
+    exceeding: Annotated[
         Floats, Disclosure("1 where the stored policy exceeds a local tolerance, else 0, (1,)", _OF_SHARES)
     ]
 

@@ -197,7 +197,9 @@ def _of_answers(
     if np.any(reply.shares < low) or np.any(reply.shares > high):
         return "claims a larger share of a group's rate than its rows allow"
     if isinstance(reply, replies.FinalFigures):
-        whole_numbers = 0 <= reply.broken[0] <= counts.clients and abs(reply.broken[0] - round(reply.broken[0])) < 1e-3
+        whole_numbers = (
+            0 <= reply.exceeding[0] <= counts.clients and abs(reply.exceeding[0] - round(reply.exceeding[0])) < 1e-3
+        )
         return None if whole_numbers else "sent a mark that is neither 0 nor 1"
     value = reply.gain - np.sum(request.prices * reply.shares, axis=(1, 2))
     allowed = _ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))

@@ -60,7 +60,7 @@ class RunResult:
         Global gaps of the stored policies, one per constrained rate, in the user's units.
     violation : float
         Largest excess of a global gap over its tolerance.
-    broken : int
+    exceeding : int
         Sites whose stored policy exceeds a local tolerance (0).
     rounds : int
         Rounds of answers or of Algorithm 1.
@@ -93,7 +93,7 @@ class RunResult:
     bound: float
     global_gaps: Floats
     violation: float
-    broken: int
+    exceeding: int
     rounds: int
     bound_prices: Floats
     prices: Floats
@@ -123,7 +123,7 @@ class RunResult:
             bound=totals.baseline + final.bound,
             global_gaps=end.global_gaps,
             violation=end.violation,
-            broken=round(float(end.figures.broken[0])),
+            exceeding=round(float(end.figures.exceeding[0])),
             rounds=final.rounds,
             bound_prices=final.bound_prices,
             prices=final.prices,
@@ -145,7 +145,7 @@ class RunResult:
             primal=self.accuracy,
             dual=self.bound,
             optimality_gap=self.bound - self.accuracy,
-            violation=math.inf if self.broken else self.violation,
+            violation=math.inf if self.exceeding else self.violation,
             prices=Prices(0.5 * np.abs(self.bound_prices).sum(axis=0) * units, np.zeros((0, len(self.plan.local)))),
             basis="eta",
             precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
@@ -234,7 +234,7 @@ class RunResult:
             yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
         certificate = self.certificate
         if not certificate.meets_requirements:
-            inside = f", and {self.broken:,} sites exceed a tolerance inside" if self.broken else ""
+            inside = f", and {self.exceeding:,} sites exceed a tolerance inside" if self.exceeding else ""
             yield (
                 "WARNING",
                 f"A tolerance over all sites is exceeded by up to {self.violation:.5f}{inside}: algorithm1 may miss "

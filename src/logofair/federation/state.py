@@ -45,7 +45,7 @@ class ClientState:
     local_multipliers: Floats | None = None  # Algorithm 1: (clients, pairs, local rates)
     steps: int = 0  # Algorithm 1: rounds taken
     rules: Mixtures | None = None
-    broken: bool = False  # whether these rules exceed a local tolerance
+    exceeding: bool = False  # whether these rules exceed a local tolerance
     result: dict[str, Any] | None = None
 
     def opened(self, roster: int) -> ClientState:

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
+from logofair.federation.plan import make_plan
 from logofair.federation.privacy.bins import histogram
 from logofair.federation.privacy.release import Privacy, Release, release
+from logofair.federation.rows import SiteColumns, site_rows
 from logofair.fitting.fit import fit
 
 ROWS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 2)), min_size=1, max_size=6)
@@ -170,7 +172,6 @@ def test_settings_that_cannot_be_used_are_refused_in_one_sentence(wrong, sentenc
 
 
 BAD_ROWS = [
-    ({"sample_weight": [1.0, 1.0]}, "sample_weight: rows cannot be weighted under privacy"),
     ({"eta": [0.5, 1.5]}, "eta: row 1 is 1.5, outside [0, 1]"),
     ({"eta": [0.5]}, "groups: has 2 rows, but the first column has 1"),
     ({"groups": [0, 2]}, "groups: row 1 is 2; pass codes from 0 to 1, as agreed on."),
@@ -193,3 +194,10 @@ def test_without_the_library_the_extra_to_install_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     with pytest.raises(InputError, match=r"opendp is not installed; pip install 'logofair\[privacy\]'"):
         release([0.5], [0], n_groups=1, privacy=Privacy(1.25, 1e-6))
+
+
+def test_weighted_rows_are_refused_under_privacy():
+    plan = make_plan(groups=["F", "M"], calibration="none", privacy=Privacy(1, 1e-6))
+    columns = SiteColumns(groups=["F", "M"], scores=[0.5, 0.6], sample_weight=[1.0, 2.0])
+    with pytest.raises(InputError, match=r"^sample_weight: .*differential privacy"):
+        site_rows(columns, plan)

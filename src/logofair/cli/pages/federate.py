@@ -15,21 +15,7 @@ __all__ = ["show_policy", "show_result"]
 
 
 def show_result(result: RunResult, console: Console) -> None:
-    """Print the result of a run.
-
-    Examples
-    --------
-    >>> from logofair.engines.inprocess import run
-    >>> from logofair.federation import SiteColumns, make_plan
-    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
-    >>> show_result(run(plan, {"north": rows, "south": rows}).result, Console(width=80))  # doctest: +ELLIPSIS
-    Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
-    <BLANKLINE>
-    Required   demographic parity: gaps within 0.02 inside each site, within 0.02
-               over all sites.
-    ...
-    """
+    """Print the sentences of a result as a table."""
     with console.capture() as captured:
         console.print(result.heading, end="\n\n", soft_wrap=True)
         table = Table.grid(padding=(0, 2, 0, 0))

@@ -154,10 +154,11 @@ def release(
     *,
     n_groups: int,
     privacy: Privacy,
-    sample_weight: object = None,
     random_state: int | None = None,
 ) -> Release:
     """Count rows per group and bin, and add noise. Every call spends again: sites call :func:`release_once`.
+
+    Rows have no weights here: a row of weight w would move a count by w.
 
     Parameters
     ----------
@@ -169,8 +170,6 @@ def release(
         Number of groups, agreed on beforehand and not counted in the data.
     privacy : Privacy
         What may be spent.
-    sample_weight : None
-        Row weights are refused: one row of weight w would move a count by w.
     random_state : int, optional
         For rehearsals and tests only: noise that can be repeated protects nobody. By default the noise comes from
         the operating system's entropy.
@@ -185,7 +184,7 @@ def release(
     >>> rehearsal.private, round(rehearsal.scale, 2)
     (False, 0.81)
     """
-    chances, codes = checked_rows(eta, groups, n_groups, sample_weight)
+    chances, codes = checked_rows(eta, groups, n_groups)
     spending = smallest_scale(privacy.epsilon, privacy.delta, privacy.sensitivity)
     counts = histogram(chances, codes, n_groups, privacy.bins)
     if random_state is None:
@@ -227,7 +226,6 @@ def release_once(
     *,
     n_groups: int,
     privacy: Privacy,
-    sample_weight: object = None,
     random_state: int | None = None,
 ) -> StoredRelease:
     """Release where nothing was released yet; afterwards return what was stored, or refuse.
@@ -247,7 +245,7 @@ def release_once(
         ...
     logofair.errors.InputError: release: the rows are not those released before (epsilon 1, delta 1e-06) ...
     """
-    chances, codes = checked_rows(eta, groups, n_groups, sample_weight)
+    chances, codes = checked_rows(eta, groups, n_groups)
     fingerprint = _fingerprint(chances, codes)
     if stored is None:
         return StoredRelease(
@@ -273,12 +271,8 @@ def release_once(
     return stored
 
 
-def checked_rows(eta: object, groups: object, n_groups: int, sample_weight: object) -> tuple[Floats, Integers]:
-    """Chances and group codes of the rows, checked at the door."""
-    if sample_weight is not None:
-        raise InputError(
-            "sample_weight: rows cannot be weighted under privacy, since one row would count for many; leave it out."
-        )
+def checked_rows(eta: object, groups: object, n_groups: int) -> tuple[Floats, Integers]:
+    """Chances and group codes of the rows, checked."""
     chances, codes = probabilities(eta, "eta"), column(groups, "groups")
     same_length(chances.size, groups=codes)
     n_groups = whole_number(n_groups, "n_groups")

@@ -92,8 +92,8 @@ def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
     history = next_history(client.stored.history, message.request)
     client, sums = client.sums(message)
     state, masked = secure.masked(_sum_number(client, message), history, message.sealed, sums.vector(), sums.steps())
-    kept = _with_secure_state(client, state)
-    return replace(kept, stored=replace(kept.stored, history=history)), masked
+    after = _with_secure_state(client, state)
+    return replace(after, stored=replace(after.stored, history=history)), masked
 
 
 def _unmask(client: Client, message: RequestMessage) -> tuple[Client, Unmasked]:

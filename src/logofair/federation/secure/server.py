@@ -82,7 +82,7 @@ class SecureServer:
     Traceback (most recent call last):
     logofair.errors.SumError: keys: 0 of 3 sites answered usably, 3 are needed; ask again ...
 
-    A whole sum stands in the example of :class:`~logofair.federation.secure.SecureClient`.
+    A sum from beginning to end is the example of :class:`~logofair.federation.secure.SecureClient`.
     """
 
     roster: Roster

@@ -100,14 +100,14 @@ class FolderWatcher:
         return self.ended is not None and time.monotonic() >= self.ended + self.linger
 
     def _say_if_idle(self) -> None:
-        """Say once that nothing is asked any more: a site that was left behind is not told so by the server."""
+        """Say once that no request comes any more: the server does not tell a site that it was excluded."""
         latest, since = self.changed
         if self._latest() != latest:
             self.changed = (self._latest(), time.monotonic())
         elif time.monotonic() >= since + _IDLE:
             click.echo(
-                f"The server has asked nothing for {_IDLE / 60:g} minutes. If its people say that the run goes on "
-                "without this site, stop here (Ctrl-C) and make its policy with logofair federate join.",
+                f"No request has come from the server for {_IDLE / 60:g} minutes. If its people say that the run goes "
+                "on without this site, stop here (Ctrl-C) and make its policy with logofair federate join.",
                 err=True,
             )
             self.changed = (latest, float("inf"))
