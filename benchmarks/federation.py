@@ -64,7 +64,7 @@ def _against_central(
             **_tolerances(),
         )
 
-    outcome, solution = run(plan, sites).outcome, central()
+    result, solution = run(plan, sites).result, central()
     together, alone = best(lambda: run(plan, sites), repeat), best(central, repeat)
     return {
         "size": str(size),
@@ -72,9 +72,9 @@ def _against_central(
         "code": "numba" if compiled else "numpy",
         "multiple": together / alone,
         "goal": _GOAL,
-        "rounds": outcome.rounds,
-        "gap": outcome.certificate.optimality_gap,
-        "accuracy_below_central": solution.certificate.primal - outcome.accuracy,
+        "rounds": result.rounds,
+        "gap": result.certificate.optimality_gap,
+        "accuracy_below_central": solution.certificate.primal - result.accuracy,
     }
 
 
@@ -104,16 +104,16 @@ def messages_of(
     keys = identities or {}
     transport = LocalTransport({site: Client(site, rows, identity=keys.get(site)) for site, rows in sites.items()})
     steps = list(conduct(ServerState(Server.start(plan, transport.present())), transport))
-    outcome = steps[-1][0].server.outcome
+    result = steps[-1][0].server.result
     return {
-        "rounds": outcome.rounds,
-        "exchanges": dict(outcome.exchanges),
+        "rounds": result.rounds,
+        "exchanges": dict(result.exchanges),
         "bytes_out": sum(p.bytes_out for _, p in steps),
         "bytes_back": sum(p.bytes_back for _, p in steps),
         "largest": max(max(p.bytes_out, p.bytes_back) for _, p in steps),
-        "gap": outcome.certificate.optimality_gap,
-        "violation": outcome.violation,
-        "accuracy": outcome.accuracy,
+        "gap": result.certificate.optimality_gap,
+        "violation": result.violation,
+        "accuracy": result.accuracy,
     }
 
 
@@ -225,7 +225,7 @@ def overhead(n_sites: int, length: int) -> float:
     dealt = {site: client.shares(server.keys) for site, (client, _) in started.items()}
     server = server.collect_shares({site: material for site, (_, material) in dealt.items()})
     values, steps = np.linspace(-1.0, 1.0, length), np.full(length, 2.0**-40)
-    deliveries = server.ask(b"", steps).deliveries
+    deliveries = server.begin_sum(b"", steps).deliveries
     begun = perf_counter()
     for site, (client, _) in dealt.items():
         client.masked(1, b"", deliveries[site], values, steps)[0].unmask(1, sites)

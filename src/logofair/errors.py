@@ -5,7 +5,7 @@
     LogofairError
     ├── InputError            input that cannot be used (also a ValueError)
     ├── SolverError           no policy with a valid certificate was found
-    ├── RefusedError          a client does not answer a server's question
+    ├── RefusedError          a client does not answer a server's request
     ├── RunError              a federated run cannot go on
     │   └── QuorumLostError   too few sites are left
     ├── SecureRefusalError    a site does not take part in a secure sum

@@ -54,7 +54,7 @@ def refused(*arguments: object) -> str:
     return output
 
 
-def wishes(*arguments: str) -> dict[str, Any]:
+def options(*arguments: str) -> dict[str, Any]:
     """What a command line says of a plan."""
     import click
 
@@ -136,7 +136,7 @@ def test_an_unknown_command_is_told_the_nearest() -> None:
 
 def test_options_make_the_plan_they_name() -> None:
     plan = planned(
-        wishes(
+        options(
             *("--groups", "Female,Male", "--notion", "equalized_odds", "--local", "none", "--global", "0.01"),
             *(
                 "--local-for",
@@ -156,7 +156,13 @@ def test_options_make_the_plan_they_name() -> None:
     assert {r.tolerance for r in plan.local} == {None}
     assert {r.tolerance for r in plan.global_} == {0.01}
     assert plan.client_tolerances == (("north", 0.05), ("south", None))
-    assert (plan.calibration, plan.optimality_gap, plan.quorum, plan.seed, plan.run) == ("platt", 1e-4, 3, 0, "spring")
+    assert (plan.calibration, plan.optimality_gap, plan.quorum, plan.random_state, plan.run) == (
+        "platt",
+        1e-4,
+        3,
+        0,
+        "spring",
+    )
     assert plan.secure
     assert plan.solver is None
 
@@ -164,7 +170,7 @@ def test_options_make_the_plan_they_name() -> None:
 def test_what_is_not_said_is_left_to_make_plan() -> None:
     from logofair.federation import make_plan
 
-    assert planned(wishes("--groups", "F,M", "--run", "x")) == make_plan(groups=["F", "M"], run="x")
+    assert planned(options("--groups", "F,M", "--run", "x")) == make_plan(groups=["F", "M"], run="x")
 
 
 @given(
@@ -172,26 +178,26 @@ def test_what_is_not_said_is_left_to_make_plan() -> None:
 )
 @settings(max_examples=20, deadline=None)
 def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, across: float, seed: int) -> None:
-    said = wishes("--groups", "F,M", "--local", repr(local), "--global", repr(across), "--seed", str(seed))
+    said = options("--groups", "F,M", "--local", repr(local), "--global", repr(across), "--seed", str(seed))
     plan = planned(said)
-    assert (plan.local[0].tolerance, plan.global_[0].tolerance, plan.seed) == (local, across, seed)
+    assert (plan.local[0].tolerance, plan.global_[0].tolerance, plan.random_state) == (local, across, seed)
     check_same(said, plan, "state")
 
 
 def test_groups_that_are_integers_are_read_as_a_file_would_be() -> None:
-    assert planned(wishes("--groups", "0,1")).groups == (0, 1)
-    assert planned(wishes("--groups", "0,01")).groups == ("0", "01")
-    assert planned(wishes("--groups", "0,none")).groups == ("0", "none")
+    assert planned(options("--groups", "0,1")).groups == (0, 1)
+    assert planned(options("--groups", "0,01")).groups == ("0", "01")
+    assert planned(options("--groups", "0,none")).groups == ("0", "none")
 
 
 def test_a_privacy_budget_switches_calibration_off_and_has_a_usual_delta() -> None:
-    plan = planned(wishes("--groups", "F,M", "--epsilon", "2"))
+    plan = planned(options("--groups", "F,M", "--epsilon", "2"))
     assert plan.privacy is not None
     assert (plan.privacy.epsilon, plan.privacy.delta, plan.calibration) == (2.0, 1e-6, "none")
 
 
 def test_training_columns_and_rounds_make_a_training() -> None:
-    plan = planned(wishes("--groups", "F,M", "--train", "age, hours", "--train-rounds", "7"))
+    plan = planned(options("--groups", "F,M", "--train", "age, hours", "--train-rounds", "7"))
     assert plan.training is not None
     assert (plan.training.features, plan.training.rounds) == (("age", "hours"), 7)
 
@@ -292,20 +298,20 @@ def begun(tmp_path: Path) -> Path:
     """A folder in which a run was planned, and nothing more."""
     folder = tmp_path / "state"
     folder.mkdir()
-    said = wishes("--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring")
-    write_plan(folder / "plan.json", planned(said), RosterOptions(sites=("north", "south")).terms())
+    said = options("--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring")
+    write_plan(folder / "plan.json", planned(said), RosterOptions(sites=("north", "south")).run_options())
     return folder
 
 
 def test_the_same_command_and_a_shorter_one_resume_the_stored_plan(begun: Path) -> None:
-    stored, terms = read_plan(begun / "plan.json")
+    stored, run_options = read_plan(begun / "plan.json")
     for line in (
         [],
         ["--groups", "F,M"],
         ["--groups", "F,M", "--global", "0.01", "--seed", "0", "--run", "spring"],
         ["--local", "0.02", "--calibration", "beta", "--solver", "exact"],
     ):
-        assert prepare(begun, wishes(*line), RosterOptions()) == (stored, terms)
+        assert prepare(begun, options(*line), RosterOptions()) == (stored, run_options)
 
 
 @pytest.mark.parametrize(
@@ -335,10 +341,10 @@ def test_another_plan_in_the_same_folder_is_refused_by_the_option_that_differs(b
 
 
 def test_a_run_that_has_not_begun_can_wait_for_others_and_longer(begun: Path) -> None:
-    _, terms = prepare(begun, NOTHING_SAID, RosterOptions(sites=("north", "east"), wait=5.0))
-    assert (terms.sites, terms.wait, terms.timeout) == (("north", "east"), 5.0, 600.0)
-    _, terms = prepare(begun, NOTHING_SAID, RosterOptions(count=4))
-    assert (terms.sites, terms.count) == ((), 4)
+    _, run_options = prepare(begun, NOTHING_SAID, RosterOptions(sites=("north", "east"), wait=5.0))
+    assert (run_options.sites, run_options.wait, run_options.timeout) == (("north", "east"), 5.0, 600.0)
+    _, run_options = prepare(begun, NOTHING_SAID, RosterOptions(count=4))
+    assert (run_options.sites, run_options.count) == ((), 4)
 
 
 def stop_after_one_exchange(folder: Path) -> None:
@@ -371,15 +377,15 @@ def stop_after_one_exchange(folder: Path) -> None:
 
 @pytest.fixture
 def stopped(begun: Path) -> Path:
-    plan, terms = read_plan(begun / "plan.json")
-    write_plan(begun / "plan.json", plan, RosterOptions(sites=("north", "south", "east")).terms(terms))
+    plan, run_options = read_plan(begun / "plan.json")
+    write_plan(begun / "plan.json", plan, RosterOptions(sites=("north", "south", "east")).run_options(run_options))
     stop_after_one_exchange(begun)
     return begun
 
 
 def test_a_run_that_has_begun_keeps_its_sites(stopped: Path) -> None:
-    plan, terms = prepare(stopped, NOTHING_SAID, RosterOptions(timeout=9.0))
-    assert (plan.run, terms.timeout) == ("spring", 9.0)
+    plan, run_options = prepare(stopped, NOTHING_SAID, RosterOptions(timeout=9.0))
+    assert (plan.run, run_options.timeout) == ("spring", 9.0)
     prepare(stopped, NOTHING_SAID, RosterOptions(sites=("north", "south", "east")))
     start = ("federate", "server", "--folder", stopped, "--insecure")
     assert "has begun with its own" in refused(*start, "--sites", "north,south")
@@ -404,7 +410,7 @@ def test_a_site_can_be_taken_out_of_a_stopped_run_and_saying_so_twice_is_no_erro
         assert "Somebody pulled the plug. The state is in" in output
         server = read_state(stopped / "state.json").server
         assert server.sites == ("east", "north")
-        assert [each.site for each in server.lost] == ["south"]
+        assert [each.site for each in server.excluded] == ["south"]
 
 
 def test_a_server_waits_for_the_last_processes_of_one_that_was_killed(
@@ -471,9 +477,9 @@ def test_a_simulation_writes_a_policy_per_site_and_a_result_that_holds(file: Pat
     code, output = simulate(file, tmp_path / "try", *TIGHT)
     assert code == 0, output
     assert "gaps within 0.03 inside each site, within 0.01" in output
-    assert "0.01 more tolerance for the selection rate across all clients wins at" in output
-    outcome = read_result(tmp_path / "try" / "result.json")
-    assert outcome.holds
+    assert "0.01 more tolerance for the selection rate over all sites wins at" in output
+    result = read_result(tmp_path / "try" / "result.json")
+    assert result.holds
     table, chances = people(), np.zeros(900)
     for name in ("north", "south", "east"):
         own = table["place"] == name
@@ -514,9 +520,9 @@ def test_a_simulation_trains_where_it_is_asked_to_and_needs_no_scores(file: Path
 
 def test_algorithm_1_may_miss_a_tolerance_and_says_so_but_does_not_fail(file: Path, tmp_path: Path) -> None:
     code, output = simulate(file, tmp_path / "try", "--local", "none", "--global", "0", "--solver", "algorithm1")
-    outcome = read_result(tmp_path / "try" / "result.json")
+    result = read_result(tmp_path / "try" / "result.json")
     assert code == 0, output
-    assert not outcome.meets_requirements
+    assert not result.certificate.meets_requirements
     assert "WARNING" in output
 
 
@@ -611,7 +617,7 @@ def test_a_late_site_gets_a_policy_fair_inside_and_is_told_what_was_not_promised
     data, out = one_site(tmp_path / "west.csv", "west"), tmp_path / "west.json"
     code, output = run("federate", "join", published, "--site", "west", "--data", data, *OWN, "--out", out)
     assert code == 0, output
-    assert "global promise was made without it" in " ".join(output.split())
+    assert "global requirements were met without it" in " ".join(output.split())
     table = people(sites=4)
     own, policy = table["place"] == "west", Policy.load(out)
     chance = policy.probabilities(table["risk"][own], groups=table["sex"][own])
@@ -695,8 +701,8 @@ def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "sprin
         seen.append({**others, "settings": site})
         folder = Path(site.folder)
         assert not until()
-        (folder / "complaints.txt").write_text("this site took part before.\n")
-        (folder / f"{run}.notes.json").write_text("{}")
+        (folder / "problems.txt").write_text("this site took part before.\n")
+        (folder / f"{run}.client.json").write_text("{}")
         policy.save(site.policy)
         (folder / f"{run}.done.json").write_text("{}")
         until.linger = 0.0
@@ -707,7 +713,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "sprin
     return seen
 
 
-def test_a_site_stays_until_its_policy_is_written_and_prints_complaints_and_rules(
+def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
     published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = Policy.load(published.parent / "policies" / "north.json")
@@ -715,7 +721,7 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_complaints_and_rule
     line = client(tmp_path, "--insecure", "--agree-without", "south", "--again")
     code, output = run(*line)
     assert code == 0, output
-    assert "Complaint: this site took part before." in output
+    assert "Problem: this site took part before." in output
     assert str(policy.rules).splitlines()[1] in output
     (given_,) = seen
     site = given_["settings"]
@@ -753,16 +759,16 @@ def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.
         assert "another process works in this folder" in refused(*client(tmp_path, "--insecure"))
 
 
-def test_an_old_end_and_old_complaints_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_end_and_old_problems_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "winter.done.json").write_text("{}")
-    (tmp_path / "complaints.txt").write_text("old\n")
-    lookout = FolderWatcher(tmp_path, linger=0.0)
-    assert not lookout()
-    with (tmp_path / "complaints.txt").open("a") as complaints:
-        complaints.write("new\n")
-    assert not lookout()
-    assert not lookout()
-    assert capsys.readouterr().err == "Complaint: new\n"
+    (tmp_path / "problems.txt").write_text("old\n")
+    watcher = FolderWatcher(tmp_path, linger=0.0)
+    assert not watcher()
+    with (tmp_path / "problems.txt").open("a") as problems:
+        problems.write("new\n")
+    assert not watcher()
+    assert not watcher()
+    assert capsys.readouterr().err == "Problem: new\n"
     assert finished_policy(tmp_path / "none.json", tmp_path) is None
 
 
@@ -772,13 +778,13 @@ def test_a_site_that_is_asked_nothing_for_long_is_told_once_what_to_do(
     from logofair.cli.commands.federate import client as federate_client
 
     monkeypatch.setattr(federate_client, "_IDLE", 0.0)
-    lookout = FolderWatcher(tmp_path)
-    assert not lookout()
-    assert not lookout()
+    watcher = FolderWatcher(tmp_path)
+    assert not watcher()
+    assert not watcher()
     assert capsys.readouterr().err.count("logofair federate join") == 1
-    (tmp_path / "spring.notes.json").write_text("{}")
-    assert not lookout()
-    assert not lookout()
+    (tmp_path / "spring.client.json").write_text("{}")
+    assert not watcher()
+    assert not watcher()
     assert capsys.readouterr().err.count("logofair federate join") == 1
 
 
@@ -809,7 +815,9 @@ def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrite
 
 
 def test_a_stored_plan_is_the_same_for_a_command_line_that_says_all_of_it() -> None:
-    said = wishes("--groups", "F,M", "--train", "age", "--train-rounds", "3", "--local-for", "a=0", "--solver", "exact")
+    said = options(
+        "--groups", "F,M", "--train", "age", "--train-rounds", "3", "--local-for", "a=0", "--solver", "exact"
+    )
     check_same(said, planned(said), "state")
     with pytest.raises(InputError, match="--train-rounds: differs"):
         check_same({**said, "train_rounds": 4}, planned(said), "state")
@@ -833,7 +841,7 @@ def test_a_late_site_under_privacy_releases_its_histogram_once(tmp_path):
     assert runner.invoke(cli, [*join, "--out", str(tmp_path / "no.json")]).exit_code == 2
     tables = []
     for name in ("one.json", "two.json"):
-        made = runner.invoke(cli, [*join, "--folder", str(tmp_path / "notes"), "--out", str(tmp_path / name)])
+        made = runner.invoke(cli, [*join, "--folder", str(tmp_path / "private"), "--out", str(tmp_path / name)])
         assert made.exit_code == 0, made.output
         tables.append(json.loads((tmp_path / name).read_text())["policy"]["mixtures"])
     assert tables[0] == tables[1]

@@ -54,7 +54,7 @@ def test_three_sites_get_policies_that_together_keep_the_promise_and_are_those_o
         ended_well(server, clients)
         outcome, expected = check_result(made)
         assert outcome.summary() == expected.summary()
-        assert outcome.lost == ()
+        assert outcome.excluded == ()
         same_files(made.folder, expected_of(made).policies, tmp_path, "{}-policy.json")
         plan, _ = read_plan(made.state / "plan.json")
         rows = {site: columns(table) for site, table in made.sites.items()}
@@ -90,8 +90,8 @@ def test_flowers_simulation_gives_the_numbers_of_one_process(tmp_path):
         expected = run(plan, {site: columns(table) for site, table in sites.items()})
         found = read_result(made.folder / "simulated" / "result.json")
         for name in ("accuracy", "bound", "gaps", "duals", "prices", "weights"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected.outcome, name), err_msg=name)
-        assert found.summary() == expected.outcome.summary()
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected.result, name), err_msg=name)
+        assert found.summary() == expected.result.summary()
         same_files(made.folder / "simulated" / "policies", expected.policies, tmp_path)
 
 

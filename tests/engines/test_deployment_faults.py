@@ -58,7 +58,7 @@ def ended_badly(command, words, timeout=TO_THE_END):
 
 
 def lost_of(outcome):
-    return {each.site: each.reason for each in outcome.lost}
+    return {each.site: each.reason for each in outcome.excluded}
 
 
 def leaves(client):

@@ -17,7 +17,7 @@ from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Privacy, Server, late_policy
-from logofair.federation.messages import Refusal
+from logofair.federation.replies import Refusal
 from logofair.federation.wire import decode, encode
 from logofair.files.locks import locked
 from support.sites import Tampered, clients, federation, go, plan_of, private_key, public_key, same_policy
@@ -55,7 +55,7 @@ class Disk:
         return replies
 
 
-def settle(root, sites, **more):
+def set_up_sites(root, sites, **more):
     """Write the files of some sites; the settings' paths by site."""
     homes = {}
     for site, columns in sites.items():
@@ -66,7 +66,7 @@ def settle(root, sites, **more):
         (home / "rows.csv").write_text("sex,p,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
         names = {"group": "sex", "score": "p", "label": "y"}
         settings = SiteSettings(
-            site, str(home / "rows.csv"), names, folder=str(home / "notes"), policy=str(home / "policy.json"), **more
+            site, str(home / "rows.csv"), names, folder=str(home / "private"), policy=str(home / "policy.json"), **more
         )
         settings.write(home / "site.json")
         homes[site] = home / "site.json"
@@ -103,8 +103,8 @@ def start(root, plan, sites=(), name="plan.json"):
 @pytest.mark.parametrize("after", [False, True])
 def test_a_server_killed_at_every_exchange_ends_with_the_result_of_an_undisturbed_one(tmp_path, asked, after):
     sites, plan = small(), plan_of(**asked)
-    calm = settle(tmp_path / "calm", sites)
-    rough = settle(tmp_path / "rough", sites)
+    calm = set_up_sites(tmp_path / "calm", sites)
+    rough = set_up_sites(tmp_path / "rough", sites)
     for root, homes in ((tmp_path / "calm", calm), (tmp_path / "rough", rough)):
         if plan.secure:
             with_keys(root, homes)
@@ -113,17 +113,16 @@ def test_a_server_killed_at_every_exchange_ends_with_the_result_of_an_undisturbe
     transport = Disk(rough, kill=range(1, 1000, 2), after=after)  # every second exchange, so that each is killed once
     for _ in range(100):
         try:
-            outcome = conduct_from_disk(file, tmp_path / "s2", transport)
+            result = conduct_from_disk(file, tmp_path / "s2", transport)
             break
         except Killed:
             continue
     assert (
-        transport.count
-        >= 2 * sum(n for name, n in outcome.exchanges.items() if name not in ("keys", "masked sums")) - 1
+        transport.count >= 2 * sum(n for name, n in result.exchanges.items() if name not in ("keys", "masked sums")) - 1
     )
-    assert outcome.accuracy == pytest.approx(expected.accuracy, abs=1e-9 if plan.secure else 0.0)
-    assert dict(outcome.exchanges) == dict(expected.exchanges)
-    assert outcome.lost == ()
+    assert result.accuracy == pytest.approx(expected.accuracy, abs=1e-9 if plan.secure else 0.0)
+    assert dict(result.exchanges) == dict(expected.exchanges)
+    assert result.excluded == ()
     for site in sites:
         one, other = (Policy.load(homes[site].parent / "policy.json") for homes in (calm, rough))
         assert plan.secure or same_policy(one, other)
@@ -132,10 +131,10 @@ def test_a_server_killed_at_every_exchange_ends_with_the_result_of_an_undisturbe
 
 def test_files_give_to_the_bit_what_arrays_give_and_the_result_serves_late_sites(tmp_path):
     sites, plan = small(), plan_of(notion="equalized_odds", optimality_gap=1e-3)
-    homes, said = settle(tmp_path, sites), []
-    outcome = conduct_from_disk(start(tmp_path, plan, sites), tmp_path / "s", Disk(homes), tell=said.append)
+    homes, said = set_up_sites(tmp_path, sites), []
+    result = conduct_from_disk(start(tmp_path, plan, sites), tmp_path / "s", Disk(homes), tell=said.append)
     expected = run(plan, sites)
-    assert outcome.accuracy == expected.outcome.accuracy
+    assert result.accuracy == expected.result.accuracy
     for site, columns in sites.items():
         policy = Policy.load(homes[site].parent / "policy.json")
         assert same_policy(policy, expected.policies[site])
@@ -144,12 +143,12 @@ def test_files_give_to_the_bit_what_arrays_give_and_the_result_serves_late_sites
     assert "exchange 1 (totals): 3 sites" in said[1]
     # Once there is a result, it is handed out again, whoever is there.
     again = conduct_from_disk(tmp_path / "plan.json", tmp_path / "s", Disk({}))
-    assert encode(again) == encode(outcome)
+    assert encode(again) == encode(result)
 
 
 def test_a_folder_belongs_to_one_plan_and_one_server_at_a_time(tmp_path):
     sites = small()
-    homes, file = settle(tmp_path, sites), start(tmp_path, plan_of(), sites)
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan_of(), sites)
     with pytest.raises(Killed):
         conduct_from_disk(file, tmp_path / "s", Disk(homes, kill={2}))
     other = start(tmp_path, plan_of(global_tolerance=0.2, run="other"), sites, name="other.json")
@@ -165,7 +164,7 @@ def test_a_folder_belongs_to_one_plan_and_one_server_at_a_time(tmp_path):
 @pytest.mark.parametrize("damage", [b"", b"{}", b"half", None])
 def test_a_damaged_state_is_named_and_never_guessed_at(tmp_path, damage):
     sites = small()
-    homes, file = settle(tmp_path, sites), start(tmp_path, plan_of(), sites)
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan_of(), sites)
     with pytest.raises(Killed):
         conduct_from_disk(file, tmp_path / "s", Disk(homes, kill={2}))
     state = tmp_path / "s" / "state.json"
@@ -177,16 +176,16 @@ def test_a_damaged_state_is_named_and_never_guessed_at(tmp_path, damage):
 
 def test_sites_that_do_not_come_are_left_out_and_named_or_the_run_does_not_begin(tmp_path):
     sites = small()
-    homes, file = settle(tmp_path, sites), start(tmp_path, plan_of(), sites)
-    outcome = conduct_from_disk(file, tmp_path / "s", Disk(homes, gone="c"))
-    assert [(each.site, each.reason) for each in outcome.lost] == [("c", "did not come")]
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan_of(), sites)
+    result = conduct_from_disk(file, tmp_path / "s", Disk(homes, gone="c"))
+    assert [(each.site, each.reason) for each in result.excluded] == [("c", "did not come")]
     with pytest.raises(RunError, match=r"1 of at least 2 sites came"):
         conduct_from_disk(file, tmp_path / "t", Disk(homes, gone="bc"))
 
 
 def test_two_runs_at_once_on_the_same_sites_do_not_disturb_each_other(tmp_path):
     sites = small()
-    homes = settle(tmp_path, sites)
+    homes = set_up_sites(tmp_path, sites)
     plans = [plan_of(run="one", notion="equal_opportunity"), plan_of(run="two")]
     files = [start(tmp_path, plan, sites, name=f"{plan.run}.json") for plan in plans]
     done, transport = {}, Disk(homes, kill=range(1, 1000, 2))
@@ -198,32 +197,32 @@ def test_two_runs_at_once_on_the_same_sites_do_not_disturb_each_other(tmp_path):
                 except Killed:
                     transport.kill = set(range(transport.count + 2, 1000, 2))  # one exchange at a time, turn by turn
     for plan in plans:
-        assert done[plan.run].accuracy == run(plan, sites).outcome.accuracy
-        assert done[plan.run].lost == ()
+        assert done[plan.run].accuracy == run(plan, sites).result.accuracy
+        assert done[plan.run].excluded == ()
 
 
 def test_a_site_whose_file_changes_during_a_run_is_excluded(tmp_path):
     sites, plan = small() | {"d": federation((20,))["a"]}, plan_of(notion="equal_opportunity")
-    homes, file = settle(tmp_path, sites), start(tmp_path, plan, sites)
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan, sites)
     with pytest.raises(Killed):
         conduct_from_disk(file, tmp_path / "s", Disk(homes, kill={2}))
     data = homes["d"].parent / "rows.csv"
     before = data.read_bytes()
     data.write_bytes(before + b"1,0.5,1\n")
-    outcome = conduct_from_disk(file, tmp_path / "s", Disk(homes))
-    assert outcome.lost[0].reason == Refusal.DATA_CHANGED.value
-    fresh = run(plan, small()).outcome
-    assert outcome.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
-    assert "is not the file this run began with" in (homes["d"].parent / "notes" / "complaints.txt").read_text()
+    result = conduct_from_disk(file, tmp_path / "s", Disk(homes))
+    assert result.excluded[0].reason == Refusal.DATA_CHANGED.value
+    fresh = run(plan, small()).result
+    assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
+    assert "is not the file this run began with" in (homes["d"].parent / "private" / "problems.txt").read_text()
 
 
 def first_ask(plan, sites):
-    return encode(Server.start(plan, list(sites)).ask())
+    return encode(Server.start(plan, list(sites)).message())
 
 
 def test_nothing_of_a_file_leaves_a_site_that_cannot_read_it(tmp_path):
     sites, plan = small(), plan_of()
-    homes = settle(tmp_path, sites)
+    homes = set_up_sites(tmp_path, sites)
     path, data = homes["a"], homes["a"].parent / "rows.csv"
     for text in (
         f"sex,p,y\n{MARK},0.5,1\n",
@@ -243,12 +242,12 @@ def test_nothing_of_a_file_leaves_a_site_that_cannot_read_it(tmp_path):
     reply = answer_on_disk(str(path), first_ask(plan, sites))
     assert decode(reply).refusal == "BAD_DATA"
     assert str(tmp_path).encode() not in reply
-    assert (path.parent / "notes" / "complaints.txt").read_text().count("\n") >= 7
+    assert (path.parent / "private" / "problems.txt").read_text().count("\n") >= 7
 
 
 def test_an_error_inside_a_site_is_written_to_its_own_folder_and_is_one_word_outside(tmp_path, monkeypatch):
     sites, plan = small(), plan_of()
-    homes = settle(tmp_path, sites)
+    homes = set_up_sites(tmp_path, sites)
 
     def broken(*_):
         raise ZeroDivisionError(MARK)
@@ -259,29 +258,29 @@ def test_an_error_inside_a_site_is_written_to_its_own_folder_and_is_one_word_out
             reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
         assert decode(reply).refusal == "INTERNAL"
         assert MARK.encode() not in reply
-    assert (homes["a"].parent / "notes" / "complaints.txt").read_text().count(MARK) >= 3
+    assert (homes["a"].parent / "private" / "problems.txt").read_text().count(MARK) >= 3
     assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal is None
 
 
-@pytest.mark.parametrize("message", [b"", b"rubbish", encode(("not", "an", "ask")), encode(7)])
+@pytest.mark.parametrize("message", [b"", b"rubbish", encode(("not", "a", "request")), encode(7)])
 def test_a_message_that_is_none_is_refused(tmp_path, message):
-    homes = settle(tmp_path, small())
+    homes = set_up_sites(tmp_path, small())
     assert decode(answer_on_disk(str(homes["a"]), message)).refusal == "BAD_MESSAGE"
     assert decode(answer_on_disk(str(tmp_path / "nowhere.json"), message)).refusal == "BAD_MESSAGE"
 
 
 def test_runs_with_names_that_are_no_file_names_are_refused(tmp_path):
     sites = small()
-    homes, ask = settle(tmp_path, sites), Server.start(plan_of(), list(sites)).ask()
+    homes, message = set_up_sites(tmp_path, sites), Server.start(plan_of(), list(sites)).message()
     for name in ("../../up", "a/b", "", "..", "--", "x" * 300):
-        reply = decode(answer_on_disk(str(homes["a"]), encode(replace(ask, run=name))))
+        reply = decode(answer_on_disk(str(homes["a"]), encode(replace(message, run=name))))
         assert reply.refusal in ("BAD_MESSAGE", "INTERNAL", "BAD_DATA")
     assert not list(tmp_path.glob("*.lock"))
 
 
-def test_a_full_disk_is_a_refusal_and_the_same_question_is_answered_once_there_is_room(tmp_path, monkeypatch):
+def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is_room(tmp_path, monkeypatch):
     sites, plan = small() | {"d": federation((20,))["a"]}, plan_of()
-    homes = settle(tmp_path, sites)
+    homes = set_up_sites(tmp_path, sites)
 
     def full(*_, **__):
         raise OSError(28, "No space left on device", f"/data/{MARK}")
@@ -291,14 +290,14 @@ def test_a_full_disk_is_a_refusal_and_the_same_question_is_answered_once_there_i
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
     assert decode(reply).refusal == "BAD_DATA"
     assert MARK.encode() not in reply
-    assert not list((homes["a"].parent / "notes").glob("*.notes.json"))
+    assert not list((homes["a"].parent / "private").glob("*.client.json"))
     assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal is None
 
 
 def test_a_notes_folder_that_cannot_be_is_a_refusal(tmp_path):
     sites = small()
-    homes = settle(tmp_path, sites)
-    (homes["a"].parent / "notes").write_text("a file in its place")
+    homes = set_up_sites(tmp_path, sites)
+    (homes["a"].parent / "private").write_text("a file in its place")
     reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(), sites)))
     assert reply.refusal in ("INTERNAL", "BAD_DATA")
     assert reply.site == "a"
@@ -306,49 +305,49 @@ def test_a_notes_folder_that_cannot_be_is_a_refusal(tmp_path):
 
 def test_a_policy_that_cannot_be_written_loses_the_site_at_the_publication_only(tmp_path):
     sites, plan = small(), plan_of()
-    homes, file = settle(tmp_path, sites), start(tmp_path, plan, sites)
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan, sites)
     (homes["b"].parent / "policy.json").mkdir()
-    outcome = conduct_from_disk(file, tmp_path / "s", Disk(homes))
-    assert outcome.sites == tuple("abc")
-    assert (outcome.lost[0].site, outcome.lost[0].purpose) == ("b", "publication")
+    result = conduct_from_disk(file, tmp_path / "s", Disk(homes))
+    assert result.sites == tuple("abc")
+    assert (result.excluded[0].site, result.excluded[0].purpose) == ("b", "publication")
     (homes["b"].parent / "policy.json").rmdir()
-    late_policy(outcome, sites["b"], "b").save(homes["b"].parent / "policy.json")
+    late_policy(result, sites["b"], "b").save(homes["b"].parent / "policy.json")
 
 
 def test_damaged_notes_are_a_refusal_and_never_a_second_answer(tmp_path):
     sites = small() | {"d": federation((20,))["a"]}
-    homes, file = settle(tmp_path, sites), start(tmp_path, plan_of(), sites)
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan_of(), sites)
     with pytest.raises(Killed):
         conduct_from_disk(file, tmp_path / "s", Disk(homes, kill={2}))
-    notes = homes["d"].parent / "notes" / "test.notes.json"
-    notes.write_text(notes.read_text().replace('"data": "', '"data": "0'))
-    outcome = conduct_from_disk(file, tmp_path / "s", Disk(homes))
-    assert outcome.lost[0].reason == Refusal.BAD_DATA.value
-    assert outcome.sites == tuple("abc")
+    stored = homes["d"].parent / "private" / "test.client.json"
+    stored.write_text(stored.read_text().replace('"data": "', '"data": "0'))
+    result = conduct_from_disk(file, tmp_path / "s", Disk(homes))
+    assert result.excluded[0].reason == Refusal.BAD_DATA.value
+    assert result.sites == tuple("abc")
 
 
 def test_notes_that_were_lost_exclude_the_site(tmp_path):
     sites = small() | {"d": federation((20,))["a"]}
-    homes, file = settle(tmp_path, sites), start(tmp_path, plan_of(), sites)
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan_of(), sites)
     with pytest.raises(Killed):
         conduct_from_disk(file, tmp_path / "s", Disk(homes, kill={2}))
-    (homes["d"].parent / "notes" / "test.notes.json").unlink()
-    outcome = conduct_from_disk(file, tmp_path / "s", Disk(homes))
-    assert outcome.lost[0].reason == Refusal.UNKNOWN_RUN.value
+    (homes["d"].parent / "private" / "test.client.json").unlink()
+    result = conduct_from_disk(file, tmp_path / "s", Disk(homes))
+    assert result.excluded[0].reason == Refusal.UNKNOWN_RUN.value
 
 
 def test_a_sites_notes_can_be_read_by_it_alone(tmp_path):
     sites = small()
-    homes = settle(tmp_path, sites)
+    homes = set_up_sites(tmp_path, sites)
     answer_on_disk(str(homes["a"]), first_ask(plan_of(), sites))
-    notes = homes["a"].parent / "notes" / "test.notes.json"
-    assert notes.stat().st_mode & 0o077 == 0
-    assert json.loads(notes.read_text())["format"] == "logofair notes"
+    stored = homes["a"].parent / "private" / "test.client.json"
+    assert stored.stat().st_mode & 0o077 == 0
+    assert json.loads(stored.read_text())["format"] == "logofair client"
 
 
 def test_a_second_secure_run_on_the_same_rows_takes_consent(tmp_path):
     sites = small()
-    homes = settle(tmp_path, sites)
+    homes = set_up_sites(tmp_path, sites)
     with_keys(tmp_path, homes)
     one = start(tmp_path, plan_of(secure=True, run="one"), sites, name="one.json")
     two = start(tmp_path, plan_of(secure=True, run="two"), sites, name="two.json")
@@ -357,12 +356,12 @@ def test_a_second_secure_run_on_the_same_rows_takes_consent(tmp_path):
         conduct_from_disk(two, tmp_path / "s2", Disk(homes))
     for path in homes.values():
         change(path, again=True)
-    assert conduct_from_disk(two, tmp_path / "s2", Disk(homes)).meets_requirements
+    assert conduct_from_disk(two, tmp_path / "s2", Disk(homes)).certificate.meets_requirements
 
 
 def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):
     sites = small()
-    homes = settle(tmp_path, sites, only_secure=True)
+    homes = set_up_sites(tmp_path, sites, only_secure=True)
     transport = Disk(homes)
     with pytest.raises(QuorumLostError, match=r"secure sums forbid"):
         conduct_from_disk(start(tmp_path, plan_of(), sites), tmp_path / "s", transport)
@@ -370,13 +369,13 @@ def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):
     with_keys(tmp_path, homes)
     assert conduct_from_disk(
         start(tmp_path, plan_of(secure=True, run="safe"), sites, name="safe.json"), tmp_path / "t", Disk(homes)
-    ).meets_requirements
+    ).certificate.meets_requirements
 
 
 def test_going_on_without_a_site_under_secure_sums_takes_everybodys_agreement_by_name(tmp_path):
     sites = federation((30, 25, 28, 22))
     plan = plan_of(secure=True, notion="equal_opportunity")
-    homes = settle(tmp_path, sites)
+    homes = set_up_sites(tmp_path, sites)
     with_keys(tmp_path, homes)
     file, folder = start(tmp_path, plan, sites), tmp_path / "s"
     with pytest.raises(Killed):
@@ -393,17 +392,17 @@ def test_going_on_without_a_site_under_secure_sums_takes_everybodys_agreement_by
     with pytest.raises((RunError, QuorumLostError), match="has not agreed to go on"):
         conduct_from_disk(file, folder, Disk(homes, gone="d"))
     change(homes["c"], agreed_without=("d",))
-    outcome = conduct_from_disk(file, folder, Disk(homes, gone="d"))
-    assert outcome.sites == tuple("abc")
-    assert outcome.lost[0].reason == "taken out by the server's people"
+    result = conduct_from_disk(file, folder, Disk(homes, gone="d"))
+    assert result.sites == tuple("abc")
+    assert result.excluded[0].reason == "taken out by the server's people"
     left = {s: sites[s] for s in "abc"}
-    assert outcome.accuracy == pytest.approx(run(plan, left).outcome.accuracy, abs=2 * plan.optimality_gap)
-    assert outcome.meets_requirements
+    assert result.accuracy == pytest.approx(run(plan, left).result.accuracy, abs=2 * plan.optimality_gap)
+    assert result.certificate.meets_requirements
 
 
 def test_going_on_without_a_site_in_a_plain_run(tmp_path):
     sites, plan = federation((30, 25, 28, 22)), plan_of(quorum=4, notion="equal_opportunity")
-    homes, file, folder = settle(tmp_path, sites), start(tmp_path, plan, sites), tmp_path / "s"
+    homes, file, folder = set_up_sites(tmp_path, sites), start(tmp_path, plan, sites), tmp_path / "s"
     with pytest.raises(Killed):
         conduct_from_disk(file, folder, Disk(homes, kill={3}))
     with pytest.raises(QuorumLostError, match="3 of at least 4"):
@@ -411,33 +410,33 @@ def test_going_on_without_a_site_in_a_plain_run(tmp_path):
     with pytest.raises(QuorumLostError):  # the quorum was agreed on: taking out more than it allows is refused too
         resume_without(folder, ["d"])
     assert conduct_from_disk(file, folder, Disk(homes)).sites == tuple("abcd")
-    with pytest.raises(InputError, match="every policy is settled"):
+    with pytest.raises(InputError, match="every policy is final"):
         resume_without(folder, ["d"])
 
 
 def test_a_noised_histogram_is_made_once_and_serves_every_later_run_and_resumption(tmp_path):
     sites = small()
-    homes = settle(tmp_path, sites)
+    homes = set_up_sites(tmp_path, sites)
     privacy = Privacy(epsilon=8.0, delta=1e-6, bins=8)
     files = [start(tmp_path, plan_of(privacy=privacy, run=name), sites, name=f"{name}.json") for name in ("one", "two")]
     with pytest.raises(Killed):
         conduct_from_disk(files[0], tmp_path / "s-one", Disk(homes, kill={2}))
-    kept = [(homes[s].parent / "notes" / "release.json").read_bytes() for s in sites]
+    kept = [(homes[s].parent / "private" / "release.json").read_bytes() for s in sites]
     outcomes = [conduct_from_disk(file, tmp_path / f"s-{file.stem}", Disk(homes)) for file in files]
-    assert kept == [(homes[s].parent / "notes" / "release.json").read_bytes() for s in sites]
+    assert kept == [(homes[s].parent / "private" / "release.json").read_bytes() for s in sites]
     assert outcomes[0].accuracy == outcomes[1].accuracy
-    assert outcomes[0].meets_requirements
+    assert outcomes[0].certificate.meets_requirements
     data = homes["a"].parent / "rows.csv"
     data.write_bytes(data.read_bytes() + b"1,0.5,1\n")  # other rows would need fresh noise, which spends again
     again = start(tmp_path, plan_of(privacy=privacy, run="three"), sites, name="three.json")
-    lost = conduct_from_disk(again, tmp_path / "s-three", Disk(homes)).lost
-    assert [(each.site, each.reason) for each in lost] == [("a", Refusal.BAD_DATA.value)]
+    excluded = conduct_from_disk(again, tmp_path / "s-three", Disk(homes)).excluded
+    assert [(each.site, each.reason) for each in excluded] == [("a", Refusal.BAD_DATA.value)]
 
 
 def test_states_saved_on_disk_hold_no_rows(tmp_path):
     """Of a site's file nothing but sums is in the server's folder."""
     sites = small()
-    homes, file = settle(tmp_path, sites), start(tmp_path, plan_of(calibration="beta"), sites)
+    homes, file = set_up_sites(tmp_path, sites), start(tmp_path, plan_of(calibration="beta"), sites)
     conduct_from_disk(file, tmp_path / "s", Disk(homes))
     everything = b"".join(path.read_bytes() for path in Path(tmp_path / "s").iterdir())
     assert repr(float(np.asarray(sites["a"].scores)[3])).encode() not in everything

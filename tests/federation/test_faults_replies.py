@@ -11,7 +11,8 @@ import logofair.federation.client
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import InputError, QuorumLostError, RefusedError, RunError
 from logofair.federation import Client, Server, SiteColumns, Training
-from logofair.federation.messages import FinalRequest, Refusal, Reply, Totals
+from logofair.federation.replies import Refusal, ReplyMessage, Totals
+from logofair.federation.requests import FinalRequest
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import Tampered, central, clients, federation, go, instead, plan_of, rows
@@ -39,16 +40,16 @@ def excluded(plan, change, number=None, sites=None, kind=None):
     """Run with replies of site b changed; return what was said of it after checking the result of the others."""
     sites = sites or small()
     number = number or when(plan, sites)[kind]
-    outcome, _ = go(plan, Tampered(clients(sites), instead("b", number, change)))
-    assert outcome.sites == ("a", "c"), outcome.lost
-    (lost,) = outcome.lost
-    assert (lost.site, lost.number) == ("b", number)
+    result, _ = go(plan, Tampered(clients(sites), instead("b", number, change)))
+    assert result.sites == ("a", "c"), result.excluded
+    (excluded,) = result.excluded
+    assert (excluded.site, excluded.number) == ("b", number)
     left = {s: c for s, c in sites.items() if s != "b"}
-    fresh = run(plan, left).outcome
-    if (plan.calibration == "none" and plan.training is None) or lost.purpose == "calibration":
-        assert outcome.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
-    assert outcome.meets_requirements == fresh.meets_requirements
-    return lost.reason
+    fresh = run(plan, left).result
+    if (plan.calibration == "none" and plan.training is None) or excluded.purpose == "calibration":
+        assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
+    assert result.certificate.meets_requirements == fresh.certificate.meets_requirements
+    return excluded.reason
 
 
 def with_body(**change):
@@ -84,7 +85,7 @@ PAPER = {"solver": Algorithm1(rounds=2, local_steps=2)}
         (EXACT, "Answers", "bound", np.inf),
         (EXACT, "FinalFigures", "gain", np.nan),
         (EXACT, "FinalFigures", "shares", -np.inf),
-        (EXACT, "FinalFigures", "broken", np.nan),
+        (EXACT, "FinalFigures", "exceeding", np.nan),
         (CALIBRATED, "FoldCounts", "counts", np.inf),
         (CALIBRATED, "FoldCounts", "sums", np.nan),
         (CALIBRATED, "Curvature", "sums", np.inf),
@@ -114,8 +115,8 @@ def test_a_value_that_is_no_finite_number_excludes_its_site(asked, kind, field, 
         (EXACT, "Answers", {"bound": lambda a: a + 3.0}, "dual value that its own answer contradicts"),
         (EXACT, "FinalFigures", {"gain": entry(0.9)}, "more accuracy than its rows allow"),
         (EXACT, "FinalFigures", {"shares": entry(0.9)}, "larger share"),
-        (EXACT, "FinalFigures", {"broken": entry(2.0)}, "neither 0 nor 1"),
-        (EXACT, "FinalFigures", {"broken": entry(0.5)}, "neither 0 nor 1"),
+        (EXACT, "FinalFigures", {"exceeding": entry(2.0)}, "neither 0 nor 1"),
+        (EXACT, "FinalFigures", {"exceeding": entry(0.5)}, "neither 0 nor 1"),
         (CALIBRATED, "FoldCounts", {"counts": entry(-3.0, -1)}, "rows that cannot be"),
         (CALIBRATED, "FoldCounts", {"counts": entry(1e14, -1)}, "rows that cannot be"),
         (CALIBRATED, "FoldCounts", {"counts": entry(1e9)}, "calibration sums that no rows can have"),
@@ -124,8 +125,8 @@ def test_a_value_that_is_no_finite_number_excludes_its_site(asked, kind, field, 
         (CALIBRATED, "Curvature", {"sums": lambda a: a + 1e6}, "calibration sums that no rows can have"),
         (CALIBRATED, "Curvature", {"sums": lambda a: -a}, "calibration sums that no rows can have"),
         (CALIBRATED, "Totals", {"mass": lambda a: 3 * a}, "another number of rows than before"),
-        (PAPER, "Smoothness", {"constant": entry(-1.0)}, "steepness that no rows can have"),
-        (PAPER, "Smoothness", {"constant": entry(1e300)}, "steepness that no rows can have"),
+        (PAPER, "Smoothness", {"constant": entry(-1.0)}, "smoothness constants that no rows can have"),
+        (PAPER, "Smoothness", {"constant": entry(1e300)}, "smoothness constants that no rows can have"),
         (PAPER, "Steps", {"change": entry(1e5)}, "larger change of the multipliers"),
     ],
 )
@@ -136,18 +137,18 @@ def test_numbers_that_no_rows_can_give_exclude_their_site(asked, kind, change, s
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda r: replace(r, body=replace(r.body, mass=r.body.mass[:1])), "of shape (1,) where (2,) was asked"),
+        (lambda r: replace(r, body=replace(r.body, mass=r.body.mass[:1])), "of shape (1,) where (2,) was requested"),
         (lambda r: replace(r, body=replace(r.body, mass=r.body.mass[None])), "of shape (1, 2)"),
         (lambda r: replace(r, body=replace(r.body, mass=r.body.mass.astype(np.int64))), "mass of shape"),
         (lambda r: replace(r, body=replace(r.body, mass=3.5)), "of shape float"),
         (lambda r: replace(r, body=replace(r.body, mass=None)), "of shape NoneType"),
-        (lambda r: replace(r, body=None), "sent a NoneType where a Totals was asked"),
+        (lambda r: replace(r, body=None), "sent a NoneType where a Totals was requested"),
         (lambda r: replace(r, body="rows"), "sent a str"),
         (lambda r: replace(r, body=decode(encode(FinalRequest(np.zeros(1), np.zeros(1))))), "sent a FinalRequest"),
         (lambda r: replace(r, site="a"), "in another's name"),
-        (lambda r: replace(r, run="other"), "another question"),
-        (lambda r: replace(r, roster=2), "another question"),
-        (lambda r: replace(r, number=9), "another question"),
+        (lambda r: replace(r, run="other"), "another request"),
+        (lambda r: replace(r, roster=2), "another request"),
+        (lambda r: replace(r, number=9), "another request"),
         (lambda r: replace(r, refusal="BAD_DATA"), Refusal.BAD_DATA.value),
         (lambda r: replace(r, refusal=MARK), "a reason this version does not know"),
         (lambda r: replace(r, refusal=3), "a reason this version does not know"),
@@ -192,7 +193,7 @@ def test_training_checks_its_replies_too():
         assert said in excluded(plan, with_body(**change), sites=sites, kind=kind)
 
 
-def test_a_lie_in_the_settlement_that_breaks_the_promise_stops_the_run():
+def test_a_lie_in_the_final_figures_that_breaks_the_promise_stops_the_run():
     """Within what its rows allow, but not what was agreed: nothing is published."""
     sites, plan = small(), plan_of(**EXACT)
     number = when(plan, sites)["FinalFigures"]
@@ -205,16 +206,16 @@ def test_a_lie_in_the_settlement_that_breaks_the_promise_stops_the_run():
     with pytest.raises(RunError, match=r"exceed a tolerance by .* so nothing is published"):
         go(plan, Tampered(clients(sites), instead("b", number, with_body(shares=lie))))
     with pytest.raises(RunError, match="1 sites locally"):
-        go(plan, Tampered(clients(sites), instead("b", number, with_body(broken=entry(1.0)))))
+        go(plan, Tampered(clients(sites), instead("b", number, with_body(exceeding=entry(1.0)))))
 
 
 class Failing(Client):
     """A client whose computation fails with data in the error's text."""
 
-    def sums(self, ask):
-        if ask.number == 2:
+    def sums(self, message):
+        if message.number == 2:
             raise ZeroDivisionError(f"cannot divide {MARK}")
-        return super().sums(ask)
+        return super().sums(message)
 
 
 def test_an_exception_inside_a_client_is_a_word_outside():
@@ -222,10 +223,10 @@ def test_an_exception_inside_a_client_is_a_word_outside():
     every = clients(sites)
     every["b"] = Failing("b", sites["b"])
     transport = Tampered(every)
-    outcome, _ = go(plan, transport)
-    assert outcome.lost[0].reason == Refusal.INTERNAL.value
-    assert outcome.sites == ("a", "c")
-    assert MARK in transport.clients["b"].complaint
+    result, _ = go(plan, transport)
+    assert result.excluded[0].reason == Refusal.INTERNAL.value
+    assert result.sites == ("a", "c")
+    assert MARK in transport.clients["b"].problem
     assert not any(MARK.encode() in data for _, data in transport.sent + transport.heard)
 
 
@@ -240,16 +241,16 @@ def test_an_exception_inside_a_client_is_a_word_outside():
         (SiteColumns([], []), Refusal.BAD_DATA),
         (SiteColumns(None, None), Refusal.BAD_DATA),
         (SiteColumns([0, None], [0.1, 0.2]), Refusal.BAD_DATA),
-        (SiteColumns([0, 1], [0.1, 0.2], weights=[0.0, 0.0]), Refusal.BAD_DATA),
-        (SiteColumns([0, 1], [0.1, 0.2], weights=[1.0, -1.0]), Refusal.BAD_DATA),
+        (SiteColumns([0, 1], [0.1, 0.2], sample_weight=[0.0, 0.0]), Refusal.BAD_DATA),
+        (SiteColumns([0, 1], [0.1, 0.2], sample_weight=[1.0, -1.0]), Refusal.BAD_DATA),
     ],
 )
 def test_a_site_with_unusable_rows_says_only_that(columns, refusal):
     sites = small() | {"d": columns}
     transport = Tampered(clients(sites))
-    outcome, _ = go(plan_of(**EXACT), transport)
-    assert outcome.lost[0].site == "d"
-    assert outcome.lost[0].reason == refusal.value
+    result, _ = go(plan_of(**EXACT), transport)
+    assert result.excluded[0].site == "d"
+    assert result.excluded[0].reason == refusal.value
     replies = [data for site, data in transport.sent if site == "d"]
     assert not any(MARK.encode() in data or b"17.17" in data for data in replies)
     assert decode(replies[0]).body is None
@@ -259,8 +260,8 @@ def test_a_site_with_unusable_rows_says_only_that(columns, refusal):
 
 def test_a_site_without_the_labels_a_plan_needs_is_excluded_by_name():
     sites = small() | {"d": SiteColumns([0, 1], [0.2, 0.7])}
-    outcome, _ = go(plan_of(**CALIBRATED), LocalTransport(clients(sites)))
-    assert outcome.lost[0].reason == Refusal.NO_LABELS.value
+    result, _ = go(plan_of(**CALIBRATED), LocalTransport(clients(sites)))
+    assert result.excluded[0].reason == Refusal.NO_LABELS.value
 
 
 def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
@@ -273,15 +274,15 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
 
     client = clients(sites)["a"]
     server = Server.start(plan, list(sites))
-    client, _ = client.handle(server.ask())
+    client, _ = client.handle(server.message())
     server = server.take(Totals(np.array([50.0, 55.0]), np.array([20.0, 25.0])))
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
-    after, reply = client.handle(server.ask())
+    after, reply = client.handle(server.message())
     assert reply.refusal == "IMPLAUSIBLE"
     assert reply.body is None
     assert MARK.encode() not in encode(reply)
-    assert MARK in after.complaint
-    assert after.notes is client.notes
+    assert MARK in after.problem
+    assert after.stored is client.stored
 
 
 @pytest.mark.parametrize(
@@ -304,16 +305,16 @@ def test_whatever_a_server_asks_a_client_answers_or_refuses_but_never_fails(dama
     sites, plan = small(), plan_of(**EXACT)
     transport = Tampered(clients(sites))
     go(plan, transport)
-    asks = [decode(message) for site, message in transport.heard if site == "a"]
-    client, _ = clients(sites)["a"].handle(asks[0])
+    messages = [decode(message) for site, message in transport.heard if site == "a"]
+    client, _ = clients(sites)["a"].handle(messages[0])
     with np.errstate(all="ignore"):
-        after, reply = client.handle(replace(asks[1], request=damage(asks[1].request)))
-    assert isinstance(reply, Reply)
+        after, reply = client.handle(replace(messages[1], request=damage(messages[1].request)))
+    assert isinstance(reply, ReplyMessage)
     if reply.refusal is None:
         assert all(np.isfinite(getattr(reply.body, f.name)).all() for f in fields(reply.body))
     else:
-        assert after.notes is client.notes
-        assert after.handle(asks[1])[1].refusal is None
+        assert after.stored is client.stored
+        assert after.handle(messages[1])[1].refusal is None
 
 
 def test_a_site_with_an_empty_cell_takes_part_and_is_told():
@@ -321,13 +322,13 @@ def test_a_site_with_an_empty_cell_takes_part_and_is_told():
     for asked in (EXACT, {}, PAPER):
         plan = plan_of(**asked)
         done = run(plan, sites)
-        assert "d" in done.outcome.sites
+        assert "d" in done.result.sites
         assert any("group 0" in line for line in done.policies["d"].about["warnings"])
         assert done.policies["d"].decide([0.7, 0.2], groups=[0, 0]).tolist() == [1, 0]
         if plan.solver is None:
             best = central({s: replace(c, labels=np.zeros(len(c.scores))) for s, c in sites.items()}, asked)
-            assert done.outcome.accuracy == pytest.approx(best.certificate.primal, abs=2 * plan.optimality_gap)
-            assert done.outcome.holds
+            assert done.result.accuracy == pytest.approx(best.certificate.primal, abs=2 * plan.optimality_gap)
+            assert done.result.holds
 
 
 def test_a_run_in_one_process_says_which_site_cannot_be_used():

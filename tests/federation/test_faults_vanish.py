@@ -36,46 +36,46 @@ def exchanges_of(plan, sites):
 
 @pytest.mark.parametrize("asked", SETTINGS, ids=str)
 def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(asked):
-    """Whoever is lost after the calibration has left its mark on the groups' calibrators, and on nothing else."""
+    """Whoever is excluded after the calibration has left its mark on the groups' calibrators, and on nothing else."""
     sites, plan = small(), plan_of(**asked)
     left = {site: rows for site, rows in sites.items() if site != "b"}
     fresh = run(plan, left)
     for number in range(1, exchanges_of(plan, sites) + 1):
         transport = Tampered(clients(sites), deaf=gone_from("b", number))
-        outcome, steps = go(plan, transport)
-        assert [(each.site, each.reason, each.number) for each in outcome.lost] == [
+        result, steps = go(plan, transport)
+        assert [(each.site, each.reason, each.number) for each in result.excluded] == [
             ("b", "the plug was pulled", number)
         ]
-        assert [step.lost for step in steps if step.lost] == [("b",)]
-        assert outcome.broken == 0
-        if outcome.sites == tuple("abcd"):  # only who does not hear the result is still counted
+        assert [step.excluded for step in steps if step.excluded] == [("b",)]
+        assert result.exceeding == 0
+        if result.sites == tuple("abcd"):  # only who does not hear the result is still counted
             assert steps[-1].purpose == "publication"
-            assert "b" in steps[-1].lost
+            assert "b" in steps[-1].excluded
             continue
-        assert outcome.sites == tuple("acd")
-        assert outcome.mass == pytest.approx(fresh.outcome.mass, abs=1e-9)
-        if plan.calibration == "none" or outcome.lost[0].purpose == "calibration":
-            assert outcome.accuracy == pytest.approx(fresh.outcome.accuracy, abs=2 * plan.optimality_gap)
-        assert outcome.meets_requirements == fresh.outcome.meets_requirements
+        assert result.sites == tuple("acd")
+        assert result.mass == pytest.approx(fresh.result.mass, abs=1e-9)
+        if plan.calibration == "none" or result.excluded[0].purpose == "calibration":
+            assert result.accuracy == pytest.approx(fresh.result.accuracy, abs=2 * plan.optimality_gap)
+        assert result.certificate.meets_requirements == fresh.result.certificate.meets_requirements
         if plan.calibration == "none" and plan.solver is None:
             accuracy, across, inside = measured(left, policies_of(transport, left), plan)
-            assert accuracy == pytest.approx(outcome.accuracy, abs=1e-10)
+            assert accuracy == pytest.approx(result.accuracy, abs=1e-10)
             assert max(across, inside) <= 2e-9
             assert accuracy == pytest.approx(central(left, asked).certificate.primal, abs=2 * plan.optimality_gap)
         if plan.solver is not None:
-            assert outcome.accuracy == pytest.approx(fresh.outcome.accuracy, abs=1e-12)
+            assert result.accuracy == pytest.approx(fresh.result.accuracy, abs=1e-12)
 
 
 def test_every_lost_exchange_is_counted_and_a_new_roster_begins_with_its_totals():
     plan = plan_of(notion="equalized_odds")
     transport = Tampered(clients(small()), deaf=gone_from("b", 3))
-    outcome, steps = go(plan, transport)
-    assert sum(outcome.exchanges.values()) == len(steps)
-    assert outcome.exchanges["totals"] == 2
+    result, steps = go(plan, transport)
+    assert sum(result.exchanges.values()) == len(steps)
+    assert result.exchanges["totals"] == 2
     purposes = [step.purpose for step in steps]
     assert purposes[:4] == ["totals", "answers", "answers", "totals"]
     asked = [decode(message) for site, message in transport.heard if site == "a"]
-    assert [ask.roster for ask in asked][:4] == [1, 1, 1, 2]
+    assert [message.roster for message in asked][:4] == [1, 1, 1, 2]
     assert asked[3].opening.sites == tuple("acd")
 
 
@@ -83,12 +83,12 @@ def test_several_sites_may_vanish_at_once_or_one_after_another():
     sites, plan = small(), plan_of(notion="equalized_odds")
     best = central({s: sites[s] for s in "ad"}, {"notion": "equalized_odds"}).certificate.primal
     at_once = gone_from("bc", 4)
-    for deaf in (at_once, lambda site, ask: gone_from("b", 3)(site, ask) or gone_from("c", 6)(site, ask)):
-        outcome, _ = go(plan, Tampered(clients(sites), deaf=deaf))
-        assert outcome.sites == ("a", "d")
-        assert sorted(each.site for each in outcome.lost) == ["b", "c"]
-        assert outcome.accuracy == pytest.approx(best, abs=2e-4)
-        assert outcome.holds
+    for deaf in (at_once, lambda site, message: gone_from("b", 3)(site, message) or gone_from("c", 6)(site, message)):
+        result, _ = go(plan, Tampered(clients(sites), deaf=deaf))
+        assert result.sites == ("a", "d")
+        assert sorted(each.site for each in result.excluded) == ["b", "c"]
+        assert result.accuracy == pytest.approx(best, abs=2e-4)
+        assert result.holds
 
 
 @pytest.mark.parametrize("number", [1, 3, 5])
@@ -97,11 +97,11 @@ def test_below_the_quorum_the_run_stops_with_a_sentence_and_can_be_resumed_to_th
     expected, _ = go(plan, LocalTransport(clients(sites)))
     saved, transport = [], Tampered(clients(sites), deaf=gone_from("bc", number))
     with pytest.raises(QuorumLostError, match=r"2 of at least 3 sites are left \(b: the plug was pulled; c: .*resume"):
-        go(plan, transport, save=lambda desk: saved.append(encode(desk)))
-    transport.deaf = lambda site, ask: None
-    *_, (desk, _) = conduct(decode(saved[-1]), transport)
-    assert desk.server.outcome.accuracy == expected.accuracy
-    assert desk.server.outcome.lost == ()
+        go(plan, transport, save=lambda state: saved.append(encode(state)))
+    transport.deaf = lambda site, message: None
+    *_, (state, _) = conduct(decode(saved[-1]), transport)
+    assert state.server.result.accuracy == expected.accuracy
+    assert state.server.result.excluded == ()
 
 
 def test_when_nobody_answers_nothing_is_concluded():
@@ -109,10 +109,10 @@ def test_when_nobody_answers_nothing_is_concluded():
     with pytest.raises(QuorumLostError, match="0 of at least 1"):
         go(plan, Tampered(clients(sites), deaf=gone_from("abcd", 2)))
     last = exchanges_of(plan, sites)
-    outcome, _ = go(plan, Tampered(clients(sites), deaf=gone_from("abcd", last)))
-    assert [each.purpose for each in outcome.lost] == 4 * [
+    result, _ = go(plan, Tampered(clients(sites), deaf=gone_from("abcd", last)))
+    assert [each.purpose for each in result.excluded] == 4 * [
         "publication"
-    ]  # every policy is settled: they can join later
+    ]  # every policy is final: they can join later
 
 
 def test_too_few_sites_at_the_beginning_are_refused():
@@ -132,7 +132,7 @@ class Slow:
     def exchange(self, messages, timeout):
         replies, longest = {}, 0.0
         for site, message in messages.items():
-            if site in self.late:  # the reply to an earlier question comes in first
+            if site in self.late:  # the reply to an earlier request comes in first
                 replies[site] = self.late.pop(site)
                 continue
             took = self.seconds(site, decode(message))
@@ -150,28 +150,28 @@ class Slow:
 def test_a_straggler_past_the_timeout_is_excluded_and_its_late_reply_is_never_used():
     sites, plan = small(), plan_of(notion="equalized_odds")
     best = central({s: sites[s] for s in "abd"}, {"notion": "equalized_odds"}).certificate.primal
-    transport = Slow(clients(sites), lambda site, ask: 90.0 if (site, ask.number) == ("c", 4) else 1.0)
-    outcome, steps = go(plan, transport, timeout=60.0)
-    assert outcome.lost[0].reason == "no reply within 60 seconds"
-    assert outcome.sites == tuple("abd")
-    assert outcome.accuracy == pytest.approx(best, abs=2 * plan.optimality_gap)
+    transport = Slow(clients(sites), lambda site, message: 90.0 if (site, message.number) == ("c", 4) else 1.0)
+    result, steps = go(plan, transport, timeout=60.0)
+    assert result.excluded[0].reason == "no reply within 60 seconds"
+    assert result.sites == tuple("abd")
+    assert result.accuracy == pytest.approx(best, abs=2 * plan.optimality_gap)
     assert transport.clock == pytest.approx(60.0 + len(steps) - 1)
     assert transport.late  # it lies there still
 
 
-def test_a_late_reply_handed_over_under_the_next_question_excludes_the_site():
+def test_a_late_reply_handed_over_under_the_next_request_excludes_the_site():
     sites, plan = small(), plan_of(notion="equalized_odds")
     old = {}
 
-    def act(site, ask, data):
+    def act(site, message, data):
         if site == "c":
-            old[ask.number] = data
-            return old[ask.number - 1] if ask.number == 4 else data
+            old[message.number] = data
+            return old[message.number - 1] if message.number == 4 else data
         return data
 
-    outcome, _ = go(plan, Tampered(clients(sites), act))
-    assert outcome.lost[0].reason == "answered another question than was asked"
-    assert outcome.sites == tuple("abd")
+    result, _ = go(plan, Tampered(clients(sites), act))
+    assert result.excluded[0].reason == "answered another request than was sent"
+    assert result.sites == tuple("abd")
 
 
 def test_training_goes_on_with_those_who_remain():
@@ -183,35 +183,35 @@ def test_training_goes_on_with_those_who_remain():
     )
     total = exchanges_of(plan, sites)
     for number in range(1, total):
-        outcome, _ = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
-        assert outcome.sites == tuple("acd")
-        assert outcome.meets_requirements
-        fresh = run(plan, {s: c for s, c in sites.items() if s != "b"}).outcome
-        # Whoever is lost after the training has left its mark on the model, and on nothing else.
-        assert outcome.mass == pytest.approx(fresh.mass, abs=1e-9)
+        result, _ = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
+        assert result.sites == tuple("acd")
+        assert result.certificate.meets_requirements
+        fresh = run(plan, {s: c for s, c in sites.items() if s != "b"}).result
+        # Whoever is excluded after the training has left its mark on the model, and on nothing else.
+        assert result.mass == pytest.approx(fresh.mass, abs=1e-9)
         if number == 1:
-            assert outcome.accuracy == pytest.approx(fresh.accuracy, abs=1e-9)
+            assert result.accuracy == pytest.approx(fresh.accuracy, abs=1e-9)
 
 
 def test_sites_that_did_not_come_at_all_are_reported():
     sites, plan = small(), plan_of()
     transport = LocalTransport(clients(sites))
-    desk = ServerState(Server.start(plan, transport.present(), absent=["x"]))
-    *_, (desk, _) = conduct(desk, transport)
-    assert [(each.site, each.reason) for each in desk.server.outcome.lost] == [("x", "did not come")]
+    state = ServerState(Server.start(plan, transport.present(), absent=["x"]))
+    *_, (state, _) = conduct(state, transport)
+    assert [(each.site, each.reason) for each in state.server.result.excluded] == [("x", "did not come")]
 
 
 def test_two_runs_at_once_on_clients_of_their_own_do_not_disturb_each_other():
     sites, notions = small(), ("equalized_odds", "demographic_parity")
     plans = [plan_of(notion=notion, run=notion) for notion in notions]
-    alone = [run(plan, sites).outcome for plan in plans]
+    alone = [run(plan, sites).result for plan in plans]
     runs = [conduct(ServerState(Server.start(plan, list(sites))), LocalTransport(clients(sites))) for plan in plans]
     ended = [None, None]
     while any(end is None for end in ended):
         for i, steps in enumerate(runs):
             if ended[i] is None:
-                desk, _ = next(steps)
-                ended[i] = desk.server.outcome if desk.server.done else None
+                state, _ = next(steps)
+                ended[i] = state.server.result if state.server.done else None
     assert [end.accuracy for end in ended] == [end.accuracy for end in alone]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import logofair
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
-from logofair.federation.messages import Received
+from logofair.federation.replies import Received
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 from support.sites import BENEFIT, central, federation, identities, measured, plan_of, problems, rows, same_policy
 
@@ -35,14 +35,14 @@ def test_a_client_in_a_crowd_says_to_the_bit_what_it_says_alone(problem, calibra
     sites, n_groups, asked = problem
     solver = Algorithm1(rounds=3, local_steps=2) if paper else "exact"
     plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration=calibration, solver=solver, **asked)
-    crowd, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
+    batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
     alone = {site: ClientBatch.of({site: columns}, plan) for site, columns in sites.items()}
     while not server.done:
-        crowd, together = crowd.answer(server.request)
+        batch, together = batch.answer(server.request)
         for i, site in enumerate(sorted(sites)):
             alone[site], sums = alone[site].answer(server.request)
             for field in fields(sums):
-                assert np.array_equal(getattr(sums.member(0), field.name), getattr(together.member(i), field.name))
+                assert np.array_equal(getattr(sums.client(0), field.name), getattr(together.client(i), field.name))
         total = together.total() if type(together).__name__ != "Smoothness" else largest(together)
         server = server.take(total)
 
@@ -55,10 +55,10 @@ def largest(steepness):
 def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives(asked):
     sites, plan = federation((60, 40, 50)), plan_of(**asked)
     one, other = run(plan, sites), run_apart(plan, sites)
-    assert one.outcome.accuracy == other.outcome.accuracy
-    assert one.outcome.bound == other.outcome.bound
-    assert one.outcome.exchanges == other.outcome.exchanges
-    assert np.array_equal(one.outcome.duals, other.outcome.duals)
+    assert one.result.accuracy == other.result.accuracy
+    assert one.result.bound == other.result.bound
+    assert one.result.exchanges == other.result.exchanges
+    assert np.array_equal(one.result.bound_prices, other.result.bound_prices)
     assert all(same_policy(one.policies[site], other.policies[site]) for site in sites)
 
 
@@ -68,7 +68,7 @@ def test_the_order_in_which_sites_are_named_does_not_matter(asked):
     turned = dict(reversed(list(sites.items())))
     for engine in (run, run_apart):
         one, other = engine(plan, sites), engine(plan, turned)
-        assert one.outcome.accuracy == other.outcome.accuracy
+        assert one.result.accuracy == other.result.accuracy
         assert all(same_policy(one.policies[site], other.policies[site]) for site in sites)
 
 
@@ -81,7 +81,7 @@ def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_mat
         order = rng.permutation(len(columns.scores))
         renamed[name] = SiteColumns(columns.groups[order], columns.scores[order])
     one, other = run(plan, sites), run(plan, renamed)
-    assert one.outcome.accuracy == pytest.approx(other.outcome.accuracy, abs=1e-12)
+    assert one.result.accuracy == pytest.approx(other.result.accuracy, abs=1e-12)
     for old, new in zip(sites, renamed, strict=True):
         score = np.linspace(0, 1, 50)
         for group in (0, 1):
@@ -102,11 +102,11 @@ def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_mat
 def test_secure_sums_give_the_same_result_within_their_stated_precision(asked):
     sites = federation((60, 50, 40, 45), groups=len(asked.get("groups", (0, 1))))
     plan = plan_of(secure=True, **asked)
-    plain, masked = run(plan, sites).outcome, run_apart(plan, sites, identities(sites)).outcome
+    plain, masked = run(plan, sites).result, run_apart(plan, sites, identities(sites)).result
     assert masked.mass == pytest.approx(plain.mass, abs=4 * 2.0**-21)
     assert masked.positives == pytest.approx(plain.positives, abs=1e-3 if "calibration" in asked else 4 * 2.0**-21)
     assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-5)
-    assert masked.meets_requirements == plain.meets_requirements
+    assert masked.certificate.meets_requirements == plain.certificate.meets_requirements
     assert masked.certificate.optimality_gap <= max(plan.optimality_gap, plain.certificate.optimality_gap + 1e-6)
     every = masked.exchanges
     sums = sum(n for name, n in every.items() if name not in ("keys", "masked sums", "publication"))
@@ -122,7 +122,7 @@ def test_a_group_with_next_to_no_positives_survives_the_rounding_of_secure_sums(
         score = np.concatenate([rows(20, seed=i).scores, np.full(20, 0.01 + positive)])
         sites[name] = SiteColumns([0] * 20 + [1] * 20, score)
     plan = plan_of(secure=True, notion="equal_opportunity", local_tolerance=None)
-    assert run_apart(plan, sites, identities(sites)).outcome.meets_requirements
+    assert run_apart(plan, sites, identities(sites)).result.certificate.meets_requirements
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
@@ -131,15 +131,15 @@ def test_algorithm_1_over_messages_is_algorithm_1_in_one_process(notion, groups)
     sites = federation((120, 80, 100), groups=groups)
     settings_ = Algorithm1(rounds=6, local_steps=3)
     asked = {"notion": notion, "solver": settings_}
-    outcome = run_apart(plan_of(groups=list(range(groups)), **asked), sites).outcome
+    result = run_apart(plan_of(groups=list(range(groups)), **asked), sites).result
     problem = central(sites, asked).problem
     *_, last = rounds(problem, settings_)
     ending = finish(problem, last)
-    assert outcome.duals == pytest.approx(last.global_multipliers, abs=1e-12)
-    assert outcome.rounds == last.number
-    assert outcome.accuracy == pytest.approx(problem.accuracy(ending.u, ending.v), abs=1e-10)
-    assert outcome.violation == pytest.approx(problem.violation(ending.u, ending.v), abs=1e-10)
-    assert outcome.exchanges["steps"] == 7
+    assert result.bound_prices == pytest.approx(last.global_multipliers, abs=1e-12)
+    assert result.rounds == last.number
+    assert result.accuracy == pytest.approx(problem.accuracy(ending.u, ending.v), abs=1e-10)
+    assert result.violation == pytest.approx(problem.violation(ending.u, ending.v), abs=1e-10)
+    assert result.exchanges["steps"] == 7
 
 
 @pytest.mark.parametrize("asked", [*SETTINGS, {"client_tolerances": {"b": 0.001}}], ids=str)
@@ -147,7 +147,7 @@ def test_a_member_that_asks_later_gets_back_its_own_policy_to_the_bit(asked):
     sites, plan = federation((60, 40, 50)), plan_of(**asked)
     done = run_apart(plan, sites)
     for site, columns in sites.items():
-        again = late_policy(done.outcome, columns, site)
+        again = late_policy(done.result, columns, site)
         assert same_policy(again, done.policies[site])
         assert "note" not in again.about
 
@@ -157,9 +157,9 @@ def test_a_member_that_asks_later_gets_back_its_own_policy_to_the_bit(asked):
 def test_a_site_that_joins_later_is_locally_fair_and_told_that_the_global_promise_was_made_without_it(problem, seed):
     sites, n_groups, asked = problem
     plan = plan_of(groups=list(range(n_groups)), quorum=1, **asked)
-    outcome = run(plan, sites).outcome
+    result = run(plan, sites).result
     late = {"late": rows(25, seed=seed, groups=n_groups, digits=2)}
-    policy = late_policy(outcome, late["late"], "late")
+    policy = late_policy(result, late["late"], "late")
     _, _, inside = measured(late, {"late": policy}, plan)
     assert inside <= 2e-9 * max(1.0, *(1 / r.rate.normalised()[1] for r in plan.local))
     assert "without it" in policy.about["note"]
@@ -168,12 +168,12 @@ def test_a_site_that_joins_later_is_locally_fair_and_told_that_the_global_promis
 
 def test_a_late_site_with_calibration_needs_the_published_result_and_its_own_rows_alone():
     plan = plan_of(calibration="beta", notion="equalized_odds")
-    outcome = run(plan, federation()).outcome
-    assert type(outcome).from_json(outcome.as_json()).accuracy == outcome.accuracy
-    policy = late_policy(type(outcome).from_json(outcome.as_json()), rows(80, seed=9), "late")
+    result = run(plan, federation()).result
+    assert type(result).from_json(result.as_json()).accuracy == result.accuracy
+    policy = late_policy(type(result).from_json(result.as_json()), rows(80, seed=9), "late")
     assert policy.calibrator.method == "beta"
     with pytest.raises(logofair.InputError, match="scores"):
-        late_policy(outcome, SiteColumns([0, 1], [0.5, 2.0], [0, 1]), "late")
+        late_policy(result, SiteColumns([0, 1], [0.5, 2.0], [0, 1]), "late")
 
 
 def test_the_last_message_tells_nothing_of_a_site():

@@ -28,17 +28,17 @@ def small():
     return federation((40, 30, 35))
 
 
-def same_outcome(one, other):
+def same_result(one, other):
     assert encode(replace(one, exchanges={})) == encode(replace(other, exchanges={}))
     assert dict(one.exchanges) == dict(other.exchanges)
 
 
 class Forgetful(LocalTransport):
-    """Clients that are built anew from their encoded notes for every message, as in a process per message."""
+    """Clients that are built anew from their encoded state for every message, as in a process per message."""
 
     def deliver(self, site, message):
         known = self.clients[site]
-        self.clients[site] = Client(site, known.columns, decode(encode(known.notes)), known.identity)
+        self.clients[site] = Client(site, known.columns, decode(encode(known.stored)), known.identity)
         return super().deliver(site, message)
 
 
@@ -50,24 +50,24 @@ def test_a_server_whose_state_went_through_bytes_after_every_exchange_ends_the_s
     expected, steps = go(plan, undisturbed)
     stored = [LocalTransport(clients(sites, keys))]
     saved = []
-    desk = go(plan, stored[0], save=lambda desk: saved.append(encode(desk)))[0]
+    result = go(plan, stored[0], save=lambda state: saved.append(encode(state)))[0]
     if not plan.secure:
-        same_outcome(desk, expected)
+        same_result(result, expected)
     assert len(saved) == len(steps) + 1
-    # Where the plug is pulled is arbitrary: every stored state is taken up, with the clients as they are at the end of
+    # Where a process ends is arbitrary: every stored state is taken up, with the clients as they are at the end of
     # that exchange.
-    state, transport = saved[0], LocalTransport(clients(sites, keys))
+    data, transport = saved[0], LocalTransport(clients(sites, keys))
     for _ in steps:
-        desk, _ = next(conduct(decode(state), transport))
-        state = encode(desk)
-        assert encode(decode(state)) == state
-    ended = desk.server.outcome
-    assert desk.server.done
+        state, _ = next(conduct(decode(data), transport))
+        data = encode(state)
+        assert encode(decode(data)) == data
+    ended = state.server.result
+    assert state.server.done
     if plan.secure:
         assert ended.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
         assert ended.exchanges == expected.exchanges
     else:
-        same_outcome(ended, expected)
+        same_result(ended, expected)
         for site in sites:
             assert same_policy(policies_of(transport, sites)[site], policies_of(undisturbed, sites)[site])
 
@@ -78,20 +78,20 @@ def test_a_server_killed_before_it_could_store_an_exchange_asks_again_and_ends_t
     sites, plan = small(), plan_of(**asked)
     keys = identities(sites) if plan.secure else None
     expected, steps = go(plan, LocalTransport(clients(sites, keys)))
-    desks, transport = [], LocalTransport(clients(sites, keys))
-    go(plan, transport, save=desks.append)
-    state, transport = encode(desks[0]), LocalTransport(clients(sites, keys))
+    states, transport = [], LocalTransport(clients(sites, keys))
+    go(plan, transport, save=states.append)
+    data, transport = encode(states[0]), LocalTransport(clients(sites, keys))
     for _ in range(len(steps)):
-        next(conduct(decode(state), transport))  # killed here: nothing stored
-        desk, _ = next(conduct(decode(state), transport))
-        state = encode(desk)
-    assert desk.server.done
-    assert desk.server.outcome.accuracy == pytest.approx(expected.accuracy, abs=1e-9 if plan.secure else 0.0)
-    assert dict(desk.server.outcome.exchanges) == dict(expected.exchanges)
+        next(conduct(decode(data), transport))  # killed here: nothing stored
+        state, _ = next(conduct(decode(data), transport))
+        data = encode(state)
+    assert state.server.done
+    assert state.server.result.accuracy == pytest.approx(expected.accuracy, abs=1e-9 if plan.secure else 0.0)
+    assert dict(state.server.result.exchanges) == dict(expected.exchanges)
 
 
 @pytest.mark.parametrize("asked", [*SETTINGS, {"calibration": "temperature", "trials": 0}], ids=str)
-def test_clients_that_find_again_nothing_but_their_notes_answer_the_same(asked):
+def test_clients_that_find_again_nothing_but_their_stored_state_answer_the_same(asked):
     sites, plan = small(), plan_of(**asked)
     keys = identities(sites) if plan.secure else None
     one, other = LocalTransport(clients(sites, keys)), Forgetful(clients(sites, keys))
@@ -99,7 +99,7 @@ def test_clients_that_find_again_nothing_but_their_notes_answer_the_same(asked):
     if plan.secure:
         assert found.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
         return
-    same_outcome(found, expected)
+    same_result(found, expected)
     for site in sites:
         assert same_policy(policies_of(one, sites)[site], policies_of(other, sites)[site])
 
@@ -112,71 +112,74 @@ def test_training_and_calibration_resume_too():
     plan = plan_of(calibration="temperature", training=training)
     one, other = LocalTransport(clients(sites)), Forgetful(clients(sites))
     expected, _ = go(plan, one)
-    state = []
-    found, _ = go(plan, other, save=lambda desk: state.append(encode(decode(encode(desk)))))
-    same_outcome(found, expected)
-    assert all(decode(each).server.plan == plan for each in state)
+    saved = []
+    found, _ = go(plan, other, save=lambda state: saved.append(encode(decode(encode(state)))))
+    same_result(found, expected)
+    assert all(decode(each).server.plan == plan for each in saved)
 
 
-def test_the_same_question_gets_the_same_reply_and_another_one_under_its_number_is_refused():
+def test_the_same_request_gets_the_same_reply_and_another_one_under_its_number_is_refused():
     sites, plan = small(), plan_of(notion="equalized_odds")
     transport = Tampered(clients(sites))
     go(plan, transport)
-    told = {}
+    sent = {}
     for site, message in transport.heard:
-        told.setdefault((site, decode(message).number), message)
+        sent.setdefault((site, decode(message).number), message)
     client = clients(sites)["a"]
     number = 1
-    while ("a", number) in told:
-        ask = decode(told["a", number])
-        client, first = client.handle(ask)
-        same, again = client.handle(ask)
+    while ("a", number) in sent:
+        message = decode(sent["a", number])
+        client, first = client.handle(message)
+        same, again = client.handle(message)
         assert encode(again) == encode(first)
-        assert same.notes is client.notes
-        _, refused = client.handle(replace(ask, request=type(ask)("test", 1, 1, None)))
+        assert same.stored is client.stored
+        _, refused = client.handle(replace(message, request=type(message)("test", 1, 1, None)))
         assert refused.refusal == "OTHER_REQUEST"
         assert refused.body is None
         number += 1
     assert number > 4
 
 
-def test_questions_out_of_turn_of_another_roster_or_run_are_refused_and_change_nothing():
+def test_requests_out_of_turn_of_another_roster_or_run_are_refused_and_change_nothing():
     sites, plan = small(), plan_of(notion="equalized_odds")
     transport = Tampered(clients(sites))
     go(plan, transport)
-    asks = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
+    messages = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
     client = clients(sites)["a"]
-    client, _ = client.handle(asks[1])
-    client, _ = client.handle(asks[2])
-    for ask, refusal in (
-        (asks[4], "OUT_OF_TURN"),
-        (replace(asks[1], opening=None), "OUT_OF_TURN"),
-        (asks[1], "OUT_OF_TURN"),
-        (replace(asks[3], roster=2), "OUT_OF_TURN"),
-        (replace(asks[3], run="other"), "UNKNOWN_RUN"),
-        (replace(asks[3], step="nonsense"), "BAD_MESSAGE"),
-        (replace(asks[3], step="masked", sealed={}), "NO_KEYS"),
-        (replace(asks[3], request=None), "BAD_MESSAGE"),
-        (replace(asks[3], request=replace(asks[3].request, mass=asks[3].request.mass + 1.0)), "OTHER_REQUEST"),
+    client, _ = client.handle(messages[1])
+    client, _ = client.handle(messages[2])
+    for message, refusal in (
+        (messages[4], "OUT_OF_TURN"),
+        (replace(messages[1], opening=None), "OUT_OF_TURN"),
+        (messages[1], "OUT_OF_TURN"),
+        (replace(messages[3], roster=2), "OUT_OF_TURN"),
+        (replace(messages[3], run="other"), "UNKNOWN_RUN"),
+        (replace(messages[3], step="nonsense"), "BAD_MESSAGE"),
+        (replace(messages[3], step="masked", sealed={}), "NO_KEYS"),
+        (replace(messages[3], request=None), "BAD_MESSAGE"),
+        (
+            replace(messages[3], request=replace(messages[3].request, mass=messages[3].request.mass + 1.0)),
+            "OTHER_REQUEST",
+        ),
     ):
-        after, reply = client.handle(ask)
+        after, reply = client.handle(message)
         assert reply.refusal == refusal
-        assert after.notes is client.notes
-    assert client.handle(asks[3])[1].refusal is None
+        assert after.stored is client.stored
+    assert client.handle(messages[3])[1].refusal is None
 
 
 def test_the_totals_of_a_roster_never_change_even_for_a_client_that_was_started_again():
     sites, plan = small(), plan_of(notion="equalized_odds")
     transport = Tampered(clients(sites))
     go(plan, transport)
-    asks = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
+    messages = {decode(message).number: decode(message) for site, message in transport.heard if site == "a"}
     client = clients(sites)["a"]
     for number in (1, 2):
-        client, _ = client.handle(asks[number])
-    fresh = Client("a", client.columns, decode(encode(client.notes)))
-    other = replace(asks[3], request=replace(asks[3].request, mass=asks[3].request.mass * 2))
+        client, _ = client.handle(messages[number])
+    fresh = Client("a", client.columns, decode(encode(client.stored)))
+    other = replace(messages[3], request=replace(messages[3].request, mass=messages[3].request.mass * 2))
     assert fresh.handle(other)[1].refusal == "OTHER_REQUEST"
-    assert fresh.handle(asks[3])[1].refusal is None
+    assert fresh.handle(messages[3])[1].refusal is None
 
 
 def test_a_transport_that_returns_nothing_for_a_site_counts_as_its_absence():
@@ -187,10 +190,10 @@ def test_a_transport_that_returns_nothing_for_a_site_counts_as_its_absence():
             return replies | {"stranger": NoReply("?")}
 
     sites = small()
-    outcome, _ = go(plan_of(), Silent(clients(sites)))
-    assert outcome.sites == ("a", "c")
-    assert outcome.lost[0].reason == "no reply"
+    result, _ = go(plan_of(), Silent(clients(sites)))
+    assert result.sites == ("a", "c")
+    assert result.excluded[0].reason == "no reply"
     secure = Silent(clients(federation((30, 30, 30, 30)), identities("abcd")))
-    outcome, _ = go(plan_of(secure=True), secure)
-    assert outcome.sites == ("a", "c", "d")
-    assert outcome.lost[0].reason == "no reply"
+    result, _ = go(plan_of(secure=True), secure)
+    assert result.sites == ("a", "c", "d")
+    assert result.excluded[0].reason == "no reply"

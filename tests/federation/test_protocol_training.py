@@ -65,10 +65,10 @@ def by_hand(sites, training):
 @pytest.mark.parametrize("engine", [run, run_apart])
 def test_training_is_federated_averaging_of_local_models(engine):
     sites = people()
-    model = engine(plan_of(training=TRAINING), sites).outcome.model
+    model = engine(plan_of(training=TRAINING), sites).result.model
     mean, spread, parameters, _ = by_hand(sites, TRAINING)
     assert model.mean == pytest.approx(mean, rel=1e-10)
-    assert model.spread == pytest.approx(spread, rel=1e-7)
+    assert model.deviation == pytest.approx(spread, rel=1e-7)
     assert model.parameters == pytest.approx(parameters, rel=1e-6, abs=1e-9)
 
 
@@ -76,46 +76,48 @@ def test_training_is_federated_averaging_of_local_models(engine):
 def test_training_ends_in_policies_made_from_the_rows_it_has_not_seen(calibration):
     sites, plan = people(), plan_of(training=TRAINING, calibration=calibration, local_tolerance=0.1)
     transport = LocalTransport(clients(sites))
-    outcome, steps = go(plan, transport)
+    result, steps = go(plan, transport)
     _, _, _, chosen = by_hand(sites, TRAINING)
-    assert outcome.exchanges["training"] == 1 + TRAINING.rounds
-    assert outcome.mass.sum() == sum((~rows).sum() for rows in chosen.values())
+    assert result.exchanges["training"] == 1 + TRAINING.rounds
+    assert result.mass.sum() == sum((~rows).sum() for rows in chosen.values())
     held_out, chances = {}, {}
     for site, columns in sites.items():
         left = ~chosen[site]
-        scaled = (np.asarray(columns.features)[left] - outcome.model.mean) / outcome.model.spread
-        score = expit(np.column_stack([scaled, np.ones(left.sum())]) @ outcome.model.parameters)
+        scaled = (np.asarray(columns.features)[left] - result.model.mean) / result.model.deviation
+        score = expit(np.column_stack([scaled, np.ones(left.sum())]) @ result.model.parameters)
         held_out[site] = SiteColumns(np.asarray(columns.groups)[left], score, np.asarray(columns.labels)[left])
-        chances[site] = transport.clients[site].state().chances[0].eta
+        chances[site] = transport.clients[site].batch.chances[0].eta
     policies = policies_of(transport, sites)
     accuracy, across, inside = measured(held_out, policies, plan, chances)
-    assert accuracy == pytest.approx(outcome.accuracy, abs=1e-10)
+    assert accuracy == pytest.approx(result.accuracy, abs=1e-10)
     assert max(across, inside) <= 2e-9
-    assert outcome.holds
+    assert result.holds
     assert steps[0].purpose == "training"
 
 
 def test_before_the_model_arrives_there_are_no_scores():
     sites, plan = people(), plan_of(training=TRAINING)
-    crowd = ClientBatch.remembering([site_rows(sites["a"], plan)], ClientState(plan, ("a",)))
+    batch = ClientBatch.resumed([site_rows(sites["a"], plan)], ClientState(plan, ("a",)))
     with pytest.raises(RuntimeError, match="another round"):
-        crowd.bench.scored(0, crowd.memory)
+        batch.preparation.scored(0, batch.state)
 
 
 def test_a_site_that_joins_a_trained_run_later_scores_its_own_rows_with_the_published_model():
     sites, plan = people(), plan_of(training=TRAINING, calibration="platt")
     done = run(plan, {s: sites[s] for s in "ab"})
-    assert "without it" in late_policy(done.outcome, sites["c"], "c").about["note"]
-    assert same_policy(late_policy(done.outcome, sites["a"], "a"), done.policies["a"])
+    assert "without it" in late_policy(done.result, sites["c"], "c").about["note"]
+    assert same_policy(late_policy(done.result, sites["a"], "a"), done.policies["a"])
 
 
 def test_a_model_is_told_once_and_no_reply_holds_a_row():
     sites = people()
     transport = Tampered(clients(sites))
     go(plan_of(training=TRAINING, calibration="platt"), transport)
-    asks = [decode(m) for s, m in transport.heard if s == "a"]
-    carrying = [type(ask.request).__name__ for ask in asks if getattr(ask.request, "model", None) is not None]
-    assert carrying == ["UpdateRequest"] * TRAINING.rounds + ["CountsRequest"]
+    messages = [decode(m) for s, m in transport.heard if s == "a"]
+    carrying = [
+        type(message.request).__name__ for message in messages if getattr(message.request, "model", None) is not None
+    ]
+    assert carrying == ["UpdateRequest"] * TRAINING.rounds + ["FoldCountsRequest"]
     row = np.asarray(sites["a"].features)[:20].ravel()
     assert not any(np.float64(value).tobytes() in data for value in row for s, data in transport.sent if s == "a")
 
@@ -127,7 +129,7 @@ def test_training_refuses_what_it_cannot_use():
         (SiteColumns([0, 1], None, [0, 1], None, [[1.0, np.nan], [2.0, 1.0]]), "features"),
         (SiteColumns([0, 1], None, [0, 1], None, None), "features"),
         (SiteColumns([0, 1], None, None, None, [[1.0, 1.0], [2.0, 1.0]]), "labels"),
-        (SiteColumns([0, 1], None, [0, 1], [1.0, 2.0], [[1.0, 1.0], [2.0, 1.0]]), "weights"),
+        (SiteColumns([0, 1], None, [0, 1], [1.0, 2.0], [[1.0, 1.0], [2.0, 1.0]]), "sample_weight"),
     ):
         with pytest.raises((InputError, RuntimeError), match=said):
             run(plan_of(training=TRAINING), good | {"d": columns})
@@ -137,6 +139,6 @@ def test_a_site_of_one_row_trains_on_it_and_brings_no_row_to_the_policy_or_is_le
     """One row cannot serve both: what happens must at least be said."""
     sites = people() | {"d": SiteColumns([1], None, [1], None, [[50.0, 0.0]])}
     transport = LocalTransport(clients(sites))
-    outcome, _ = go(plan_of(training=TRAINING), transport)
-    assert outcome.sites == tuple("abc")
-    assert outcome.lost[0].site == "d"
+    result, _ = go(plan_of(training=TRAINING), transport)
+    assert result.sites == tuple("abc")
+    assert result.excluded[0].site == "d"

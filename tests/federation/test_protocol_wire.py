@@ -12,29 +12,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import logofair.federation.secure.exchange  # noqa: F401  # so that all types are declared
+import logofair.federation.secure.client_steps  # noqa: F401  # so that all types are declared
 from logofair.errors import InputError
-from logofair.federation import Server, SiteColumns, Training, make_plan
-from logofair.federation import messages as told
-from logofair.federation.expected import reply_form
-from logofair.federation.messages import Question, Reply
-from logofair.federation.wire import KINDS, decode, encode
+from logofair.federation import Server, SiteColumns, Training, make_plan, replies
+from logofair.federation.replies import ReplyMessage
+from logofair.federation.reply_checks import reply_form
+from logofair.federation.requests import RequestMessage
+from logofair.federation.wire import WIRE_TYPES, decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import Tampered, clients, federation, go, plan_of, rows
 
 pytestmark = pytest.mark.federation
 
 REPLIES = [
-    told.Moments,
-    told.Update,
-    told.FoldCounts,
-    told.Curvature,
-    told.Totals,
-    told.Answers,
-    told.Smoothness,
-    told.Steps,
-    told.FinalFigures,
-    told.Received,
+    replies.Moments,
+    replies.Update,
+    replies.FoldCounts,
+    replies.Curvature,
+    replies.Totals,
+    replies.Answers,
+    replies.Smoothness,
+    replies.Steps,
+    replies.FinalFigures,
+    replies.Received,
 ]
 
 arrays = st.tuples(st.lists(st.integers(0, 3), max_size=3), st.integers(0, 2**32 - 1), st.sampled_from("fiub")).map(
@@ -79,9 +79,9 @@ def test_values_come_back_to_the_bit(value):
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.sampled_from(sorted(KINDS)), st.data())
+@given(st.sampled_from(sorted(WIRE_TYPES)), st.data())
 def test_every_declared_type_comes_back_with_its_fields(name, data):
-    kind = KINDS[name]
+    kind = WIRE_TYPES[name]
     made = {f.name: data.draw(values) for f in fields(kind)}
     try:
         one = kind(**made)
@@ -140,7 +140,7 @@ def headed(head, blobs=b""):
         headed({"#": "bytes", "shape": [10**12]}),
         headed({"#": ["f"], "shape": [1]}),
         headed({"@": "Popen"}),
-        headed({"@": ["Question"]}),
+        headed({"@": ["RequestMessage"]}),
         headed({"@": "Totals", "mass": 1}),
         headed({"@": "Totals", "positives": 1, "mass": 1}),
         headed({"{": [["a"]]}),
@@ -169,8 +169,8 @@ def test_hostile_heads_are_refused(message):
 
 @pytest.mark.parametrize("place", [{"run": 5}, {"roster": "1"}, {"roster": True}, {"number": 1.0}, {"step": None}])
 def test_an_ask_without_a_proper_place_cannot_be_read(place):
-    ask = {
-        "@": "Question",
+    message = {
+        "@": "RequestMessage",
         "run": "r",
         "roster": 1,
         "number": 1,
@@ -179,9 +179,9 @@ def test_an_ask_without_a_proper_place_cannot_be_read(place):
         "step": "",
         "sealed": None,
     }
-    assert isinstance(decode(headed(ask)), Question)
+    assert isinstance(decode(headed(message)), RequestMessage)
     with pytest.raises(InputError):
-        decode(headed(ask | place))
+        decode(headed(message | place))
 
 
 def changed_plan(**fields_):
@@ -236,7 +236,7 @@ def test_groups_that_cannot_travel_are_refused_when_the_plan_is_made():
 def test_the_statement_covers_every_field_of_a_reply(kind):
     assert [name for name, _ in kind.statement()] == [f.name for f in fields(kind)]
     assert all(len(meaning) > 10 for _, meaning in kind.statement())
-    assert set(told.Sums.__subclasses__()) == set(REPLIES)
+    assert set(replies.Sums.__subclasses__()) == set(REPLIES)
 
 
 @settings(deadline=None, max_examples=60)
@@ -250,19 +250,17 @@ def test_sums_add_up_in_any_order_and_travel_as_one_vector(kind, n, seed):
         return kind(**{f.name: value for f, value in zip(fields(kind), wild, strict=True)})
 
     parts = [one() for _ in range(n)]
-    total = kind.add(parts)
+    total = kind.stacked(parts).total()
     for order in (parts[::-1], [parts[i] for i in rng.permutation(n)]):
-        assert same(kind.add(order), total)
-    back = kind.of_vector(total.vector(), shapes)
+        assert same(kind.stacked(order).total(), total)
+    back = kind.from_vector(total.vector(), shapes)
     assert same(back, total)
     assert total.steps().shape == total.vector().shape == kind.steps_of(shapes).shape
     assert np.all(total.steps() > 0)
     for f in fields(kind):
         exact = [math.fsum(np.ravel(getattr(p, f.name))[i] for p in parts) for i in range(getattr(total, f.name).size)]
         assert np.ravel(getattr(total, f.name)).tolist() == exact
-    side_by_side = kind(**{f.name: np.stack([getattr(p, f.name) for p in parts]) for f in fields(kind)})
-    assert same(side_by_side.total(), total)
-    assert same(side_by_side.member(n - 1), parts[-1])
+    assert same(kind.stacked(parts).client(n - 1), parts[-1])
 
 
 def replies_of(n, plan):
@@ -294,7 +292,7 @@ def test_no_reply_grows_with_the_rows_of_the_site_or_holds_anything_but_its_decl
     for n in (30, 1500):
         for _, data in replies_of(n, plan):
             reply = decode(data)
-            assert isinstance(reply, Reply)
+            assert isinstance(reply, ReplyMessage)
             assert type(reply.body) in REPLIES
             for f in fields(reply.body):
                 largest.setdefault((type(reply.body).__name__, f.name, n), set()).add(
@@ -325,7 +323,7 @@ def test_messages_stay_within_four_kilobytes_with_forty_sites(notion, groups, ca
     sites = {f"hospital-{i:02d}": rows(12, seed=i, groups=groups) for i in range(40)}
     plan = plan_of(groups=list(range(groups)), notion=notion, calibration=calibration, trials=0, rounds=1)
     server = Server.start(plan, sites)
-    assert len(encode(server.ask())) <= 4096
+    assert len(encode(server.message())) <= 4096
     two = Tampered(clients(dict(list(sites.items())[:2])))
     _, steps = go(plan, two)
     names = len(encode(list(sites))) + 200  # what thirty-eight more names add to opening and result
@@ -340,7 +338,7 @@ def test_messages_stay_within_four_kilobytes_with_forty_sites(notion, groups, ca
 def test_the_result_published_to_forty_sites_fits_into_four_kilobytes():
     sites = {f"hospital-{i:02d}": rows(6, seed=i) for i in range(40)}
     transport = Tampered(clients(sites))
-    outcome, steps = go(plan_of(notion="equalized_odds", trials=1, rounds=1), transport)
-    assert len(outcome.sites) == 40
+    result, steps = go(plan_of(notion="equalized_odds", trials=1, rounds=1), transport)
+    assert len(result.sites) == 40
     assert max(step.bytes_out for step in steps) <= 4096
     assert max(step.bytes_back for step in steps) <= 4096

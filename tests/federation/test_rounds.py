@@ -31,11 +31,11 @@ def rounds(name, sites, notion, local, global_):
     plan = make_plan(
         groups=groups, notion=notion, local_tolerance=local, global_tolerance=global_, calibration="none", run="rounds"
     )
-    outcome = run(plan, sites).outcome
-    assert outcome.holds
-    assert outcome.certificate.prices.global_.max() > 0, "the global constraint must bind"
-    print(f"{name}, {notion}, local {local}, global {global_}: {outcome.rounds} rounds", flush=True)
-    return outcome.rounds
+    result = run(plan, sites).result
+    assert result.holds
+    assert result.certificate.prices.global_.max() > 0, "the global constraint must bind"
+    print(f"{name}, {notion}, local {local}, global {global_}: {result.rounds} rounds", flush=True)
+    return result.rounds
 
 
 @cache

@@ -39,7 +39,7 @@ _FORMATS = {
     "state.json": ("logofair state", "state"),
     "result.json": ("logofair result", "result"),
     ".site.json": ("logofair site", "site settings"),
-    ".notes.json": ("logofair notes", "site notes"),
+    ".client.json": ("logofair client", "client state"),
     ".done.json": ("logofair done", "end of a run"),
 }
 
@@ -297,7 +297,7 @@ def check_result(made, sites=SITES, *, exactly=True, features=()):
     for name in ("accuracy", "bound", "gaps", "duals", "prices", "weights", "mass", "positives"):
         # Masked sums of rows are in steps of 2**-20, and every site rounds its own.
         allowed = 0.0 if exactly else len(sites) * 2.0**-20 if name in ("mass", "positives") else 1e-8
-        found, right = getattr(outcome, name), getattr(expected.outcome, name)
+        found, right = getattr(outcome, name), getattr(expected.result, name)
         np.testing.assert_allclose(found, right, rtol=0, atol=allowed, err_msg=name)
     for site, policy in made.policies(sites).items():
         rows = columns(made.sites[site])
@@ -305,7 +305,7 @@ def check_result(made, sites=SITES, *, exactly=True, features=()):
             each.probabilities(rows.scores, groups=rows.groups) for each in (policy, expected.policies[site])
         )
         np.testing.assert_allclose(found, right, rtol=0, atol=0.0 if exactly else 1e-8)
-    return outcome, expected.outcome
+    return outcome, expected.result
 
 
 def run_command(*arguments, timeout=60.0):

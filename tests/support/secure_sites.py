@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-import logofair.federation.secure.exchange  # noqa: F401
 from logofair.errors import SecureRefusalError
 from logofair.federation.secure import SecureClient, SecureServer, new_signing_key, public_line
 from logofair.federation.wire import decode, encode
@@ -78,8 +77,8 @@ class Federation:
         dealt = self.each(keys, lambda client: client.shares(keys, random=self.random))
         self.server = stored(self.server.collect_shares(dealt))
 
-    def ask(self, steps, request=b"request"):
-        self.server = stored(self.server.ask(request, np.asarray(steps)))
+    def begin_sum(self, steps, request=b"request"):
+        self.server = stored(self.server.begin_sum(request, np.asarray(steps)))
 
     def masked(self, values, request=None):
         """Ask for contributions; return what came."""
@@ -103,9 +102,9 @@ class Federation:
         self.server = stored(server.collect_unmasked(shares, limits))
 
     def add(self, values, steps=None, request=b"request"):
-        """One whole sum."""
+        """One sum from beginning to end."""
         length = len(next(iter(values.values())))
-        self.ask([STEP] * length if steps is None else steps, request)
+        self.begin_sum([STEP] * length if steps is None else steps, request)
         self.contribute(values)
         self.unmask()
         return self.server.total
@@ -132,7 +131,7 @@ def contributed(n, **options):
     """A federation after the masked contributions to its first sum, the values, and the contributions."""
     federation = Federation(n, **options).set_up()
     values = some_values(federation.sites)
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     vectors = federation.masked(values)
     federation.server = federation.server.collect_masked(vectors)
     return federation, values, vectors

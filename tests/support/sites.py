@@ -50,7 +50,7 @@ def federation(sizes=(300, 200, 250), **how):
 
 
 def plan_of(**settings):
-    """A plan with tolerances that bind and no calibration unless told."""
+    """A plan with tolerances that bind and no calibration unless set."""
     usual = {
         "groups": [0, 1],
         "local_tolerance": 0.05,
@@ -87,7 +87,7 @@ def measured(sites, policies, plan, chances=None):
     for site, columns in sites.items():
         accepted = policies[site].probabilities(columns.scores, groups=columns.groups)
         eta = np.asarray(columns.scores if chances is None else chances[site], dtype=float)
-        weight = np.ones(eta.size) if columns.weights is None else np.asarray(columns.weights, dtype=float)
+        weight = np.ones(eta.size) if columns.sample_weight is None else np.asarray(columns.sample_weight, dtype=float)
         codes = [plan.groups.index(g) for g in np.asarray(columns.groups).tolist()]
         table += list(zip([site] * eta.size, codes, eta, accepted, weight, strict=True))
     total = math.fsum(row[4] for row in table)
@@ -118,7 +118,7 @@ def _excess(table, requirement, tolerance, plan):
 
 @st.composite
 def problems(draw):
-    """Sites and a plan's settings: one to six sites, sites of one row or lacking groups, all kinds of promises."""
+    """Sites and a plan's settings: one to six sites, sites of one row or lacking groups, all kinds of requirements."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_groups, n_sites = draw(st.integers(2, 4)), draw(st.integers(1, 6))
     sites = {}
@@ -172,23 +172,23 @@ def clients(sites, keys=None):
 
 
 class Tampered(LocalTransport):
-    """Clients whose replies pass through ``act(site, ask, bytes)``, which may return other bytes or an `NoReply`.
+    """Clients whose replies pass through ``act(site, message, bytes)``, which may return other bytes or an `NoReply`.
 
-    ``deaf(site, ask)`` is asked first: an `NoReply` means that the client never hears the ask.
+    ``deaf(site, message)`` comes first: an `NoReply` means that the client never gets the message.
     """
 
-    def __init__(self, every, act=lambda site, ask, data: data, *, deaf=lambda site, ask: None):
+    def __init__(self, every, act=lambda site, message, data: data, *, deaf=lambda site, message: None):
         super().__init__(every)
         self.act, self.deaf = act, deaf
         self.sent, self.heard = [], []
 
     def deliver(self, site, message):
-        ask = decode(message)
+        request = decode(message)
         self.heard.append((site, message))
-        gone = self.deaf(site, ask)
+        gone = self.deaf(site, request)
         if gone is not None:
             return gone
-        data = self.act(site, ask, super().deliver(site, message))
+        data = self.act(site, request, super().deliver(site, message))
         self.sent.append((site, data))
         return data
 
@@ -196,8 +196,8 @@ class Tampered(LocalTransport):
 def gone_from(who, number, *, step=None):
     """Sites that hear nothing from some exchange on."""
 
-    def deaf(site, ask):
-        late = ask.number > number or (ask.number == number and step in (None, ask.step))
+    def deaf(site, message):
+        late = message.number > number or (message.number == number and step in (None, message.step))
         return NoReply("the plug was pulled") if site in who and late else None
 
     return deaf
@@ -206,8 +206,8 @@ def gone_from(who, number, *, step=None):
 def instead(who, number, change):
     """Replace the body of one reply of a site by ``change(body)``; what is no bytes is encoded as its reply."""
 
-    def act(site, ask, data):
-        if site != who or ask.number != number:
+    def act(site, message, data):
+        if site != who or message.number != number:
             return data
         made = change(decode(data))
         return made if isinstance(made, bytes | NoReply) else encode(made)
@@ -216,15 +216,15 @@ def instead(who, number, change):
 
 
 def go(plan, transport, *, sites=None, **how):
-    """Conduct a run to the end: the outcome, and the steps."""
-    desk = ServerState(Server.start(plan, sites or transport.present()))
-    steps = list(conduct(desk, transport, **how))
-    return steps[-1][0].server.outcome, [progress for _, progress in steps]
+    """Conduct a run to the end: the result, and the steps."""
+    state = ServerState(Server.start(plan, sites or transport.present()))
+    steps = list(conduct(state, transport, **how))
+    return steps[-1][0].server.result, [report for _, report in steps]
 
 
 def policies_of(transport, sites):
     """The policies the sites hold."""
-    return {site: SitePolicies(transport.clients[site].state())[site] for site in sites}
+    return {site: SitePolicies(transport.clients[site].batch)[site] for site in sites}
 
 
 def same_policy(one, other):

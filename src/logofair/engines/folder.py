@@ -10,9 +10,9 @@ from pathlib import Path
 
 from logofair.engines.conductor import ServerState, Transport, conduct
 from logofair.errors import InputError, RunError
-from logofair.federation.outcome import RunResult
 from logofair.federation.phases import Finished
 from logofair.federation.plan import Plan
+from logofair.federation.result import RunResult
 from logofair.federation.server import Server
 from logofair.federation.wire import decode, encode
 from logofair.files.documents import or_damaged, read_document, write_document
@@ -55,22 +55,22 @@ class RunOptions:
     timeout: float = 600.0
 
 
-def write_plan(path: str | Path, plan: Plan, terms: RunOptions) -> None:
-    """Store a plan with the terms of its server."""
+def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:
+    """Store a plan with the options of its server."""
     body = {
         "plan": base64.b64encode(encode(plan)).decode(),
         "run": plan.run,
         "requirements": plan.requirements(()).as_dict(),
-        "sites": list(terms.sites),
-        "count": terms.count,
-        "wait": terms.wait,
-        "timeout": terms.timeout,
+        "sites": list(options.sites),
+        "count": options.count,
+        "wait": options.wait,
+        "timeout": options.timeout,
     }
     write_document(path, "logofair plan", 1, body, what="plan")
 
 
 def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
-    """Read a stored plan and its terms."""
+    """Read a stored plan and its options."""
     body = read_document(path, "logofair plan", 1, what="plan")
 
     def parts() -> tuple[Plan, RunOptions]:
@@ -83,9 +83,9 @@ def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
     return or_damaged(parts, path, what="plan")
 
 
-def write_result(path: str | Path, outcome: RunResult) -> None:
+def write_result(path: str | Path, result: RunResult) -> None:
     """Store a result: for people, and for sites that join later."""
-    write_document(path, "logofair result", 1, outcome.as_json(), what="result")
+    write_document(path, "logofair result", 1, result.as_json(), what="result")
 
 
 def read_result(path: str | Path) -> RunResult:
@@ -103,36 +103,38 @@ def conduct_from_disk(
     people after every exchange.
     """
     home = Path(folder)
-    plan, terms = read_plan(plan_path)
+    plan, options = read_plan(plan_path)
     with locked(home / "server.lock", wait=False):
         if (home / _RESULT).exists():
-            outcome = read_result(home / _RESULT)
-            if outcome.plan.digest != plan.digest:
-                raise InputError(f"{home}: holds the result of run {outcome.plan.run}; use another folder.")
-            return outcome
-        desk = stored_desk(home, plan)
-        if desk is None:
-            present = _gathered(transport, terms, plan, tell)
-            desk = ServerState(Server.start(plan, present, [site for site in terms.sites if site not in present]))
+            result = read_result(home / _RESULT)
+            if result.plan.digest != plan.digest:
+                raise InputError(f"{home}: holds the result of run {result.plan.run}; use another folder.")
+            return result
+        state = stored_state(home, plan)
+        if state is None:
+            present = _gathered(transport, options, plan, tell)
+            state = ServerState(Server.start(plan, present, [site for site in options.sites if site not in present]))
         else:  # sites come back one by one after a server was away
-            _waited(transport, replace(terms, sites=desk.server.sites), tell)
-        for after, progress in conduct(desk, transport, timeout=terms.timeout, save=lambda d: _save(home, d)):
-            desk = after
-            tell(str(progress))
-        outcome = desk.server.outcome
-        write_result(home / _RESULT, outcome)
-        return outcome
+            _waited(transport, replace(options, sites=state.server.sites), tell)
+        for after, exchanged in conduct(state, transport, timeout=options.timeout, save=lambda now: _save(home, now)):
+            state = after
+            tell(str(exchanged))
+        result = state.server.result
+        write_result(home / _RESULT, result)
+        return result
 
 
-def stored_desk(folder: Path, plan: Plan) -> ServerState | None:
+def stored_state(folder: Path, plan: Plan) -> ServerState | None:
     """The state of an unfinished run, if there is one."""
     path = folder / _STATE
     if not path.exists():
         return None
-    desk = read_state(path)
-    if desk.server.plan.digest != plan.digest:
-        raise InputError(f"{folder}: holds the state of another plan (run {desk.server.plan.run}); use another folder.")
-    return desk
+    state = read_state(path)
+    if state.server.plan.digest != plan.digest:
+        raise InputError(
+            f"{folder}: holds the state of another plan (run {state.server.plan.run}); use another folder."
+        )
+    return state
 
 
 def read_state(path: Path) -> ServerState:
@@ -141,10 +143,10 @@ def read_state(path: Path) -> ServerState:
     body = read_document(path, "logofair state", 1, what="state", remedy=remedy)
 
     def parts() -> ServerState:
-        desk = decode(base64.b64decode(body["desk"]))
-        if not isinstance(desk, ServerState):
-            raise TypeError("desk")
-        return desk
+        state = decode(base64.b64decode(body["state"]))
+        if not isinstance(state, ServerState):
+            raise TypeError("state")
+        return state
 
     return or_damaged(parts, path, what="state", remedy=remedy)
 
@@ -153,49 +155,51 @@ def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
     """Take sites out of the roster of a stopped run; under secure sums every other site must have agreed by name."""
     path = Path(folder) / _STATE
     with locked(Path(folder) / "server.lock", wait=False):
-        desk = read_state(path)
-        unknown = [site for site in sites if site not in desk.server.sites]
+        state = read_state(path)
+        unknown = [site for site in sites if site not in state.server.sites]
         if unknown:
-            raise InputError(f"without: {unknown[0]!r} is not in the roster; it has {', '.join(desk.server.sites)}.")
-        server, _ = desk.server.without(dict.fromkeys(sites, "taken out by the server's people"))
+            raise InputError(f"without: {unknown[0]!r} is not in the roster; it has {', '.join(state.server.sites)}.")
+        server, _ = state.server.without(dict.fromkeys(sites, "taken out by the server's people"))
         if isinstance(server.phase, Finished):
-            raise InputError("without: every policy is settled, and who is away can ask for the result later; resume.")
-        if server.roster == desk.server.roster:  # nothing was void, but masks belong to a roster
+            raise InputError(
+                "without: every policy is final, and a site that is away can get the result later; resume."
+            )
+        if server.roster == state.server.roster:  # nothing was void, but masks belong to a roster
             number = server.number + 1
             server = replace(server, roster=server.roster + 1, number=number, opened=number).begun()
         _save(Path(folder), ServerState(server))
 
 
-def _save(folder: Path, desk: ServerState) -> None:
-    server = desk.server
+def _save(folder: Path, state: ServerState) -> None:
+    server = state.server
     body = {
-        "desk": base64.b64encode(encode(desk)).decode(),
+        "state": base64.b64encode(encode(state)).decode(),
         "run": server.plan.run,
         "exchange": server.number,
         "purpose": server.purpose,
         "sites": list(server.sites),
-        "lost": [f"{each.site}: {each.reason}" for each in server.lost],
+        "excluded": [f"{each.site}: {each.reason}" for each in server.excluded],
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_document(folder / _STATE, "logofair state", 1, body, what="state")
 
 
-def _gathered(transport: Transport, terms: RunOptions, plan: Plan, tell: Callable[[str], None]) -> tuple[str, ...]:
+def _gathered(transport: Transport, options: RunOptions, plan: Plan, tell: Callable[[str], None]) -> tuple[str, ...]:
     """Wait for the sites; begin without those that do not come, if the others are enough."""
-    present = _waited(transport, terms, tell)
-    if len(present) < min(plan.quorum, len(terms.sites) or terms.count):
+    present = _waited(transport, options, tell)
+    if len(present) < min(plan.quorum, len(options.sites) or options.count):
         raise RunError(
-            f"run {plan.run}: {len(present)} of at least {plan.quorum} sites came within {terms.wait:g} s; start the "
+            f"run {plan.run}: {len(present)} of at least {plan.quorum} sites came within {options.wait:g} s; start the "
             "missing sites and try again."
         )
     return present
 
 
-def _waited(transport: Transport, terms: RunOptions, tell: Callable[[str], None]) -> tuple[str, ...]:
-    """The sites wanted that are here, at once when all are, at the latest when patience has run out."""
-    end, seen, wanted = time.monotonic() + terms.wait, None, len(terms.sites) or terms.count
+def _waited(transport: Transport, options: RunOptions, tell: Callable[[str], None]) -> tuple[str, ...]:
+    """The sites wanted that are here, at once when all are, at the latest after ``options.wait`` seconds."""
+    end, seen, wanted = time.monotonic() + options.wait, None, len(options.sites) or options.count
     while True:
-        present = tuple(site for site in transport.present() if not terms.sites or site in terms.sites)
+        present = tuple(site for site in transport.present() if not options.sites or site in options.sites)
         if present != seen:
             tell(f"{len(present)} of {wanted} sites are here{': ' + ', '.join(present) if present else ''}")
             seen = present

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logofair.engines.conductor import NoReply, ServerState, check_settled, conduct, outcome_of
+from logofair.engines.conductor import NoReply, ServerState, check_result, conduct, result_of
 from logofair.errors import InputError, RefusedError, RunError
 from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
-from logofair.federation.expected import fault
-from logofair.federation.outcome import RunResult
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
+from logofair.federation.reply_checks import fault
+from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns
 from logofair.federation.server import Server
 from logofair.federation.wire import decode, encode
@@ -31,34 +31,34 @@ class FederatedRun:
     >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", local_tolerance=0, global_tolerance=0, run="demo")
     >>> done = run(plan, {"north": rows, "south": rows})
-    >>> done.outcome.holds, sorted(done.policies)
+    >>> done.result.holds, sorted(done.policies)
     (True, ['north', 'south'])
     >>> done.policies["north"].decide([0.7, 0.05], groups=["M", "F"]).tolist()
     [1, 0]
     """
 
-    outcome: RunResult
+    result: RunResult
     policies: Mapping[str, Policy]
 
 
 def run(plan: Plan, sites: Mapping[str, SiteColumns]) -> FederatedRun:
-    """Run a plan with all sites in this process, answering side by side in vectorised passes.
+    """Run a plan with all sites in this process, answering in vectorised passes.
 
     No message is made or masked here, since nothing leaves the process; the numbers are those of any other engine.
     """
-    crowd, server = ClientBatch.of(dict(sites), plan), Server.start(plan, list(sites))
+    batch, server = ClientBatch.of(dict(sites), plan), Server.start(plan, list(sites))
     while not server.done:
         try:
-            crowd, sums = crowd.answer(server.request)
+            batch, sums = batch.answer(server.request)
         except RefusedError as error:
             raise RunError(f"run {plan.run}: {error}") from None
-        total = sums.together()
-        wrong = fault(total, server.request, plan, server.whole, server.whole)
+        total = sums.combined()
+        wrong = fault(total, server.request, plan, server.roster_counts, server.roster_counts)
         if wrong is not None:
             raise RunError(f"run {plan.run}: the sites together {wrong}; please report the case.")
         server = server.take(total)
-        check_settled(server)
-    return FederatedRun(server.outcome, SitePolicies(crowd))
+        check_result(server)
+    return FederatedRun(server.result, SitePolicies(batch))
 
 
 class LocalTransport:
@@ -100,9 +100,7 @@ def run_apart(
     """
     keys = identities or {}
     if plan.secure and set(keys) != set(sites):
-        raise InputError("identities: secure sums need the keys of every site; pass one Identity each.")
+        raise InputError("identities: secure sums need the keys of every site; pass one SecureIdentity each.")
     transport = LocalTransport({site: Client(site, rows, identity=keys.get(site)) for site, rows in sites.items()})
-    outcome = outcome_of(conduct(ServerState(Server.start(plan, transport.present())), transport))
-    return FederatedRun(
-        outcome, {site: SitePolicies(client.state())[site] for site, client in transport.clients.items()}
-    )
+    result = result_of(conduct(ServerState(Server.start(plan, transport.present())), transport))
+    return FederatedRun(result, {site: SitePolicies(client.batch)[site] for site, client in transport.clients.items()})

@@ -1,8 +1,8 @@
-"""A site on disk: its settings, its file, and its notes between messages.
+"""A site on disk: its settings, its file, and its state between messages.
 
-Engines may start a new process for every message, and plugs get pulled: the notes are stored before a reply is handed
-over, so that the same question gets the same reply, and whatever was promised can be kept. Nothing but the reply leaves
-the site; complaints are written to its own folder and never sent.
+Engines may start a new process for every message, and processes are killed: the state is stored before a reply is
+handed over, so that the same message gets the same reply and the policy is the one the server has counted. Nothing but
+the reply leaves the site; problems are written to its own folder and never sent.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logofair.errors import InputError, RefusedError
-from logofair.federation.client import Client, SecureIdentity, StoredClient
-from logofair.federation.messages import Question, Refusal, Reply
+from logofair.federation.client import Client, SecureIdentity
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
-from logofair.federation.privacy.kept import StoredRelease, release_once
-from logofair.federation.privacy.release import Release
+from logofair.federation.privacy.release import Release, StoredRelease, release_once
+from logofair.federation.replies import Refusal, ReplyMessage
+from logofair.federation.requests import RequestMessage
 from logofair.federation.rows import SiteColumns, site_rows
+from logofair.federation.state import StoredClient
 from logofair.federation.wire import decode, encode
 from logofair.files.documents import read_document, write_document
 from logofair.files.locks import locked
 from logofair.files.tables import feature_matrix, fingerprint, read_columns
 from logofair.policy.policy import Policy
 
-__all__ = ["SiteSettings", "answer_on_disk", "kept_release", "read_site"]
+__all__ = ["SiteSettings", "answer_on_disk", "read_site", "stored_release"]
 
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
 _RELEASE = "release.json"
-_NOTES, _NOTES_WHAT = "logofair notes", "site notes"
+_STATE, _STATE_WHAT = "logofair client", "client state"
 
 
 @dataclass(frozen=True)
 class SiteSettings:
-    """What a site tells its own client; nothing of it leaves the site but its name.
+    """What a site's people set for their client; nothing of it leaves the site but its name.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class SiteSettings:
     positive : str or None
         The value of the label column that counts as 1, where labels are text.
     folder : str
-        Where the site keeps its notes (private) and its complaints.
+        Where the site keeps its state (private) and the problems it had.
     policy : str
         Where its policy is written.
     key, peers : str or None
@@ -102,7 +103,7 @@ class SiteSettings:
         """The keys for secure sums, where the site has any."""
         if self.key is None:
             return None
-        import logofair.federation.secure.exchange  # noqa: F401  # so that messages of secure sums can be read
+        import logofair.federation.secure  # noqa: F401  # so that messages of secure sums can be read
 
         peers: dict[str, str] = {}
         for file in sorted(Path(self.peers).glob("*.pub")) if self.peers else []:
@@ -111,41 +112,41 @@ class SiteSettings:
 
 
 def answer_on_disk(settings_path: str, message: bytes) -> bytes:
-    """Answer one message as the site of some settings; never raises, and never tells why beyond a fixed word.
+    """Answer one message as the site of some settings; never raises, and a refusal is a fixed word.
 
     Parameters
     ----------
     settings_path : str
         File written by :meth:`SiteSettings.write`.
     message : bytes
-        An encoded :class:`~logofair.federation.messages.Question`.
+        An encoded :class:`~logofair.federation.RequestMessage`.
 
     Returns
     -------
     bytes
-        An encoded :class:`~logofair.federation.messages.Reply`.
+        An encoded :class:`~logofair.federation.ReplyMessage`.
     """
-    site, place, folder = "", ("", 0, 0), None
+    site, position, folder = "", ("", 0, 0), None
     try:
         settings = SiteSettings.read(settings_path)
         site, folder = settings.site, Path(settings.folder)
         identity = settings.identity()
-        ask = decode(message)
-        if not isinstance(ask, Question) or not ask.run.replace("-", "").replace("_", "").isalnum():
+        received = decode(message)
+        if not isinstance(received, RequestMessage) or not received.run.replace("-", "").replace("_", "").isalnum():
             raise RefusedError(Refusal.BAD_MESSAGE)
-        place = (ask.run, ask.roster, ask.number)
+        position = (received.run, received.roster, received.number)
         with locked(folder / "site.lock"):
-            return encode(_answer(settings, identity, ask))
+            return encode(_answer(settings, identity, received))
     except RefusedError as error:
         refusal = error.refusal
-        _complain(folder, str(error))
+        _write_problem(folder, str(error))
     except InputError as error:
-        refusal = Refusal.BAD_DATA if place[0] else Refusal.BAD_MESSAGE
-        _complain(folder, str(error))
+        refusal = Refusal.BAD_DATA if position[0] else Refusal.BAD_MESSAGE
+        _write_problem(folder, str(error))
     except Exception:
         refusal = Refusal.INTERNAL
-        _complain(folder, traceback.format_exc())
-    return encode(Reply(*place, site, None, refusal.name))
+        _write_problem(folder, traceback.format_exc())
+    return encode(ReplyMessage(*position, site, None, refusal.name))
 
 
 def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
@@ -166,31 +167,33 @@ def _needed(plan: Plan) -> tuple[str, ...]:
     return ("group", *scores, *(("label",) if plan.needs_labels else ()))
 
 
-def _answer(settings: SiteSettings, identity: SecureIdentity | None, ask: Question) -> Reply:
-    """Answer with the notes of the run, and store them before the reply is handed over."""
+def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: RequestMessage) -> ReplyMessage:
+    """Answer with the stored state of the run, and store the next one before the reply is handed over."""
     folder, data = Path(settings.folder), fingerprint(settings.data)
-    file = folder / f"{ask.run}.notes.json"
-    notes, known = _notes(file)
+    file = folder / f"{message.run}.client.json"
+    stored, known = _stored_client(file)
     if known not in ("", data):
         raise RefusedError(Refusal.DATA_CHANGED, f"{settings.data}: is not the file this run began with; put it back.")
-    plan = notes.memory.plan if notes.memory is not None else ask.opening.plan if ask.opening else None
+    plan = stored.state.plan if stored.state is not None else message.opening.plan if message.opening else None
     if plan is None:
         raise RefusedError(Refusal.UNKNOWN_RUN)
-    _check_privacy(settings, plan, ask.run)
+    _check_privacy(settings, plan, message.run)
     if settings.only_secure and not plan.secure:
-        raise RefusedError(Refusal.UNSAFE_SUM, f"run {ask.run!r} is planned without secure sums; this site wants them.")
-    if plan.secure and not notes.run:
-        _first_time(settings, ask.run)
-    client = Client(settings.site, read_site(settings, plan), notes, identity)
+        raise RefusedError(
+            Refusal.UNSAFE_SUM, f"run {message.run!r} is planned without secure sums; this site wants them."
+        )
+    if plan.secure and not stored.run:
+        _first_time(settings, message.run)
+    client = Client(settings.site, read_site(settings, plan), stored, identity)
     if plan.privacy is not None:
-        client = replace(client, releases=(kept_release(folder, client.columns, plan),))
-    client, reply = client.handle(ask)
-    if client.complaint:
-        _complain(folder, client.complaint)
-    if client.notes is not notes:
-        _store(file, client.notes, data)
+        client = replace(client, releases=(stored_release(folder, client.columns, plan),))
+    client, reply = client.handle(message)
+    if client.problem:
+        _write_problem(folder, client.problem)
+    if client.stored is not stored:
+        _store(file, client.stored, data)
     if client.finished:
-        _write_policy(SitePolicies(client.state())[settings.site], settings, client)
+        _write_policy(SitePolicies(client.batch)[settings.site], settings, client)
     return reply
 
 
@@ -209,7 +212,7 @@ def _check_privacy(settings: SiteSettings, plan: Plan, run: str) -> None:
 
 def _first_time(settings: SiteSettings, run: str) -> None:
     """Under secure sums one set of rows takes part in one run, unless its people say otherwise."""
-    others = [f.name.removesuffix(".notes.json") for f in Path(settings.folder).glob("*.notes.json")]
+    others = [f.name.removesuffix(".client.json") for f in Path(settings.folder).glob("*.client.json")]
     if others and not settings.again:
         raise RefusedError(
             Refusal.NOT_AGREED,
@@ -218,51 +221,51 @@ def _first_time(settings: SiteSettings, run: str) -> None:
         )
 
 
-def kept_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
+def stored_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
     """The site's one noised histogram: stored before anything computed from it leaves the site."""
     assert plan.privacy is not None
     rows, file = site_rows(columns, plan), folder / _RELEASE
-    kept = None
+    before = None
     if file.exists():
-        kept = StoredRelease.from_json(
+        before = StoredRelease.from_json(
             read_document(file, "logofair release", 1, what="release", remedy="restore the file")
         )
-    now = release_once(kept, rows.scores, rows.groups, n_groups=len(plan.groups), privacy=plan.privacy)
-    if now is not kept:
+    now = release_once(before, rows.scores, rows.groups, n_groups=len(plan.groups), privacy=plan.privacy)
+    if now is not before:
         folder.mkdir(parents=True, exist_ok=True)
         write_document(file, "logofair release", 1, now.as_json(), what="release", private=True)
     return now.release
 
 
-def _notes(file: Path) -> tuple[StoredClient, str]:
-    """Stored notes, and the fingerprint of the data they are about."""
+def _stored_client(file: Path) -> tuple[StoredClient, str]:
+    """The stored client, and the fingerprint of the data it is about."""
     if not file.exists():
         return StoredClient(), ""
-    body = read_document(file, _NOTES, 1, what=_NOTES_WHAT, remedy="restore it from a backup, or leave the run")
-    notes = decode(base64.b64decode(body["notes"]))
-    if not isinstance(notes, StoredClient):
-        raise InputError(f"{file}: holds something else than notes; restore it from a backup, or leave the run.")
-    return notes, str(body["data"])
+    body = read_document(file, _STATE, 1, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run")
+    stored = decode(base64.b64decode(body["client"]))
+    if not isinstance(stored, StoredClient):
+        raise InputError(f"{file}: holds no client's state; restore it from a backup, or leave the run.")
+    return stored, str(body["data"])
 
 
-def _store(file: Path, notes: StoredClient, data: str) -> None:
-    body = {"notes": base64.b64encode(encode(notes)).decode(), "data": data, "run": notes.run}
-    write_document(file, _NOTES, 1, body, what=_NOTES_WHAT, private=True)
+def _store(file: Path, stored: StoredClient, data: str) -> None:
+    body = {"client": base64.b64encode(encode(stored)).decode(), "data": data, "run": stored.run}
+    write_document(file, _STATE, 1, body, what=_STATE_WHAT, private=True)
 
 
 def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> None:
     policy.save(settings.policy)
-    done = {"run": client.notes.run, "policy": settings.policy, "warnings": list(policy.about["warnings"])}
-    path = Path(settings.folder) / f"{client.notes.run}.done.json"
+    done = {"run": client.stored.run, "policy": settings.policy, "warnings": list(policy.about["warnings"])}
+    path = Path(settings.folder) / f"{client.stored.run}.done.json"
     write_document(path, "logofair done", 1, done, what="end of a run")
 
 
-def _complain(folder: Path | None, sentence: str) -> None:
-    """Tell the site's own people, in a file of their own; failing at that must not fail the reply."""
+def _write_problem(folder: Path | None, sentence: str) -> None:
+    """Write it to the site's own file, for its people; failing at that must not fail the reply."""
     if folder is not None:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / "complaints.txt").open("a", encoding="utf-8") as file:
+            with (folder / "problems.txt").open("a", encoding="utf-8") as file:
                 file.write(sentence.rstrip() + "\n")
 
 

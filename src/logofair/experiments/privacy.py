@@ -177,7 +177,7 @@ def lines(runs: list[ScoredData], draws: int, epsilons: tuple[float, ...] = EPSI
                 for number, run in enumerate(runs)
                 for draw in range(draws)
             ]
-            scale = release([], [], n_groups=1, privacy=privacy, seed=0).scale
+            scale = release([], [], n_groups=1, privacy=privacy, random_state=0).scale
             yield _line(short, f"{epsilon:g}", scale, made)
 
 
@@ -225,7 +225,7 @@ def _binned(run: ScoredData, privacy: Privacy | None, seed: int) -> _Rows:
             counts = histogram(eta, code, n_groups, bins)
             made = Release(counts, Privacy(1.0, DELTA, bins=bins), np.inf, 0.0, 0.0, "no noise")
         else:
-            made = release(eta, code, n_groups=n_groups, privacy=privacy, seed=n_clients * seed + site)
+            made = release(eta, code, n_groups=n_groups, privacy=privacy, random_state=n_clients * seed + site)
         parts.append(made.rows())
     scores, groups, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     sites = np.repeat(np.arange(n_clients, dtype=np.int32), n_groups * bins)

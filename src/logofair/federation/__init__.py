@@ -1,19 +1,48 @@
-"""Fair decisions across sites that keep their rows: messages, client, server, secure sums, noise.
+"""Fair policies for sites that keep their rows: the protocol, for people who bring their own transport.
 
-Pure state machines without input or output, for people who bring their own transport; :mod:`logofair.engines` has
-engines that carry the messages. :mod:`logofair.federation.messages` says what leaves a client, field by field.
+A run in outline; :mod:`logofair.engines` has engines that carry the messages (in one process, over Flower)::
+
+    plan = make_plan(groups=["F", "M"], local_tolerance=0.02, global_tolerance=0.01)     # agreed on by all sites
+    client = Client("north", SiteColumns(groups=..., scores=..., labels=...))             # at every site
+    server = Server.start(plan, ["north", "south"])                                       # at the server
+    while not server.done:
+        message = server.message()                    # RequestMessage: one request, the same for every site
+        client, reply = client.handle(message)        # ReplyMessage: sums over the site's rows, or a refusal
+        server = server.take(total_of_the_replies)
+    server.result                                     # RunResult: what holds, with its certificate
+    SitePolicies(client.batch)["north"]               # the site's policy, which never leaves it
+
+All are frozen values without input or output: a state goes in, the next one comes out. Where things are:
+
+==================  ====================================================================================
+``plan``            what the sites agree on
+``requests``        what a server asks
+``replies``         what a client answers: the type is the privacy statement, field by field
+``reply_checks``    which reply a request has, its shapes, and the numbers that no rows can give
+``batch``           how clients answer each request (``rows``: what they do with their rows before)
+``phases``          what a server asks when, and what follows from the total of the replies
+``client, state``   one site: the order of messages, and what it stores between them
+``server, result``  the run as the server knows it, and what it publishes
+``policies``        from a finished run to each site's policy; sites that come later
+``wire``            all of these types as bytes
+``secure``          secure sums: the server learns totals only
+``privacy``         differential privacy: one noised histogram per site
+==================  ====================================================================================
+
+A new message is a request type, a reply type, their line in ``reply_checks.reply_form``, a handler in ``batch`` and the
+phase that sends it.
 """
 
 from __future__ import annotations
 
-from logofair.errors import QuorumLostError
 from logofair.federation.batch import ClientBatch
-from logofair.federation.client import Client
-from logofair.federation.messages import Question, Refusal, Reply
-from logofair.federation.outcome import ExcludedSite, RunResult
+from logofair.federation.client import Client, SecureIdentity
 from logofair.federation.plan import Plan, Training, make_plan
 from logofair.federation.policies import SitePolicies, late_policy
 from logofair.federation.privacy.release import Privacy
+from logofair.federation.replies import Refusal, ReplyMessage
+from logofair.federation.requests import RequestMessage
+from logofair.federation.result import ExcludedSite, RunResult
 from logofair.federation.rows import SiteColumns
 from logofair.federation.server import Server
 
@@ -23,11 +52,11 @@ __all__ = [
     "ExcludedSite",
     "Plan",
     "Privacy",
-    "Question",
-    "QuorumLostError",
     "Refusal",
-    "Reply",
+    "ReplyMessage",
+    "RequestMessage",
     "RunResult",
+    "SecureIdentity",
     "Server",
     "SiteColumns",
     "SitePolicies",

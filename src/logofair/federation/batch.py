@@ -1,7 +1,7 @@
-"""Clients answering side by side; a real client is a crowd of one.
+"""Several clients answering in one pass; a real client is a batch of one.
 
 Given the prices of the global rates clients do not interact, so many of them can be solved in one vectorised pass: that
-is what makes runs inside one process fast. Each client's numbers are the same whoever stands beside it.
+is what makes runs inside one process fast. Each client's numbers are the same whoever else is in the batch.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError, RefusedError
-from logofair.federation import messages as ask
-from logofair.federation.chances import Chances, Preparation, prepare
-from logofair.federation.messages import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
+from logofair.federation import requests
 from logofair.federation.plan import Plan
-from logofair.federation.rows import SiteColumns, SiteRows, site_rows
+from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
+from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, prepare, site_rows
 from logofair.federation.state import ClientState
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.solvers.algorithm1 import OrderedPairs
@@ -33,7 +32,7 @@ from logofair.solvers.problem import GroupTotals, Problem, make_problem
 __all__ = ["BatchAnswer", "ClientBatch", "best_answer", "measure", "mixed_rules"]
 
 
-# By how much the fallback's answer may leave a local tolerance: less than the settlement lets pass.
+# By how much the fallback's answer may leave a local tolerance: less than the final check lets pass.
 _EXCESS = 1e-10
 
 
@@ -69,7 +68,7 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
 
 
 def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
-    """The clients by the method that solves them alone: whom a client stands beside must not choose it."""
+    """The clients by the method that solves them alone: who else is in the batch must not choose it."""
     if not problem.compares_selection:
         return [np.arange(problem.shape[0])]
     by_rank = (gain_v.min(axis=1) >= 0) | ~problem.local_counts.any(axis=(1, 2))
@@ -137,7 +136,7 @@ def _cells_of(cells: Cells, clients: Indices) -> Cells:
 
 def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, selection_only: bool) -> Mixtures:
     """The stored rules of answers (answers, clients, groups) mixed with weights (answers,)."""
-    # Term by term: a matrix product sums in an order that depends on how many clients stand side by side.
+    # Term by term: a matrix product sums in an order that depends on how many clients are in the batch.
     mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
     return reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
 
@@ -154,8 +153,8 @@ _LARGEST_PRICE = 1e9
 
 
 @dataclass(frozen=True, eq=False)
-class _Ready:
-    """What follows from rows and memory: chances, cells, and the problem once the totals are known."""
+class _Derived:
+    """What follows from rows and state: chances, cells, and the problem once the totals are known."""
 
     chances: tuple[Chances, ...]
     cells: Cells
@@ -169,47 +168,47 @@ class _Ready:
 
 @dataclass(frozen=True, eq=False)
 class ClientBatch:
-    """Rows of one client or several, and what they remember; every answer returns the next state.
+    """Rows of one client or several, and their state; every answer returns the next state.
 
     Examples
     --------
     >>> from logofair.federation.plan import make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none")
-    >>> crowd = ClientBatch.of({"north": SiteColumns(groups=["F", "M", "M"], scores=[0.5, 0.2, 0.75])}, plan)
-    >>> crowd, sums = crowd.answer(ask.TotalsRequest())
-    >>> sums.member(0).mass.tolist(), sums.member(0).positives.tolist()
+    >>> batch = ClientBatch.of({"north": SiteColumns(groups=["F", "M", "M"], scores=[0.5, 0.2, 0.75])}, plan)
+    >>> batch, sums = batch.answer(requests.TotalsRequest())
+    >>> sums.client(0).mass.tolist(), sums.client(0).positives.tolist()
     ([1.0, 2.0], [0.5, 0.95])
     """
 
     rows: tuple[SiteRows, ...]
-    memory: ClientState
-    bench: Preparation
-    ready: _Ready | None = None
+    state: ClientState
+    preparation: Preparation
+    derived: _Derived | None = None
 
     @classmethod
     def of(cls, columns: dict[str, SiteColumns], plan: Plan) -> ClientBatch:
         """Check the columns of some sites against a plan; names in sorted order."""
         sites = tuple(sorted(columns))
-        return cls.remembering([_named_rows(site, columns[site], plan) for site in sites], ClientState(plan, sites))
+        return cls.resumed([_named_rows(site, columns[site], plan) for site in sites], ClientState(plan, sites))
 
     @classmethod
-    def remembering(cls, rows: Sequence[SiteRows], memory: ClientState) -> ClientBatch:
-        """Rows and what was remembered of them, say in another process."""
-        return cls(tuple(rows), memory, Preparation(tuple(rows), memory.plan, memory.sites))
+    def resumed(cls, rows: Sequence[SiteRows], state: ClientState) -> ClientBatch:
+        """Rows and their state, say of another process."""
+        return cls(tuple(rows), state, Preparation(tuple(rows), state.plan, state.sites))
 
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the clients."""
         handlers: dict[type, Callable[[Any], tuple[ClientBatch, Sums]]] = {
-            ask.MomentsRequest: self._from_bench,
-            ask.UpdateRequest: self._from_bench,
-            ask.CountsRequest: self._counts,
-            ask.CurvatureRequest: self._from_bench,
-            ask.TotalsRequest: self._totals,
-            ask.AnswersRequest: self._answers,
-            ask.SmoothnessRequest: self._steepness,
-            ask.StepsRequest: self._steps,
-            ask.FinalRequest: self._settled,
-            ask.Publish: self._publish,
+            requests.MomentsRequest: self._prepare,
+            requests.UpdateRequest: self._prepare,
+            requests.FoldCountsRequest: self._counts,
+            requests.CurvatureRequest: self._prepare,
+            requests.TotalsRequest: self._totals,
+            requests.AnswersRequest: self._answers,
+            requests.SmoothnessRequest: self._smoothness,
+            requests.StepsRequest: self._steps,
+            requests.FinalRequest: self._final,
+            requests.PublishRequest: self._publish,
         }
         if type(request) not in handlers:
             raise RefusedError(Refusal.BAD_MESSAGE)
@@ -217,133 +216,133 @@ class ClientBatch:
 
     def opened(self, roster: int) -> ClientBatch:
         """The state when a new roster begins."""
-        ready = None if self.ready is None else replace(self.ready, problem=None)
-        return replace(self, memory=self.memory.opened(roster), ready=ready)
+        derived = None if self.derived is None else replace(self.derived, problem=None)
+        return replace(self, state=self.state.opened(roster), derived=derived)
 
     @property
     def problem(self) -> Problem:
         """The clients' part of the federation's problem; known once its totals are."""
-        memory = self.memory
-        ready = self._prepared()
-        if ready.problem is None:
-            if memory.mass is None or memory.positives is None:
+        state = self.state
+        derived = self._derive()
+        if derived.problem is None:
+            if state.mass is None or state.positives is None:
                 raise RefusedError(Refusal.OUT_OF_TURN)
-            return _problem(ready.cells, memory)
-        return ready.problem
+            return _problem(derived.cells, state)
+        return derived.problem
 
     @property
     def chances(self) -> tuple[Chances, ...]:
         """Every client's rows as they count, with its calibrator."""
-        return self._prepared().chances
+        return self._derive().chances
 
-    def _from_bench(self, request: Any) -> tuple[ClientBatch, Sums]:
-        return self, self.bench.answer(request, self.memory)
+    def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
+        return self, self.preparation.answer(request, self.state)
 
-    def _counts(self, request: ask.CountsRequest) -> tuple[ClientBatch, Sums]:
-        told = replace(self, memory=replace(self.memory, model=request.model), ready=None)
-        return told, told.bench.answer(request, told.memory)
+    def _counts(self, request: requests.FoldCountsRequest) -> tuple[ClientBatch, Sums]:
+        after = replace(self, state=replace(self.state, model=request.model), derived=None)
+        return after, after.preparation.answer(request, after.state)
 
-    def _totals(self, request: ask.TotalsRequest) -> tuple[ClientBatch, Sums]:
-        memory = replace(self.memory, maps=request.maps, model=request.model or self.memory.model)
-        memory = replace(memory, releases=self.bench.releases(memory))
-        told = replace(self, memory=memory.opened(memory.roster), ready=None)
-        ready = told._prepared()
-        shape = (len(self.rows), len(memory.plan.groups))
-        sums = Totals(mass=ready.cells.mass.reshape(shape), positives=ready.cells.positives.reshape(shape))
-        return replace(told, ready=ready), sums
+    def _totals(self, request: requests.TotalsRequest) -> tuple[ClientBatch, Sums]:
+        state = replace(self.state, maps=request.maps, model=request.model or self.state.model)
+        state = replace(state, releases=self.preparation.releases(state))
+        after = replace(self, state=state.opened(state.roster), derived=None)
+        derived = after._derive()
+        shape = (len(self.rows), len(state.plan.groups))
+        sums = Totals(mass=derived.cells.mass.reshape(shape), positives=derived.cells.positives.reshape(shape))
+        return replace(after, derived=derived), sums
 
-    def _prepared(self) -> _Ready:
+    def _derive(self) -> _Derived:
         """Rows turned into chances and cells, once."""
-        if self.ready is not None:
-            return self.ready
-        plan = self.memory.plan
-        if plan.calibration != "none" and self.memory.maps is None:
+        if self.derived is not None:
+            return self.derived
+        plan = self.state.plan
+        if plan.calibration != "none" and self.state.maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        chances = prepare(self.bench, self.memory)
-        ready = _Ready(chances, _cells(chances, len(plan.groups)))
-        if self.memory.mass is not None:
-            ready = replace(ready, problem=_problem(ready.cells, self.memory))
-        return ready
+        chances = prepare(self.preparation, self.state)
+        derived = _Derived(chances, _cells(chances, len(plan.groups)))
+        if self.state.mass is not None:
+            derived = replace(derived, problem=_problem(derived.cells, self.state))
+        return derived
 
-    def _told(self, mass: Floats, positives: Floats) -> ClientBatch:
+    def _with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""
-        memory, ready = self.memory, self._prepared()
-        if memory.mass is not None and memory.positives is not None:
-            if not (np.array_equal(memory.mass, mass) and np.array_equal(memory.positives, positives)):
+        state, derived = self.state, self._derive()
+        if state.mass is not None and state.positives is not None:
+            if not (np.array_equal(state.mass, mass) and np.array_equal(state.positives, positives)):
                 raise RefusedError(Refusal.OTHER_REQUEST)  # totals belong to a roster: they never change within it
-            return replace(self, ready=ready)
-        _check_totals(mass, positives, ready.cells)
-        memory = replace(memory, mass=mass, positives=positives)
-        return replace(self, memory=memory, ready=replace(ready, problem=_problem(ready.cells, memory)))
+            return replace(self, derived=derived)
+        _check_totals(mass, positives, derived.cells)
+        state = replace(state, mass=mass, positives=positives)
+        return replace(self, state=state, derived=replace(derived, problem=_problem(derived.cells, state)))
 
-    def _answers(self, request: ask.AnswersRequest) -> tuple[ClientBatch, Sums]:
+    def _answers(self, request: requests.AnswersRequest) -> tuple[ClientBatch, Sums]:
         if not len(request.prices) or not np.all(np.abs(request.prices) <= _LARGEST_PRICE):
             raise RefusedError(Refusal.BAD_REQUEST)
-        told = self._told(request.mass, request.positives)
-        found = [told._best(prices) for prices in request.prices]
+        after = self._with_totals(request.mass, request.positives)
+        found = [after._best(prices) for prices in request.prices]
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
-        memory = told.memory.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
-        return replace(told, memory=memory), Answers(gain=gain, shares=shares, bound=bound)
+        state = after.state.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
+        return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound)
 
     def _best(self, prices: Floats) -> BatchAnswer:
         return best_answer(self.problem, prices)
 
-    def _steepness(self, request: ask.SmoothnessRequest) -> tuple[ClientBatch, Sums]:
-        told = self._told(request.mass, request.positives)
-        assert told.ready is not None
-        return told, Smoothness(constant=told.ready.pairs.steepness())
+    def _smoothness(self, request: requests.SmoothnessRequest) -> tuple[ClientBatch, Sums]:
+        after = self._with_totals(request.mass, request.positives)
+        assert after.derived is not None
+        return after, Smoothness(constant=after.derived.pairs.steepness())
 
-    def _steps(self, request: ask.StepsRequest) -> tuple[ClientBatch, Sums]:
-        told, settings = self._told(request.mass, request.positives), self.memory.plan.solver
-        assert told.ready is not None
-        pairs, own = told.ready.pairs, told.memory.own
-        if settings is None or request.round != told.memory.steps + 1:
+    def _steps(self, request: requests.StepsRequest) -> tuple[ClientBatch, Sums]:
+        after, settings = self._with_totals(request.mass, request.positives), self.state.plan.solver
+        assert after.derived is not None
+        pairs, local = after.derived.pairs, after.state.local_multipliers
+        if settings is None or request.round != after.state.steps + 1:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        own = pairs.zeros()[1] if own is None else own
-        changes, own = pairs.descend(request.multipliers, own, settings, request.step, request.clients)
-        memory = replace(told.memory, own=own, steps=request.round)
-        return replace(told, memory=memory), Steps(change=changes)
+        local = pairs.zeros()[1] if local is None else local
+        changes, local = pairs.descend(request.multipliers, local, settings, request.step, request.clients)
+        state = replace(after.state, local_multipliers=local, steps=request.round)
+        return replace(after, state=state), Steps(change=changes)
 
-    def _settled(self, request: ask.FinalRequest) -> tuple[ClientBatch, Sums]:
+    def _final(self, request: requests.FinalRequest) -> tuple[ClientBatch, Sums]:
         weights = request.weights
-        if self.memory.result is not None:
+        if self.state.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         if not (np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0):
             raise RefusedError(Refusal.BAD_REQUEST)
-        told = replace(self, ready=self._prepared())
-        problem = told.problem
-        u, v = (np.stack(each) for each in zip(*map(told._stored, request.prices), strict=True))
+        after = replace(self, derived=self._derive())
+        problem = after.problem
+        u, v = (np.stack(each) for each in zip(*map(after._counted_answer, request.prices), strict=True))
         rules = filled(
             problem.cells,
-            mixed_rules(problem, u, v, request.weights, selection_only=told.memory.plan.selection_only),
+            mixed_rules(problem, u, v, request.weights, selection_only=after.state.plan.selection_only),
             None,
         )
         gain, shares, excess = measure(problem, rules)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
-        sums = FinalFigures(gain=gain[:, None], shares=shares, broken=(excess > rounding).astype(float)[:, None])
-        broken = bool(np.any(~(excess <= rounding)))
-        return replace(told, memory=replace(told.memory, rules=rules, broken=broken)), sums
+        sums = FinalFigures(gain=gain[:, None], shares=shares, exceeding=(excess > rounding).astype(float)[:, None])
+        exceeding = bool(np.any(~(excess <= rounding)))
+        return replace(after, state=replace(after.state, rules=rules, exceeding=exceeding)), sums
 
-    def _stored(self, prices: Floats) -> tuple[Floats, Floats]:
+    def _counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
         """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
-        number = self.memory.find(prices)
-        if number is None or self.memory.u is None or self.memory.v is None:
+        number = self.state.find(prices)
+        if number is None or self.state.u is None or self.state.v is None:
             answer = self._best(prices)
             return answer.u, answer.v
-        return self.memory.u[number], self.memory.v[number]
+        return self.state.u[number], self.state.v[number]
 
-    def _publish(self, request: ask.Publish) -> tuple[ClientBatch, Sums]:
-        if self.memory.rules is None:
+    def _publish(self, request: requests.PublishRequest) -> tuple[ClientBatch, Sums]:
+        if self.state.rules is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        if self.memory.broken:
-            raise RefusedError(Refusal.NO_SOLUTION, "the rule does not keep this site's local promise; not stored.")
+        if self.state.exceeding:
+            raise RefusedError(Refusal.NO_SOLUTION, "the rule exceeds a local tolerance of this site; not stored.")
         if not isinstance(request.result, dict):
             raise RefusedError(Refusal.BAD_MESSAGE)
-        return replace(self, memory=replace(self.memory, result=request.result)), Received()
+        return replace(self, state=replace(self.state, result=request.result)), Received()
 
     def rules_of(self, number: int) -> Mixtures:
         """The stored rules of one client."""
-        rules, groups = self.memory.rules, len(self.memory.plan.groups)
+        rules, groups = self.state.rules, len(self.state.plan.groups)
         assert rules is not None
         own = slice(number * groups, (number + 1) * groups)
         return Mixtures(rules.weight[own], rules.threshold[own], rules.above[own], rules.single[own])
@@ -361,16 +360,16 @@ def _named_rows(site: str, columns: SiteColumns, plan: Plan) -> SiteRows:
 
 def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
     """A roster has at least the rows of these clients: refuse totals that say otherwise."""
-    for whole, own in ((mass, cells.mass), (positives, cells.positives)):
+    for total, own in ((mass, cells.mass), (positives, cells.positives)):
         least = own.reshape(-1, cells.n_groups).sum(axis=0)
-        if whole.shape != least.shape or not np.all((whole >= least * (1 - 1e-6) - 1e-6) & (whole <= 1e15)):
+        if total.shape != least.shape or not np.all((total >= least * (1 - 1e-6) - 1e-6) & (total <= 1e15)):
             raise RefusedError(Refusal.BAD_REQUEST)
 
 
-def _problem(cells: Cells, memory: ClientState) -> Problem:
-    assert memory.mass is not None
-    assert memory.positives is not None
-    return make_problem(memory.plan.requirements(memory.sites), cells, GroupTotals(memory.mass, memory.positives))
+def _problem(cells: Cells, state: ClientState) -> Problem:
+    assert state.mass is not None
+    assert state.positives is not None
+    return make_problem(state.plan.requirements(state.sites), cells, GroupTotals(state.mass, state.positives))
 
 
 def _cells(chances: Sequence[Chances], n_groups: int) -> Cells:

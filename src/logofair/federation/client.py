@@ -1,6 +1,6 @@
-"""One site of a run as a pure state machine: an ask in, the next state and a reply out.
+"""One site of a run as a pure state machine: a message in, the next state and a reply out.
 
-A client answers the questions of one roster in their order, and each once: the same question gets the stored reply
+A client answers the requests of one roster in their order, and each once: the same message gets the stored reply
 again (a server that was resumed may repeat itself), another one under the same number is refused.
 """
 
@@ -9,38 +9,31 @@ from __future__ import annotations
 import hashlib
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch
-from logofair.federation.expected import GroupCounts, fault
-from logofair.federation.messages import (
+from logofair.federation.privacy.release import Release
+from logofair.federation.replies import Refusal, ReplyMessage, Sums
+from logofair.federation.reply_checks import GroupCounts, fault
+from logofair.federation.requests import (
     AnswersRequest,
     FinalRequest,
     Opening,
-    Publish,
-    Question,
-    Refusal,
-    Reply,
+    PublishRequest,
+    RequestMessage,
     StepsRequest,
-    Sums,
-    first_link,
+    opening_history,
 )
-from logofair.federation.privacy.release import Release
 from logofair.federation.rows import SiteColumns, SiteRows, site_rows
-from logofair.federation.state import ClientState
-from logofair.federation.wire import carried, encode
-from logofair.policy.mixtures import Mixtures
+from logofair.federation.state import ClientState, StoredClient
+from logofair.federation.wire import encode
 
-__all__ = ["Client", "SecureIdentity", "StoredClient"]
-
-
-carried(Mixtures)
-carried(Release)
+__all__ = ["Client", "SecureIdentity"]
 
 
-# What is asked under one number, in this order: a plain question, or the steps of a secure sum.
+# What comes under one number, in this order: a plain request, or the steps of a secure sum.
 _STEPS = ("", "keys", "shares", "masked", "unmask")
 
 
@@ -66,23 +59,6 @@ class SecureIdentity:
         return f"SecureIdentity(peers={sorted(self.peers)})"  # never the key
 
 
-@carried
-@dataclass(frozen=True, eq=False)
-class StoredClient:
-    """What a client must find again after its process ended: store it before the reply is sent. It may hold secrets."""
-
-    run: str = ""
-    roster: int = 0
-    opened: int = 0  # number of the ask that began the roster
-    number: int = 0
-    step: str = ""
-    question: bytes = b""  # digest of the last ask
-    reply: Reply | None = None
-    memory: ClientState | None = None
-    masks: bytes = b""  # the state of secure sums, where they are used
-    chain: bytes = b""  # fingerprint of all that this roster was asked
-
-
 @dataclass(frozen=True, eq=False)
 class Client:
     """A site with its columns; ``handle`` never raises for what a server sends.
@@ -92,153 +68,159 @@ class Client:
     >>> from logofair.federation import Server, make_plan
     >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
     >>> client = Client("north", SiteColumns(groups=["F", "M"], scores=[0.25, 0.5]))
-    >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).ask())
+    >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).message())
     >>> reply.body.mass.tolist(), reply.refusal
     ([1.0, 1.0], None)
-    >>> client.handle(Question("another", 1, 7, None))[1].refusal
+    >>> client.handle(RequestMessage("another", 1, 7, None))[1].refusal
     'UNKNOWN_RUN'
     """
 
     site: str
     columns: SiteColumns
-    notes: StoredClient = StoredClient()
+    stored: StoredClient = field(default_factory=StoredClient)
     identity: SecureIdentity | None = None
-    crowd: ClientBatch | None = None
+    cached: ClientBatch | None = None
     releases: tuple[Release, ...] = ()  # made before, and kept by the site
-    complaint: str = ""  # for the site's own screen: why it refused, in full
+    problem: str = ""  # for the site's own screen: why it refused, in full
 
-    def handle(self, ask: Question) -> tuple[Client, Reply]:
-        """Answer an ask, or refuse with a word from a fixed list."""
+    def handle(self, message: RequestMessage) -> tuple[Client, ReplyMessage]:
+        """Answer a message, or refuse with a word from a fixed list."""
         try:
-            return self._handled(ask)
+            return self._handled(message)
         except RefusedError as error:
-            return self._refuse(ask, Refusal(error.refusal), str(error))
+            return self._refuse(message, Refusal(error.refusal), str(error))
         except InputError as error:
-            return self._refuse(ask, Refusal.BAD_DATA, str(error))
+            return self._refuse(message, Refusal.BAD_DATA, str(error))
         except Exception:  # whatever a message holds, nothing of the error may leave the site
-            return self._refuse(ask, Refusal.INTERNAL, traceback.format_exc())
+            return self._refuse(message, Refusal.INTERNAL, traceback.format_exc())
 
-    def _handled(self, ask: Question) -> tuple[Client, Reply]:
-        """The next state and the reply; the same question gets the same reply."""
-        question = _question(ask)
-        notes = self.notes
-        if (ask.run, ask.roster, ask.number, ask.step) == (notes.run, notes.roster, notes.number, notes.step):
-            if question != notes.question:
+    def _handled(self, message: RequestMessage) -> tuple[Client, ReplyMessage]:
+        """The next state and the reply; the same message gets the same reply."""
+        digest = _digest(message)
+        stored = self.stored
+        if _position(message) == _position(stored):
+            if digest != stored.digest:
                 raise RefusedError(Refusal.OTHER_REQUEST)
-            if notes.reply is not None:
-                return self, notes.reply
-            after, body = self._answer(ask)  # it was refused before, and what was wrong may have been mended
-            reply = _reply(ask, self.site, body)
-            return replace(after, notes=replace(after.notes, reply=reply), complaint=""), reply
-        after, body = self._opened(ask)._answer(ask)
-        reply = _reply(ask, self.site, body)
-        place = replace(after.notes, run=ask.run, roster=ask.roster, number=ask.number, step=ask.step)
-        return replace(after, notes=replace(place, question=question, reply=reply), complaint=""), reply
+            if stored.reply is not None:
+                return self, stored.reply
+            after, body = self._answer(message)  # it was refused before, and what was wrong may have been corrected
+            reply = _reply(message, self.site, body)
+            return replace(after, stored=replace(after.stored, reply=reply), problem=""), reply
+        after, body = self._opened(message)._answer(message)
+        reply = _reply(message, self.site, body)
+        there = replace(after.stored, run=message.run, roster=message.roster, number=message.number, step=message.step)
+        return replace(after, stored=replace(there, digest=digest, reply=reply), problem=""), reply
 
     @property
     def finished(self) -> bool:
         """Whether the result has arrived."""
-        return self.notes.memory is not None and self.notes.memory.result is not None
+        return self.stored.state is not None and self.stored.state.result is not None
 
-    def state(self) -> ClientBatch:
-        """The client's rows with what it remembers of the run."""
-        memory = self.notes.memory
-        if memory is None:
+    @property
+    def batch(self) -> ClientBatch:
+        """The client's rows with its state of the run, as a batch of one."""
+        state = self.stored.state
+        if state is None:
             raise RefusedError(Refusal.UNKNOWN_RUN)
-        return self.crowd or ClientBatch.remembering([self._rows(memory)], memory)
+        return self.cached or ClientBatch.resumed([self._rows(state)], state)
 
-    def _rows(self, memory: ClientState) -> SiteRows:
-        return site_rows(self.columns, memory.plan)
+    def _rows(self, state: ClientState) -> SiteRows:
+        return site_rows(self.columns, state.plan)
 
-    def _refuse(self, ask: Question, refusal: Refusal, sentence: str = "") -> tuple[Client, Reply]:
-        """A refusal changes nothing, so that the right question can still be answered.
+    def _refuse(self, message: RequestMessage, refusal: Refusal, sentence: str = "") -> tuple[Client, ReplyMessage]:
+        """A refusal changes nothing, so that the right request can still be answered.
 
-        Except under secure sums: there the first question fixes its number, or refusals would tell a server that goes
+        Except under secure sums: there the first request fixes its number, or refusals would tell a server that goes
         on rephrasing it, bit by bit, what the masks hide.
         """
-        reply = Reply(ask.run, ask.roster, ask.number, self.site, None, refusal.name)
-        refused = replace(self, complaint=sentence or refusal.value)
-        notes = self.notes
-        secure = notes.memory is not None and notes.memory.plan.secure
-        here = ask.step == "masked" and (ask.run, ask.roster) == (notes.run, notes.roster)
-        if not (secure and here and self._is_next(ask)):
+        reply = ReplyMessage(message.run, message.roster, message.number, self.site, None, refusal.name)
+        refused = replace(self, problem=sentence or refusal.value)
+        stored = self.stored
+        secure = stored.state is not None and stored.state.plan.secure
+        here = message.step == "masked" and (message.run, message.roster) == (stored.run, stored.roster)
+        if not (secure and here and self._is_next(message)):
             return refused, reply
-        place = replace(notes, number=ask.number, step=ask.step, question=_question(ask), reply=None)
-        return replace(refused, notes=place), reply
+        there = replace(stored, number=message.number, step=message.step, digest=_digest(message), reply=None)
+        return replace(refused, stored=there), reply
 
-    def _is_next(self, ask: Question) -> bool:
-        """Whether an ask follows the last one in its roster."""
-        notes = self.notes
-        further = ask.number == notes.number and _STEPS.index(ask.step) > _STEPS.index(notes.step)
-        return further or ask.number == notes.number + 1
+    def _is_next(self, message: RequestMessage) -> bool:
+        """Whether a message follows the last one in its roster."""
+        stored = self.stored
+        further = message.number == stored.number and _STEPS.index(message.step) > _STEPS.index(stored.step)
+        return further or message.number == stored.number + 1
 
-    def _opened(self, ask: Question) -> Client:
-        """The client in the run and roster of an ask, if the ask is the next one there."""
-        notes = self.notes
-        if ask.step not in _STEPS:
+    def _opened(self, message: RequestMessage) -> Client:
+        """The client in the run and roster of a message, if the message is the next one there."""
+        stored = self.stored
+        if message.step not in _STEPS:
             raise RefusedError(Refusal.BAD_MESSAGE)
-        if isinstance(ask.opening, Opening):
-            return self._joined(ask, ask.opening)
-        if ask.run != notes.run:
+        if isinstance(message.opening, Opening):
+            return self._joined(message, message.opening)
+        if message.run != stored.run:
             raise RefusedError(Refusal.UNKNOWN_RUN)
-        if ask.roster != notes.roster or not self._is_next(ask):
+        if message.roster != stored.roster or not self._is_next(message):
             raise RefusedError(Refusal.OUT_OF_TURN)
         return self
 
-    def _joined(self, ask: Question, opening: Opening) -> Client:
+    def _joined(self, message: RequestMessage, opening: Opening) -> Client:
         """The client at the beginning of a roster."""
-        notes, plan = self.notes, opening.plan
-        if plan.run != ask.run or self.site not in opening.sites:
+        stored, plan, history = self.stored, opening.plan, opening_history(opening, message.roster)
+        if plan.run != message.run or self.site not in opening.sites:
             raise RefusedError(Refusal.BAD_MESSAGE)
-        if notes.run != ask.run:
-            fresh = ClientState(plan, (self.site,), roster=ask.roster, releases=self.releases)
-            begun = StoredClient(ask.run, ask.roster, ask.number, memory=fresh, chain=first_link(opening, ask.roster))
-            return replace(self, notes=begun, crowd=None)
-        if notes.memory is None or plan.digest != notes.memory.plan.digest:
+        if stored.run != message.run:
+            fresh = ClientState(plan, (self.site,), roster=message.roster, releases=self.releases)
+            begun = StoredClient(message.run, message.roster, message.number, state=fresh, history=history)
+            return replace(self, stored=begun, cached=None)
+        if stored.state is None or plan.digest != stored.state.plan.digest:
             raise RefusedError(Refusal.OTHER_REQUEST)
-        if ask.roster <= notes.roster:
+        if message.roster <= stored.roster:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        memory = notes.memory.opened(ask.roster)
-        crowd = None if self.crowd is None else self.crowd.opened(ask.roster)
-        begun = replace(notes, memory=memory, roster=ask.roster, opened=ask.number)
-        return replace(self, notes=replace(begun, chain=first_link(opening, ask.roster)), crowd=crowd)
+        state = stored.state.opened(message.roster)
+        batch = None if self.cached is None else self.cached.opened(message.roster)
+        begun = replace(stored, state=state, roster=message.roster, opened=message.number, history=history)
+        return replace(self, stored=begun, cached=batch)
 
-    def _answer(self, ask: Question) -> tuple[Client, Any]:
-        plan = self.state().memory.plan
-        if ask.step:
-            from logofair.federation.secure.exchange import masked_step  # needs an extra
+    def _answer(self, message: RequestMessage) -> tuple[Client, Any]:
+        plan = self.batch.state.plan
+        if message.step:
+            from logofair.federation.secure.client_steps import secure_step  # needs an extra
 
-            return masked_step(self, ask)
-        if plan.secure and not isinstance(ask.request, Publish):
-            raise RefusedError(Refusal.UNSAFE_SUM, "the plan says secure sums, and the server asked without them.")
-        return self.sums(ask)
+            return secure_step(self, message)
+        if plan.secure and not isinstance(message.request, PublishRequest):
+            raise RefusedError(Refusal.UNSAFE_SUM, "the plan says secure sums, and the request came without them.")
+        return self.sums(message)
 
-    def sums(self, ask: Question) -> tuple[Client, Sums]:
+    def sums(self, message: RequestMessage) -> tuple[Client, Sums]:
         """The client's own sums, checked as the server would check them."""
-        crowd, stacked = self.state().answer(ask.request)
-        own = stacked.member(0)
-        found = fault(own, ask.request, crowd.memory.plan, _part(crowd, ask), _whole(crowd))  # type: ignore[arg-type]
+        batch, stacked = self.batch.answer(message.request)
+        own = stacked.client(0)
+        counts, roster = _own_counts(batch, message), _roster_counts(batch)
+        found = fault(own, message.request, batch.state.plan, counts, roster)  # type: ignore[arg-type]
         if found is not None:
             raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {found}.")
-        return replace(self, crowd=crowd, notes=replace(self.notes, memory=crowd.memory)), own
+        return replace(self, cached=batch, stored=replace(self.stored, state=batch.state)), own
 
 
-def _question(ask: Question) -> bytes:
-    return hashlib.sha256(encode(ask)).digest()
+def _position(of: RequestMessage | StoredClient) -> tuple[str, int, int, str]:
+    return of.run, of.roster, of.number, of.step
 
 
-def _reply(ask: Question, site: str, body: Any) -> Reply:
-    return Reply(ask.run, ask.roster, ask.number, site, body)
+def _digest(message: RequestMessage) -> bytes:
+    return hashlib.sha256(encode(message)).digest()
 
 
-def _part(crowd: ClientBatch, ask: Question) -> GroupCounts | None:
+def _reply(message: RequestMessage, site: str, body: Any) -> ReplyMessage:
+    return ReplyMessage(message.run, message.roster, message.number, site, body)
+
+
+def _own_counts(batch: ClientBatch, message: RequestMessage) -> GroupCounts | None:
     """The client's own rows, where the check of its reply needs them."""
-    if not isinstance(ask.request, AnswersRequest | FinalRequest | StepsRequest):
+    if not isinstance(message.request, AnswersRequest | FinalRequest | StepsRequest):
         return None
-    cells = crowd.problem.cells
+    cells = batch.problem.cells
     return GroupCounts(cells.mass, cells.positives)
 
 
-def _whole(crowd: ClientBatch) -> GroupCounts | None:
-    memory = crowd.memory
-    return None if memory.mass is None or memory.positives is None else GroupCounts(memory.mass, memory.positives)
+def _roster_counts(batch: ClientBatch) -> GroupCounts | None:
+    state = batch.state
+    return None if state.mass is None or state.positives is None else GroupCounts(state.mass, state.positives)

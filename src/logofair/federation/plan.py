@@ -1,4 +1,4 @@
-"""The plan: what a consortium agrees on before any row is touched, and what every client is told."""
+"""The plan: what a consortium agrees on before any row is touched, and what every client receives first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logofair.calibration import METHODS
 from logofair.columns.checks import Label, nearest_name, positive_number, seed_number, whole_number
 from logofair.errors import InputError
 from logofair.federation.privacy.release import Privacy
-from logofair.federation.wire import carried, encode
+from logofair.federation.wire import encode, wire_type
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import Requirement, Requirements, check_tolerance, side_requirements
 from logofair.solvers.algorithm1 import Algorithm1
@@ -23,10 +23,10 @@ __all__ = ["Plan", "Training", "make_plan"]
 
 _MOST_FOLDS = 50
 for kind in (Requirement, Rate, Algorithm1, Privacy):
-    carried(kind)
+    wire_type(kind)
 
 
-@carried
+@wire_type
 @dataclass(frozen=True)
 class Training:
     """Federated averaging of a logistic regression before the scores are made fair.
@@ -63,7 +63,7 @@ class Training:
             raise InputError("Training: share is 1; leave rows for the policy, which must not have been trained on.")
 
 
-@carried
+@wire_type
 @dataclass(frozen=True)
 class Plan:
     """Everything a run depends on apart from the rows; make one with :func:`make_plan`.
@@ -74,18 +74,18 @@ class Plan:
         Name of the run; two runs never share state.
     groups : tuple
         The groups compared, in the order of all tables.
-    local, shared : tuple of Requirement
-        Which gaps stay within which tolerance inside each client, and across all.
+    local, global_ : tuple of Requirement
+        Which gaps stay within which tolerance inside each client, and over all.
     client_tolerances : tuple of (site, tolerance)
         Single sites whose local tolerance replaces that of ``local`` (None: free).
-    calibration, folds, seed
+    calibration, folds, random_state
         As in :func:`logofair.fit`.
     solver : Algorithm1 or None
-        None: exact rounds to a certified gap.
+        None: exact rounds to a certified optimality gap.
     optimality_gap : float
         Where the exact rounds stop: no rule is more accurate by more than this.
     trials, rounds : int
-        Multipliers per message (0: as many as pay), and the most rounds before the gap reached is accepted as it is.
+        Prices per message (0: as many as pay), and the most rounds before the optimality gap reached is accepted.
     quorum : int
         With fewer clients than this the run fails.
     secure : bool
@@ -103,7 +103,7 @@ class Plan:
     client_tolerances: tuple[tuple[str, float | None], ...] = ()
     calibration: str = "beta"
     folds: int = 5
-    seed: int = 0
+    random_state: int = 0
     solver: Algorithm1 | None = None
     optimality_gap: float = 1e-5
     trials: int = 0
@@ -132,13 +132,17 @@ class Plan:
         _between(self.folds, "folds", 2, _MOST_FOLDS)
         _solver(self.solver, self.secure)
         positive_number(self.optimality_gap, "optimality_gap", 1.0)
-        for value, where, least in ((self.seed, "seed", 0), (self.trials, "trials", 0), (self.rounds, "rounds", 1)):
+        for value, where, least in (
+            (self.random_state, "random_state", 0),
+            (self.trials, "trials", 0),
+            (self.rounds, "rounds", 1),
+        ):
             whole_number(value, where, least=least)
         _quorum(self.quorum, self.secure)
 
     @property
     def digest(self) -> bytes:
-        """Fingerprint of the whole plan."""
+        """Fingerprint of the plan."""
         return hashlib.sha256(encode(self)).digest()
 
     @property
@@ -148,13 +152,13 @@ class Plan:
 
     @property
     def selection_only(self) -> bool:
-        """Whether nothing but plain selection rates is constrained, at any site or across all."""
+        """Whether nothing but plain selection rates is constrained, at any site or over all."""
         single = any(tolerance is not None for _, tolerance in self.client_tolerances)
         local = [r.rate for r in self.local if single or r.tolerance is not None]
         return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.global_ if r.tolerance is not None)))
 
     def requirements(self, sites: Sequence[str]) -> Requirements:
-        """The promise made to some of the clients."""
+        """The requirements of a run with these clients."""
         single = dict(self.client_tolerances)
         usual = [np.inf if r.tolerance is None else r.tolerance for r in self.local]
         rows = [_tolerances(single[site], len(usual)) if site in single else usual for site in sites]
@@ -162,6 +166,18 @@ class Plan:
         return Requirements(
             self.local, self.global_, np.array(rows, dtype=float).reshape(len(sites), len(usual)), named
         )
+
+    def in_words(self) -> str:
+        """What is required, for people."""
+        parts = []
+        for side, items in (("inside each site", self.local), ("over all sites", self.global_)):
+            tolerances = dict.fromkeys((r.notion, r.tolerance) for r in items if r.tolerance is not None)
+            parts += [(notion.replace("_", " "), f"within {tolerance:g} {side}") for notion, tolerance in tolerances]
+        single = [f"{site} {'free' if t is None else f'within {t:g}'}" for site, t in self.client_tolerances]
+        exceptions = f"; in place of that inside {', '.join(single)}" if single else ""
+        notions = dict.fromkeys(notion for notion, _ in parts)
+        gaps = (f"{notion}: gaps {', '.join(words for name, words in parts if name == notion)}" for notion in notions)
+        return ("; ".join(gaps) or "nothing (every tolerance is none)") + exceptions
 
 
 def _tolerances(tolerance: float | None, rates: int) -> list[float]:
@@ -205,7 +221,7 @@ def make_plan(
         client_tolerances=_overrides(client_tolerances),
         calibration=_calibration(calibration, privacy),
         folds=_between(folds, "folds", 2, _MOST_FOLDS),
-        seed=0 if random_state is None else seed_number(random_state),
+        random_state=0 if random_state is None else seed_number(random_state),
         solver=_solver(solver, secure),
         optimality_gap=positive_number(optimality_gap, "optimality_gap", 1.0),
         trials=whole_number(trials, "trials", least=0),

@@ -1,4 +1,4 @@
-"""From a settled run to the policy of each site; and for sites that come later."""
+"""From a finished run to the policy of each site; and for sites that come later."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.labels import Codes
 from logofair.errors import RefusedError
 from logofair.federation.batch import ClientBatch
-from logofair.federation.messages import FinalRequest, Model, Refusal
-from logofair.federation.outcome import RunResult
 from logofair.federation.plan import Training
 from logofair.federation.privacy.bins import at_edges
 from logofair.federation.privacy.release import Release
+from logofair.federation.replies import Refusal
+from logofair.federation.requests import FinalRequest, Model
+from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.state import ClientState
 from logofair.fitting.solution import CalibrationRows, small_cells
@@ -26,35 +27,35 @@ from logofair.policy.policy import Policy
 __all__ = ["SitePolicies", "late_policy"]
 
 _LATE = (
-    "This site did not take part in the run: its rule keeps the local promise on its own rows (or their noised "
-    "histogram), and the global promise was made without it."
+    "This site did not take part in the run: its rule meets the local requirements on its own rows (or their noised "
+    "histogram); the global requirements were met without it."
 )
 
 
 class SitePolicies(Mapping[str, Policy]):
-    """The stored policies of the clients of a crowd by site, each put together when it is asked for."""
+    """The stored policies of the clients of a batch by site, each put together when it is looked up."""
 
-    def __init__(self, crowd: ClientBatch) -> None:
-        self._crowd = crowd
+    def __init__(self, batch: ClientBatch) -> None:
+        self._batch = batch
 
     def __getitem__(self, site: str) -> Policy:
-        if site not in self._crowd.memory.sites:
+        if site not in self._batch.state.sites:
             raise KeyError(site)
-        return _policy(self._crowd, self._crowd.memory.sites.index(site), self._crowd.memory.result or {})
+        return _policy(self._batch, self._batch.state.sites.index(site), self._batch.state.result or {})
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._crowd.memory.sites)
+        return iter(self._batch.state.sites)
 
     def __len__(self) -> int:
-        return len(self._crowd.memory.sites)
+        return len(self._batch.state.sites)
 
 
-def late_policy(outcome: RunResult, columns: SiteColumns, site: str, release: Release | None = None) -> Policy:
+def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Release | None = None) -> Policy:
     """A site's policy from the published result and its own rows alone.
 
-    For a site that was absent or joins later: it is fair inside the site, and told that the global promise was made
-    without it. A site of the roster gets back the policy it had. Under differential privacy a site that has released
-    its histogram passes it as ``release``; otherwise one is made, and spends.
+    For a site that was absent or joins later: it is fair inside the site, and says that the global requirements were
+    met without it. A site of the roster gets back the policy it had. Under differential privacy a site that has
+    released its histogram passes it as ``release``; otherwise one is made, and spends.
 
     Examples
     --------
@@ -62,40 +63,40 @@ def late_policy(outcome: RunResult, columns: SiteColumns, site: str, release: Re
     >>> from logofair.federation import make_plan
     >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
-    >>> outcome = run(plan, {"north": rows, "south": rows}).outcome
-    >>> late_policy(outcome, rows, "east").about["note"][:36]
+    >>> result = run(plan, {"north": rows, "south": rows}).result
+    >>> late_policy(result, rows, "east").about["note"][:36]
     'This site did not take part in the r'
     """
-    memory = ClientState(
-        outcome.plan,
+    state = ClientState(
+        result.plan,
         (site,),
-        model=outcome.model,
-        maps=outcome.maps,
+        model=result.model,
+        maps=result.maps,
         releases=() if release is None else (release,),
-        mass=outcome.mass,
-        positives=outcome.positives,
+        mass=result.mass,
+        positives=result.positives,
     )
-    crowd = ClientBatch.remembering([site_rows(columns, outcome.plan)], memory)
-    memory = replace(memory, releases=crowd.bench.releases(memory))
-    crowd, settled = replace(crowd, memory=memory).answer(FinalRequest(outcome.prices, outcome.weights))
-    if settled.broken.any():  # type: ignore[attr-defined]
+    batch = ClientBatch.resumed([site_rows(columns, result.plan)], state)
+    state = replace(state, releases=batch.preparation.releases(state))
+    batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
+    if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
-    note = {} if site in outcome.sites else {"note": _LATE}
-    return _policy(crowd, 0, outcome.summary() | note)
+    note = {} if site in result.sites else {"note": _LATE}
+    return _policy(batch, 0, result.as_dict() | note)
 
 
-def _policy(crowd: ClientBatch, number: int, result: Mapping[str, Any]) -> Policy:
-    plan, site, chances = crowd.memory.plan, crowd.memory.sites[number], crowd.chances[number]
-    about = dict(result) | {"site": site, "calibration": plan.calibration, "warnings": _warnings(crowd, number)}
-    if crowd.memory.model is not None and plan.training is not None:
-        about["model"] = _model(crowd.memory.model, plan.training)
+def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any]) -> Policy:
+    plan, site, chances = batch.state.plan, batch.state.sites[number], batch.chances[number]
+    about = dict(result) | {"site": site, "calibration": plan.calibration, "warnings": _warnings(batch, number)}
+    if batch.state.model is not None and plan.training is not None:
+        about["model"] = _model(batch.state.model, plan.training)
     return Policy(
         groups=plan.groups,
         clients=(site,),
-        mixtures=_rules(crowd, number),
+        mixtures=_rules(batch, number),
         calibrator=chances.calibrator,
         merged=None,
-        key=plan.seed,
+        key=plan.random_state,
         has_clients=False,
         about=about,
     )
@@ -103,24 +104,24 @@ def _policy(crowd: ClientBatch, number: int, result: Mapping[str, Any]) -> Polic
 
 def _model(model: Model, training: Training) -> dict[str, Any]:
     """The trained model on the features as they come, for :class:`logofair.training.LogisticModel`."""
-    weights = model.parameters[:-1] / model.spread
+    weights = model.parameters[:-1] / model.deviation
     intercept = float(model.parameters[-1] - weights @ model.mean)
     return {"features": list(training.features), "weights": weights.tolist(), "intercept": intercept}
 
 
-def _rules(crowd: ClientBatch, number: int) -> Mixtures:
-    """The stored rules; on a histogram thresholds stand at the edges of bins, which hold whole bins of real rows."""
-    rules, privacy = crowd.rules_of(number), crowd.memory.plan.privacy
+def _rules(batch: ClientBatch, number: int) -> Mixtures:
+    """The stored rules; on a histogram thresholds stand at the edges of bins, whose rows are treated alike."""
+    rules, privacy = batch.rules_of(number), batch.state.plan.privacy
     return rules if privacy is None else at_edges(rules, privacy.bins)
 
 
-def _warnings(crowd: ClientBatch, number: int) -> list[str]:
+def _warnings(batch: ClientBatch, number: int) -> list[str]:
     """What the site should know of its own small cells; this never leaves it."""
-    plan, sites = crowd.memory.plan, crowd.memory.sites
+    plan, sites = batch.state.plan, batch.state.sites
     if plan.privacy is not None:
-        return _noised_warnings(crowd, number)
-    one = crowd if len(sites) == 1 else _alone(crowd, number)
-    chances, scored = one.chances[0], one.bench.scored(0, one.memory)
+        return _noised_warnings(batch, number)
+    one = batch if len(sites) == 1 else _alone(batch, number)
+    chances, scored = one.chances[0], one.preparation.scored(0, one.state)
     codes = Codes((sites[number],), np.zeros(chances.groups.size, dtype=np.int32))
     groups = Codes(plan.groups, chances.groups)
     rows = CalibrationRows(
@@ -129,17 +130,18 @@ def _warnings(crowd: ClientBatch, number: int) -> list[str]:
     return list(small_cells(one.problem, rows, merged=False))
 
 
-def _noised_warnings(crowd: ClientBatch, number: int) -> list[str]:
+def _noised_warnings(batch: ClientBatch, number: int) -> list[str]:
     """Groups with few rows as far as the noised histogram tells; the true counts would not be covered."""
-    chances, groups = crowd.chances[number], crowd.memory.plan.groups
+    chances, groups = batch.chances[number], batch.state.plan.groups
     counts = np.bincount(chances.groups, chances.weight, minlength=len(groups))
     few = [f"group {groups[a]!r}" for a in np.flatnonzero(counts < FEW_ROWS)]
     rest = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise."
     return [f"{', '.join(few)}: {rest}"] if few else []
 
 
-def _alone(crowd: ClientBatch, number: int) -> ClientBatch:
-    memory = crowd.memory
-    releases = memory.releases[number : number + 1]
-    own = replace(memory, sites=(memory.sites[number],), releases=releases, prices=None, u=None, v=None, own=None)
-    return ClientBatch.remembering([crowd.rows[number]], replace(own, rules=crowd.rules_of(number)))
+def _alone(batch: ClientBatch, number: int) -> ClientBatch:
+    state = batch.state
+    releases = state.releases[number : number + 1]
+    answers_void = replace(state, prices=None, u=None, v=None, local_multipliers=None)
+    own = replace(answers_void, sites=(state.sites[number],), releases=releases, rules=batch.rules_of(number))
+    return ClientBatch.resumed([batch.rows[number]], own)

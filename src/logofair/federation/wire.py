@@ -1,7 +1,7 @@
 """Values as bytes and back: a JSON head that names types and fields, then the raw numbers of its arrays.
 
-The same bytes travel through every engine, and lie in checkpoints. Only the types of :data:`KINDS` can be written or
-read, so that what can be said on the wire is what is declared there; nothing is ever executed. Floats keep every bit.
+The same bytes travel through every engine, and lie in checkpoints. Only the types of :data:`WIRE_TYPES` can be written
+or read, so that what can travel is what is declared there; nothing is ever executed. Floats keep every bit.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import numpy.typing as npt
 
 from logofair.errors import InputError
 
-__all__ = ["KINDS", "LARGEST", "carried", "decode", "encode"]
+__all__ = ["LARGEST", "WIRE_TYPES", "decode", "encode", "wire_type"]
 
 # What a peer may make us hold in memory: far above any message of the protocol.
 LARGEST = 1 << 26
 _DTYPES = {"f": np.dtype("<f8"), "i": np.dtype("<i8"), "u": np.dtype("<u8"), "b": np.dtype("|b1")}
 
-# Types that may travel, by name; filled by :func:`carried`.
-KINDS: dict[str, type] = {}
+# Types that may travel, by name; filled by :func:`wire_type`.
+WIRE_TYPES: dict[str, type] = {}
 
 
-def carried(kind: type) -> type:
+def wire_type(kind: type) -> type:
     """Declare a dataclass as one that may travel.
 
     Examples
     --------
     >>> from dataclasses import dataclass
-    >>> @carried
+    >>> @wire_type
     ... @dataclass(frozen=True)
     ... class Greeting:
     ...     words: tuple[str, ...]
     >>> decode(encode(Greeting(("good", "day"))))
     Greeting(words=('good', 'day'))
-    >>> del KINDS["Greeting"]
+    >>> del WIRE_TYPES["Greeting"]
     """
-    KINDS[kind.__name__] = kind
+    WIRE_TYPES[kind.__name__] = kind
     return kind
 
 
@@ -103,7 +103,7 @@ def _tree(value: object, blobs: list[bytes]) -> Any:
     if isinstance(value, bytes):
         blobs.append(value)
         return {"#": "bytes", "shape": [len(value)]}
-    if is_dataclass(value) and KINDS.get(type(value).__name__) is type(value):
+    if is_dataclass(value) and WIRE_TYPES.get(type(value).__name__) is type(value):
         return {"@": type(value).__name__, **{f.name: _tree(getattr(value, f.name), blobs) for f in fields(value)}}
     if isinstance(value, list | tuple):
         return [_tree(part, blobs) for part in value]
@@ -125,7 +125,7 @@ def _value(tree: Any, blobs: _Blobs) -> Any:
         return _raw(tree["#"], tree["shape"], blobs)
     if "{" in tree:
         return {str(_value(key, blobs)): _value(part, blobs) for key, part in tree["{"]}
-    kind = KINDS[tree.pop("@")]
+    kind = WIRE_TYPES[tree.pop("@")]
     names = [f.name for f in fields(kind)]
     if list(tree) != names:
         raise ValueError("fields")

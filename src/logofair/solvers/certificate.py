@@ -49,6 +49,8 @@ class Certificate:
         Which estimate of the positives counts: ``"eta"`` (calibrated scores) or ``"labels"``.
     precision : float
         The violation that is mere rounding: 1e-9, or that share of the largest rate where rates exceed 1.
+    largest_optimality_gap : float
+        The optimality gap that was to be reached.
 
     Examples
     --------
@@ -66,11 +68,17 @@ class Certificate:
     prices: Prices
     basis: str
     precision: float = LARGEST_VIOLATION
+    largest_optimality_gap: float = LARGEST_OPTIMALITY_GAP
+
+    @property
+    def meets_requirements(self) -> bool:
+        """Whether every gap is within its tolerance, to ``precision``."""
+        return self.violation <= self.precision
 
     @property
     def holds(self) -> bool:
-        """Whether the policy is optimal to 1e-6 and within its tolerances to ``precision``."""
-        return self.optimality_gap <= LARGEST_OPTIMALITY_GAP and self.violation <= self.precision
+        """Whether every requirement is met and the optimality gap is at most the largest one allowed."""
+        return self.optimality_gap <= self.largest_optimality_gap and self.meets_requirements
 
 
 def certify(

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
+from logofair.federation.plan import make_plan
 from logofair.federation.privacy.bins import histogram
 from logofair.federation.privacy.release import Privacy, Release, release
+from logofair.federation.rows import SiteColumns, site_rows
 from logofair.fitting.fit import fit
 
 ROWS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 2)), min_size=1, max_size=6)
@@ -72,7 +74,7 @@ def test_noise_differs_from_call_to_call_unless_a_seed_makes_it_a_rehearsal():
     rows = {"n_groups": 4, "privacy": Privacy(0.1, 1e-6)}
     first, second = release([0.5], [0], **rows), release([0.5], [0], **rows)
     assert np.any(first.counts != second.counts)  # equal by chance once in 10**200
-    one, other = release([0.5], [0], **rows, seed=3), release([0.5], [0], **rows, seed=3)
+    one, other = release([0.5], [0], **rows, random_state=3), release([0.5], [0], **rows, random_state=3)
     np.testing.assert_array_equal(one.counts, other.counts)
     assert not one.private
 
@@ -94,7 +96,7 @@ def test_the_counts_are_the_histogram_where_the_noise_is_negligible():
 def test_rows_are_midpoints_with_whole_weights_that_fit_accepts():
     random = np.random.default_rng(0)
     eta, groups = random.random(4000), random.integers(0, 2, 4000)
-    made = release(eta, groups, n_groups=2, privacy=Privacy(1, 1e-6), seed=0)
+    made = release(eta, groups, n_groups=2, privacy=Privacy(1, 1e-6), random_state=0)
     scores, codes, weights = made.rows()
     assert scores.shape == codes.shape == weights.shape == (64,)
     assert weights.min() >= 0
@@ -108,7 +110,7 @@ def test_rows_are_midpoints_with_whole_weights_that_fit_accepts():
 @given(rows=ROWS, seed=st.none() | st.integers(0, 9), bins=st.sampled_from([2, 32]))
 def test_a_stored_release_comes_back_the_same(rows, seed, bins):
     eta, groups = zip(*rows, strict=True)
-    made = release(eta, groups, n_groups=3, privacy=Privacy(1, 1e-6, bins=bins), seed=seed)
+    made = release(eta, groups, n_groups=3, privacy=Privacy(1, 1e-6, bins=bins), random_state=seed)
     again = Release.from_json(json.loads(json.dumps(made.as_json())))
     np.testing.assert_array_equal(again.counts, made.counts)
     assert again.as_json() == made.as_json()
@@ -170,14 +172,13 @@ def test_settings_that_cannot_be_used_are_refused_in_one_sentence(wrong, sentenc
 
 
 BAD_ROWS = [
-    ({"weights": [1.0, 1.0]}, "weights: rows cannot be weighted under privacy"),
     ({"eta": [0.5, 1.5]}, "eta: row 1 is 1.5, outside [0, 1]"),
     ({"eta": [0.5]}, "groups: has 2 rows, but the first column has 1"),
     ({"groups": [0, 2]}, "groups: row 1 is 2; pass codes from 0 to 1, as agreed on."),
     ({"groups": [-1, 0]}, "groups: row 0 is -1; pass codes"),
     ({"groups": ["F", "M"]}, "groups: expected codes from 0 to 1, got values of type <U1."),
     ({"n_groups": 0}, "n_groups: got 0; pass a whole number of at least 1."),
-    ({"seed": -1}, "random_state: got -1;"),
+    ({"random_state": -1}, "random_state: got -1;"),
 ]
 
 
@@ -193,3 +194,10 @@ def test_without_the_library_the_extra_to_install_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     with pytest.raises(InputError, match=r"opendp is not installed; pip install 'logofair\[privacy\]'"):
         release([0.5], [0], n_groups=1, privacy=Privacy(1.25, 1e-6))
+
+
+def test_weighted_rows_are_refused_under_privacy():
+    plan = make_plan(groups=["F", "M"], calibration="none", privacy=Privacy(1, 1e-6))
+    columns = SiteColumns(groups=["F", "M"], scores=[0.5, 0.6], sample_weight=[1.0, 2.0])
+    with pytest.raises(InputError, match=r"^sample_weight: .*differential privacy"):
+        site_rows(columns, plan)

@@ -12,7 +12,8 @@ from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Server
-from logofair.federation.messages import Question, Refusal, TotalsRequest
+from logofair.federation.replies import Refusal
+from logofair.federation.requests import RequestMessage, TotalsRequest
 from logofair.federation.secure import Masked
 from logofair.federation.wire import decode, encode
 from support.sites import (
@@ -50,19 +51,19 @@ def secured(sites, agreed_without=(), **how):
 def test_a_site_that_vanishes_before_it_has_contributed_to_the_first_sum_is_left_out(stage):
     sites, plan = four(), secure_plan()
 
-    def deaf(site, ask):
-        late = ask.number > 1 or STAGES.index(ask.step) >= STAGES.index(stage)
+    def deaf(site, message):
+        late = message.number > 1 or STAGES.index(message.step) >= STAGES.index(stage)
         return NoReply("the plug was pulled") if site == "b" and late else None
 
     transport = secured(sites, deaf=deaf)
-    outcome, steps = go(plan, transport)
+    result, steps = go(plan, transport)
     left = {s: c for s, c in sites.items() if s != "b"}
-    assert outcome.sites == tuple("acd")
-    assert outcome.lost[0].site == "b"
-    assert [step.lost for step in steps if step.lost] == [("b",)]
-    assert outcome.accuracy == pytest.approx(run(plan, left).outcome.accuracy, abs=1e-6)
+    assert result.sites == tuple("acd")
+    assert result.excluded[0].site == "b"
+    assert [step.excluded for step in steps if step.excluded] == [("b",)]
+    assert result.accuracy == pytest.approx(run(plan, left).result.accuracy, abs=1e-6)
     accuracy, across, inside = measured(left, policies_of(transport, left), plan)
-    assert accuracy == pytest.approx(outcome.accuracy, abs=1e-6)
+    assert accuracy == pytest.approx(result.accuracy, abs=1e-6)
     assert across <= 1e-5  # totals are rounded to 2^-20 of a row
     assert inside <= 2e-9
 
@@ -71,8 +72,8 @@ def test_a_site_that_vanishes_after_contributing_to_the_first_sum_is_counted_and
     sites, plan = four(), secure_plan()
     saved, transport = [], secured(sites, deaf=gone_from("b", 1, step="unmask"))
     with pytest.raises(RunError, match=r"missing in exchange 2: b \(the plug was pulled\)"):
-        go(plan, transport, save=lambda desk: saved.append(encode(desk)))
-    assert decode(saved[-1]).server.whole.mass.sum() == pytest.approx(105.0)
+        go(plan, transport, save=lambda state: saved.append(encode(state)))
+    assert decode(saved[-1]).server.roster_counts.mass.sum() == pytest.approx(105.0)
 
 
 @pytest.mark.parametrize(("number", "stage"), [(2, "masked"), (2, "unmask"), (3, "masked")])
@@ -81,45 +82,45 @@ def test_a_site_that_vanishes_later_stops_the_run_which_is_resumed_when_it_is_ba
     expected, _ = go(plan, secured(sites))
     saved, transport = [], secured(sites, deaf=gone_from("b", number, step=stage))
     with pytest.raises(RunError, match=r"b \(the plug was pulled\).*bring them back and resume"):
-        go(plan, transport, save=lambda desk: saved.append(encode(desk)))
+        go(plan, transport, save=lambda state: saved.append(encode(state)))
     with pytest.raises(RunError, match="the plug was pulled"):  # still gone: still no result
         list(conduct(decode(saved[-1]), transport))
-    transport.deaf = lambda site, ask: None
-    *_, (desk, _) = conduct(decode(saved[-1]), transport)
-    assert desk.server.outcome.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
-    assert desk.server.outcome.lost == ()
-    assert desk.server.outcome.sites == tuple("abcd")
+    transport.deaf = lambda site, message: None
+    *_, (state, _) = conduct(decode(saved[-1]), transport)
+    assert state.server.result.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
+    assert state.server.result.excluded == ()
+    assert state.server.result.sites == tuple("abcd")
 
 
 def test_whoever_vanishes_once_its_policy_is_measured_is_counted_and_can_ask_for_the_result():
     sites, plan = four(), secure_plan()
     expected, steps = go(plan, secured(sites))
     last = steps[-2].number
-    outcome, _ = go(plan, secured(sites, deaf=gone_from("b", last, step="unmask")))
-    assert outcome.sites == tuple("abcd")
-    assert outcome.lost[0].purpose == "publication"
-    assert outcome.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
+    result, _ = go(plan, secured(sites, deaf=gone_from("b", last, step="unmask")))
+    assert result.sites == tuple("abcd")
+    assert result.excluded[0].purpose == "publication"
+    assert result.accuracy == pytest.approx(expected.accuracy, abs=1e-9)
 
 
 def test_an_absence_shorter_than_the_patience_goes_unnoticed():
     sites, plan = four(), secure_plan()
     times = {"left": 2}
 
-    def dozing(site, ask):
-        if site == "b" and ask.number == 3 and ask.step == "masked" and times["left"]:
+    def dozing(site, message):
+        if site == "b" and message.number == 3 and message.step == "masked" and times["left"]:
             times["left"] -= 1
             return NoReply("asleep")
         return None
 
-    outcome, _ = go(plan, secured(sites, deaf=dozing))
+    result, _ = go(plan, secured(sites, deaf=dozing))
     assert times["left"] == 0
-    assert outcome.lost == ()
+    assert result.excluded == ()
 
 
 def test_several_sites_may_vanish_in_the_first_sum_down_to_two_thirds_and_three():
     sites, plan = federation((20, 21, 22, 23, 24, 25)), secure_plan()
-    outcome, _ = go(plan, secured(sites, deaf=gone_from("be", 1, step="masked")))
-    assert outcome.sites == tuple("acdf")
+    result, _ = go(plan, secured(sites, deaf=gone_from("be", 1, step="masked")))
+    assert result.sites == tuple("acdf")
     with pytest.raises((RunError, QuorumLostError), match=r"needed|at least"):
         go(plan, secured(sites, deaf=gone_from("bef", 1, step="masked")))
     few = {s: sites[s] for s in "abc"}
@@ -134,11 +135,11 @@ def test_too_few_answers_in_the_first_sum_can_be_made_up_for_by_asking_again():
     for stage in STAGES:
         saved, transport = [], secured(sites, deaf=gone_from("bcd", 1, step=stage))
         with pytest.raises((RunError, QuorumLostError)):
-            go(plan, transport, save=lambda desk, saved=saved: saved.append(encode(desk)))
-        transport.deaf = lambda site, ask: None
-        *_, (desk, _) = conduct(decode(saved[-1]), transport)
-        assert desk.server.outcome.sites == tuple("abcd")
-        assert desk.server.outcome.meets_requirements
+            go(plan, transport, save=lambda state, saved=saved: saved.append(encode(state)))
+        transport.deaf = lambda site, message: None
+        *_, (state, _) = conduct(decode(saved[-1]), transport)
+        assert state.server.result.sites == tuple("abcd")
+        assert state.server.result.certificate.meets_requirements
 
 
 def test_a_site_checks_its_own_sums_before_it_masks_them(monkeypatch):
@@ -151,22 +152,22 @@ def test_a_site_checks_its_own_sums_before_it_masks_them(monkeypatch):
         return "claims nonsense" if mine else honest(own, request, *rest)
 
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
-    outcome, _ = go(plan, transport)
-    assert outcome.lost[0].site == "b"
-    assert outcome.lost[0].reason == Refusal.IMPLAUSIBLE.value
+    result, _ = go(plan, transport)
+    assert result.excluded[0].site == "b"
+    assert result.excluded[0].reason == Refusal.IMPLAUSIBLE.value
     masked = [decode(data) for site, data in transport.sent if site == "b"]
     assert not any(isinstance(reply.body, Masked) for reply in masked)
-    assert "claims nonsense" in transport.clients["b"].complaint
+    assert "claims nonsense" in transport.clients["b"].problem
 
 
 def lying(number, change):
     """A site that masks other numbers than its own, and skips its own check."""
 
-    def sums(self, ask):
-        crowd, stacked = self.state().answer(ask.request)
-        own = stacked.member(0)
-        own = change(own) if ask.number == number else own
-        return replace(self, crowd=crowd, notes=replace(self.notes, memory=crowd.memory)), own
+    def sums(self, message):
+        batch, stacked = self.batch.answer(message.request)
+        own = stacked.client(0)
+        own = change(own) if message.number == number else own
+        return replace(self, cached=batch, stored=replace(self.stored, state=batch.state)), own
 
     return type("Lying", (logofair.federation.client.Client,), {"sums": sums})
 
@@ -194,16 +195,16 @@ def test_a_value_beyond_what_can_be_summed_is_refused_by_its_own_site():
     every = clients(sites, identities(sites))
     absurd = lying(1, lambda own: replace(own, mass=own.mass * 1e300))
     every["b"] = absurd("b", sites["b"], identity=every["b"].identity)
-    outcome, _ = go(plan, LocalTransport(every))
-    assert outcome.lost[0].reason == Refusal.UNSAFE_SUM.value
-    assert outcome.sites == tuple("acd")
+    result, _ = go(plan, LocalTransport(every))
+    assert result.excluded[0].reason == Refusal.UNSAFE_SUM.value
+    assert result.sites == tuple("acd")
 
 
 def test_rubbish_in_place_of_a_masked_vector_is_noticed():
     sites, plan = four(), secure_plan()
 
-    def act(site, ask, data):
-        if site == "b" and ask.number == 2 and ask.step == "masked":
+    def act(site, message, data):
+        if site == "b" and message.number == 2 and message.step == "masked":
             reply = decode(data)
             body = replace(reply.body, vector=np.random.default_rng(0).bytes(len(reply.body.vector)))
             return encode(replace(reply, body=body))
@@ -218,57 +219,57 @@ def test_a_reply_of_another_form_counts_as_none(number):
     sites, plan = four(), secure_plan()
     act = instead("b", number, lambda reply: replace(reply, body=None))
     if number == 1:
-        outcome, _ = go(plan, secured(sites, act=act))
-        assert outcome.lost[0].reason == "sent something unusable"
-        assert outcome.sites == tuple("acd")
+        result, _ = go(plan, secured(sites, act=act))
+        assert result.excluded[0].reason == "sent something unusable"
+        assert result.sites == tuple("acd")
     else:
         with pytest.raises(RunError, match=r"b \(sent something unusable\)"):
             go(plan, secured(sites, act=act))
 
 
-def test_a_server_that_asks_plain_questions_of_a_secure_plan_is_refused():
+def test_a_server_that_asks_plain_requests_of_a_secure_plan_is_refused():
     sites, plan = four(), secure_plan()
     client = clients(sites, identities(sites))["a"]
-    after, reply = client.handle(Server.start(plan, list(sites)).ask())
+    after, reply = client.handle(Server.start(plan, list(sites)).message())
     assert reply.refusal == "UNSAFE_SUM"
-    assert after.notes is client.notes
+    assert after.stored is client.stored
     transport = secured(sites)
     go(plan, transport)
     client = transport.clients["a"]
-    _, reply = client.handle(Question(plan.run, 1, client.notes.number + 1, TotalsRequest()))
+    _, reply = client.handle(RequestMessage(plan.run, 1, client.stored.number + 1, TotalsRequest()))
     assert reply.refusal == "UNSAFE_SUM"
 
 
-def test_under_one_number_only_one_question_is_masked():
+def test_under_one_number_only_one_request_is_masked():
     """After its total is revealed, the number is used up: asking something else under it is refused."""
     sites, plan = four(), secure_plan()
     transport = secured(sites)
-    desk = next(iter_desks(plan, transport, lambda desk: desk.server.number == 2 and b"ready" in desk.masks))
-    asks = [decode(m) for site, m in transport.heard if site == "a"]
-    first = next(ask for ask in asks if ask.step == "masked")
+    state = next(iter_states(plan, transport, lambda state: state.server.number == 2 and b"ready" in state.masks))
+    messages = [decode(m) for site, m in transport.heard if site == "a"]
+    first = next(message for message in messages if message.step == "masked")
     client = transport.clients["a"]
     for other in (
         replace(first, request=TotalsRequest()),
-        replace(first, step="keys", sealed=None, opening=asks[0].opening),
+        replace(first, step="keys", sealed=None, opening=messages[0].opening),
     ):
         _, reply = client.handle(other)
         assert reply.refusal in ("OUT_OF_TURN", "OTHER_REQUEST")
         assert reply.body is None
-    assert desk.server.number == 2
+    assert state.server.number == 2
 
 
-def iter_desks(plan, transport, wanted):
-    for desk, _ in conduct(ServerState(Server.start(plan, transport.present())), transport):
-        if wanted(desk):
-            yield desk
+def iter_states(plan, transport, wanted):
+    for state, _ in conduct(ServerState(Server.start(plan, transport.present())), transport):
+        if wanted(state):
+            yield state
 
 
 def test_sites_without_keys_are_excluded_and_engines_ask_for_them():
     sites, plan = four(), secure_plan()
     every = clients(sites, identities(sites))
     every["b"] = replace(every["b"], identity=None)
-    outcome, _ = go(plan, LocalTransport(every))
-    assert outcome.lost[0].reason == Refusal.NO_KEYS.value
+    result, _ = go(plan, LocalTransport(every))
+    assert result.excluded[0].reason == Refusal.NO_KEYS.value
     with pytest.raises(InputError, match="identities: secure sums need the keys of every site"):
         run_apart(plan, sites)
 

@@ -27,16 +27,16 @@ from support.secure_sites import (
 def uncovered(federation, sites, vectors, mask_keys=None, seeds=None):
     """What an attacker reads from the sites' vectors with the keys (others' or theirs) and seeds it has rebuilt."""
     server = federation.server
-    question = server.roster.question(server.number, server.request, np.array(server.steps), server.participants)
+    digest = server.roster.sum_digest(server.number, server.request, np.array(server.steps), server.participants)
     words = np.sum([words_of(vectors[site]) for site in sites], axis=0, dtype=np.uint64)
     publics = {site: material.mask_key for site, material in server.materials.items()}
     for site, key in (mask_keys or {}).items():
         inside = site in sites
         peers = {peer: publics[peer] for peer in publics if peer != site and (inside or peer in sites)}
-        masks = pair_mask(key, peers, site, question, words.size)
+        masks = pair_mask(key, peers, site, digest, words.size)
         words = words - masks if inside else words + masks
     for seed in (seeds or {}).values():
-        words = words - self_mask(seed, question, words.size)
+        words = words - self_mask(seed, digest, words.size)
     return decoded(words, np.array(server.steps))
 
 
@@ -73,13 +73,13 @@ def test_a_site_answers_one_story_only():
     federation, _, _ = contributed(4)
     client, first = federation.clients["site-1"].unmask(1, federation.sites)
     assert client.unmask(1, federation.sites) == (client, first)
-    assert refusal(client.unmask, 1, ("site-1", "site-2", "site-3")) is SecureRefusal.ASKED_OTHERWISE
+    assert refusal(client.unmask, 1, ("site-1", "site-2", "site-3")) is SecureRefusal.OTHER_REQUEST
 
 
 def test_a_contribution_that_comes_too_late_stays_hidden():
     federation = Federation(4).set_up()
     values = some_values(federation.sites)
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     vectors = federation.masked(values)
     late = vectors["site-0"]
     federation.server = federation.server.collect_masked({s: v for s, v in vectors.items() if s != "site-0"})
@@ -100,11 +100,11 @@ def test_several_lies_at_once_narrow_one_total_to_half_of_the_sites_and_end_the_
     federation, values, vectors = contributed(6)
     roster = federation.server.roster
     kept, named = federation.sites[:3], federation.sites[3:]
-    lost = dict(zip(kept, itertools.combinations(named, 2), strict=True))
-    lost |= {site: tuple(other for other in named if other != site) for site in named}
+    missing = dict(zip(kept, itertools.combinations(named, 2), strict=True))
+    missing |= {site: tuple(other for other in named if other != site) for site in named}
     answers = {}
     for site in federation.sites:
-        story = [other for other in federation.sites if other not in lost[site]]
+        story = [other for other in federation.sites if other not in missing[site]]
         federation.clients[site], answers[site] = federation.clients[site].unmask(1, story)
     keys = {d: {s: a.mask_keys[d] for s, a in answers.items() if d in a.mask_keys} for d in named}
     assert {len(shares) for shares in keys.values()} == {roster.threshold}

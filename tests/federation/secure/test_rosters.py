@@ -25,11 +25,11 @@ from support.secure_sites import (
 def test_numbers_neither_go_back_nor_skip():
     federation = Federation(4).set_up()
     values, steps = some_values(federation.sites), np.full(3, STEP)
-    federation.ask(steps)
+    federation.begin_sum(steps)
     first = federation.server.deliveries["site-0"]
     federation.contribute(values)
     federation.unmask()
-    federation.ask(steps)
+    federation.begin_sum(steps)
     second = federation.server.deliveries["site-0"]
     federation.contribute(values)
     federation.unmask()
@@ -51,14 +51,14 @@ def test_the_same_request_gets_the_identical_bytes_and_another_one_is_refused():
     fewer = {site: blob for site, blob in incoming.items() if site != "site-3"}
     for asked in ((b"other", incoming, steps), (REQUEST, fewer, steps), (REQUEST, incoming, 2 * steps)):
         request, delivered, rough = asked
-        assert refusal(client.masked, 1, request, delivered, values["site-0"], rough) is SecureRefusal.ASKED_OTHERWISE
+        assert refusal(client.masked, 1, request, delivered, values["site-0"], rough) is SecureRefusal.OTHER_REQUEST
 
 
 def test_material_of_one_sum_does_not_open_in_another():
     federation = Federation(3).set_up()
     values = some_values(federation.sites)
     federation.add(values)
-    second = federation.server.ask(REQUEST, np.full(3, STEP)).deliveries
+    second = federation.server.begin_sum(REQUEST, np.full(3, STEP)).deliveries
     federation.add(values)
     for site in federation.sites:
         client = federation.clients[site]
@@ -68,8 +68,8 @@ def test_material_of_one_sum_does_not_open_in_another():
 
 def test_material_of_another_run_does_not_open():
     federation, other = (Federation(3, run=run, seed=5).set_up() for run in ("run-1", "run-2"))
-    federation.ask([STEP])
-    other.ask([STEP])
+    federation.begin_sum([STEP])
+    other.begin_sum([STEP])
     incoming = other.server.deliveries["site-0"]
     code = refusal(federation.clients["site-0"].masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]))
     assert code is SecureRefusal.BAD_SEAL
@@ -78,9 +78,9 @@ def test_material_of_another_run_does_not_open():
 def test_sites_that_were_asked_different_things_give_no_total():
     federation = Federation(4).set_up()
     values = some_values(federation.sites)
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     usual, special = federation.masked(values), Federation(4).set_up()
-    special.ask([STEP] * 3)
+    special.begin_sum([STEP] * 3)
     usual["site-2"] = special.masked(values, request=b"for site-2 alone")["site-2"]
     federation.clients["site-2"] = special.clients["site-2"]  # same randomness: only the request differs
     federation.server = federation.server.collect_masked(usual)
@@ -91,14 +91,14 @@ def test_sites_that_were_asked_different_things_give_no_total():
 def test_sites_that_were_told_of_different_participants_give_no_total():
     federation = Federation(4, seed=3).set_up()
     values, steps = some_values(federation.sites), np.full(3, STEP)
-    federation.ask(steps)
-    told = {"site-0": federation.sites[:3], "site-1": federation.sites, "site-2": federation.sites}
+    federation.begin_sum(steps)
+    named = {"site-0": federation.sites[:3], "site-1": federation.sites, "site-2": federation.sites}
     messages = {}
-    for site, participants in told.items():
+    for site, participants in named.items():
         incoming = {p: blob for p, blob in federation.server.deliveries[site].items() if p in participants}
         client = federation.clients[site]
         federation.clients[site], messages[site] = client.masked(1, REQUEST, incoming, values[site], steps)
-    answers = {s: federation.clients[s].unmask(1, federation.sites[:3])[1] for s in told}
+    answers = {s: federation.clients[s].unmask(1, federation.sites[:3])[1] for s in named}
     small = {"sealed": {p: bytes(94) for p in federation.sites if p != "site-0"}}  # the right form for the server
     messages["site-0"] = replace(messages["site-0"], material=replace(messages["site-0"].material, **small))
     answers["site-0"] = replace(answers["site-0"], mask_keys={"site-3": bytes(33)})
@@ -111,7 +111,7 @@ def test_no_second_total_without_a_site_unless_its_name_was_agreed_on():
     federation = Federation(5).set_up()
     values = some_values(federation.sites)
     federation.add(values)
-    federation.ask([STEP] * 3)  # the same request again ...
+    federation.begin_sum([STEP] * 3)  # the same request again ...
     vectors = federation.masked(values)
     federation.server = federation.server.collect_masked({s: v for s, v in vectors.items() if s != "site-4"})
     for site in federation.sites[:4]:  # ... pretending that site-4 has gone
@@ -126,11 +126,11 @@ def test_no_second_total_without_a_site_unless_its_name_was_agreed_on():
 def test_the_first_total_needs_no_agreement_and_fixes_whose_totals_follow():
     federation = Federation(4).set_up()
     values = some_values(federation.sites)
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     vectors = federation.masked(values)
     federation.server = federation.server.collect_masked({s: v for s, v in vectors.items() if s != "site-0"})
     federation.unmask()
-    assert federation.server.lost == ("site-0",)
+    assert federation.server.missing == ("site-0",)
     # site-0 is well and has dealt for the second sum; the others know better than to let it back in.
     incoming = {s: vectors[s].material.delivered("site-1") for s in federation.sites if s != "site-1"}
     client = federation.clients["site-1"]
@@ -144,7 +144,7 @@ def test_a_site_that_missed_the_first_unmasking_guards_the_roster_as_well():
     federation.gone = {"site-0"}
     federation.unmask()
     federation.gone = set()
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     federation.contribute(values)
     client = federation.clients["site-0"]
     assert refusal(client.unmask, 2, federation.sites[:3]) is SecureRefusal.ROSTER_CHANGED
@@ -161,7 +161,7 @@ def test_a_site_that_contributed_once_guards_its_roster_across_setups():
     federation.clients = {s: new for s, (new, _) in started.items()}
     federation.heard = {s: keys for s, (_, keys) in started.items()}
     federation.server = SecureServer.start("run-1", federation.sites, number=2)
-    federation.set_up().ask([STEP])
+    federation.set_up().begin_sum([STEP])
     incoming = {s: blob for s, blob in federation.server.deliveries["site-0"].items() if s != "site-3"}
     client = federation.clients["site-0"]
     code = refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]))
@@ -191,12 +191,12 @@ def test_a_second_roster_of_a_run_takes_agreement_by_name_and_new_keys():
 def test_a_second_run_over_the_same_data_takes_the_same_agreement():
     federation = Federation(4).set_up()
     federation.add(some_values(federation.sites))
-    settled, fewer = federation.clients["site-0"].settled, federation.sites[:3]
+    first, fewer = federation.clients["site-0"].first_contributors, federation.sites[:3]
     peers = {site: public(site) for site in federation.sites}
 
     def join(roster, agreed_without=()):
         key = signing("site-0")
-        return SecureClient.start("run-2", "site-0", roster, key, peers, agreed_without, settled=settled)[0]
+        return SecureClient.start("run-2", "site-0", roster, key, peers, agreed_without, first_contributors=first)[0]
 
     assert refusal(join, fewer) is SecureRefusal.ROSTER_CHANGED
-    assert join(fewer, ["site-3"]).settled == join(federation.sites).settled == federation.sites
+    assert join(fewer, ["site-3"]).first_contributors == join(federation.sites).first_contributors == federation.sites

@@ -11,7 +11,7 @@ from scipy import stats
 from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
 from logofair.federation.secure import SecureClient, SecureRefusal, SecureServer
 from logofair.federation.secure.primitives import pair_mask, public_half, self_mask, signature
-from logofair.federation.secure.roster import bound
+from logofair.federation.secure.roster import context
 from support.secure_sites import (
     REQUEST,
     STEP,
@@ -67,7 +67,7 @@ def test_a_public_key_of_low_order_is_refused():
     peers = {site: public(site) for site in federation.sites}
     start = SecureClient.start("run-1", "site-1", federation.sites, signing("site-1"), peers)
     zero = bytes(32)
-    signed = signature(signing("site-1"), bound("keys", client.roster.digest, "site-1", zero))
+    signed = signature(signing("site-1"), context("keys", client.roster.digest, "site-1", zero))
     keys["site-1"] = replace(start[1], channel=zero, signature=signed)
     assert refusal(client.shares, keys) is SecureRefusal.BAD_KEY
 
@@ -83,7 +83,7 @@ def test_strangers_are_refused_at_every_stage():
     keys = {**fresh.heard, "stranger": fresh.heard["site-1"]}
     assert refusal(fresh.clients["site-0"].shares, keys) is SecureRefusal.UNKNOWN_SITE
     assert fresh.server.collect_keys(keys).unusable == ("stranger",)
-    federation.ask([STEP])
+    federation.begin_sum([STEP])
     incoming = {**federation.server.deliveries["site-0"], "stranger": bytes(126)}
     client = federation.clients["site-0"]
     assert refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP])) is SecureRefusal.UNKNOWN_SITE
@@ -102,7 +102,7 @@ def test_fewer_than_three_or_than_two_thirds_are_refused_at_every_stage(n):
     with pytest.raises(SumError, match=rf"^keys: {fewest - 1} of {n} sites"):
         federation.server.collect_keys(some_keys)
     federation.set_up()
-    federation.ask([STEP])
+    federation.begin_sum([STEP])
     client, values, steps = federation.clients["site-0"], np.zeros(1), np.array([STEP])
     incoming = {site: blob for site, blob in federation.server.deliveries["site-0"].items() if site in few}
     assert refusal(client.masked, 1, REQUEST, incoming, values, steps) is SecureRefusal.TOO_FEW_SITES
@@ -120,7 +120,7 @@ def test_two_sites_are_no_roster(sites):
 
 def test_a_sealed_share_or_mask_key_with_one_altered_bit_is_refused():
     federation = Federation(3).set_up()
-    federation.ask([STEP])
+    federation.begin_sum([STEP])
     client, incoming = federation.clients["site-0"], federation.server.deliveries["site-0"]
     for position in range(126):
         altered = bytearray(incoming["site-2"])
@@ -135,7 +135,7 @@ def test_a_sealed_share_or_mask_key_with_one_altered_bit_is_refused():
 def test_replies_of_the_wrong_form_count_as_none():
     federation = Federation(4).set_up()
     values = some_values(federation.sites)
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     good = federation.masked(values)
     one = good["site-1"]
     material = one.material
@@ -154,7 +154,7 @@ def test_replies_of_the_wrong_form_count_as_none():
         server = federation.server.collect_masked({**good, "site-1": wrong})
         assert server.unusable == ("site-1",)
         assert server.contributors == ("site-0", "site-2", "site-3")
-        assert server.lost == ("site-1",)
+        assert server.missing == ("site-1",)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_replies_of_the_wrong_form_count_as_none():
 )
 def test_wrong_shares_are_noticed(spoiled, sentence):
     federation = Federation(4).set_up()
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     federation.gone = {"site-3"}
     federation.contribute(some_values(federation.sites))
     answers = {s: federation.clients[s].unmask(1, federation.server.contributors)[1] for s in federation.sites[:3]}
@@ -175,7 +175,7 @@ def test_wrong_shares_are_noticed(spoiled, sentence):
 
 def test_rubbish_in_place_of_a_contribution_is_noticed():
     federation = Federation(4).set_up()
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     replies = federation.masked(some_values(federation.sites))
     replies["site-1"] = replace(replies["site-1"], vector=seeded(1)(32))
     federation.server = federation.server.collect_masked(replies)
@@ -183,21 +183,21 @@ def test_rubbish_in_place_of_a_contribution_is_noticed():
         federation.unmask()
 
 
-def test_masks_of_two_sites_cancel_under_the_same_question_only():
+def test_masks_of_two_sites_cancel_under_the_same_request_only():
     first, second = seeded(1)(32), seeded(2)(32)
 
-    def pair(question, other):
-        one = pair_mask(first, {"b": public_half(second)}, "a", question, 50)
+    def pair(request, other):
+        one = pair_mask(first, {"b": public_half(second)}, "a", request, 50)
         return one + pair_mask(second, {"a": public_half(first)}, "b", other, 50)
 
-    assert not np.any(pair(b"question", b"question"))
-    assert np.all(pair(b"question", b"another"))
-    assert np.all(self_mask(first, b"question", 50) != self_mask(first, b"another", 50))
+    assert not np.any(pair(b"request", b"request"))
+    assert np.all(pair(b"request", b"another"))
+    assert np.all(self_mask(first, b"request", 50) != self_mask(first, b"another", 50))
 
 
 def test_masked_zeros_look_uniform():
     federation = Federation(3, seed=11).set_up()
-    federation.ask(np.ones(4000))
+    federation.begin_sum(np.ones(4000))
     replies = federation.masked(dict.fromkeys(federation.sites, np.zeros(4000)))
     for reply in replies.values():
         counts = np.bincount(np.frombuffer(reply.vector, dtype=np.uint8), minlength=256)
@@ -212,7 +212,7 @@ def test_the_same_values_are_masked_differently_every_time():
     for seed in (1, 2):
         federation = Federation(3, seed=seed).set_up()
         for _ in range(2):
-            federation.ask([STEP] * 3)
+            federation.begin_sum([STEP] * 3)
             replies = federation.masked(values)
             vectors.add(replies["site-0"].vector)
             federation.server = federation.server.collect_masked(replies)

@@ -1,4 +1,4 @@
-"""A hostile server against the whole client: whatever it tells the sites, their own numbers stay in the total."""
+"""A hostile server against the client: whatever it tells the sites, their own numbers stay in the total."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ import numpy as np
 import pytest
 
 from logofair.calibration.levels import GroupMaps
-from logofair.engines.conductor import NoReply, ServerState, conduct, outcome_of
+from logofair.engines.conductor import NoReply, ServerState, conduct, result_of
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import GarbledTotalError
 from logofair.federation import Client, Server, SiteColumns, make_plan
 from logofair.federation.client import SecureIdentity
-from logofair.federation.expected import reply_form
-from logofair.federation.messages import AnswersRequest, Opening, Question, TotalsRequest, first_link, next_link
-from logofair.federation.secure import new_signing_key, public_line
-from logofair.federation.secure.exchange import SecureServer
+from logofair.federation.reply_checks import reply_form
+from logofair.federation.requests import (
+    AnswersRequest,
+    Opening,
+    RequestMessage,
+    TotalsRequest,
+    next_history,
+    opening_history,
+)
+from logofair.federation.secure import SecureServer, new_signing_key, public_line
 from logofair.federation.secure.primitives import private_text
 
 pytestmark = pytest.mark.federation
@@ -37,7 +43,7 @@ def some_rows(n, seed):
     return SiteColumns(groups=rng.choice(["F", "M"], n).tolist(), scores=scores, labels=labels)
 
 
-class RefusedAskError(AssertionError):
+class RefusedMessageError(AssertionError):
     """A client did not answer."""
 
 
@@ -50,37 +56,40 @@ class HostileServer:
             site: Client(site, some_rows(100 * (i + 1), i), identity=keys[site]) for i, site in enumerate(SITES)
         }
         self.plan, self.number = plans["a"], 1
-        self.chain = first_link(Opening(self.plan, SITES), 1)
+        self.history = opening_history(Opening(self.plan, SITES), 1)
         self.masks = SecureServer.start("r", SITES)
         openings = {site: Opening(plans[site], SITES) for site in SITES}
-        heard = {site: self.say(site, Question("r", 1, 1, None, openings[site], "keys")) for site in SITES}
+        heard = {site: self.say(site, RequestMessage("r", 1, 1, None, openings[site], "keys")) for site in SITES}
         self.masks = self.masks.collect_keys(heard)
         dealt = {
-            site: self.say(site, Question("r", 1, 1, None, None, "shares", dict(self.masks.keys))) for site in SITES
+            site: self.say(site, RequestMessage("r", 1, 1, None, None, "shares", dict(self.masks.keys)))
+            for site in SITES
         }
         self.masks = self.masks.collect_shares(dealt)
 
-    def say(self, site, ask):
-        self.clients[site], reply = self.clients[site].handle(ask)
+    def say(self, site, message):
+        self.clients[site], reply = self.clients[site].handle(message)
         if reply.refusal is not None:
-            raise RefusedAskError(reply.refusal)
+            raise RefusedMessageError(reply.refusal)
         return reply.body
 
     def begin(self, requests):
         kind, shapes = reply_form(requests["a"], self.plan)
-        self.chain = next_link(self.chain, requests["a"])
-        self.masks = self.masks.ask(self.chain, kind.steps_of(shapes))
+        self.history = next_history(self.history, requests["a"])
+        self.masks = self.masks.begin_sum(self.history, kind.steps_of(shapes))
         sealed = self.masks.deliveries
-        asks = {site: Question("r", 1, self.number, requests[site], None, "masked", sealed[site]) for site in SITES}
-        self.masks = self.masks.collect_masked({site: self.say(site, ask) for site, ask in asks.items()})
+        messages = {
+            site: RequestMessage("r", 1, self.number, requests[site], None, "masked", sealed[site]) for site in SITES
+        }
+        self.masks = self.masks.collect_masked({site: self.say(site, message) for site, message in messages.items()})
         return kind, shapes
 
     def total(self, requests):
         kind, shapes = self.begin(requests)
-        ask = Question("r", 1, self.number, None, None, "unmask", self.masks.contributors)
-        self.masks = self.masks.collect_unmasked({site: self.say(site, ask) for site in SITES})
+        message = RequestMessage("r", 1, self.number, None, None, "unmask", self.masks.contributors)
+        self.masks = self.masks.collect_unmasked({site: self.say(site, message) for site in SITES})
         self.number += 1
-        return kind.of_vector(self.masks.total, shapes)
+        return kind.from_vector(self.masks.total, shapes)
 
     def go_on_without_unmasking(self, requests):
         self.begin(requests)
@@ -88,8 +97,8 @@ class HostileServer:
         self.masks = replace(self.masks, stage="ready", materials=self.masks.upcoming, upcoming={}, masked=b"")
 
 
-def honest_plan(**wishes):
-    return make_plan(**({"groups": ["F", "M"], "secure": True, "run": "r", "calibration": "none"} | wishes))
+def honest_plan(**options):
+    return make_plan(**({"groups": ["F", "M"], "secure": True, "run": "r", "calibration": "none"} | options))
 
 
 def test_an_honest_server_gets_the_total():
@@ -123,22 +132,22 @@ def test_sites_that_were_told_different_things_before_are_in_no_later_total():
         server.total(dict.fromkeys(SITES, same))
 
 
-def test_a_refused_question_cannot_be_rephrased_under_secure_sums():
+def test_a_refused_request_cannot_be_rephrased_under_secure_sums():
     server = HostileServer(dict.fromkeys(SITES, honest_plan(local_tolerance=None)))
     server.total(dict.fromkeys(SITES, TotalsRequest()))
 
-    def question(rows):
+    def request(rows):
         return AnswersRequest(np.full(2, rows), np.full(2, rows / 2), np.zeros((1, 2, 1)))
 
-    kind, shapes = reply_form(question(1.0), server.plan)
-    server.masks = server.masks.ask(b"any", kind.steps_of(shapes))
+    kind, shapes = reply_form(request(1.0), server.plan)
+    server.masks = server.masks.begin_sum(b"any", kind.steps_of(shapes))
     sealed = server.masks.deliveries["a"]
-    with pytest.raises(RefusedAskError, match="BAD_REQUEST"):
-        server.say("a", Question("r", 1, 2, question(1.0), None, "masked", sealed))
-    with pytest.raises(RefusedAskError, match="OTHER_REQUEST"):
-        server.say("a", Question("r", 1, 2, question(300.0), None, "masked", sealed))
-    with pytest.raises(RefusedAskError, match="BAD_REQUEST"):
-        server.say("a", Question("r", 1, 2, question(1.0), None, "masked", sealed))
+    with pytest.raises(RefusedMessageError, match="BAD_REQUEST"):
+        server.say("a", RequestMessage("r", 1, 2, request(1.0), None, "masked", sealed))
+    with pytest.raises(RefusedMessageError, match="OTHER_REQUEST"):
+        server.say("a", RequestMessage("r", 1, 2, request(300.0), None, "masked", sealed))
+    with pytest.raises(RefusedMessageError, match="BAD_REQUEST"):
+        server.say("a", RequestMessage("r", 1, 2, request(1.0), None, "masked", sealed))
 
 
 class Dropping(LocalTransport):
@@ -170,9 +179,9 @@ def test_the_bound_stays_true_when_the_only_site_with_a_group_is_lost(notion, at
     plan = make_plan(
         groups=["F", "M", "X"], notion=notion, calibration="none", local_tolerance=None, global_tolerance=0.01, run="d"
     )
-    truth = run(plan, {name: sites[name] for name in "ab"}).outcome
+    truth = run(plan, {name: sites[name] for name in "ab"}).result
     transport = Dropping({name: Client(name, rows) for name, rows in sites.items()}, at)
-    outcome = outcome_of(conduct(ServerState(Server.start(plan, ("a", "b", "c"))), transport))
-    assert outcome.sites == ("a", "b")
-    assert outcome.bound >= truth.accuracy - 1e-9
-    assert outcome.accuracy == pytest.approx(truth.accuracy, abs=2e-5)
+    result = result_of(conduct(ServerState(Server.start(plan, ("a", "b", "c"))), transport))
+    assert result.sites == ("a", "b")
+    assert result.bound >= truth.accuracy - 1e-9
+    assert result.accuracy == pytest.approx(truth.accuracy, abs=2e-5)

@@ -29,7 +29,7 @@ def test_shares_asked_for_again_are_the_same_and_for_other_keys_refused():
     client, material = federation.clients["site-0"].shares(keys)
     assert client.shares(keys) == (client, material)
     fewer = {site: key for site, key in keys.items() if site != "site-3"}
-    with pytest.raises(secure.SecureRefusalError, match="asked_otherwise"):
+    with pytest.raises(secure.SecureRefusalError, match="other_request"):
         client.shares(fewer)
 
 
@@ -41,7 +41,7 @@ def test_neither_contribution_nor_unmasking_comes_before_its_turn():
     with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
         client.unmask(1, federation.sites)
     with pytest.raises(InputError, match="the server is at stage 'keys', not 'ready'"):
-        federation.server.ask(b"", [STEP])
+        federation.server.begin_sum(b"", [STEP])
     with pytest.raises(InputError, match=r"^total: no sum is complete yet"):
         _ = federation.server.total
 

@@ -51,7 +51,7 @@ def test_whoever_vanishes_up_to_a_third_the_total_is_exactly_that_of_the_contrib
     rng = np.random.default_rng(seed)
     for number in range(1, SUMS + 1):
         values = {site: rng.normal(size=3) * 1000 for site in federation.sites}
-        federation.ask(steps)
+        federation.begin_sum(steps)
         if not enter(f"masked {number}"):
             with pytest.raises(SumError, match="masked: "):
                 federation.contribute(values)
@@ -63,7 +63,7 @@ def test_whoever_vanishes_up_to_a_third_the_total_is_exactly_that_of_the_contrib
         federation.unmask()
         assert federation.server.total.tolist() == quantised_total(values, contributors, steps)
         assert set(federation.server.participants) == contributors
-        assert set(federation.server.lost) == set(federation.sites) - contributors
+        assert set(federation.server.missing) == set(federation.sites) - contributors
 
 
 @settings(deadline=None, max_examples=25)
@@ -90,7 +90,7 @@ def test_the_largest_values_that_are_allowed_do_not_wrap():
 @pytest.mark.parametrize("value", [np.nextafter(2.0**62 / 3 * STEP, np.inf), -1e300, np.nan, np.inf])
 def test_a_value_that_could_wrap_or_is_no_number_is_refused_by_its_own_site(value):
     federation = Federation(3).set_up()
-    federation.ask([STEP])
+    federation.begin_sum([STEP])
     before = dict(federation.clients)
     with pytest.raises(SecureRefusalError) as refused:
         federation.masked({site: [value] for site in federation.sites})
@@ -101,27 +101,27 @@ def test_a_value_that_could_wrap_or_is_no_number_is_refused_by_its_own_site(valu
 def test_a_site_that_refused_its_own_value_is_left_out_and_the_others_go_on():
     federation = Federation(4).set_up()
     values = some_values(federation.sites)
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     federation.gone = {"site-2"}
     federation.contribute(values)
     federation.unmask()
     assert federation.server.total.tolist() == added(values, ("site-0", "site-1", "site-3")).tolist()
-    assert federation.server.lost == ("site-2",)
+    assert federation.server.missing == ("site-2",)
 
 
 def test_values_and_steps_of_the_wrong_form_are_named():
     federation = Federation(3).set_up()
     for steps in ([0.0], [np.nan], [-1.0], [[1.0]]):
         with pytest.raises(InputError, match=r"^steps: expected one positive finite number"):
-            federation.server.ask(b"", np.array(steps))
-    federation.ask([STEP])
+            federation.server.begin_sum(b"", np.array(steps))
+    federation.begin_sum([STEP])
     with pytest.raises(InputError, match=r"^values: got shape \(2,\) for 1 steps"):
         federation.masked({site: [1.0, 2.0] for site in federation.sites})
 
 
 def test_an_impossible_total_is_a_clear_failure():
     federation = Federation(3).set_up()
-    federation.ask([STEP] * 2)
+    federation.begin_sum([STEP] * 2)
     federation.contribute({site: [1.0, 50.0] for site in federation.sites})
     with pytest.raises(GarbledTotalError, match=r"^sum 1: entry 1 of the total is beyond its limit"):
         federation.unmask(limits=np.array([3.0, 100.0]))
@@ -132,7 +132,7 @@ def test_an_impossible_total_is_a_clear_failure():
 def test_too_few_shares_lose_nothing_and_a_second_try_succeeds():
     federation = Federation(4).set_up()
     values = some_values(federation.sites)
-    federation.ask([STEP] * 3)
+    federation.begin_sum([STEP] * 3)
     federation.contribute(values)
     federation.gone = {"site-0", "site-1"}
     with pytest.raises(SumError, match=r"^unmask: 2 of 4 sites answered usably, 3 are needed"):
@@ -144,7 +144,7 @@ def test_too_few_shares_lose_nothing_and_a_second_try_succeeds():
 
 def test_a_message_for_one_site_of_ten_stays_small():
     federation = Federation(10).set_up()
-    federation.ask([STEP] * 100)
+    federation.begin_sum([STEP] * 100)
     assert {len(blob) for blob in federation.server.deliveries["site-3"].values()} == {126}
     reply = federation.masked(some_values(federation.sites, length=100))["site-3"]
     assert len(reply.vector) == 808

@@ -1,4 +1,4 @@
-"""Fixed bins of the score: counts of rows, noised counts made whole again, and rules that accept bins whole.
+"""Fixed bins of the score: counts of rows, noised counts without negatives, and rules that treat a bin as one.
 
 Bin j of B holds the chances in ``[j/B, (j+1)/B)``; the last one holds 1 as well. B is a power of two, so that every
 edge and every midpoint is an exact double and no row can fall on the wrong side of an edge by rounding.

@@ -1,14 +1,17 @@
-"""Differential privacy: a client releases one noised histogram per group, and works on that alone ever after.
+"""Differential privacy: a client releases one noised histogram per group, and works on that alone from then on.
 
 An answer of the protocol is taken at an optimum that moves with the data, so noise on answers would have to cover far
 more than one row's share. The counts of a histogram change by one row alone: noise is added there, once, and all that
 follows (totals, answers of any number of rounds, the published prices, the client's own policy) is computed from the
-noised counts. That is post-processing and spends nothing. What is covered and what is not: ``docs/PRIVACY.md``.
+noised counts. That is post-processing and spends nothing. A client stores its release, so that the same rows are never
+noised a second time. What is covered and what is not: ``docs/PRIVACY.md``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,7 +31,7 @@ from logofair.errors import InputError
 from logofair.federation.privacy.bins import Counts, histogram, midpoints, without_negatives
 from logofair.federation.privacy.mechanism import add_noise, add_seeded_noise, smallest_scale
 
-__all__ = ["Privacy", "Release", "release"]
+__all__ = ["Privacy", "Release", "StoredRelease", "release", "release_once"]
 
 
 # How far one person moves the counts (L2): one count by 1, or one down and another up.
@@ -114,7 +117,7 @@ class Release:
 
     @property
     def private(self) -> bool:
-        """Whether the noise is secret; that of a rehearsal follows from its seed."""
+        """Whether the noise is secret; that of a rehearsal can be repeated."""
         return self.mechanism == _PRIVATE
 
     def rows(self) -> tuple[Floats, Integers, Floats]:
@@ -146,9 +149,16 @@ class Release:
 
 
 def release(
-    eta: object, groups: object, *, n_groups: int, privacy: Privacy, weights: object = None, seed: int | None = None
+    eta: object,
+    groups: object,
+    *,
+    n_groups: int,
+    privacy: Privacy,
+    random_state: int | None = None,
 ) -> Release:
-    """Count rows per group and bin, and add noise. Every call spends again: sites call ``noise_kept.release_once``.
+    """Count rows per group and bin, and add noise. Every call spends again: sites call :func:`release_once`.
+
+    Rows have no weights here: a row of weight w would move a count by w.
 
     Parameters
     ----------
@@ -160,9 +170,7 @@ def release(
         Number of groups, agreed on beforehand and not counted in the data.
     privacy : Privacy
         What may be spent.
-    weights : None
-        Row weights are refused: one row of weight w would move a count by w.
-    seed : int, optional
+    random_state : int, optional
         For rehearsals and tests only: noise that can be repeated protects nobody. By default the noise comes from
         the operating system's entropy.
 
@@ -172,24 +180,99 @@ def release(
 
     Examples
     --------
-    >>> rehearsal = release([0.1, 0.8], [0, 1], n_groups=2, privacy=Privacy(10.0, 1e-6, bins=2), seed=0)
+    >>> rehearsal = release([0.1, 0.8], [0, 1], n_groups=2, privacy=Privacy(10.0, 1e-6, bins=2), random_state=0)
     >>> rehearsal.private, round(rehearsal.scale, 2)
     (False, 0.81)
     """
-    chances, codes = checked_rows(eta, groups, n_groups, weights)
+    chances, codes = checked_rows(eta, groups, n_groups)
     spending = smallest_scale(privacy.epsilon, privacy.delta, privacy.sensitivity)
     counts = histogram(chances, codes, n_groups, privacy.bins)
-    if seed is None:
+    if random_state is None:
         noised, mechanism = add_noise(counts, spending.scale), _PRIVATE
     else:
-        noised, mechanism = add_seeded_noise(counts, spending.scale, seed_number(seed)), _REHEARSAL
+        noised, mechanism = add_seeded_noise(counts, spending.scale, seed_number(random_state)), _REHEARSAL
     return Release(noised, privacy, spending.epsilon, spending.delta, spending.scale, mechanism)
 
 
-def checked_rows(eta: object, groups: object, n_groups: int, weights: object) -> tuple[Floats, Integers]:
-    """Chances and group codes of the rows, checked at the door."""
-    if weights is not None:
-        raise InputError("weights: rows cannot be weighted under privacy, since one row would count for many; drop it.")
+@dataclass(frozen=True)
+class StoredRelease:
+    """What a client keeps on its own disk and never sends: its release, and a fingerprint of the rows behind it.
+
+    Examples
+    --------
+    See :func:`release_once`, which makes one.
+    """
+
+    release: Release
+    fingerprint: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, from which :meth:`from_json` makes the same."""
+        return {"release": self.release.as_json(), "fingerprint": self.fingerprint}
+
+    @classmethod
+    def from_json(cls, data: object) -> StoredRelease:
+        """Rebuild from :meth:`as_json`; raise InputError where the content is damaged."""
+        fingerprint = data.get("fingerprint") if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping) or not isinstance(fingerprint, str):
+            raise InputError("stored release: its fingerprint is missing; restore the file.")
+        return cls(Release.from_json(data.get("release")), fingerprint)
+
+
+def release_once(
+    stored: StoredRelease | None,
+    eta: object,
+    groups: object,
+    *,
+    n_groups: int,
+    privacy: Privacy,
+    random_state: int | None = None,
+) -> StoredRelease:
+    """Release where nothing was released yet; afterwards return what was stored, or refuse.
+
+    Store the result (``as_json``) before anything computed from it leaves the client. In any later run on the same
+    rows it is free; other rows, another budget, other bins or groups would need fresh noise, which spends again, and
+    are refused.
+
+    Examples
+    --------
+    >>> privacy = Privacy(1.0, 1e-6)
+    >>> stored = release_once(None, [0.1, 0.8], [0, 1], n_groups=2, privacy=privacy)
+    >>> release_once(stored, [0.8, 0.1], [1, 0], n_groups=2, privacy=privacy) is stored
+    True
+    >>> release_once(stored, [0.2, 0.8], [0, 1], n_groups=2, privacy=privacy)
+    Traceback (most recent call last):
+        ...
+    logofair.errors.InputError: release: the rows are not those released before (epsilon 1, delta 1e-06) ...
+    """
+    chances, codes = checked_rows(eta, groups, n_groups)
+    fingerprint = _fingerprint(chances, codes)
+    if stored is None:
+        return StoredRelease(
+            release(chances, codes, n_groups=n_groups, privacy=privacy, random_state=random_state), fingerprint
+        )
+    before = stored.release
+    changed = [
+        what
+        for what, same in (
+            ("rows are", stored.fingerprint == fingerprint),
+            ("privacy settings are", before.privacy == privacy),
+            ("groups are", before.counts.shape[0] == n_groups),
+            ("kind of noise is", before.private == (random_state is None)),
+        )
+        if not same
+    ]
+    if changed:
+        raise InputError(
+            f"release: the {changed[0]} not those released before (epsilon {before.epsilon:g}, delta "
+            f"{before.delta:g}) and a second release would spend again; use the stored release as it was made, or "
+            "remove it knowing that both costs add up for everyone in both."
+        )
+    return stored
+
+
+def checked_rows(eta: object, groups: object, n_groups: int) -> tuple[Floats, Integers]:
+    """Chances and group codes of the rows, checked."""
     chances, codes = probabilities(eta, "eta"), column(groups, "groups")
     same_length(chances.size, groups=codes)
     n_groups = whole_number(n_groups, "n_groups")
@@ -221,3 +304,11 @@ def _number(value: Any, where: str, least: float, most: float) -> float:
     if not least <= number <= most:
         raise InputError(f"{where}: got {value!r}; pass a number from {least:g} to {most:g}.")
     return number
+
+
+def _fingerprint(eta: Floats, groups: Integers) -> str:
+    """A digest of the rows, whatever their order."""
+    order = np.lexsort((eta, groups))
+    digest = hashlib.sha256(eta[order].astype("<f8").tobytes())
+    digest.update(groups[order].astype("<i4").tobytes())
+    return digest.hexdigest()

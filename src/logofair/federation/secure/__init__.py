@@ -16,12 +16,12 @@ What this protects against, and what not, is written in ``docs/THREATS.md``. Nee
 from __future__ import annotations
 
 from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
-from logofair.federation.secure.client import SecureClient
+from logofair.federation.secure.client import Contribution, DealtSecrets, SecureClient
 from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
 from logofair.federation.secure.primitives import SigningKey, new_signing_key, public_key, public_line, signing_key
-from logofair.federation.secure.refusals import SecureRefusal
-from logofair.federation.secure.roster import Roster
+from logofair.federation.secure.roster import Roster, SecureRefusal
 from logofair.federation.secure.server import SecureServer
+from logofair.federation.wire import wire_type
 
 __all__ = [
     "GarbledTotalError",
@@ -41,3 +41,6 @@ __all__ = [
     "public_line",
     "signing_key",
 ]
+
+for kind in (Contribution, DealtSecrets, Keys, Masked, Material, Roster, SecureClient, SecureServer, Unmasked):
+    wire_type(kind)

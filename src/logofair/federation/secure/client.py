@@ -13,7 +13,7 @@ from logofair.federation.secure.primitives import (
     KEY_SIZE,
     NONCE_SIZE,
     SigningKey,
-    agreed,
+    agreed_key,
     check_signature,
     checked_steps,
     encoded,
@@ -25,8 +25,7 @@ from logofair.federation.secure.primitives import (
     signature,
     unseal,
 )
-from logofair.federation.secure.refusals import SecureRefusal
-from logofair.federation.secure.roster import Roster, bound
+from logofair.federation.secure.roster import Roster, SecureRefusal, context
 from logofair.federation.secure.shamir import SHARE_SIZE, RandomBytes, split
 
 __all__ = ["Contribution", "DealtSecrets", "SecureClient", "channel_key", "deal", "opened"]
@@ -44,7 +43,7 @@ class DealtSecrets:
 
 def channel_key(roster: Roster, private: bytes, public: bytes, sites: tuple[str, str]) -> bytes:
     """The key under which two sites seal what they send each other."""
-    return agreed(private, public, bound("channel", roster.digest, *sorted(sites)))
+    return agreed_key(private, public, context("channel", roster.digest, *sorted(sites)))
 
 
 def deal(roster: Roster, site: str, number: int, channels: Mapping[str, bytes], random: RandomBytes) -> DealtSecrets:
@@ -77,14 +76,14 @@ def opened(
 
 def _place(roster: Roster, number: int, sender: str, receiver: str, mask_key: bytes) -> bytes:
     """What a seal is bound to: it opens for this sum, direction and mask key only."""
-    return bound("shares", roster.digest, number, sender, receiver, mask_key)
+    return context("shares", roster.digest, number, sender, receiver, mask_key)
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a site remembers of the sum it contributed to last (``held`` is secret)."""
+    """What a site keeps of the sum it contributed to last (``held`` is secret)."""
 
-    question: bytes
+    digest: bytes
     participants: tuple[str, ...]
     held: dict[str, bytes] = field(repr=False)
     message: Masked
@@ -95,8 +94,8 @@ class Contribution:
 class SecureClient:
     """State of one site. **It holds secrets**: store it where only the site can read it, and never send it.
 
-    Save a new state *before* its message leaves: a site that answers twice from one state could answer two questions,
-    and the difference of two answers is what the masks hide. Where a state of the run exists, go on from it; for
+    Save a new state *before* its message leaves: a site that answers twice from one state could answer two requests,
+    and the difference of two replies is what the masks hide. Where a state of the run exists, go on from it; for
     another roster of the same run call :meth:`again`, never :meth:`start`.
 
     Parameters
@@ -117,7 +116,7 @@ class SecureClient:
         Sums contributed to.
     last
         The last of them.
-    settled
+    first_contributors
         Contributors of the first total; none of them may later be missing without agreement.
 
     Examples
@@ -134,7 +133,7 @@ class SecureClient:
     >>> dealt = {s: clients[s].shares(server.keys) for s in "abc"}
     >>> server = server.collect_shares({s: material for s, (_, material) in dealt.items()})
     >>> steps = np.array([0.25, 0.25])
-    >>> server = server.ask(b"digest of the request", steps)
+    >>> server = server.begin_sum(b"digest of the request", steps)
     >>> sent = server.deliveries
     >>> values = np.array([1.5, -1.0])
     >>> masked = {s: dealt[s][0].masked(1, b"digest of the request", sent[s], values, steps) for s in "abc"}
@@ -156,7 +155,7 @@ class SecureClient:
     dealt: DealtSecrets | None = field(default=None, repr=False)
     number: int = 0
     last: Contribution | None = None
-    settled: tuple[str, ...] | None = None
+    first_contributors: tuple[str, ...] | None = None
 
     @classmethod
     def start(
@@ -169,13 +168,13 @@ class SecureClient:
         agreed_without: Iterable[str] = (),
         *,
         number: int = 1,
-        settled: Iterable[str] = (),
+        first_contributors: Iterable[str] = (),
         random: RandomBytes = os.urandom,
     ) -> tuple[SecureClient, Keys]:
         """Join a run: make a key for it and sign it (first exchange).
 
-        Pass ``settled`` of an earlier run's state where this run is about the same data: two runs that differ by one
-        site tell that site's numbers as two rosters of one run do.
+        Pass ``first_contributors`` of an earlier run's state where this run is about the same data: two runs that
+        differ by one site tell that site's numbers as two rosters of one run do.
         """
         sites = Roster.of(run, roster, number)
         if site not in sites.sites or not set(sites.sites) <= {site, *peers}:
@@ -184,8 +183,8 @@ class SecureClient:
         public = public_half(channel)
         keys = Keys(site, public, signature(signing_key, _transcript(sites, site, public)))
         known = {name: public_key(peers[name].encode(), f"key of {name}") for name in sites.sites if name != site}
-        agreed, before = (tuple(sorted(set(some))) for some in (agreed_without, settled))
-        state = cls(site, sites, known, agreed, channel, keys, settled=before or None)
+        agreed, before = (tuple(sorted(set(some))) for some in (agreed_without, first_contributors))
+        state = cls(site, sites, known, agreed, channel, keys, first_contributors=before or None)
         state._check_agreed(sites.sites, before)
         return state, keys
 
@@ -213,7 +212,7 @@ class SecureClient:
             self.peers,
             self.agreed_without,
             number=self.roster.number + 1 if number is None else number,
-            settled=self.settled or took_part,
+            first_contributors=self.first_contributors or took_part,
             random=random,
         )
 
@@ -252,25 +251,27 @@ class SecureClient:
         """Contribute to sum ``number``, the answer to ``request``, and deal the secrets of the next sum."""
         steps = checked_steps(steps)
         participants = tuple(sorted({*incoming, self.site}))
-        question = self.roster.question(number, request, steps, participants)
+        digest = self.roster.sum_digest(number, request, steps, participants)
         if self.last is not None and number == self.number:
-            if question != self.last.question:
-                raise SecureRefusalError(SecureRefusal.ASKED_OTHERWISE)
+            if digest != self.last.digest:
+                raise SecureRefusalError(SecureRefusal.OTHER_REQUEST)
             return self, self.last.message
         if self.dealt is None or number != self.number + 1:
             raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
         self._check_participants(participants)
         mask_keys, held = opened(self.roster, self.site, number, self.channels, incoming)
         words = encoded(values, steps, len(self.roster.sites))
-        words = words + self_mask(self.dealt.seed, question, words.size)
-        words = words + pair_mask(self.dealt.mask_key, mask_keys, self.site, question, words.size)
+        words = words + self_mask(self.dealt.seed, digest, words.size)
+        words = words + pair_mask(self.dealt.mask_key, mask_keys, self.site, digest, words.size)
         channels = {name: key for name, key in self.channels.items() if name in held}
         dealt = deal(self.roster, self.site, number + 1, channels, random)
         message = Masked(self.site, number, words.astype("<u8").tobytes(), dealt.material)
-        last = Contribution(question, participants, {**held, self.site: self.dealt.own_pair}, message)
-        # Whoever is asked for a second sum without having unmasked the first learns here who was in it.
-        settled = self.settled if number == 1 else self.settled or participants
-        state = replace(self, number=number, channels=channels, dealt=dealt, last=last, settled=settled)
+        last = Contribution(digest, participants, {**held, self.site: self.dealt.own_pair}, message)
+        # A site that did not unmask the first sum learns from the second who was in it.
+        first_contributors = self.first_contributors if number == 1 else self.first_contributors or participants
+        state = replace(
+            self, number=number, channels=channels, dealt=dealt, last=last, first_contributors=first_contributors
+        )
         return state, message
 
     def unmask(self, number: int, contributors: Iterable[str]) -> tuple[SecureClient, Unmasked]:
@@ -280,7 +281,7 @@ class SecureClient:
         named = tuple(sorted(set(contributors)))
         if self.last.unmasked is not None:
             if named != tuple(sorted(self.last.unmasked.seeds)):
-                raise SecureRefusalError(SecureRefusal.ASKED_OTHERWISE)
+                raise SecureRefusalError(SecureRefusal.OTHER_REQUEST)
             return self, self.last.unmasked
         self._check_contributors(named, self.last)
         held = self.last.held
@@ -290,16 +291,16 @@ class SecureClient:
             seeds={name: held[name][SHARE_SIZE:] for name in named},
             mask_keys={name: held[name][:SHARE_SIZE] for name in self.last.participants if name not in named},
         )
-        # Nothing else of this sum will be asked of the shares: what is not kept cannot leak.
+        # Nothing else of this sum will need the shares: what is not kept cannot leak.
         last = replace(self.last, held={}, unmasked=message)
-        return replace(self, last=last, settled=self.settled or named), message
+        return replace(self, last=last, first_contributors=self.first_contributors or named), message
 
     def _shares_again(self, keys: Mapping[str, Keys]) -> tuple[SecureClient, Material]:
-        """The first answer once more, if the question is the same and no sum has begun."""
+        """The first answer once more, if the keys are the same and no sum has begun."""
         if self.dealt is None or self.number > 0:
             raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
         if self.heard != {name: getattr(message, "channel", None) for name, message in keys.items()}:
-            raise SecureRefusalError(SecureRefusal.ASKED_OTHERWISE)
+            raise SecureRefusalError(SecureRefusal.OTHER_REQUEST)
         return self, self.dealt.material
 
     def _check_keys(self, name: str, message: Keys) -> None:
@@ -323,7 +324,7 @@ class SecureClient:
             and set(participants) != set(self.last.unmasked.seeds)
         ):
             raise SecureRefusalError(SecureRefusal.ROSTER_CHANGED)
-        self._check_agreed(participants, self.settled or ())
+        self._check_agreed(participants, self.first_contributors or ())
 
     def _check_contributors(self, named: Collection[str], last: Contribution) -> None:
         """Refuse to reveal a total without this site, of too few, or of others than before."""
@@ -332,7 +333,7 @@ class SecureClient:
             raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
         if self.site not in named:
             raise SecureRefusalError(SecureRefusal.LEFT_OUT)
-        self._check_agreed(named, self.settled or ())
+        self._check_agreed(named, self.first_contributors or ())
 
     def _check_agreed(self, present: Collection[str], before: Collection[str]) -> None:
         """Refuse if someone is missing without whom this site has not agreed to go on."""
@@ -342,4 +343,4 @@ class SecureClient:
 
 def _transcript(roster: Roster, site: str, channel: bytes) -> bytes:
     """What a site signs: the key, for this run, roster and name."""
-    return bound("keys", roster.digest, site, channel)
+    return context("keys", roster.digest, site, channel)

@@ -48,8 +48,8 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Material:
-    """What a site deals for one sum to come; about 94 bytes per peer, unreadable to the server.
+class SumMessage:
+    """What a site sends for one sum.
 
     Parameters
     ----------
@@ -57,6 +57,21 @@ class Material:
         Name of the sender.
     number
         Number of the sum.
+    """
+
+    site: str
+    number: int
+
+    def _is_of(self, site: str, number: int) -> bool:
+        return self.site == site and self.number == number
+
+
+@dataclass(frozen=True)
+class Material(SumMessage):
+    """What a site deals for one sum to come; about 94 bytes per peer, unreadable to the server.
+
+    Parameters
+    ----------
     mask_key
         X25519 public key of the sender's pairwise masks in that sum; the seals vouch for it.
     sealed
@@ -71,15 +86,13 @@ class Material:
     126
     """
 
-    site: str
-    number: int
     mask_key: bytes
     sealed: dict[str, bytes] = field(repr=False)
 
     def well_formed(self, site: str, number: int, peers: Collection[str]) -> bool:
-        """Whether every field has its form and there is something for each peer."""
-        named = self.site == site and self.number == number and _is_bytes(self.mask_key, KEY_SIZE)
-        return named and is_blobs(self.sealed, peers, SEALED_SIZE)
+        """Whether every field has its form and something is sealed for each peer."""
+        formed = _is_bytes(self.mask_key, KEY_SIZE) and is_blobs(self.sealed, peers, SEALED_SIZE)
+        return self._is_of(site, number) and formed
 
     def delivered(self, peer: str) -> bytes:
         """What the server passes on to one peer: the mask key, then what is sealed to the peer."""
@@ -87,15 +100,11 @@ class Material:
 
 
 @dataclass(frozen=True)
-class Masked:
+class Masked(SumMessage):
     """A site's contribution to a sum, and its material for the next.
 
     Parameters
     ----------
-    site
-        Name of the sender.
-    number
-        Number of the sum.
     vector
         The masked integers modulo 2^64, little-endian: one per value, and one that counts contributors.
     material
@@ -108,27 +117,21 @@ class Masked:
     True
     """
 
-    site: str
-    number: int
     vector: bytes = field(repr=False)
     material: Material
 
     def well_formed(self, site: str, number: int, length: int, peers: Collection[str]) -> bool:
         """Whether every field has its form; ``length`` counts the masked integers."""
-        named = self.site == site and self.number == number and _is_bytes(self.vector, 8 * length)
+        named = self._is_of(site, number) and _is_bytes(self.vector, 8 * length)
         return named and isinstance(self.material, Material) and self.material.well_formed(site, number + 1, peers)
 
 
 @dataclass(frozen=True)
-class Unmasked:
+class Unmasked(SumMessage):
     """Shares that remove what is left of the masks from the contributors' total, and from nothing else.
 
     Parameters
     ----------
-    site
-        Name of the sender.
-    number
-        Number of the sum.
     seeds
         For each contributor the sender's share of the seed of its self mask.
     mask_keys
@@ -137,19 +140,17 @@ class Unmasked:
     Examples
     --------
     >>> shares = Unmasked("north", 1, {"north": bytes(33)}, {"south": bytes(33)})
-    >>> shares.well_formed("north", 1, contributors={"north"}, lost={"south"})
+    >>> shares.well_formed("north", 1, contributors={"north"}, missing={"south"})
     True
     """
 
-    site: str
-    number: int
     seeds: dict[str, bytes] = field(repr=False)
     mask_keys: dict[str, bytes] = field(repr=False)
 
-    def well_formed(self, site: str, number: int, contributors: Collection[str], lost: Collection[str]) -> bool:
-        """Whether every field has its form and the shares are those asked for."""
-        named = self.site == site and self.number == number
-        return named and is_blobs(self.seeds, contributors, SHARE_SIZE) and is_blobs(self.mask_keys, lost, SHARE_SIZE)
+    def well_formed(self, site: str, number: int, contributors: Collection[str], missing: Collection[str]) -> bool:
+        """Whether every field has its form and the shares are those requested."""
+        shares = is_blobs(self.seeds, contributors, SHARE_SIZE) and is_blobs(self.mask_keys, missing, SHARE_SIZE)
+        return self._is_of(site, number) and shares
 
 
 def is_blobs(value: object, names: Collection[str], size: int) -> bool:

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, SecureRefusalError
-from logofair.federation.secure.refusals import SecureRefusal
-from logofair.federation.secure.roster import bound
+from logofair.federation.secure.roster import SecureRefusal, context
 
 __all__ = [
     "KEY_SIZE",
@@ -62,7 +61,7 @@ def public_half(private: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
-def agreed(private: bytes, public: bytes, info: bytes) -> bytes:
+def agreed_key(private: bytes, public: bytes, info: bytes) -> bytes:
     """The key that two holders of X25519 keys share for one purpose."""
     try:
         secret = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
@@ -106,10 +105,7 @@ def check_signature(line: str, words: bytes, signed: bytes) -> None:
 def new_signing_key() -> SigningKey:
     """Make a long-term key for a site, of the kind ``ssh-keygen -t ecdsa -b 384`` makes.
 
-    Returns
-    -------
-    SigningKey
-        For trials in memory; a real site reads its own from a file.
+    For trials in memory; a real site reads its own from a file.
 
     Examples
     --------
@@ -134,17 +130,7 @@ def private_text(key: SigningKey) -> str:
 def signing_key(pem: bytes, where: str = "key") -> SigningKey:
     """Read a site's private key as ``ssh-keygen -t ecdsa -b 384 -N ""`` writes it.
 
-    Parameters
-    ----------
-    pem
-        Contents of the file.
-    where
-        What to call it in an error, say its path.
-
-    Returns
-    -------
-    SigningKey
-        The key that signs this site's messages.
+    ``where`` names it in an error, say by its path.
 
     Examples
     --------
@@ -167,17 +153,7 @@ def signing_key(pem: bytes, where: str = "key") -> SigningKey:
 def public_key(line: bytes, where: str = "public key") -> str:
     """Read a site's public key as ssh-keygen writes it (``NAME.pub``), without its comment.
 
-    Parameters
-    ----------
-    line
-        Contents of the file.
-    where
-        What to call it in an error, say its path.
-
-    Returns
-    -------
-    str
-        ``"ecdsa-sha2-nistp384 ..."``, the form in which clients take their peers' keys.
+    ``where`` names it in an error, say by its path. Clients take their peers' keys in this form.
 
     Examples
     --------
@@ -197,16 +173,6 @@ def public_key(line: bytes, where: str = "public key") -> str:
 
 def public_line(key: SigningKey) -> str:
     """Return the public half of a site's key, as in its ``NAME.pub``.
-
-    Parameters
-    ----------
-    key
-        The site's private key.
-
-    Returns
-    -------
-    str
-        ``"ecdsa-sha2-nistp384 ..."``.
 
     Examples
     --------
@@ -255,15 +221,15 @@ def decoded(words: Words, steps: Floats) -> tuple[Floats, int]:
     return units[:-1].astype(np.float64) * steps, int(units[-1])
 
 
-def self_mask(seed: bytes, question: bytes, length: int) -> Words:
+def self_mask(seed: bytes, digest: bytes, length: int) -> Words:
     """The mask of one site that stays until its seed is rebuilt."""
-    return stream(derived(seed, bound("self mask", question)), length)
+    return stream(derived(seed, context("self mask", digest)), length)
 
 
-def pair_mask(private: bytes, peer_keys: Mapping[str, bytes], site: str, question: bytes, length: int) -> Words:
+def pair_mask(private: bytes, peer_keys: Mapping[str, bytes], site: str, digest: bytes, length: int) -> Words:
     """A site's pairwise masks: added for later names, subtracted for earlier ones, so that they cancel."""
     total = np.zeros(length, dtype=np.uint64)
     for peer, public in peer_keys.items():
-        mask = stream(agreed(private, public, bound("pair mask", question)), length)
+        mask = stream(agreed_key(private, public, context("pair mask", digest)), length)
         total = total + mask if site < peer else total - mask
     return total

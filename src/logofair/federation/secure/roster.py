@@ -1,4 +1,4 @@
-"""The sites of a run, how many of them it takes, and bytes that bind a message to its place in the run."""
+"""The sites of a run, how many of them a sum takes, why a site refuses, and bytes that bind a message to its place."""
 
 from __future__ import annotations
 
@@ -6,21 +6,52 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 from logofair.columns.checks import Floats
 from logofair.errors import SecureRefusalError
-from logofair.federation.secure.refusals import SecureRefusal
 
-__all__ = ["Roster"]
+__all__ = ["Roster", "SecureRefusal", "context"]
 
 _FEWEST = 3
 
 
-def bound(label: str, *parts: bytes | str | int) -> bytes:
+def context(label: str, *parts: bytes | str | int) -> bytes:
     """Label and parts as bytes that no other label or parts give: each is preceded by its length."""
     pieces = [part if isinstance(part, bytes) else str(part).encode() for part in (label, *parts)]
     return b"logofair secure sums 1" + b"".join(len(piece).to_bytes(8, "big") + piece for piece in pieces)
+
+
+class SecureRefusal(Enum):
+    """Why a site refuses; the code is all that it tells.
+
+    Examples
+    --------
+    >>> SecureRefusal("out_of_order") is SecureRefusal.OUT_OF_ORDER
+    True
+    """
+
+    TOO_FEW_SITES = "too_few_sites"
+    """Fewer than three sites, or fewer than two thirds of the roster."""
+    UNKNOWN_SITE = "unknown_site"
+    """A site that is not on the roster, or whose public key this site does not have."""
+    BAD_SIGNATURE = "bad_signature"
+    """A key that its site has not signed for this run, roster and name."""
+    BAD_KEY = "bad_key"
+    """A message that is no key, or this site's own key altered on the way."""
+    BAD_SEAL = "bad_seal"
+    """A sealed share that was altered, or made for another sum, roster or site."""
+    OUT_OF_RANGE = "out_of_range"
+    """An own value that is not finite, or too large for the sum not to wrap."""
+    OUT_OF_ORDER = "out_of_order"
+    """A stage or sum number that goes back or skips."""
+    OTHER_REQUEST = "other_request"
+    """Another request came under the same number before, and was answered."""
+    LEFT_OUT = "left_out"
+    """The sites named do not include this site, which takes part."""
+    ROSTER_CHANGED = "roster_changed"
+    """A site that took part in the first total is missing, and this site has not agreed to go on without it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +106,7 @@ class Roster:
     @cached_property
     def digest(self) -> bytes:
         """Stands for run, number and sites in everything that is signed, sealed or masked."""
-        return hashlib.sha256(bound("roster", json.dumps([self.run, self.number, self.sites]))).digest()
+        return hashlib.sha256(context("roster", json.dumps([self.run, self.number, self.sites]))).digest()
 
     def place(self, site: str) -> int:
         """Where the site's shares are taken: 1, 2, ..."""
@@ -88,8 +119,8 @@ class Roster:
         if len(set(sites)) < self.fewest:
             raise SecureRefusalError(SecureRefusal.TOO_FEW_SITES)
 
-    def question(self, number: int, request: bytes, steps: Floats, participants: Iterable[str]) -> bytes:
+    def sum_digest(self, number: int, history: bytes, steps: Floats, participants: Iterable[str]) -> bytes:
         """Digest of all that clients must agree on for their masks to cancel."""
         return hashlib.sha256(
-            bound("question", self.digest, number, request, steps.astype("<f8").tobytes(), *sorted(participants))
+            context("sum", self.digest, number, history, steps.astype("<f8").tobytes(), *sorted(participants))
         ).digest()

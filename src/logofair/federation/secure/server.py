@@ -19,7 +19,7 @@ __all__ = ["SecureServer", "remaining_masks"]
 
 
 def remaining_masks(
-    roster: Roster, question: bytes, length: int, materials: Mapping[str, Material], shares: Mapping[str, Unmasked]
+    roster: Roster, digest: bytes, length: int, materials: Mapping[str, Material], shares: Mapping[str, Unmasked]
 ) -> Words:
     """Self masks of the contributors, and their pairwise masks with participants that did not contribute."""
     answering = sorted(shares)[: roster.threshold]
@@ -28,7 +28,7 @@ def remaining_masks(
     total = np.zeros(length, dtype=np.uint64)
     for site in contributors:
         seed = combine({roster.place(one): shares[one].seeds[site] for one in answering})
-        total = total + self_mask(seed, question, length)
+        total = total + self_mask(seed, digest, length)
     for site in sorted(shares[answering[0]].mask_keys):
         private = combine({roster.place(one): shares[one].mask_keys[site] for one in answering})
         if public_half(private) != materials[site].mask_key:
@@ -36,7 +36,7 @@ def remaining_masks(
                 "unmask: the shares of a mask key do not fit together; a site sent rubbish: start a new run."
             )
         # What the missing site would have added are the negatives of what contributors added for it.
-        total = total - pair_mask(private, mask_keys, site, question, length)
+        total = total - pair_mask(private, mask_keys, site, digest, length)
     return total
 
 
@@ -47,25 +47,25 @@ _Message = TypeVar("_Message")
 class SecureServer:
     """State of the server.
 
-    First ``start``, ``collect_keys``, ``collect_shares``; then for every sum ``ask``, ``collect_masked``,
+    First ``start``, ``collect_keys``, ``collect_shares``; then for every sum ``begin_sum``, ``collect_masked``,
     ``collect_unmasked``. Every ``collect`` takes the replies that came, by site; a reply of the wrong form counts as
     none and its site is listed in ``unusable``. Where too few came it raises :class:`SumError` and the state stays:
-    ask the missing sites again (the same question gets the same answer) and collect all replies together.
+    ask the missing sites again (the same request gets the same reply) and collect all replies together.
 
     Parameters
     ----------
     roster
         The sites of the run.
     stage
-        Which replies are awaited: ``"keys"``, ``"shares"``, ``"masked"``, ``"unmask"``, or ``"ready"`` for a question.
+        Which replies are awaited: ``"keys"``, ``"shares"``, ``"masked"``, ``"unmask"``; ``"ready"`` for the next sum.
     number
-        Number of the sum asked last.
+        Number of the sum begun last.
     keys
         To be sent to every site that is in it, for its ``shares``.
     materials
         What the participants of the sum (of the next one, when ready) have dealt.
     request, steps, masked, upcoming
-        The sum under way: its question, the masked total, and what its contributors have dealt for the next one.
+        The sum under way: digest of its request, masked total, and what its contributors have dealt for the next one.
     contributors
         Whose total it is: to be sent to each of them, for its ``unmask``.
     totals
@@ -82,7 +82,7 @@ class SecureServer:
     Traceback (most recent call last):
     logofair.errors.SumError: keys: 0 of 3 sites answered usably, 3 are needed; ask again ...
 
-    A whole sum stands in the example of :class:`~logofair.federation.secure.SecureClient`.
+    A sum from beginning to end is the example of :class:`~logofair.federation.secure.SecureClient`.
     """
 
     roster: Roster
@@ -109,7 +109,7 @@ class SecureServer:
         return tuple(sorted(self.materials))
 
     @property
-    def lost(self) -> tuple[str, ...]:
+    def missing(self) -> tuple[str, ...]:
         """Sites of the roster that take part no more."""
         left = {"keys": self.roster.sites, "shares": tuple(self.keys), "unmask": self.contributors}
         return tuple(site for site in self.roster.sites if site not in left.get(self.stage, self.participants))
@@ -142,7 +142,7 @@ class SecureServer:
         materials = self._enough(formed, self.keys)
         return replace(self, stage="ready", materials=materials, unusable=_others(replies, materials))
 
-    def ask(self, request: bytes, steps: Floats) -> SecureServer:
+    def begin_sum(self, request: bytes, steps: Floats) -> SecureServer:
         """Begin the next sum, of answers to the request with this digest."""
         self._expect("ready")
         precise = tuple(checked_steps(steps).tolist())
@@ -170,9 +170,9 @@ class SecureServer:
         formed = {site: reply for site, reply in replies.items() if self._is_unmasked(site, reply)}
         shares = self._enough(formed, self.contributors, needed=self.roster.threshold)
         steps = np.array(self.steps)
-        question = self.roster.question(self.number, self.request, steps, self.participants)
+        digest = self.roster.sum_digest(self.number, self.request, steps, self.participants)
         words = np.frombuffer(self.masked, dtype="<u8").astype(np.uint64)
-        words = words - remaining_masks(self.roster, question, words.size, self.materials, shares)
+        words = words - remaining_masks(self.roster, digest, words.size, self.materials, shares)
         total, count = decoded(words, steps)
         self._check(total, count, limits)
         return replace(
@@ -198,10 +198,10 @@ class SecureServer:
         return isinstance(reply, Unmasked) and reply.well_formed(site, self.number, self.contributors, gone)
 
     def _enough(
-        self, good: Mapping[str, _Message], asked: Iterable[str], needed: int | None = None
+        self, good: Mapping[str, _Message], sites: Iterable[str], needed: int | None = None
     ) -> dict[str, _Message]:
-        """The replies of the sites asked, if there are enough."""
-        replies = {site: good[site] for site in sorted(asked) if site in good}
+        """The replies of these sites, if there are enough."""
+        replies = {site: good[site] for site in sorted(sites) if site in good}
         needed = self.roster.fewest if needed is None else needed
         if len(replies) < needed:
             raise SumError(
@@ -218,7 +218,7 @@ class SecureServer:
         """Raise unless the masks cancelled and every entry is possible."""
         if count != len(self.contributors):
             raise GarbledTotalError(
-                f"sum {self.number}: the masks did not cancel; a site was asked something else or sent rubbish, and "
+                f"sum {self.number}: the masks did not cancel; a site had another request or sent rubbish, and "
                 "masks hide which: start a new run."
             )
         bounds = np.array(self.steps) * 2.0**62 if limits is None else np.broadcast_to(limits, total.shape)

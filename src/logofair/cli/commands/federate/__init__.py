@@ -41,8 +41,8 @@ def federate(ctx: click.Context) -> None:
     """Make fair policies for sites that keep their rows.
 
     A server runs a plan with sites that connect to it: sums travel, rows stay.
-    Every site ends with a policy of its own, and all of them together keep the
-    promise made across all sites.
+    Every site ends with a policy of its own, and all of them together meet the
+    requirements over all sites.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

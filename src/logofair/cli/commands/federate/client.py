@@ -61,7 +61,7 @@ class Credentials:
 
 
 class FolderWatcher:
-    """Watches a site's folder: prints its new complaints, and is true some seconds after a run has ended there.
+    """Watches a site's folder: prints its new problems, and is true some seconds after a run has ended there.
 
     Without these ``linger`` seconds the last reply, which is sent after the policy is written, would be cut off.
 
@@ -69,10 +69,10 @@ class FolderWatcher:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lookout = FolderWatcher(Path(folder), linger=0.0)
-    ...     before = lookout()
+    ...     watcher = FolderWatcher(Path(folder), linger=0.0)
+    ...     before = watcher()
     ...     _ = (Path(folder) / "spring.done.json").write_text("{}")
-    ...     before, lookout()
+    ...     before, watcher()
     (False, True)
     """
 
@@ -80,40 +80,40 @@ class FolderWatcher:
         self.folder = folder
         self.linger = linger
         self.ended: float | None = None
-        self.heard = (self._latest(), time.monotonic())
-        self.complaints = folder / "complaints.txt"
-        self.told = self.complaints.stat().st_size if self.complaints.exists() else 0
+        self.changed = (self._latest(), time.monotonic())
+        self.problems = folder / "problems.txt"
+        self.read = self.problems.stat().st_size if self.problems.exists() else 0
         self.before = self._ends()
 
     def __call__(self) -> bool:
         """Look again."""
-        if self.complaints.exists() and self.complaints.stat().st_size > self.told:
-            with self.complaints.open("rb") as file:
-                file.seek(self.told)
+        if self.problems.exists() and self.problems.stat().st_size > self.read:
+            with self.problems.open("rb") as file:
+                file.seek(self.read)
                 new = file.read()
-            self.told += len(new)
+            self.read += len(new)
             for line in new.decode(errors="replace").splitlines():
-                click.echo(f"Complaint: {line}", err=True)
+                click.echo(f"Problem: {line}", err=True)
         self._say_if_idle()
         if self.ended is None and self._ends() != self.before:
             self.ended = time.monotonic()
         return self.ended is not None and time.monotonic() >= self.ended + self.linger
 
     def _say_if_idle(self) -> None:
-        """Say once that nothing is asked any more: a site that was left behind is not told so by the server."""
-        latest, since = self.heard
+        """Say once that no request comes any more: the server does not tell a site that it was excluded."""
+        latest, since = self.changed
         if self._latest() != latest:
-            self.heard = (self._latest(), time.monotonic())
+            self.changed = (self._latest(), time.monotonic())
         elif time.monotonic() >= since + _IDLE:
             click.echo(
-                f"The server has asked nothing for {_IDLE / 60:g} minutes. If its people say that the run goes on "
-                "without this site, stop here (Ctrl-C) and make its policy with logofair federate join.",
+                f"No request has come from the server for {_IDLE / 60:g} minutes. If its people say that the run goes "
+                "on without this site, stop here (Ctrl-C) and make its policy with logofair federate join.",
                 err=True,
             )
-            self.heard = (latest, float("inf"))
+            self.changed = (latest, float("inf"))
 
     def _latest(self) -> int:
-        return max((file.stat().st_mtime_ns for file in self.folder.glob("*.notes.json")), default=0)
+        return max((file.stat().st_mtime_ns for file in self.folder.glob("*.client.json")), default=0)
 
     def _ends(self) -> dict[str, int]:
         return {file.name: file.stat().st_mtime_ns for file in self.folder.glob("*.done.json")}
@@ -134,7 +134,7 @@ class FolderWatcher:
 @click.option("--key", type=click.Path(path_type=Path), help="In place of KEYS/sites/NAME.")
 @click.option("--peers", type=click.Path(path_type=Path), help="In place of KEYS/sites.")
 @click.option("--insecure", is_flag=True, help="No encryption, no proof of who the server is: for trials.")
-@click.option("--folder", type=click.Path(path_type=Path), required=True, help="Folder of the site's private notes.")
+@click.option("--folder", type=click.Path(path_type=Path), required=True, help="Folder of the site's private state.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where its policy is written.")
 @click.option("--force", is_flag=True, help="Replace a policy that is there already.")
 @click.option(
@@ -171,7 +171,7 @@ def client(
 ) -> None:
     """Take part as one site, with its own file and key.
 
-    Connects to the server, answers its questions with sums over the site's rows, and
+    Connects to the server, answers its requests with sums over the site's rows, and
     stays until its policy is written. The rows never leave. Killed or disconnected,
     the same command goes on where it stopped.
     """
@@ -206,9 +206,9 @@ def client(
 
 
 def finished_policy(out: Path, folder: Path) -> Policy | None:
-    """Return the policy at ``out`` if it is of a run noted in the folder; None where nothing is there.
+    """Return the policy at ``out`` if it is of a run whose state is in the folder; None where nothing is there.
 
-    A policy is written at the very end of a run, so one of a noted run is that run's last word.
+    A policy is written at the very end of a run, so nothing follows it in that run.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def finished_policy(out: Path, folder: Path) -> Policy | None:
         policy = Policy.load(out)
     except InputError:
         policy = None
-    if policy is None or not (folder / f"{policy.about.get('run')}.notes.json").is_file():
+    if policy is None or not (folder / f"{policy.about.get('run')}.client.json").is_file():
         raise InputError(f"--out: {out} exists and is not of a run in {folder}; choose another name, or pass --force.")
     return policy
 

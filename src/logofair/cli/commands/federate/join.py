@@ -23,36 +23,36 @@ __all__ = ["join"]
 @click.option("--site", metavar="NAME", required=True, help="The name of the site.")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Its file: CSV, Parquet or Arrow.")
 @column_options
-@click.option("--folder", type=click.Path(path_type=Path), help="The site's private notes; needed under --epsilon.")
+@click.option("--folder", type=click.Path(path_type=Path), help="The site's private state; needed under --epsilon.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where its policy is written.")
 @click.option("--force", is_flag=True, help="Replace a file that is there already.")
 def join(result: Path, site: str, data: Path, folder: Path | None, out: Path, force: bool, **columns: Any) -> None:
     """Make the policy of a site that comes later, or that missed the end.
 
     RESULT is the server's result.json. The policy is made from it and the site's own
-    rows, on the site's own machine; it is fair inside the site, and the promise across
-    all sites was made without it. A site that took part gets the policy it had.
+    rows, on the site's own machine; it is fair inside the site, and the requirements
+    over all sites were met without it. A site that took part gets the policy it had.
     """
     from logofair.cli.pages.console import page
     from logofair.cli.pages.federate import show_policy
     from logofair.engines.folder import read_result
-    from logofair.engines.site import SiteSettings, kept_release, read_site
+    from logofair.engines.site import SiteSettings, read_site, stored_release
     from logofair.errors import InputError
     from logofair.federation import late_policy
 
-    outcome = read_result(result)
+    found = read_result(result)
     if out.exists() and not force:
         raise InputError(f"--out: {out} exists; choose another name, or pass --force.")
-    if outcome.plan.privacy is not None and folder is None:
+    if found.plan.privacy is not None and folder is None:
         raise InputError(
-            "--folder: missing, but the run is differentially private: name the folder of the site's private notes, "
+            "--folder: missing, but the run is differentially private: name the folder of the site's private state, "
             "where its one noised histogram is kept (or will be)."
         )
     named = columns_by_role(columns)
     look_at(data, named, columns["positive"])
     settings = SiteSettings(site, str(data), named, folder="", policy=str(out), positive=columns["positive"])
-    rows = read_site(settings, outcome.plan)
-    release = None if folder is None or outcome.plan.privacy is None else kept_release(folder, rows, outcome.plan)
-    policy = late_policy(outcome, rows, site, release)
+    rows = read_site(settings, found.plan)
+    release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
+    policy = late_policy(found, rows, site, release)
     policy.save(out)
     show_policy(policy, out, page())

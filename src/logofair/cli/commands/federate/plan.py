@@ -1,4 +1,4 @@
-"""What a server's folder and its command line together say: a new run, the same run again, or a contradiction."""
+"""The options that make a plan, and what a folder makes of them: a new run, the same run again, a contradiction."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ __all__ = ["PLAN", "RESULT", "STATE", "RosterOptions", "check_same", "listed", "
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"
+
 _FREE = "none"
 _DELTA = 1e-6
-_AS_SAID = ("notion", "calibration", "optimality_gap", "solver", "secure", "quorum")
+_AS_GIVEN = ("notion", "calibration", "optimality_gap", "solver", "secure", "quorum")
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -47,7 +49,7 @@ def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 
 
 def _tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """A number from 0, or infinity for none; None where nothing was said."""
+    """A number from 0, or infinity for none; None where nothing was given."""
     try:
         number = None if value is None else math.inf if value.lower() == _FREE else float(value)
     except ValueError:
@@ -96,7 +98,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "global_tolerance",
         metavar="NUMBER",
         callback=_tolerance,
-        help="Largest gap allowed across all sites, or none.  [default: 0.02]",
+        help="Largest gap allowed over all sites, or none.  [default: 0.02]",
     ),
     _option(
         "--local-for",
@@ -145,7 +147,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 # What each option says about a plan: a stored plan is compared with a new command line by these.
-_SAID: dict[str, tuple[str, Callable[[Plan], Any]]] = {
+_IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "groups": ("--groups", lambda plan: plan.groups),
     "notion": ("--notion", lambda plan: {r.notion for r in (*plan.local, *plan.global_)}),
     "local_tolerance": ("--local", lambda plan: {r.tolerance for r in plan.local}),
@@ -160,20 +162,20 @@ _SAID: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "train": ("--train", lambda plan: plan.training and plan.training.features),
     "train_rounds": ("--train-rounds", lambda plan: plan.training and plan.training.rounds),
     "quorum": ("--quorum", lambda plan: plan.quorum),
-    "seed": ("--seed", lambda plan: plan.seed),
+    "seed": ("--seed", lambda plan: plan.random_state),
     "run_name": ("--run", lambda plan: plan.run),
 }
 
 
 def plan_options(command: Command) -> Command:
-    """Add the options that make a plan; what was not said is None, empty or False.
+    """Add the options that make a plan; what is not given is None, empty or False.
 
     Examples
     --------
     >>> @click.command()
     ... @plan_options
-    ... def show(**wishes):
-    ...     click.echo(wishes["groups"])
+    ... def show(**options):
+    ...     click.echo(options["groups"])
     >>> show.main(["--groups", "F,M"], standalone_mode=False)
     ('F', 'M')
     """
@@ -182,7 +184,7 @@ def plan_options(command: Command) -> Command:
     return command
 
 
-def planned(wishes: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
+def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
     """Make the plan a command line asks for; ``groups`` where it names none.
 
     Examples
@@ -194,28 +196,28 @@ def planned(wishes: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
     from logofair.errors import InputError
     from logofair.federation import make_plan
 
-    said = {name: value for name, value in wishes.items() if _is_said(value)}
-    if said.get("solver") == "algorithm1" and "secure" in said:
+    given = {name: value for name, value in options.items() if _is_given(value)}
+    if given.get("solver") == "algorithm1" and "secure" in given:
         raise InputError(
             "--solver: algorithm1 takes its step from the largest constant of any site, which is no sum; leave out "
             "--secure, or use exact."
         )
-    privacy = _privacy(said)
+    privacy = _privacy(given)
     rest: dict[str, Any] = {} if privacy is None else {"calibration": _FREE}
-    rest |= {name: said[name] for name in _AS_SAID if name in said}
-    rest |= {name: _finite(said[name]) for name in ("local_tolerance", "global_tolerance") if name in said}
+    rest |= {name: given[name] for name in _AS_GIVEN if name in given}
+    rest |= {name: _finite(given[name]) for name in ("local_tolerance", "global_tolerance") if name in given}
     return make_plan(
-        groups=_labels(said["groups"]) if "groups" in said else list(groups),
-        client_tolerances={site: _finite(number) for site, number in said.get("local_for", ())} or None,
-        random_state=said.get("seed"),
+        groups=_labels(given["groups"]) if "groups" in given else list(groups),
+        client_tolerances={site: _finite(number) for site, number in given.get("local_for", ())} or None,
+        random_state=given.get("seed"),
         privacy=privacy,
-        training=_training(said),
-        run=said.get("run_name"),
+        training=_training(given),
+        run=given.get("run_name"),
         **rest,
     )
 
 
-def check_same(wishes: Mapping[str, Any], plan: Plan, where: object) -> None:
+def check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
     """Raise unless what a command line says of the plan is what a stored plan says.
 
     Examples
@@ -228,17 +230,17 @@ def check_same(wishes: Mapping[str, Any], plan: Plan, where: object) -> None:
     """
     from logofair.errors import InputError
 
-    new = planned(wishes, plan.groups)
-    for name, (option, said) in _SAID.items():
-        if _is_said(wishes.get(name)) and said(new) != said(plan):
+    new = planned(options, plan.groups)
+    for name, (option, value_in) in _IN_PLAN.items():
+        if _is_given(options.get(name)) and value_in(new) != value_in(plan):
             raise InputError(
                 f"{option}: differs from the plan of run {plan.run} in {where}; leave it out to go on with that run, "
                 "or use another --folder."
             )
 
 
-def _is_said(value: object) -> bool:
-    return value is not None and value is not False and value != ()  # 0 is said
+def _is_given(value: object) -> bool:
+    return value is not None and value is not False and value != ()  # 0 is a value
 
 
 def _labels(names: Sequence[str]) -> list[Label]:
@@ -250,29 +252,26 @@ def _finite(number: float | None) -> float | None:
     return None if number == math.inf else number
 
 
-def _privacy(said: Mapping[str, Any]) -> Privacy | None:
+def _privacy(given: Mapping[str, Any]) -> Privacy | None:
     from logofair.errors import InputError
     from logofair.federation import Privacy
 
-    if "epsilon" not in said:
-        if "delta" in said:
+    if "epsilon" not in given:
+        if "delta" in given:
             raise InputError("--delta: means nothing without --epsilon; name the budget, such as --epsilon 1.")
         return None
-    return Privacy(said["epsilon"], said.get("delta", _DELTA))
+    return Privacy(given["epsilon"], given.get("delta", _DELTA))
 
 
-def _training(said: Mapping[str, Any]) -> Training | None:
+def _training(given: Mapping[str, Any]) -> Training | None:
     from logofair.errors import InputError
     from logofair.federation import Training
 
-    if "train" not in said:
-        if "train_rounds" in said:
+    if "train" not in given:
+        if "train_rounds" in given:
             raise InputError("--train-rounds: means nothing without --train; name the columns to train on.")
         return None
-    return Training(said["train"], **({"rounds": said["train_rounds"]} if "train_rounds" in said else {}))
-
-
-PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"
+    return Training(given["train"], **({"rounds": given["train_rounds"]} if "train_rounds" in given else {}))
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ class RosterOptions:
 
     Examples
     --------
-    >>> RosterOptions(sites=("north", "south")).terms().sites
+    >>> RosterOptions(sites=("north", "south")).run_options().sites
     ('north', 'south')
     """
 
@@ -290,25 +289,25 @@ class RosterOptions:
     wait: float | None = None
     timeout: float | None = None
 
-    def terms(self, stored: RunOptions | None = None) -> RunOptions:
-        """The terms of the run: as stored, but for what the command line says."""
+    def run_options(self, stored: RunOptions | None = None) -> RunOptions:
+        """The options of the run: as stored, but for what the command line says."""
         from logofair.engines.folder import RunOptions
 
-        said = {name: value for name, value in vars(self).items() if value not in (None, ())}
+        given = {name: value for name, value in vars(self).items() if value not in (None, ())}
         if self.count is not None:
-            said["sites"] = ()
-        return replace(stored or RunOptions(), **said)
+            given["sites"] = ()
+        return replace(stored or RunOptions(), **given)
 
 
 def prepare(
-    folder: Path, wishes: Mapping[str, Any], invitation: RosterOptions, without: Sequence[str] = ()
+    folder: Path, options: Mapping[str, Any], roster: RosterOptions, without: Sequence[str] = ()
 ) -> tuple[Plan, RunOptions]:
-    """Return the plan and terms to run: those stored in a folder, or new ones; nothing is written.
+    """Return the plan to run and its options: those stored in a folder, or new ones; nothing is written.
 
     Examples
     --------
-    >>> plan, terms = prepare(Path("no-such-folder"), {"groups": ("F", "M")}, RosterOptions(count=3))
-    >>> plan.groups, terms.count
+    >>> plan, run_options = prepare(Path("no-such-folder"), {"groups": ("F", "M")}, RosterOptions(count=3))
+    >>> plan.groups, run_options.count
     (('F', 'M'), 3)
     """
     from logofair.engines.folder import read_plan
@@ -316,36 +315,38 @@ def prepare(
 
     if (folder / PLAN).exists():
         plan, stored = read_plan(folder / PLAN)
-        check_same(wishes, plan, folder)
-        terms = invitation.terms(stored)
-        _check_roster(folder, plan, stored, terms, without)
-        return plan, terms
+        check_same(options, plan, folder)
+        run_options = roster.run_options(stored)
+        _check_roster(folder, plan, stored, run_options, without)
+        return plan, run_options
     for there in (folder / STATE, folder / RESULT):
         if there.exists():
             raise InputError(f"{there}: is there without its {PLAN}; restore it, or use another --folder.")
     if without:
         raise InputError(f"--without: there is no stopped run in {folder}; leave it out to start one.")
-    if not wishes.get("groups"):
+    if not options.get("groups"):
         raise InputError("--groups: missing; name the groups the sites compare, such as --groups Female,Male.")
-    if not invitation.sites and invitation.count is None:
+    if not roster.sites and roster.count is None:
         raise InputError("--sites: missing; name the sites to wait for, or pass their number with --expect.")
-    plan, terms = planned(wishes), invitation.terms()
-    _check_enough(plan, terms)
-    return plan, terms
+    plan, run_options = planned(options), roster.run_options()
+    _check_enough(plan, run_options)
+    return plan, run_options
 
 
-def _check_enough(plan: Plan, terms: RunOptions) -> None:
+def _check_enough(plan: Plan, run_options: RunOptions) -> None:
     from logofair.errors import InputError
 
-    coming = len(terms.sites) or terms.count
+    coming = len(run_options.sites) or run_options.count
     if coming < plan.quorum:
         raise InputError(f"--sites: {coming} are expected, but the run needs {plan.quorum} (--quorum); name more.")
-    strangers = [site for site, _ in plan.client_tolerances if terms.sites and site not in terms.sites]
+    strangers = [site for site, _ in plan.client_tolerances if run_options.sites and site not in run_options.sites]
     if strangers:
         raise InputError(f"--local-for: names site {strangers[0]!r}, which is not among --sites; correct one of them.")
 
 
-def _check_roster(folder: Path, plan: Plan, stored: RunOptions, terms: RunOptions, without: Sequence[str]) -> None:
+def _check_roster(
+    folder: Path, plan: Plan, stored: RunOptions, run_options: RunOptions, without: Sequence[str]
+) -> None:
     """A run that has begun keeps its sites; one that has not can still wait for others."""
     from logofair.engines.folder import read_state
     from logofair.errors import InputError
@@ -357,13 +358,13 @@ def _check_roster(folder: Path, plan: Plan, stored: RunOptions, terms: RunOption
     if not (folder / STATE).exists():
         if without:
             raise InputError(f"--without: run {plan.run} has not begun; name those to wait for with --sites.")
-        _check_enough(plan, terms)
+        _check_enough(plan, run_options)
         return
-    if (terms.sites, terms.count) != (stored.sites, stored.count):
+    if (run_options.sites, run_options.count) != (stored.sites, stored.count):
         raise InputError(
             f"--sites: run {plan.run} in {folder} has begun with its own; leave it out, or take one out with --without."
         )
     known = read_state(folder / STATE).server
-    unknown = [site for site in without if site not in (*known.sites, *(each.site for each in known.lost))]
+    unknown = [site for site in without if site not in (*known.sites, *(each.site for each in known.excluded))]
     if unknown:
         raise InputError(f"--without: {unknown[0]!r} is not in the run; it has {', '.join(known.sites)}.")

@@ -83,7 +83,7 @@ def server(
     timeout: float | None,
     without: tuple[str, ...],
     as_json: bool,
-    **wishes: Any,
+    **options: Any,
 ) -> None:
     """Run a plan with sites that connect, or resume it.
 
@@ -96,11 +96,11 @@ def server(
     if sites and expect is not None:
         raise InputError("--expect: given beside --sites; name the sites or their number.")
     credentials = _credentials(keys, insecure)
-    plan, terms = prepare(folder, wishes, RosterOptions(sites, expect, wait, timeout), without)
+    plan, run_options = prepare(folder, options, RosterOptions(sites, expect, wait, timeout), without)
     if credentials is not None:
-        _check_keys(credentials.sites, terms.sites)
+        _check_keys(credentials.sites, run_options.sites)
     if not (folder / RESULT).exists():
-        _serve(folder, plan, terms, without, host=host, port=port, credentials=credentials, insecure=insecure)
+        _serve(folder, plan, run_options, without, host=host, port=port, credentials=credentials, insecure=insecure)
     report(folder, as_json)
 
 
@@ -130,22 +130,22 @@ def report(folder: Path, as_json: bool) -> None:
     from logofair.engines.folder import read_result
     from logofair.errors import RunError
 
-    outcome = read_result(folder / RESULT)
+    result = read_result(folder / RESULT)
     if as_json:
-        click.echo(json.dumps(outcome.summary(), indent=2, allow_nan=False))
+        click.echo(json.dumps(result.as_dict(), indent=2, allow_nan=False))
     else:
         from logofair.cli.pages.console import page
-        from logofair.cli.pages.federate import show_outcome
+        from logofair.cli.pages.federate import show_result
 
-        show_outcome(outcome, page())
+        show_result(result, page())
         click.echo(f"\n{folder / RESULT}: for sites that join later.")
-    if not outcome.meets_requirements and outcome.plan.solver is None:
-        raise RunError(f"run {outcome.plan.run}: a tolerance is exceeded by {outcome.violation:.1e}; do not use it.")
-    if not outcome.meets_requirements and as_json:
-        click.echo(f"Warning: algorithm1 exceeds a tolerance by up to {outcome.violation:.5f}.", err=True)
+    if not result.certificate.meets_requirements and result.plan.solver is None:
+        raise RunError(f"run {result.plan.run}: a tolerance is exceeded by {result.violation:.1e}; do not use it.")
+    if not result.certificate.meets_requirements and as_json:
+        click.echo(f"Warning: algorithm1 exceeds a tolerance by up to {result.violation:.5f}.", err=True)
 
 
-def _serve(folder: Path, plan: Plan, terms: RunOptions, without: Sequence[str], **settings: Any) -> None:
+def _serve(folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[str], **settings: Any) -> None:
     """Store the plan, run it, and leave the result in the folder."""
     from logofair.engines.flower import require_flower
     from logofair.engines.folder import read_state, resume_without, write_plan
@@ -157,9 +157,9 @@ def _serve(folder: Path, plan: Plan, terms: RunOptions, without: Sequence[str], 
 
     with locked(folder / "command.lock", wait=False):
         _wait_for_earlier(folder)
-        write_plan(folder / PLAN, plan, terms)
+        write_plan(folder / PLAN, plan, run_options)
         if without:
-            gone = {each.site for each in read_state(folder / STATE).server.lost}
+            gone = {each.site for each in read_state(folder / STATE).server.excluded}
             left = [site for site in without if site not in gone]  # said before, and stopped again
             if left:
                 resume_without(folder, left)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["simulate", "write_sites"]
 
 
-_SITES, _POLICIES, _NOTES = "sites", "policies", "notes"
-_OWN_FOLDERS = (_SITES, _POLICIES, _NOTES, "keys", "flower")
+_SITES, _POLICIES, _STATES = "sites", "policies", "states"
+_OWN_FOLDERS = (_SITES, _POLICIES, _STATES, "keys", "flower")
 _OWN_FILES = (PLAN, STATE, RESULT, "progress.txt", "status.json")
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -97,8 +97,8 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: M
     for site, table in parts.items():
         file = home / _SITES / f"{site}.parquet"
         polars.DataFrame(dict(table)).write_parquet(file)
-        notes, policy = home / _NOTES / site, home / _POLICIES / f"{site}.json"
-        sites.append(SiteSettings(site, str(file), dict(columns), folder=str(notes), policy=str(policy)))
+        state, policy = home / _STATES / site, home / _POLICIES / f"{site}.json"
+        sites.append(SiteSettings(site, str(file), dict(columns), folder=str(state), policy=str(policy)))
     return sites
 
 
@@ -159,7 +159,7 @@ def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     done = run(plan, {site.site: read_site(site, plan) for site in sites})
     for site in sites:
         done.policies[site.site].save(site.policy)
-    write_result(folder / RESULT, done.outcome)
+    write_result(folder / RESULT, done.result)
 
 
 def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
@@ -174,12 +174,12 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
     settings = {}
     for site in sites:
-        notes, keys = Path(site.folder), folder.resolve() / "keys"
-        notes.mkdir(parents=True)
+        state, keys = Path(site.folder), folder.resolve() / "keys"
+        state.mkdir(parents=True)
         if plan.secure:
             key, _ = make_site_key(keys, site.site)
             site = replace(site, key=str(key), peers=str(keys))
-        settings[site.site] = notes / f"{site.site}.site.json"
+        settings[site.site] = state / f"{site.site}.site.json"
         site.write(settings[site.site])
     ended = watched(flower_simulation(folder / PLAN, settings, folder))
     if ended.status != "completed" or not (folder / RESULT).exists():

@@ -14,8 +14,7 @@ import numpy as np
 
 from logofair.calibration.logistic import FAMILIES
 from logofair.columns.checks import Floats
-from logofair.federation import messages as ask
-from logofair.federation import messages as told
+from logofair.federation import replies, requests
 from logofair.federation.plan import Plan
 from logofair.notions import Rate
 
@@ -26,7 +25,7 @@ _MOST_ROWS = 1e12
 _MOST_PARAMETER = 1e6
 _MOST_VALUE = 1e12
 # Coefficients of rates are at most 1e5, since a rate of fewer than 1 in 100,000 counts as undefined.
-_MOST_STEEPNESS = 1e14
+_MOST_SMOOTHNESS = 1e14
 # Rounding of solvers and of fixed-point sums, far below any tolerance; and of sums over rows.
 _ROUNDING = 1e-6
 _SLACK = 1e-3
@@ -36,21 +35,21 @@ _LARGEST_FEATURE = 14.0
 
 @dataclass(frozen=True, eq=False)
 class GroupCounts:
-    """The rows and expected positives per group behind a reply: one client's, or those of the whole roster."""
+    """The rows and expected positives per group behind a reply: one client's, or those of the roster."""
 
     mass: Floats
     positives: Floats
     clients: int = 1
 
     @classmethod
-    def of(cls, said: Any) -> GroupCounts:
-        """What an earlier reply (Moments, Counts or Totals) says of the rows behind the later ones."""
-        if isinstance(said, told.FoldCounts):
-            return cls.of_counts(said.counts)
-        return cls(said.mass, said.positives if isinstance(said, told.Totals) else np.zeros_like(said.mass))
+    def from_reply(cls, reply: Any) -> GroupCounts:
+        """What an earlier reply (Moments, FoldCounts or Totals) says of the rows behind the later ones."""
+        if isinstance(reply, replies.FoldCounts):
+            return cls.from_folds(reply.counts)
+        return cls(reply.mass, reply.positives if isinstance(reply, replies.Totals) else np.zeros_like(reply.mass))
 
     @classmethod
-    def of_counts(cls, counts: Floats) -> GroupCounts:
+    def from_folds(cls, counts: Floats) -> GroupCounts:
         """The rows of a calibration; its last fit leaves none of them out."""
         by_label = counts[:, -1, -1]
         return cls(by_label.sum(axis=0), by_label[1])
@@ -61,13 +60,13 @@ def global_rates(plan: Plan) -> tuple[Rate, ...]:
     return tuple(r.rate.normalised()[0] for r in plan.global_ if r.tolerance is not None)
 
 
-def reply_form(request: ask.Request, plan: Plan) -> tuple[type[told.Sums], list[tuple[int, ...]]]:
+def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums], list[tuple[int, ...]]]:
     """The type of the reply to a request, and the shapes of its fields.
 
     Examples
     --------
     >>> from logofair.federation.plan import make_plan
-    >>> kind, shapes = reply_form(ask.TotalsRequest(), make_plan(groups=["F", "M"]))
+    >>> kind, shapes = reply_form(requests.TotalsRequest(), make_plan(groups=["F", "M"]))
     >>> kind.__name__, shapes
     ('Totals', [(2,), (2,)])
     """
@@ -77,64 +76,64 @@ def reply_form(request: ask.Request, plan: Plan) -> tuple[type[told.Sums], list[
     k = 0 if family is None else len(family.identity)
     curvature = (1 + k + k * (k + 1) // 2, fits, 1 + groups)
     counted = 2 if family is not None and family.smoothed else 1
-    t = len(request.prices) if isinstance(request, ask.AnswersRequest) else 0
-    forms: dict[type, tuple[type[told.Sums], list[tuple[int, ...]]]] = {
-        ask.MomentsRequest: (told.Moments, [(1,), (features,), (features,)]),
-        ask.UpdateRequest: (told.Update, [(1,), (features + 1,)]),
-        ask.CountsRequest: (told.FoldCounts, [(2, counted, fits, groups), curvature]),
-        ask.CurvatureRequest: (told.Curvature, [curvature]),
-        ask.TotalsRequest: (told.Totals, [(groups,), (groups,)]),
-        ask.AnswersRequest: (told.Answers, [(t,), (t, groups, rates), (t,)]),
-        ask.SmoothnessRequest: (told.Smoothness, [(2,)]),
-        ask.StepsRequest: (told.Steps, [(groups * (groups - 1), rates)]),
-        ask.FinalRequest: (told.FinalFigures, [(1,), (groups, rates), (1,)]),
-        ask.Publish: (told.Received, []),
+    t = len(request.prices) if isinstance(request, requests.AnswersRequest) else 0
+    forms: dict[type, tuple[type[replies.Sums], list[tuple[int, ...]]]] = {
+        requests.MomentsRequest: (replies.Moments, [(1,), (features,), (features,)]),
+        requests.UpdateRequest: (replies.Update, [(1,), (features + 1,)]),
+        requests.FoldCountsRequest: (replies.FoldCounts, [(2, counted, fits, groups), curvature]),
+        requests.CurvatureRequest: (replies.Curvature, [curvature]),
+        requests.TotalsRequest: (replies.Totals, [(groups,), (groups,)]),
+        requests.AnswersRequest: (replies.Answers, [(t,), (t, groups, rates), (t,)]),
+        requests.SmoothnessRequest: (replies.Smoothness, [(2,)]),
+        requests.StepsRequest: (replies.Steps, [(groups * (groups - 1), rates)]),
+        requests.FinalRequest: (replies.FinalFigures, [(1,), (groups, rates), (1,)]),
+        requests.PublishRequest: (replies.Received, []),
     }
     return forms[type(request)]
 
 
 def fault(
-    reply: object, request: ask.Request, plan: Plan, part: GroupCounts | None, whole: GroupCounts | None
+    reply: object, request: requests.Request, plan: Plan, counts: GroupCounts | None, roster: GroupCounts | None
 ) -> str | None:
-    """What is wrong with a reply, or None; ``part`` is what is known of the rows behind it, ``whole`` of the roster."""
+    """What is wrong with a reply, or None; ``counts`` are of the rows behind it, ``roster`` of all clients' rows."""
     kind, shapes = reply_form(request, plan)
     if type(reply) is not kind:
-        return f"sent a {type(reply).__name__} where a {kind.__name__} was asked"
+        return f"sent a {type(reply).__name__} where a {kind.__name__} was requested"
     for field, shape in zip(fields(kind), shapes, strict=True):
         value: Any = getattr(reply, field.name)
         if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
             got = getattr(value, "shape", type(value).__name__)
-            return f"sent {field.name} of shape {got} where {shape} was asked"
+            return f"sent {field.name} of shape {got} where {shape} was requested"
         if not np.isfinite(value).all():
             return f"sent {field.name} with a value that is no finite number"
-    return _out_of_range(reply, request, plan, part, whole)
+    return _out_of_range(reply, request, plan, counts, roster)
 
 
 def _out_of_range(
-    reply: Any, request: Any, plan: Plan, part: GroupCounts | None, whole: GroupCounts | None
+    reply: Any, request: Any, plan: Plan, counts: GroupCounts | None, roster: GroupCounts | None
 ) -> str | None:
     """What no rows could give."""
-    if isinstance(reply, told.Totals):
-        return _of_totals(reply, part if plan.calibration != "none" else None)
-    if isinstance(reply, told.Moments | told.Update):
-        return _of_training(reply, part)
-    if isinstance(reply, told.FoldCounts | told.Curvature):
-        return _of_calibration(reply, request, part)
-    if isinstance(reply, told.Smoothness):
-        wrong = reply.constant.min() < 0 or reply.constant.max() > _MOST_STEEPNESS
-        return "sent a steepness that no rows can have" if wrong else None
-    if part is None or whole is None:
+    if isinstance(reply, replies.Totals):
+        return _of_totals(reply, counts if plan.calibration != "none" else None)
+    if isinstance(reply, replies.Moments | replies.Update):
+        return _of_training(reply, counts)
+    if isinstance(reply, replies.FoldCounts | replies.Curvature):
+        return _of_calibration(reply, request, counts)
+    if isinstance(reply, replies.Smoothness):
+        wrong = reply.constant.min() < 0 or reply.constant.max() > _MOST_SMOOTHNESS
+        return "sent smoothness constants that no rows can have" if wrong else None
+    if counts is None or roster is None:
         return None
-    if isinstance(reply, told.Steps):
-        return _of_steps(reply, request, plan, part, whole)
-    if isinstance(reply, told.Answers | told.FinalFigures):
-        return _of_answers(reply, request, global_rates(plan), part, whole)
+    if isinstance(reply, replies.Steps):
+        return _of_steps(reply, request, plan, counts, roster)
+    if isinstance(reply, replies.Answers | replies.FinalFigures):
+        return _of_answers(reply, request, global_rates(plan), counts, roster)
     return None
 
 
-def _of_totals(reply: told.Totals, part: GroupCounts | None) -> str | None:
+def _of_totals(reply: replies.Totals, counts: GroupCounts | None) -> str | None:
     slack = _ROUNDING * (1.0 + reply.mass)
-    if part is not None and np.any(np.abs(reply.mass - part.mass) > slack):
+    if counts is not None and np.any(np.abs(reply.mass - counts.mass) > slack):
         return "claims another number of rows than before"
     if reply.mass.min() < 0 or reply.mass.max() > _MOST_ROWS or not reply.mass.sum() > 0:
         return "sent a number of rows that cannot be"
@@ -143,12 +142,12 @@ def _of_totals(reply: told.Totals, part: GroupCounts | None) -> str | None:
     return None
 
 
-def _of_training(reply: told.Moments | told.Update, part: GroupCounts | None) -> str | None:
+def _of_training(reply: replies.Moments | replies.Update, counts: GroupCounts | None) -> str | None:
     mass = float(reply.mass[0])
     if not 0 < mass <= _MOST_ROWS:
         return "sent a number of rows that cannot be"
-    if isinstance(reply, told.Update):
-        if part is not None and abs(mass - part.mass[0]) > _ROUNDING:
+    if isinstance(reply, replies.Update):
+        if counts is not None and abs(mass - counts.mass[0]) > _ROUNDING:
             return "claims another number of rows than before"
         return "sent absurdly large parameters" if np.abs(reply.parameters).max() > _MOST_PARAMETER * mass else None
     large = np.abs(reply.first).max() > _MOST_VALUE * mass or np.abs(reply.second).max() > _MOST_VALUE**2 * mass
@@ -157,25 +156,27 @@ def _of_training(reply: told.Moments | told.Update, part: GroupCounts | None) ->
     return None
 
 
-def _of_calibration(reply: told.FoldCounts | told.Curvature, request: Any, part: GroupCounts | None) -> str | None:
+def _of_calibration(
+    reply: replies.FoldCounts | replies.Curvature, request: Any, counts: GroupCounts | None
+) -> str | None:
     """Losses and derivatives within what so many rows allow."""
-    if isinstance(reply, told.FoldCounts):
+    if isinstance(reply, replies.FoldCounts):
         *sums, mass = np.moveaxis(reply.counts, 1, 0)
         if mass.min() < 0 or mass.max() > _MOST_ROWS:
             return "sent a number of rows that cannot be"
         if any(np.any(np.abs(each) > _LARGEST_FEATURE * mass + _SLACK) for each in sums):
             return "sent calibration sums that no rows can have"
-        part = GroupCounts.of_counts(reply.counts)
-    rows = _MOST_ROWS if part is None else (1 + _ROUNDING) * np.append(part.mass.sum(), part.mass)
+        counts = GroupCounts.from_folds(reply.counts)
+    rows = _MOST_ROWS if counts is None else (1 + _ROUNDING) * np.append(counts.mass.sum(), counts.mass)
     loss = rows * (1.0 + _LARGEST_FEATURE * np.abs(request.at).sum(axis=0))  # of a row: ln(1 + exp(sum |at| * 14))
     others = rows * _LARGEST_FEATURE**2
     inside = np.all(reply.sums[0] <= loss + _SLACK) and np.all(np.abs(reply.sums[1:]) <= others + _SLACK)
     return None if inside and reply.sums[0].min() >= 0 else "sent calibration sums that no rows can have"
 
 
-def _of_steps(reply: told.Steps, request: Any, plan: Plan, part: GroupCounts, whole: GroupCounts) -> str | None:
+def _of_steps(reply: replies.Steps, request: Any, plan: Plan, counts: GroupCounts, roster: GroupCounts) -> str | None:
     """Changes no longer than the steps taken times the steepest slope that the rows behind them allow."""
-    low, high = _share_limits(global_rates(plan), part, whole)
+    low, high = _share_limits(global_rates(plan), counts, roster)
     tolerance = max(
         (r.tolerance * r.rate.normalised()[1] for r in plan.global_ if r.tolerance is not None), default=0.0
     )
@@ -185,38 +186,42 @@ def _of_steps(reply: told.Steps, request: Any, plan: Plan, part: GroupCounts, wh
     return "sent a larger change of the multipliers than its rows allow" if wrong else None
 
 
-def _of_answers(reply: Any, request: Any, rates: Sequence[Rate], part: GroupCounts, whole: GroupCounts) -> str | None:
+def _of_answers(
+    reply: Any, request: Any, rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts
+) -> str | None:
     """Gains and shares within what the rows behind them allow; dual values not below what their answers are worth."""
-    total = whole.mass.sum()
-    if np.abs(reply.gain).max(initial=0.0) > part.mass.sum() / total + _ROUNDING:
+    total = roster.mass.sum()
+    if np.abs(reply.gain).max(initial=0.0) > counts.mass.sum() / total + _ROUNDING:
         return "claims more accuracy than its rows allow"
-    low, high = _share_limits(rates, part, whole)
+    low, high = _share_limits(rates, counts, roster)
     if np.any(reply.shares < low) or np.any(reply.shares > high):
         return "claims a larger share of a group's rate than its rows allow"
-    if isinstance(reply, told.FinalFigures):
-        whole_numbers = 0 <= reply.broken[0] <= part.clients and abs(reply.broken[0] - round(reply.broken[0])) < 1e-3
+    if isinstance(reply, replies.FinalFigures):
+        whole_numbers = (
+            0 <= reply.exceeding[0] <= counts.clients and abs(reply.exceeding[0] - round(reply.exceeding[0])) < 1e-3
+        )
         return None if whole_numbers else "sent a mark that is neither 0 nor 1"
     value = reply.gain - np.sum(request.prices * reply.shares, axis=(1, 2))
     allowed = _ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))
     # A site whose solver fails rejects everybody, and its valid bound lies above that: too high costs a round only.
-    largest = np.sum(np.abs(request.prices) * np.maximum(high, -low), axis=(1, 2)) + part.mass.sum() / total
+    largest = np.sum(np.abs(request.prices) * np.maximum(high, -low), axis=(1, 2)) + counts.mass.sum() / total
     if np.any(reply.bound < value - allowed) or np.any(reply.bound > largest + allowed):
         return "sent a dual value that its own answer contradicts"
     return None
 
 
-def _share_limits(rates: Sequence[Rate], part: GroupCounts, whole: GroupCounts) -> tuple[Floats, Floats]:
-    """Smallest and largest share of each group's rate that the part's rows can have, (groups, rates) each."""
-    m, p = part.mass, np.minimum(part.positives, part.mass)
+def _share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts) -> tuple[Floats, Floats]:
+    """Smallest and largest share of each group's rate that so many rows can have, (groups, rates) each."""
+    m, p = counts.mass, np.minimum(counts.positives, counts.mass)
     # Corners of all that can be selected: nobody, the positives, everybody, the negatives.
     corners = ((0 * m, 0 * m), (p, p), (m, p), (m - p, 0 * m))
     low, high = np.zeros((m.size, len(rates))), np.zeros((m.size, len(rates)))
     for k, rate in enumerate(rates):
-        base = rate.denominator(whole.mass, whole.positives)
-        counts = base > 0
+        base = rate.denominator(roster.mass, roster.positives)
+        defined = base > 0
         value = np.stack([rate.numerator(u, v) for u, v in corners])
-        value = np.divide(value, base, out=np.zeros_like(value), where=counts)
-        # Under secure sums every client's part of a total is rounded, which shows where a group is next to empty.
-        slack = _ROUNDING * (1.0 + (part.clients - 1) / np.maximum(base, _ROUNDING))
+        value = np.divide(value, base, out=np.zeros_like(value), where=defined)
+        # Under secure sums every client's share of a total is rounded, which shows where a group is next to empty.
+        slack = _ROUNDING * (1.0 + (counts.clients - 1) / np.maximum(base, _ROUNDING))
         low[:, k], high[:, k] = value.min(axis=0) - slack, value.max(axis=0) + slack
     return low, high

@@ -1,0 +1,272 @@
+"""What a client answers: replies as frozen types whose fields are all that leaves it, and refusals.
+
+The reply type is the privacy statement. A reply holds sums over the client's rows, each field with its meaning
+(:meth:`Sums.statement`), or their masked form under secure sums; a refusal is a word from a fixed list. No text of an
+error and no value of the data leaves a client.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_type_hints
+
+import numpy as np
+
+from logofair.columns.checks import Floats
+from logofair.federation.requests import check_position
+from logofair.federation.wire import wire_type
+
+__all__ = [
+    "Answers",
+    "Curvature",
+    "Disclosure",
+    "FinalFigures",
+    "FoldCounts",
+    "Moments",
+    "Received",
+    "Refusal",
+    "ReplyMessage",
+    "Smoothness",
+    "Steps",
+    "Sums",
+    "Totals",
+    "Update",
+]
+
+# Fixed-point steps under secure sums: counts of rows need range, shares of all rows need precision.
+_OF_ROWS = 2.0**-20
+_OF_CHANCES = 2.0**-32  # expected positives: whole rows are exact anyway, chances are not
+_OF_SQUARES = 2.0**-8
+_OF_SHARES = 2.0**-44
+
+
+class Disclosure(NamedTuple):
+    """What a field tells about the client, and its fixed-point step under secure sums."""
+
+    meaning: str
+    step: float
+
+
+def _disclosures(kind: type) -> dict[str, Disclosure]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {f.name: hints[f.name].__metadata__[0] for f in fields(kind)}
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Numbers of one client, or of several along a first axis.
+
+    Examples
+    --------
+    >>> one = Totals(mass=np.array([3.0, 1.0]), positives=np.array([1.5, 0.25]))
+    >>> Totals.stacked([one, one]).total().positives.tolist()
+    [3.0, 0.5]
+    >>> [f"{name}: {meaning}" for name, meaning in Totals.statement()][0]
+    'mass: weight of the rows of each group, (groups,)'
+    """
+
+    @classmethod
+    def statement(cls) -> list[tuple[str, str]]:
+        """Name and meaning of every field: what a reply of this type tells about a client."""
+        return [(name, disclosure.meaning) for name, disclosure in _disclosures(cls).items()]
+
+    def total(self) -> Self:
+        """The clients' total over the first axis, rounded once: their order does not matter."""
+        return type(self)(**{f.name: _exact_sum(getattr(self, f.name)) for f in fields(self)})
+
+    def combined(self) -> Self:
+        """What the server works with of the clients along the first axis: their total, unless a type says otherwise."""
+        return self.total()
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Self]) -> Self:
+        """The numbers of several clients along a first axis."""
+        return cls(**{f.name: np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls)})
+
+    def client(self, number: int) -> Self:
+        """The numbers of one client out of several."""
+        return type(self)(**{f.name: np.array(getattr(self, f.name)[number]) for f in fields(self)})
+
+    def vector(self) -> Floats:
+        """All numbers in one row, as secure sums take them."""
+        return np.concatenate([np.zeros(0), *(np.ravel(getattr(self, f.name)) for f in fields(self))])
+
+    def steps(self) -> Floats:
+        """The fixed-point step of each number of :meth:`vector`."""
+        return self.steps_of([np.shape(getattr(self, f.name)) for f in fields(self)])
+
+    @classmethod
+    def steps_of(cls, shapes: Sequence[tuple[int, ...]]) -> Floats:
+        """The fixed-point steps for fields of given shapes."""
+        steps = [disclosure.step for disclosure in _disclosures(cls).values()]
+        parts = [np.full(math.prod(shape), step) for step, shape in zip(steps, shapes, strict=True)]
+        return np.concatenate([np.zeros(0), *parts])
+
+    @classmethod
+    def from_vector(cls, vector: Floats, shapes: Sequence[tuple[int, ...]]) -> Self:
+        """The inverse of :meth:`vector` for fields of given shapes."""
+        cuts = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+        parts = np.split(np.asarray(vector, dtype=np.float64), cuts) if shapes else []
+        return cls(**{f.name: part.reshape(s) for f, part, s in zip(fields(cls), parts, shapes, strict=True)})
+
+
+def _exact_sum(stacked: Floats) -> Floats:
+    """Entry by entry the correctly rounded sum over the first axis."""
+    flat = stacked.reshape(stacked.shape[0], -1)
+    if flat.shape[0] == 1:
+        return np.array(stacked[0])
+    if not np.isfinite(flat).all():  # fsum refuses infinities of both signs; the checks of replies name them
+        return np.asarray(stacked.sum(axis=0))
+    return np.array([math.fsum(column) for column in flat.T.tolist()]).reshape(stacked.shape[1:])
+
+
+# Fields that several replies have.
+_TrainingRows: TypeAlias = Annotated[Floats, Disclosure("number of training rows, (1,)", _OF_ROWS)]
+_LossSums: TypeAlias = Annotated[
+    Floats, Disclosure("log loss, gradient and Hessian at the parameters sent, (entries, fits, 1 + groups)", _OF_ROWS)
+]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Moments(Sums):
+    """Once before training, so that all sites scale features alike."""
+
+    mass: _TrainingRows
+    first: Annotated[Floats, Disclosure("sum of each feature over the training rows, (features,)", _OF_ROWS)]
+    second: Annotated[Floats, Disclosure("sum of squares of each feature, (features,)", _OF_SQUARES)]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Update(Sums):
+    """One round of federated averaging."""
+
+    mass: _TrainingRows
+    parameters: Annotated[
+        Floats, Disclosure("model after the local steps times the number of rows, (parameters,)", _OF_ROWS)
+    ]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class FoldCounts(Sums):
+    """The first step of the group-level calibrators; a fit leaves one fold out, the last one none.
+
+    ``counts`` is for label 0, then for label 1; only for Platt's method the sum of logit(score) stands before the mass.
+    """
+
+    counts: Annotated[Floats, Disclosure("weight of the rows by label, (2, 1 or 2, fits, groups)", _OF_ROWS)]
+    sums: _LossSums
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Curvature(Sums):
+    """Every further step of the group-level calibrators."""
+
+    sums: _LossSums
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Totals(Sums):
+    """Once per roster: from these the server knows the groups' shares and base rates."""
+
+    mass: Annotated[Floats, Disclosure("weight of the rows of each group, (groups,)", _OF_ROWS)]
+    positives: Annotated[Floats, Disclosure("sum of eta over the rows of each group, (groups,)", _OF_CHANCES)]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Answers(Sums):
+    """The client's best answer to each price vector it was sent."""
+
+    gain: Annotated[
+        Floats, Disclosure("accuracy above rejecting everybody, as a share of all rows, (answers,)", _OF_SHARES)
+    ]
+    shares: Annotated[
+        Floats, Disclosure("its share of each group's global rates, (answers, groups, rates)", _OF_SHARES)
+    ]
+    bound: Annotated[Floats, Disclosure("dual value: no rule of the client is worth more, (answers,)", _OF_SHARES)]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Smoothness(Sums):
+    """Algorithm 1 takes one common step for all: the server needs the largest of these, not their sum."""
+
+    constant: Annotated[
+        Floats, Disclosure("smoothness constants of the client's dual, global and local, (2,)", _OF_SHARES)
+    ]
+
+    def combined(self) -> Self:
+        """The largest of any client."""
+        return type(self)(constant=np.max(self.constant, axis=0))
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Steps(Sums):
+    """One round of Algorithm 1."""
+
+    change: Annotated[
+        Floats, Disclosure("change of the global multipliers by the local steps, (pairs, rates)", _OF_SHARES)
+    ]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class FinalFigures(Sums):
+    """Measured on the policy the client has stored: the certificate rests on this, not on a solver's word."""
+
+    gain: Annotated[Floats, Disclosure("accuracy above rejecting everybody, as a share of all rows, (1,)", _OF_SHARES)]
+    shares: Annotated[Floats, Disclosure("its share of each group's global rates, (groups, rates)", _OF_SHARES)]
+    exceeding: Annotated[
+        Floats, Disclosure("1 where the stored policy exceeds a local tolerance, else 0, (1,)", _OF_SHARES)
+    ]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Received(Sums):
+    """The result was received."""
+
+
+class Refusal(enum.Enum):
+    """Why a client does not answer, with what the server's people should do."""
+
+    BAD_MESSAGE = "the message is damaged or of another version: use the same version of logofair everywhere"
+    UNKNOWN_RUN = "the client does not know this run: its state folder was lost or is another's"
+    OUT_OF_TURN = "the message belongs to another round or roster than the client is in"
+    BAD_REQUEST = "the request cannot be meant: totals below the client's own, or numbers out of all range"
+    OTHER_REQUEST = "another request came under a number that was already answered"
+    UNKNOWN_GROUP = "the client has rows of a group that the plan does not name"
+    NO_LABELS = "the plan needs labels, and the client has none"
+    BAD_DATA = "the client's file cannot be used: its own screen says why"
+    DATA_CHANGED = "the client's file is not the one it had when the run began"
+    NO_SOLUTION = "the client's own problem could not be solved exactly"
+    IMPLAUSIBLE = "the client's own check found its answer implausible, so it was not sent"
+    NOT_AGREED = "the client has not agreed to go on without sites that were in the roster"
+    NO_KEYS = "the client lacks the keys for secure sums"
+    UNSAFE_SUM = "the client's rules for secure sums forbid this step"
+    INTERNAL = "an error inside the client: its own screen says which"
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class ReplyMessage:
+    """All that leaves a client: sums over its rows (or their masked form), or a refusal from a fixed list."""
+
+    run: str
+    roster: int
+    number: int
+    site: str
+    body: Any = None
+    refusal: str | None = None
+
+    def __post_init__(self) -> None:
+        check_position(self.run, self.roster, self.number, self.site)

@@ -1,0 +1,206 @@
+"""What a server asks: requests as frozen types, and the message that carries one to a client.
+
+Every request has one reply type (:mod:`logofair.federation.replies`); which one, and in which shape, is written in
+:func:`logofair.federation.reply_checks.reply_form`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from logofair.calibration.levels import GroupMaps
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans
+from logofair.federation.plan import Plan
+from logofair.federation.wire import encode, wire_type
+
+__all__ = [
+    "AnswersRequest",
+    "CurvatureRequest",
+    "FinalRequest",
+    "FoldCountsRequest",
+    "Model",
+    "MomentsRequest",
+    "Opening",
+    "PublishRequest",
+    "Request",
+    "RequestMessage",
+    "SmoothnessRequest",
+    "StepsRequest",
+    "TotalsRequest",
+    "UpdateRequest",
+    "check_position",
+    "next_history",
+    "opening_history",
+]
+
+
+wire_type(GroupMaps)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A logistic regression on features from which ``mean`` is taken and which are divided by ``deviation``."""
+
+    mean: Floats
+    deviation: Floats
+    parameters: Floats  # weights, then the intercept
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class MomentsRequest:
+    """Before training: the sums of the features."""
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class UpdateRequest:
+    """Training: local steps from this model."""
+
+    model: Model
+    round: int
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class FoldCountsRequest:
+    """The first step of calibration: counts, and sums at these parameters."""
+
+    at: Floats  # (parameters, fits, 1 + groups)
+    live: Booleans  # (fits, 1 + groups): which are wanted
+    model: Model | None = None  # where one was trained: rows are scored with it
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class CurvatureRequest:
+    """A further step of calibration: sums at these parameters."""
+
+    at: Floats
+    live: Booleans
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class TotalsRequest:
+    """Rows of each group, and the positives expected among them."""
+
+    maps: GroupMaps | None = None
+    model: Model | None = None
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class AnswersRequest:
+    """The totals of the roster, and prices of the global rates: the best answer to each of them."""
+
+    mass: Floats
+    positives: Floats
+    prices: Floats  # (answers, groups, global rates)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class SmoothnessRequest:
+    """Algorithm 1: the smoothness constants of the client's dual."""
+
+    mass: Floats
+    positives: Floats
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class StepsRequest:
+    """Algorithm 1: local steps from these global multipliers."""
+
+    mass: Floats
+    positives: Floats
+    multipliers: Floats  # (pairs, rates)
+    step: float
+    round: int
+    clients: int
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class FinalRequest:
+    """Mix the answers to these prices with these weights, store the policy, and measure it."""
+
+    prices: Floats
+    weights: Floats
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class PublishRequest:
+    """The result, as plain values: the policy is written with it."""
+
+    result: dict[str, Any]
+
+
+Request: TypeAlias = (
+    MomentsRequest
+    | UpdateRequest
+    | FoldCountsRequest
+    | CurvatureRequest
+    | TotalsRequest
+    | AnswersRequest
+    | SmoothnessRequest
+    | StepsRequest
+    | FinalRequest
+    | PublishRequest
+)
+
+
+@wire_type
+@dataclass(frozen=True)
+class Opening:
+    """What the first message of a roster carries beside its request: the plan and who takes part."""
+
+    plan: Plan
+    sites: tuple[str, ...]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class RequestMessage:
+    """One message to one client.
+
+    ``number`` counts the messages of a run, ``roster`` its rosters; the same number always carries the same request.
+    ``step`` is empty, or names the step of a secure sum, for which ``sealed`` is the material.
+    """
+
+    run: str
+    roster: int
+    number: int
+    request: Request | None
+    opening: Opening | None = None
+    step: str = ""
+    sealed: Any = None
+
+    def __post_init__(self) -> None:
+        check_position(self.run, self.roster, self.number, self.step)
+
+
+def check_position(run: object, roster: object, number: object, name: object) -> None:
+    """Only the codec can get this wrong: what else is in a message is checked by who reads it."""
+    if not (type(run) is type(name) is str and type(roster) is type(number) is int):
+        raise TypeError("position")
+
+
+def opening_history(opening: Opening, roster: int) -> bytes:
+    """Fingerprint of how a roster begins: the plan, its sites and its number."""
+    return hashlib.sha256(encode((opening.plan, opening.sites, roster))).digest()
+
+
+def next_history(history: bytes, request: Request | None) -> bytes:
+    """Fingerprint of a request together with all earlier ones of the roster.
+
+    The masks of a secure sum depend on it: sites that were sent different plans, or any different request on the way,
+    are not in one sum, since their replies would not be numbers of the same thing.
+    """
+    return hashlib.sha256(history + encode(request)).digest()

@@ -1,0 +1,295 @@
+"""The result of a run: what was required, whether it holds, and all that a site needs to make its own policy."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from logofair._version import __version__
+from logofair.calibration.levels import GroupMaps
+from logofair.columns.checks import Floats
+from logofair.errors import InputError
+from logofair.federation.phases import Finished, global_bounds
+from logofair.federation.plan import Plan
+from logofair.federation.replies import FinalFigures, Totals
+from logofair.federation.reply_checks import global_rates
+from logofair.federation.requests import Model
+from logofair.federation.wire import decode, encode, wire_type
+from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, Prices
+
+__all__ = ["ExcludedSite", "RunResult"]
+
+_NAMED = 9  # sites listed by name
+
+
+@wire_type
+@dataclass(frozen=True)
+class ExcludedSite:
+    """A site that was excluded: why, and in which exchange."""
+
+    site: str
+    reason: str
+    number: int
+    purpose: str
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """What a run has found; publish it, and keep it for sites that join later.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was agreed on.
+    sites : tuple of str
+        Whose rows the global requirements are about.
+    excluded : tuple of ExcludedSite
+        Who was excluded on the way.
+    exchanges : mapping of str to int
+        Exchanges by purpose (training, calibration, totals, answers or steps, final).
+    accuracy, bound : float
+        Expected accuracy of the stored policies, measured by the sites; no rule within the tolerances has more than
+        ``bound``.
+    global_gaps : array
+        Global gaps of the stored policies, one per constrained rate, in the user's units.
+    violation : float
+        Largest excess of a global gap over its tolerance.
+    exceeding : int
+        Sites whose stored policy exceeds a local tolerance (0).
+    rounds : int
+        Rounds of answers or of Algorithm 1.
+    bound_prices : array
+        The prices of the global rates that prove the bound, (groups, rates).
+    prices, weights : arrays
+        The mixture: which answers count, and how much.
+    mass, positives : arrays
+        Totals of the roster per group.
+    maps, model
+        Group-level calibrators and trained model, where there are any.
+
+    Examples
+    --------
+    >>> from logofair.engines.inprocess import run
+    >>> from logofair.federation import SiteColumns, make_plan
+    >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
+    >>> print(run(plan, {"north": rows, "south": rows}).result.summary())  # doctest: +ELLIPSIS
+    Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
+    Required: demographic parity: gaps within 0.02 inside each site, within 0.02 over all sites.
+    Holds: Expected accuracy ...
+    """
+
+    plan: Plan
+    sites: tuple[str, ...]
+    excluded: tuple[ExcludedSite, ...]
+    exchanges: Mapping[str, int]
+    accuracy: float
+    bound: float
+    global_gaps: Floats
+    violation: float
+    exceeding: int
+    rounds: int
+    bound_prices: Floats
+    prices: Floats
+    weights: Floats
+    mass: Floats
+    positives: Floats
+    maps: GroupMaps | None
+    model: Model | None
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        sites: tuple[str, ...],
+        excluded: tuple[ExcludedSite, ...],
+        exchanges: Mapping[str, int],
+        end: Finished,
+    ) -> RunResult:
+        """Put the result of a finished run together."""
+        final, totals = end.final, end.final.totals
+        return cls(
+            plan=plan,
+            sites=sites,
+            excluded=excluded,
+            exchanges=exchanges,
+            accuracy=totals.baseline + float(end.figures.gain[0]),
+            bound=totals.baseline + final.bound,
+            global_gaps=end.global_gaps,
+            violation=end.violation,
+            exceeding=round(float(end.figures.exceeding[0])),
+            rounds=final.rounds,
+            bound_prices=final.bound_prices,
+            prices=final.prices,
+            weights=final.weights,
+            mass=totals.mass,
+            positives=totals.positives,
+            maps=totals.before.maps,
+            model=totals.before.model,
+        )
+
+    @property
+    def certificate(self) -> Certificate:
+        """Accuracy, bound, gap and violation; local prices stay with the sites.
+
+        By how much a site exceeds a local tolerance stays there too: the violation is infinite where one does.
+        """
+        _, units = global_bounds(self.plan)
+        return Certificate(
+            primal=self.accuracy,
+            dual=self.bound,
+            optimality_gap=self.bound - self.accuracy,
+            violation=math.inf if self.exceeding else self.violation,
+            prices=Prices(0.5 * np.abs(self.bound_prices).sum(axis=0) * units, np.zeros((0, len(self.plan.local)))),
+            basis="eta",
+            precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
+            largest_optimality_gap=self.plan.optimality_gap,
+        )
+
+    @property
+    def holds(self) -> bool:
+        """Whether the certificate holds: every requirement is met, and the optimality gap is the one agreed on."""
+        return self.certificate.holds
+
+    @property
+    def rounding(self) -> float:
+        """How far rates may be off because the totals of secure sums are rounded; 0 without them."""
+        if not self.plan.secure:
+            return 0.0
+        step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,)])[1]  # of the expected positives
+        shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,)])[1]
+        off = [2.0 * shares]
+        for rate in global_rates(self.plan):
+            base = rate.denominator(self.mass, self.positives)
+            slope = abs(float(rate.denominator(np.zeros(1), np.ones(1))[0]))
+            off += (2.0 * slope * step / base[base > 0]).tolist()
+        return float(max(off))
+
+    def summary(self) -> str:
+        """Return the result in a few lines for people."""
+        return "\n".join([self.heading, *(f"{label}: {sentence}" for label, sentence in self.sentences())])
+
+    @property
+    def heading(self) -> str:
+        """Run, sites and rows in one line."""
+        sites, about = self.sites, "about " if self.plan.privacy is not None else ""
+        more = f" and {len(sites) - _NAMED:,} more" if len(sites) > _NAMED else ""
+        groups = ", ".join(f"{group} {mass:,.0f}" for group, mass in zip(self.plan.groups, self.mass, strict=True))
+        return (
+            f"Run {self.plan.run}: {len(sites):,} {'site' if len(sites) == 1 else 'sites'} "
+            f"({', '.join(sites[:_NAMED])}{more}), {about}{self.mass.sum():,.0f} rows ({groups})"
+        )
+
+    def sentences(self) -> Iterator[tuple[str, str]]:
+        """What was required, what holds, how the numbers came together, and warnings, as (label, sentence)."""
+        yield from self._figures()
+        yield from self._ways()
+        yield from self._warnings()
+
+    def _figures(self) -> Iterator[tuple[str, str]]:
+        certificate = self.certificate
+        yield "Required", f"{self.plan.in_words()}."
+        yield (
+            "Holds" if certificate.meets_requirements else "Found",
+            f"Expected accuracy {self.accuracy:.5f}; no rule within the tolerances exceeds {self.bound:.5f} "
+            f"(optimality gap {_tiny(certificate.optimality_gap)}, violation {_tiny(self.violation)}), in expectation "
+            "over the sites' own rows.",
+        )
+        global_ = [r for r in self.plan.global_ if r.tolerance is not None]
+        for requirement, gap in zip(global_, self.global_gaps, strict=True):
+            yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
+        for requirement, price in zip(global_, certificate.prices.global_, strict=True):
+            if price > 1e-9:
+                yield (
+                    "Price",
+                    f"0.01 more tolerance for the {requirement.rate.name} over all sites wins at most "
+                    f"{0.01 * price:.5f} accuracy.",
+                )
+
+    def _ways(self) -> Iterator[tuple[str, str]]:
+        """How the numbers came together."""
+        counts = ", ".join(f"{purpose} {count}" for purpose, count in self.exchanges.items())
+        yield "Exchanges", f"{sum(self.exchanges.values())} in all: {counts}."
+        if self.plan.secure:
+            yield "Sums", "Secure: the server saw totals of the sites, never one site's numbers."
+        privacy = self.plan.privacy
+        if privacy is not None:
+            yield (
+                "Privacy",
+                f"All numbers come from one noised histogram per site (epsilon {privacy.epsilon:g}, delta "
+                f"{privacy.delta:g}); the requirements are met on these counts, and real rows differ from them.",
+            )
+
+    def _warnings(self) -> Iterator[tuple[str, str]]:
+        """Who is missing, and what was not reached."""
+        for each in self.excluded:
+            # Whoever is still in the roster was counted: only the confirmation of the result did not come.
+            rest = "it may not have its policy yet" if each.site in self.sites else "the figures are about the others"
+            yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
+        certificate = self.certificate
+        if not certificate.meets_requirements:
+            inside = f", and {self.exceeding:,} sites exceed a tolerance inside" if self.exceeding else ""
+            yield (
+                "WARNING",
+                f"A tolerance over all sites is exceeded by up to {self.violation:.5f}{inside}: algorithm1 may miss "
+                "its tolerances; use the exact solver to keep them.",
+            )
+        elif not certificate.holds and self.plan.solver is None:
+            yield (
+                "WARNING",
+                f"The optimality gap agreed on was {self.plan.optimality_gap:g}: all rounds were used before it was "
+                "reached.",
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for files: what was required of whom, and what holds."""
+        certificate = self.certificate
+        names = [r.rate.name for r in self.plan.global_ if r.tolerance is not None]
+        return {
+            "logofair": __version__,
+            "run": self.plan.run,
+            "requirements": self.plan.requirements(self.sites).as_dict(),
+            "sites": list(self.sites),
+            "excluded": [{"site": each.site, "reason": each.reason, "during": each.purpose} for each in self.excluded],
+            "exchanges": dict(self.exchanges),
+            "rounds": self.rounds,
+            "certificate": {
+                "primal": self.accuracy,
+                "dual": self.bound,
+                "optimality_gap": certificate.optimality_gap,
+                "violation": self.violation,
+                "rounding": self.rounding,
+                "basis": certificate.basis,
+                "holds": certificate.holds,
+            },
+            "global_gaps": dict(zip(names, self.global_gaps.tolist(), strict=True)),
+            "prices": dict(zip(names, certificate.prices.global_.tolist(), strict=True)),
+            "groups": dict(zip(map(str, self.plan.groups), self.mass.tolist(), strict=True)),
+            "secure_sums": self.plan.secure,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """The plain values, and all that a site needs to make its own policy later."""
+        return {"summary": self.as_dict(), "result": base64.b64encode(encode(self)).decode()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunResult:
+        """The inverse of :meth:`as_json`."""
+        try:
+            result = decode(base64.b64decode(data["result"], validate=True))
+        except (LookupError, TypeError, ValueError):
+            raise InputError("result: its contents are damaged; get the file again from the server.") from None
+        if not isinstance(result, cls):
+            raise InputError("result: holds something else than a result; get the file again from the server.")
+        return result
+
+
+def _tiny(value: float) -> str:
+    """A figure near 0; rounding may leave it slightly below."""
+    return f"{value:.0e}" if value > 0 else "0"

@@ -1,0 +1,76 @@
+"""A site stores no rule it has not checked, whatever weights and totals the server sends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from logofair.engines.inprocess import run
+from logofair.errors import RefusedError
+from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
+from logofair.federation.requests import AnswersRequest, FinalRequest, PublishRequest
+
+pytestmark = pytest.mark.federation
+
+
+def batch_at_the_end():
+    """A site that has answered, and the final request."""
+    rng = np.random.default_rng(0)
+    rows = SiteColumns(groups=["F", "M"] * 100, scores=rng.random(200))
+    plan = make_plan(
+        groups=["F", "M"], calibration="none", local_tolerance=0.01, global_tolerance=0.01, run="s", quorum=1
+    )
+    batch, server = ClientBatch.of({"a": rows}, plan), Server.start(plan, ["a"])
+    while not isinstance(server.request, FinalRequest):
+        batch, sums = batch.answer(server.request)
+        server = server.take(sums.total())
+    return batch, server.request
+
+
+@pytest.mark.parametrize("weights", [[3.0, -2.0], [5.0, 0.0], [-1.0, 0.0], [np.nan, 1.0], [1.0]])
+def test_weights_that_mix_nothing_are_refused(weights):
+    batch, request = batch_at_the_end()
+    prices = np.concatenate([request.prices[:1], request.prices[:1] + 0.0])
+    with pytest.raises(RefusedError):
+        batch.answer(FinalRequest(prices, np.array(weights)))
+
+
+def test_a_final_rule_does_not_change_after_the_result():
+    batch, request = batch_at_the_end()
+    batch, _ = batch.answer(request)
+    batch, _ = batch.answer(PublishRequest({}))
+    with pytest.raises(RefusedError):
+        batch.answer(request)
+
+
+def test_a_result_for_a_rule_that_exceeds_a_local_tolerance_is_refused():
+    batch, request = batch_at_the_end()
+    batch, _ = batch.answer(request)
+    with pytest.raises(RefusedError, match="local tolerance"):
+        replace(batch, state=replace(batch.state, exceeding=True)).answer(PublishRequest({}))
+
+
+def test_totals_below_the_sites_own_are_refused():
+    rows = SiteColumns(groups=["F", "M"] * 10, scores=np.linspace(0.1, 0.9, 20))
+    plan = make_plan(groups=["F", "M"], calibration="none", run="s", quorum=1)
+    batch, _ = ClientBatch.of({"a": rows}, plan).answer(Server.start(plan, ["a"]).request)
+    with pytest.raises(RefusedError):
+        batch.answer(AnswersRequest(np.full(2, 9.0), np.full(2, 5.0), np.zeros((1, 2, 1))))
+
+
+def test_a_result_holds_where_its_certificate_does():
+    rows = SiteColumns(groups=["F", "M"] * 50, scores=np.linspace(0.05, 0.95, 100))
+    plan = make_plan(groups=["F", "M"], calibration="none", run="s", optimality_gap=1e-4)
+    result = run(plan, {"a": rows, "b": rows}).result
+    assert result.holds
+    assert result.certificate.holds
+    for changes in ({"bound": result.accuracy + 2e-4}, {"violation": 1e-3}, {"exceeding": 1}):
+        worse = replace(result, **changes)
+        assert not worse.holds
+        assert not worse.certificate.holds
+        assert not worse.as_dict()["certificate"]["holds"]
+    wide = replace(result, bound=result.accuracy + 5e-5)  # above the 1e-6 of a central fit, within what was agreed on
+    assert wide.holds
+    assert wide.certificate.holds
