@@ -102,7 +102,7 @@ def score_adult(seed: int) -> ScoredData:
     clients = dirichlet_clients(data.sensitive, n_clients=5, alpha=0.5, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     rows = parts["train"]
-    *_, last = fedavg(data.features[rows], data.labels[rows], clients[rows], rng=training, rounds=20)
+    *_, last = fedavg(data.features[rows], data.labels[rows], clients[rows], random_state=training, rounds=20)
     return ScoredData(last.model.scores(data.features), data.labels, _coded(data.sensitive), clients, parts)
 
 

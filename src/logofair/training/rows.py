@@ -113,7 +113,7 @@ def make_rows(
 
     Returns
     -------
-    list of Rows
+    list of ClientRows
         In the order of the clients' names.
 
     Examples

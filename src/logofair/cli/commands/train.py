@@ -114,7 +114,7 @@ of_methods = _options(
     ),
     _number("--debias-step", float, _above, "fairfed: step of fairbatch.  [default: 0.05]"),
     _number("--step", float, _from_0, "fedfb: step of the weights; 0.005 suits equalized_odds.  [default: 0.3]"),
-    _number("--bound", float, _from_0, "fcfl: largest disparity of a client.  [default: 0.1]"),
+    _number("--tolerance", float, _from_0, "fcfl: largest gap of a client.  [default: 0.1]"),
     _number(
         "--step-size",
         float,
@@ -196,19 +196,25 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     from logofair.cli.pages.console import showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.training.run import Checkpointing, as_begun, train_and_score, training_rows, write_scores
-        from logofair.cli.training.settings import TrainSettings, in_options
+        from logofair.cli.training.run import (
+            CheckpointSettings,
+            resumed_settings,
+            train_and_score,
+            training_rows,
+            write_scores,
+        )
+        from logofair.cli.training.settings import TrainSettings, naming_options
         from logofair.errors import TrainingInterrupted
         from logofair.training.rows import device_named
 
-        stopped, keeping = None, Checkpointing(**kept)
-        with in_options():
-            settings = as_begun(TrainSettings(**options), keeping)
+        stopped, checkpoints = None, CheckpointSettings(**kept)
+        with naming_options():
+            settings = resumed_settings(TrainSettings(**options), checkpoints)
             device = device_named(_device_name(place["device"], place["engine"], kept))
             rows = training_rows(settings, progress, source=place["source"], cache=place["cache"])
             try:
                 trained = train_and_score(
-                    settings, rows, progress, device=device, engine=place["engine"], keeping=keeping
+                    settings, rows, progress, device=device, engine=place["engine"], checkpoints=checkpoints
                 )
                 write_scores(out, rows, trained.scores)
             except TrainingInterrupted as interrupt:
@@ -247,7 +253,7 @@ def _device_name(device: str, engine: str, kept: Mapping[str, Any]) -> str:
     if engine != "flower":
         return device
     if kept["checkpoint"] or kept["history"]:
-        raise InputError("--engine: flower tells the last state alone; leave --checkpoint and --history out.")
+        raise InputError("--engine: flower returns the last state alone; leave --checkpoint and --history out.")
     if device == "cuda":
         raise InputError("--device: flower's simulation trains on the CPU; use cpu or auto.")
     from logofair.engines.flower import require_flower
@@ -265,9 +271,9 @@ def _interrupted(done: int, rounds: int, checkpoint: Path | None, saved: bool) -
 
 def _show(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, out: Path, as_json: bool) -> None:
     """Print what was trained."""
-    from logofair.cli.pages.train import as_dict, measures_of, show
+    from logofair.cli.training.page import as_dict, show, training_measures
 
-    measures = measures_of(settings, rows, trained)
+    measures = training_measures(settings, rows, trained)
     if as_json:
         import json
 
