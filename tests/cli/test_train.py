@@ -25,7 +25,7 @@ pytest.importorskip("torch")
 
 import polars as pl
 
-from logofair.cli.training import run as train_rows
+from logofair.cli.training import rows as train_rows
 from logofair.cli.training import run as train_run
 from logofair.cli.training.settings import TrainSettings
 from logofair.datasets import Dataset

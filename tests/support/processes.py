@@ -32,7 +32,7 @@ TAG = "LOGOFAIR_TEST"
 GROUPS = ("F", "M")
 LABELLED = ("--score", "score", "--label", "label")
 SITES = ("east", "north", "south")
-NEEDS_PROC = pytest.tag.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
 _FORMATS = {
     "plan.json": ("logofair plan", "plan"),

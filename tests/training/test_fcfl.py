@@ -98,7 +98,7 @@ def test_the_second_stage_gains_along_the_losses_alone_and_does_not_raise_a_viol
     # The long gradient of the gap gains nothing for the loss; beside it the loss may be lowered all the way.
     loss = np.array([[1.0, 0.0]])
     np.testing.assert_allclose(fcfl._second_direction(loss, np.array([0.0, 2.0]), violated=True), [1.0, 0.0], atol=1e-9)
-    # A mix a (1, 0) + (1 - a) (-1, 1) does not raise the second for a up to 2/3; while the tolerance holds, any will do.
+    # A mix a (1, 0) + (1 - a) (-1, 1) does not raise the second for a up to 2/3; within the tolerance any will do.
     against = np.array([-1.0, 1.0])
     np.testing.assert_allclose(fcfl._second_direction(loss, against, violated=True), [1 / 3, 1 / 3], atol=1e-9)
     np.testing.assert_allclose(fcfl._second_direction(loss, against, violated=False), [1.0, 0.0], atol=1e-9)

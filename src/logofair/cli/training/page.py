@@ -20,7 +20,8 @@ from logofair.auditing.result import value_of
 from logofair.auditing.support import Support
 from logofair.cli.pages.audit import grid, notes, print_page, words
 from logofair.cli.pages.fit import Stage
-from logofair.cli.training.run import TrainedModel, TrainingRows
+from logofair.cli.training.rows import TrainingRows
+from logofair.cli.training.run import TrainedModel
 from logofair.cli.training.settings import TrainSettings
 from logofair.columns.checks import Label
 from logofair.columns.labels import Codes, encode, encode_known
@@ -50,7 +51,8 @@ def training_measures(settings: TrainSettings, rows: TrainingRows, trained: Trai
     --------
     >>> import torch
     >>> from logofair.cli.pages.console import showing_progress
-    >>> from logofair.cli.training.run import train_and_score, training_rows
+    >>> from logofair.cli.training.rows import training_rows
+    >>> from logofair.cli.training.run import train_and_score
     >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
     >>> with showing_progress(quiet=True) as progress:
     ...     rows = training_rows(settings, progress)
