@@ -10,7 +10,7 @@ import pytest
 from logofair.bounds import aglfop
 from logofair.datasets import Dataset
 from logofair.errors import InputError
-from logofair.experiments.baselines import _judged, main
+from logofair.experiments.baselines import _audited, main
 from logofair.notions import DEMOGRAPHIC_PARITY
 from logofair.training import FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, train
 from logofair.training.balance import equal_ratios, updated_ratios
@@ -61,7 +61,7 @@ def test_a_local_gap_that_is_undefined_is_not_written_as_0() -> None:
     groups = np.repeat(["a", "b"], 40)
     people = Dataset(name="toy", features=np.zeros((80, 1)), feature_names=("x",), labels=[0, 1] * 40, sensitive=groups)
     one_group_each = (groups == "b").astype(np.int32)
-    figures = _judged(groups == "a", people, np.arange(80), one_group_each, DEMOGRAPHIC_PARITY)
+    figures = _audited(groups == "a", people, np.arange(80), one_group_each, DEMOGRAPHIC_PARITY)
     assert figures.global_gap == 1.0
     assert np.isnan(figures.local_gap)  # no client has two groups
     assert np.isnan(figures.large_gap)

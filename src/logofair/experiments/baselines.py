@@ -119,13 +119,13 @@ def _setting(schedule: Schedule, rounds: int, fcfl_rounds: int, steps: _Steps) -
         stages = {"first_stage": first_stage, "batch_size": 512, "measure_every": 100}
         return FCFL(notion, tolerance=0.05, step_size=steps.fcfl, **stages)
 
-    def place(notion: Notion) -> int:
-        return list(_NOTIONS).index(notion.name)
+    def of(pair: tuple[float, float], notion: Notion) -> float:
+        return pair[list(_NOTIONS).index(notion.name)]
 
     methods: dict[str, Callable[[Notion], Method]] = {
         "fedavg": lambda notion: FedAvg(),
-        "fairfed": lambda notion: FairFed(notion, 0.5, "fairbatch", debias_step=steps.fairbatch[place(notion)]),
-        "fedfb": lambda notion: FedFB(notion, alpha=steps.fedfb[place(notion)]),
+        "fairfed": lambda notion: FairFed(notion, 0.5, "fairbatch", debias_step=of(steps.fairbatch, notion)),
+        "fedfb": lambda notion: FedFB(notion, alpha=of(steps.fedfb, notion)),
         "fcfl": lambda notion: constrained(notion, fcfl_rounds // 2),
         "fcfl_first": lambda notion: constrained(notion, fcfl_rounds),
     }
@@ -187,7 +187,7 @@ def _mean_and_spread(defined: Floats, runs: int) -> str:
 def measure(
     data: Dataset, setting: BaselineSetting, name: str, notions: Sequence[Notion], seed: int, device: str = "cpu"
 ) -> list[RunFigures]:
-    """Deal, split and train for the first of some notions once, and audit by each of them.
+    """Deal, split and train for the first of some notions, and audit by each of them.
 
     Examples
     --------
@@ -205,12 +205,12 @@ def measure(
     method, rounds = setting.methods[name](notions[0]), setting.rounds[name]
     *_, last = train(method, network, sites, rounds=rounds, schedule=setting.schedule, random_state=seed)
     test = parts["test"]
-    (together,) = _rows(data, test, device, known_groups=sites[0].groups)
-    decisions = network.scores(last.parameters, together) >= 0.5
-    return [_judged(decisions, data, test, clients, notion) for notion in notions]
+    (test_rows,) = _rows(data, test, device, known_groups=sites[0].groups)
+    decisions = network.scores(last.parameters, test_rows) >= 0.5
+    return [_audited(decisions, data, test, clients, notion) for notion in notions]
 
 
-def _judged(
+def _audited(
     decisions: Booleans, data: Dataset, rows: npt.NDArray[np.intp], clients: Integers, notion: Notion
 ) -> RunFigures:
     """Accuracy and gaps on test rows."""
@@ -228,12 +228,7 @@ def _rows(data: Dataset, rows: npt.NDArray[np.intp], device: str, **more: Any) -
 def lines(
     data: Dataset, setting: BaselineSetting, methods: Sequence[str], seeds: int, device: str = "cpu"
 ) -> Iterator[BaselineLine]:
-    """Measure every method for every notion; FedAvg, which knows none, is trained once for all.
-
-    Examples
-    --------
-    See :func:`main`, which prints them.
-    """
+    """Measure every method for every notion; FedAvg, which knows none, is trained once for all."""
     notions = [NOTIONS[notion] for notion in _NOTIONS]
     for name in methods:
         for together in [notions] if name == "fedavg" else [[notion] for notion in notions]:

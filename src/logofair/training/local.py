@@ -71,14 +71,14 @@ def take_steps(
         weights = _row_weights(request, rows, state)
         if weights is not None and not weights.any():  # every row counts nothing: there is nothing to learn from
             break
-        _pass_over(network, rows, vector, weights, schedule.batch_size or len(rows), step, rng)
+        _take_epoch(network, rows, vector, weights, schedule.batch_size or len(rows), step, rng)
         if request.debias == "fairbatch" and state is not None:
             now = label_counts(network, rows, vector)
             state = updated_ratios(request.given, state, now.rows, now.loss, request.debias_step)
     return TrainedParameters(vector.cpu().numpy()), state
 
 
-def _pass_over(
+def _take_epoch(
     network: Network,
     rows: ClientRows,
     vector: Tensor,

@@ -218,6 +218,7 @@ def reply_to(
     Examples
     --------
     >>> from logofair.training import Schedule, build_network, make_rows
+    >>> from logofair.training.messages import StepsRequest
     >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
     >>> network = build_network("logistic", (1,))
     >>> reply_to(network, rows, network.start(0), StepsRequest(), Schedule(), (0, 1))[0].parameters.shape

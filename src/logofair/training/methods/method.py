@@ -61,8 +61,8 @@ def average_models(models: Iterable[Vector], weights: npt.ArrayLike) -> Floats:
     shares = np.asarray(weights, dtype=np.float64)
     # One model after another: a copy of all may not fit.
     weighted = (weight * model.astype(np.float64) for weight, model in zip(shares, models, strict=True))
-    total: Floats = functools.reduce(np.add, weighted)
-    return total / shares.sum()
+    mean: Floats = functools.reduce(np.add, weighted) / shares.sum()
+    return mean
 
 
 def average(parameters: Vector, replies: Replies, weights: Floats) -> Vector:
