@@ -82,10 +82,10 @@ def echo(name: str) -> Reply:
     def reply(message: Message) -> Message:
         if message.metadata.message_type == NAME_QUERY:
             return Message(pack(Envelope(name)), reply_to=message)
-        asked = unpack(message.content)
-        assert asked is not None
-        assert asked.body is not None
-        return Message(pack(Envelope(name, asked.body + b" from " + name.encode())), reply_to=message)
+        request = unpack(message.content)
+        assert request is not None
+        assert request.body is not None
+        return Message(pack(Envelope(name, request.body + b" from " + name.encode())), reply_to=message)
 
     return reply
 

@@ -69,7 +69,7 @@ def a_run(monkeypatch):
 
 @pytest.fixture
 def log(caplog):
-    """What Flower's logger is told; it hands nothing on to the root."""
+    """What Flower's logger gets; it passes nothing on to the root."""
     logging.getLogger("flwr").addHandler(caplog.handler)
     yield caplog
     logging.getLogger("flwr").removeHandler(caplog.handler)

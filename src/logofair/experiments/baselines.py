@@ -87,13 +87,7 @@ PAPER = {
 
 @dataclass(frozen=True)
 class BaselineSetting:
-    """How one data set is trained on: the network, the schedule, and how each method is set for a notion.
-
-    Examples
-    --------
-    >>> SETTINGS["adult"].rounds["fedavg"]
-    20
-    """
+    """How one data set is trained on: the network, the schedule, and how each method is set for a notion."""
 
     schedule: Schedule
     methods: dict[str, Callable[[Notion], Method]]

@@ -46,14 +46,7 @@ def conditions(notion: Notion) -> Given:
 
 
 def equal_ratios(rows: Floats) -> Floats:
-    """Ratios of plain training: 1 for every (group, label); ``rows`` (groups, 2).
-
-    Examples
-    --------
-    >>> equal_ratios(np.array([[3.0, 0.0], [5.0, 2.0]]))
-    array([[1., 1.],
-           [1., 1.]])
-    """
+    """Ratios of plain training: 1 for every (group, label); ``rows`` (groups, 2)."""
     return np.ones_like(rows)
 
 

@@ -58,11 +58,6 @@ class StepsRequest:
         Step size of FairBatch's weights, which change after every local epoch.
     given : tuple
         What the rates compared are conditioned on.
-
-    Examples
-    --------
-    >>> StepsRequest(debias="fairbatch", debias_step=0.05).given
-    (None,)
     """
 
     weights: Floats | None = None
@@ -80,13 +75,7 @@ class StepsRequest:
 
 @dataclass(frozen=True, eq=False)
 class GradientsRequest:
-    """A request for the loss and the gaps of a mini-batch, and their gradients; ``given`` says which gaps.
-
-    Examples
-    --------
-    >>> GradientsRequest(given=(1, 0), batch_size=100).given
-    (1, 0)
-    """
+    """A request for the loss and the gaps of a mini-batch, and their gradients; ``given`` says which gaps."""
 
     given: Given
     batch_size: int
@@ -94,13 +83,7 @@ class GradientsRequest:
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """A client's rows of every (group, label), those accepted, and the sum of their losses; each (groups, 2).
-
-    Examples
-    --------
-    >>> LabelCounts(rows=np.ones((2, 2)), accepted=np.zeros((2, 2)), loss=np.zeros((2, 2))).rows.sum()
-    np.float64(4.0)
-    """
+    """A client's rows of every (group, label), those accepted, and the sum of their losses; each (groups, 2)."""
 
     rows: Floats
     accepted: Floats
@@ -109,13 +92,7 @@ class LabelCounts:
 
 @dataclass(frozen=True, eq=False)
 class TrainedParameters:
-    """A client's parameters after its local steps.
-
-    Examples
-    --------
-    >>> TrainedParameters(np.zeros(3)).parameters.size
-    3
-    """
+    """A client's parameters after its local steps."""
 
     parameters: Vector
 
@@ -125,11 +102,6 @@ class Gradients:
     """Loss, then gaps, of a mini-batch in ``values``, and the gradient of each in the rows of ``gradients``.
 
     A gap is NaN, with gradient 0, where the batch lacks a group.
-
-    Examples
-    --------
-    >>> Gradients(np.array([0.7, np.nan]), np.zeros((2, 3))).values
-    array([0.7, nan])
     """
 
     values: Floats

@@ -52,13 +52,7 @@ class _Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """Eighteen layers, from bytes (rows, 3, height, width) to one logit.
-
-    Examples
-    --------
-    >>> ResNet18()(torch.zeros((2, 3, 32, 32), dtype=torch.uint8)).shape
-    torch.Size([2, 1])
-    """
+    """Eighteen layers, from bytes (rows, 3, height, width) to one logit."""
 
     mean: Tensor
     deviation: Tensor

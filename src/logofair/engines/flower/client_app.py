@@ -42,15 +42,7 @@ def site_of(context: Context) -> tuple[str, str]:
 
 
 def handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
-    """Return the handler of a site whose state lies on disk between two messages.
-
-    Examples
-    --------
-    >>> from flwr.app import RecordDict
-    >>> node = {"site": "north", "settings": "north.toml"}
-    >>> callable(handler_on_disk(Context(run_id=1, node_id=7, node_config=node, state=RecordDict(), run_config={})))
-    True
-    """
+    """Return the handler of a site whose state lies on disk between two messages."""
     settings = site_of(context)[1]
 
     def answer(message: bytes) -> bytes:
@@ -62,13 +54,7 @@ def handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
 
 
 def client_app(handler: Handler = handler_on_disk) -> ClientApp:
-    """Return a client app that answers each request with what ``handler(context)`` returns for it.
-
-    Examples
-    --------
-    >>> isinstance(client_app(lambda context: lambda message: message.upper()), ClientApp)
-    True
-    """
+    """Return a client app that answers each request with what ``handler(context)`` returns for it."""
     made = ClientApp()
 
     @made.query("name")

@@ -78,11 +78,6 @@ class OnlineNode:
 
     ``registered`` is the name its key was registered under, ``started`` when it last connected and ``alive`` its
     last sign of life, both in seconds since 1970 and None where the engine does not say (a simulation).
-
-    Examples
-    --------
-    >>> OnlineNode(7, registered="north").registered
-    'north'
     """
 
     node_id: int

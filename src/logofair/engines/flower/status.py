@@ -21,13 +21,7 @@ _STATUS = "status.json"
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What became of a run: ``status`` is "running", "completed", "failed" or "stopped", ``sentence`` says more.
-
-    Examples
-    --------
-    >>> RunStatus("completed", "The run has ended.").status
-    'completed'
-    """
+    """What became of a run: ``status`` is "running", "completed", "failed" or "stopped", ``sentence`` says more."""
 
     status: str
     sentence: str

@@ -51,11 +51,6 @@ class FCFL:
         Width at which the largest loss and gap are smoothed at the start (delta).
     measure_every : int
         Rounds between two counts; they only record progress.
-
-    Examples
-    --------
-    >>> FCFL(tolerance=0.05).request({}).batch_size
-    100
     """
 
     name: ClassVar[str] = "fcfl"

@@ -87,13 +87,7 @@ def average(parameters: Vector, replies: Replies, weights: Floats) -> Vector:
 
 @dataclass(frozen=True)
 class FedAvg:
-    """Average the clients' models with weights n_c / n.
-
-    Examples
-    --------
-    >>> FedAvg().request({}).debias
-    'none'
-    """
+    """Average the clients' models with weights n_c / n."""
 
     name: ClassVar[str] = "fedavg"
     measure_every: int = 1

@@ -92,13 +92,7 @@ def simulator(folder: Path, variables: Mapping[str, str] | None = None) -> Itera
 
 
 def recorded_server_app(work: Callable[[Grid, Path], None]) -> ServerApp:
-    """Return a server app that does some work with the run's folder, and records there what became of it.
-
-    Examples
-    --------
-    >>> type(recorded_server_app(lambda grid, folder: None)).__name__
-    'ServerApp'
-    """
+    """Return a server app that does some work with the run's folder, and records there what became of it."""
     from flwr.serverapp import ServerApp
 
     made = ServerApp()

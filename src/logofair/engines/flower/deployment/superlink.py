@@ -47,13 +47,7 @@ def admitted(path: str, peer: str | None, own: str | None) -> bool:
 
 
 class LocalOperatorsOnly:
-    """ASGI middleware that answers 403 to operators' requests from other machines.
-
-    Examples
-    --------
-    >>> LocalOperatorsOnly(app=None).app is None
-    True
-    """
+    """ASGI middleware that answers 403 to operators' requests from other machines."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -71,13 +71,7 @@ class ManagedProcess:
 
 
 class ProcessGroup:
-    """Processes that are ended together; made by :func:`process_group`.
-
-    Examples
-    --------
-    >>> ProcessGroup(Path("."), {"A": "b"}, "id").variables["A"]
-    'b'
-    """
+    """Processes that are ended together; made by :func:`process_group`."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str], group_id: str) -> None:
         self.folder = folder
@@ -157,25 +151,14 @@ def process_group(folder: Path, variables: Mapping[str, str]) -> Iterator[Proces
 
 
 def exit_with_parent() -> None:
-    """End this process when its supervisor is gone, even if that was killed by SIGKILL.
-
-    Examples
-    --------
-    >>> exit_with_parent()  # this process has no supervisor: nothing happens
-    """
+    """End this process when its supervisor is gone, even if that was killed by SIGKILL."""
     parent = os.environ.get(_PARENT_ID)
     if parent is not None:
         threading.Thread(target=_wait_for_end, args=(int(parent),), daemon=True).start()
 
 
 def free_port() -> int:
-    """Return a port on loopback that is not in use at the moment.
-
-    Examples
-    --------
-    >>> 0 < free_port() < 65536
-    True
-    """
+    """Return a port on loopback that is not in use at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -59,13 +59,6 @@ def training_client_app(
         and not left to the machine; None leaves it.
     mods : sequence
         Flower's mods, the first outermost.
-
-    Examples
-    --------
-    >>> from logofair.training import make_rows
-    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
-    >>> isinstance(training_client_app(lambda context: rows), ClientApp)
-    True
     """
     made = ClientApp(mods=list(mods))
 
@@ -85,14 +78,7 @@ def training_client_app(
 
 
 def client_state(context: Context) -> Floats | None:
-    """Return what a node keeps from its last round, if anything.
-
-    Examples
-    --------
-    >>> fresh = Context(run_id=1, node_id=7, node_config={}, state=RecordDict(), run_config={})
-    >>> client_state(fresh) is None
-    True
-    """
+    """Return what a node keeps from its last round, if anything."""
     kept = context.state.array_records.get(_STATE)
     return None if kept is None else kept["parameters"].numpy()
 

@@ -43,14 +43,7 @@ _JOBS = "jobs.pickle"
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """One training of several in a simulation; the fields are the arguments of :func:`logofair.training.train`.
-
-    Examples
-    --------
-    >>> from logofair.training import FedAvg, build_network
-    >>> TrainingJob(FedAvg(), build_network("logistic", (2,)), rounds=5).random_state
-    0
-    """
+    """One training of several in a simulation; the fields are the arguments of :func:`logofair.training.train`."""
 
     method: Method
     network: Network
