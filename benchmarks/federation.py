@@ -1,4 +1,4 @@
-"""What secure sums cost a site, for ``logofair bench``."""
+"""The speed of federations: beside the central fit, rounds and bytes, and what secure sums cost a site."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def adult_sites(seed: int = 0, n_clients: int = 5, alpha: float = 0.5) -> dict[s
     part = split(len(data), {"train": 0.35, "calibrate": 0.35, "test": 0.3}, rng=seed)
     site = dirichlet_clients(data.sensitive, n_clients=n_clients, alpha=alpha, rng=seed)
     train, rows = part["train"], part["calibrate"]
-    *_, last = fedavg(data.features[train], data.labels[train], site[train], rng=seed, rounds=5)
+    *_, last = fedavg(data.features[train], data.labels[train], site[train], random_state=seed, rounds=5)
     scores = last.model.scores(data.features[rows])
     sites = {}
     for name in np.unique(site[rows]):

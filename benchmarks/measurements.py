@@ -1,4 +1,4 @@
-"""What ``logofair bench`` measures: ratios within one run, best of several, on data made here.
+"""The speed of fits: ratios within one run, best of several, on data made here.
 
 The unit is numpy's own sort of the same scores. numpy has several sort paths and picks one by processor, not always the
 fastest (on some AVX-512 machines the AVX2 path is five times faster), so both are timed, the second in a child

@@ -1,4 +1,4 @@
-"""What ``logofair bench`` measures beside fits: decisions per second, Fairlearn, memory."""
+"""The speed of decisions, a fit beside Fairlearn's, and the memory of a fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``logofair bench`` measures of the tool: the audit beside plain reading, apply's memory, the help's time."""
+"""The speed of the command line: the audit beside plain reading, apply's memory, the help's time."""
 
 from __future__ import annotations
 
@@ -86,8 +86,7 @@ def apply_memory(rows: int, folder: Path) -> dict[str, float] | None:
 
 _APPLY = """
 import json, resource, sys, time
-from logofair.cli.pages.console import showing_progress
-from logofair.cli.apply import apply
+from logofair.cli.commands.apply import apply
 begin = time.perf_counter()
 apply(sys.argv[2:], standalone_mode=False)
 unit = 1 if sys.platform == "darwin" else 1024

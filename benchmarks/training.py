@@ -1,8 +1,9 @@
-"""What ``logofair bench`` measures of training: rounds beside Flower's own simulation, and images per second."""
+"""The speed of training: rounds beside Flower's own simulation, and images per second."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -57,17 +58,17 @@ def beside_flower(cases: Sequence[tuple[int, int, int]], rows: int | None = None
     Both evaluate after every round. Flower's rounds count from the second on, and its start is left out. Memory is that
     of all processes at work.
     """
-    from logofair.engines.flower.training.simulation import simulator
+    from logofair.engines.flower.deployment.simulation import simulator
 
     with tempfile.TemporaryDirectory() as name:
         logs = Path(name) / "flower"
         logs.mkdir()
-        with simulator(logs) as flower:
+        with simulator(logs, _environment()) as flower:
             found = []
             for clients, rounds, own_rounds in cases:
                 folder = Path(name) / str(clients)
                 write_case(folder, clients, rounds, rows)
-                with watched_memory(flower.processes.mark) as peak:
+                with peak_memory_of_group(flower.processes.group_id) as peak:
                     apps = "benchmarks.training_apps"
                     flower.run(f"{apps}:server", f"{apps}:client", folder, clients)
                 found.append({"clients": clients, **_compared(folder, peak[0], in_process(folder, own_rounds))})
@@ -114,14 +115,14 @@ def write_case(folder: Path, clients: int, rounds: int, rows: int | None = None)
 
 
 @cache
-def settings_in(folder: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> dict[str, Any]:
     """What :func:`write_case` wrote on what to train and for how long."""
     found: dict[str, Any] = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     return found
 
 
 @cache
-def rows_in(folder: Path) -> list[ClientRows]:
+def read_rows(folder: Path) -> list[ClientRows]:
     """Every client's rows, as :func:`write_case` wrote them."""
     from logofair.training import make_rows
 
@@ -129,21 +130,31 @@ def rows_in(folder: Path) -> list[ClientRows]:
         return make_rows(data["features"], data["labels"], groups=data["groups"], clients=data["clients"])
 
 
-def schedule_in(folder: Path) -> Schedule:
+def read_schedule(folder: Path) -> Schedule:
     """How clients take local steps, as :func:`write_case` wrote it."""
     from logofair.training import Schedule
 
-    return Schedule(**settings_in(folder)["schedule"])
+    return Schedule(**read_settings(folder)["schedule"])
 
 
 def in_process(folder: Path, rounds: int) -> dict[str, Any]:
     """Seconds of a round in one process of its own, of its training alone, and that process's peak memory in bytes."""
     code = "import sys; from benchmarks.training import print_rounds; print_rounds(sys.argv[1], sys.argv[2])"
     done = subprocess.run(
-        [sys.executable, "-c", code, str(folder), str(rounds)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(folder), str(rounds)],
+        env={**os.environ, **_environment()},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def _environment() -> dict[str, str]:
+    """A PYTHONPATH on which processes find this package, which is not installed."""
+    path = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(part for part in path if part)}
 
 
 def print_rounds(folder: str, rounds: str) -> None:
@@ -155,7 +166,7 @@ def print_rounds(folder: str, rounds: str) -> None:
     from logofair.training import FedAvg, build_network
 
     torch.set_num_threads(1)  # as a simulated node has
-    rows, schedule = rows_in(Path(folder)), schedule_in(Path(folder))
+    rows, schedule = read_rows(Path(folder)), read_schedule(Path(folder))
     network, number = build_network("logistic", (rows[0].features.shape[1],)), int(rounds)
     methods = {"round": FedAvg(), "training": FedAvg(measure_every=number + 1)}
     found = {
@@ -178,20 +189,20 @@ def _seconds(method: Method, network: Network, rows: Sequence[ClientRows], round
 
 
 @contextmanager
-def watched_memory(mark: str) -> Iterator[list[int]]:
-    """Look twice a second how much memory a family of processes takes; the list's one entry is the most seen, in bytes.
+def peak_memory_of_group(group_id: str) -> Iterator[list[int]]:
+    """Measure twice a second how much memory a process group takes; the list's one entry is the peak, in bytes.
 
-    What processes share counts once; 0 where the system does not tell.
+    What processes share counts once; 0 where the system has no /proc.
     """
-    from logofair.engines.flower.deployment.children import marked
+    from logofair.engines.flower.deployment.supervision import processes_in_group
 
     peak, done = [0], threading.Event()
 
-    def look() -> None:
+    def measure() -> None:
         while not done.wait(0.5):
-            peak[0] = max(peak[0], sum(_share(pid) for pid in marked(mark)))
+            peak[0] = max(peak[0], sum(_share(pid) for pid in processes_in_group(group_id)))
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=measure, daemon=True)
     thread.start()
     try:
         yield peak

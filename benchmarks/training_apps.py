@@ -20,9 +20,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as StockFedAvg
 from torch import Tensor, nn
 
-from benchmarks.training import rows_in, schedule_in, settings_in
+from benchmarks.training import read_rows, read_schedule, read_settings
+from logofair.engines.flower.deployment.simulation import recorded_server_app
 from logofair.engines.flower.training.client import node_name, training_client_app
-from logofair.engines.flower.training.simulation import reported
 from logofair.engines.flower.training.strategy import MethodStrategy
 from logofair.training import ClientRows, FedAvg, Schedule, build_network
 
@@ -60,11 +60,11 @@ class Clock:
         return {"round": np.diff(self.ends).tolist(), "training": alone.tolist()}
 
 
-def _conduct(grid: Grid, folder: Path) -> None:
-    settings, rows = settings_in(folder), rows_in(folder)
+def _time_both(grid: Grid, folder: Path) -> None:
+    settings, rows = read_settings(folder), read_rows(folder)
     times = {"stock": _stock(grid, rows, settings["rounds"])}
     if settings["ours"]:
-        times["ours"] = _ours(grid, rows, settings["rounds"], schedule_in(folder))
+        times["ours"] = _ours(grid, rows, settings["rounds"], read_schedule(folder))
     (folder / "times.json").write_text(json.dumps(times), encoding="utf-8")
 
 
@@ -111,15 +111,15 @@ def _stock_model(message: Message, rows: ClientRows) -> nn.Module:
 
 
 def _stock_training(message: Message, context: Context) -> Message:
-    rows = _own(context)
+    rows = _client_rows(context)
     model = _stock_model(message, rows)
-    stock_steps(model, rows.features, rows.labels, schedule_in(Path(str(context.run_config["folder"]))))
+    stock_steps(model, rows.features, rows.labels, read_schedule(Path(str(context.run_config["folder"]))))
     metrics = MetricRecord({"num-examples": len(rows)})
     return Message(RecordDict({"arrays": ArrayRecord(model.state_dict()), "metrics": metrics}), reply_to=message)
 
 
 def _stock_evaluation(message: Message, context: Context) -> Message:
-    rows = _own(context)
+    rows = _client_rows(context)
     with torch.no_grad():
         logits = _stock_model(message, rows)(rows.features).squeeze(-1)
         loss = float(nn.BCEWithLogitsLoss()(logits, rows.labels))
@@ -128,11 +128,11 @@ def _stock_evaluation(message: Message, context: Context) -> Message:
     return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
 
-def _own(context: Context) -> ClientRows:
-    return rows_in(Path(str(context.run_config["folder"])))[int(node_name(context))]
+def _client_rows(context: Context) -> ClientRows:
+    return read_rows(Path(str(context.run_config["folder"])))[int(node_name(context))]
 
 
-_ours_app = training_client_app(_own)
+_ours_app = training_client_app(_client_rows)
 _Reply = Callable[[Message, Context], Message]
 
 
@@ -151,12 +151,12 @@ def _client_app() -> ClientApp:
     def evaluate(message: Message, context: Context) -> Message:
         return choose(message, _stock_evaluation)(message, context)
 
-    @made.query("who")
-    def who(message: Message, context: Context) -> Message:
+    @made.query("name")
+    def name(message: Message, context: Context) -> Message:
         return _ours_app(message, context)
 
     return made
 
 
-server = reported(_conduct)
+server = recorded_server_app(_time_both)
 client = _client_app()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -29,17 +28,6 @@ def test_a_timing_is_a_multiple_of_the_unit_and_carries_its_certificate():
     assert timing.multiple == pytest.approx(timing.seconds / 0.5)
     assert timing.gap <= 1e-6
     assert timing.violation <= 1e-9
-
-
-def test_stages_decisions_columns_and_the_sort_are_positive_numbers():
-    for found in (
-        measurements.stages(SMALL, "demographic_parity", False, 1),
-        measurements.text_columns(SMALL, 1),
-        measurements.sort_seconds(np.random.default_rng(0).random(1000), 1),
-        peers.decision_speed(1, rows=2000),
-    ):
-        assert found
-        assert all(value > 0 for value in found.values())
 
 
 def test_forcing_the_choice_of_code_leaves_no_trace(monkeypatch):

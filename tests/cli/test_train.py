@@ -25,7 +25,7 @@ pytest.importorskip("torch")
 
 import polars as pl
 
-from logofair.cli.training import run as train_rows
+from logofair.cli.training import rows as train_rows
 from logofair.cli.training import run as train_run
 from logofair.cli.training.settings import TrainSettings
 from logofair.datasets import Dataset
@@ -106,9 +106,9 @@ def test_the_options_of_training_are_put_on_record(tmp_path: Path) -> None:
     steps = {"local_epochs": 1, "learning_rate": 0.5, "batch_size": 64, "optimiser": "sgd"}
     assert {name: found[f"schedule_{name}"] for name in steps} == steps
     assert found["seed"] == 3
-    words = ("--bound", 0.05, "--step-size", 0.1, "--batch-size", 50, "--rounds", 3)
+    words = ("--tolerance", 0.05, "--step-size", 0.1, "--batch-size", 50, "--rounds", 3)
     found = trained("--method", "fcfl", *SMALL, *words, "--out", tmp_path / "t.csv")["settings"]
-    own = {"bound": 0.05, "step_size": 0.1, "batch_size": 50, "first_stage": 1}
+    own = {"tolerance": 0.05, "step_size": 0.1, "batch_size": 50, "first_stage": 1}
     assert {name: found[f"method_{name}"] for name in own} == own
     assert "schedule_learning_rate" not in found
 
@@ -345,7 +345,7 @@ def test_fcfl_goes_on_for_more_rounds_with_the_first_stage_it_began_with(tmp_pat
 
 @pytest.mark.parametrize(("rounds", "stage"), [(None, 800), (6, 3), (1, 0), (5000, 800)])
 def test_the_first_stage_is_the_papers_and_at_most_half(rounds: int | None, stage: int) -> None:
-    assert TrainSettings("fcfl", "generated", rounds=rounds).described()["method_first_stage"] == stage
+    assert TrainSettings("fcfl", "generated", rounds=rounds).as_dict()["method_first_stage"] == stage
 
 
 def test_a_state_of_data_prepared_anew_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +377,7 @@ def test_the_history_tells_every_round(tmp_path: Path) -> None:
     assert max(client["gap"] for client in last["clients"] if client["gap"] is not None) == last["local_gap"]
     with np.load(tmp_path / "s.npz") as stored:
         rows, loss = stored["measured rows"], stored["measured loss"]
-        assert last["memory"] == {"weights": stored["memory weights"].tolist()}
+        assert last["method_state"] == {"weights": stored["method weights"].tolist()}
     assert [client["loss"] for client in last["clients"]] == pytest.approx(loss.sum((1, 2)) / rows.sum((1, 2)))
     assert last["loss"] == pytest.approx(loss.sum() / rows.sum())
 
@@ -406,7 +406,7 @@ def test_the_history_of_fcfl_tells_the_rounds_it_counts(tmp_path: Path) -> None:
         ("--method fedavg --data generated --hidden 9", "--hidden: is the width of an mlp; leave it out for logistic."),
         ("--method fedavg --data generated --beta 1", "--beta: is a setting of fairfed; leave it out for fedavg."),
         ("--method fairfed --data generated --step 1", "--step: is a setting of fedfb; leave it out for fairfed."),
-        ("--method fedfb --data generated --bound 1", "--bound: is a setting of fcfl; leave it out for fedfb."),
+        ("--method fedfb --data generated --tolerance 1", "--tolerance: is a setting of fcfl; leave it out for fedfb."),
         ("--method fcfl --data generated --local-epochs 2", "--local-epochs: fcfl takes no local steps; leave it out"),
         ("--method fairfed --data generated --debias-step 1", "--debias-step: is the step of fairbatch; leave it out "),
         ("--method fairfed --data generated --debias non", "--debias: got 'non' (did you mean 'none'?); use one of "),
@@ -420,7 +420,7 @@ def test_the_history_of_fcfl_tells_the_rounds_it_counts(tmp_path: Path) -> None:
             "--resume: goes on from the state in --checkpoint; name its file",
         ),
         ("--method fedavg --data generated --resume --checkpoint no.npz", "no.npz: cannot be read (No such file or "),
-        ("--method fedavg --data generated --engine flower --history h", "--engine: flower tells the last state alone"),
+        ("--method fedavg --data generated --engine flower --history h", "--engine: flower returns the last state alone"),
         ("--method fedavg --data generated --engine flower --device cuda", "--device: flower's simulation trains on "),
         (
             "--method fedavg --data generated --limit 150 --clients 30 --alpha 3",
@@ -637,7 +637,7 @@ def test_flower_gets_the_same_work_and_its_state_is_scored(tmp_path: Path, monke
 
     monkeypatch.setattr("logofair.engines.flower.require_flower", lambda *packages: None)
     monkeypatch.setitem(
-        sys.modules, "logofair.engines.flower.training.run", SimpleNamespace(train_with_flower=in_place)
+        sys.modules, "logofair.engines.flower.training.simulation", SimpleNamespace(train_with_flower=in_place)
     )
     words = ("--method", "fairfed", *SMALL)
     trained(*words, "--engine", "flower", "--out", tmp_path / "f.csv")

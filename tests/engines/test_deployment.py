@@ -61,8 +61,8 @@ def test_three_sites_get_policies_that_together_keep_the_promise_and_are_those_o
         accuracy, across, inside = measured(rows, made.policies(), plan)
         assert max(across, inside) < 1e-12
         assert accuracy == pytest.approx(outcome.accuracy, abs=1e-12)
-        told = [line for line in server.text().splitlines() if re.match(r"exchange \d+ ", line)]
-        assert len(told) == sum(outcome.exchanges.values())
+        lines = [line for line in server.text().splitlines() if re.match(r"exchange \d+ ", line)]
+        assert len(lines) == sum(outcome.exchanges.values())
 
 
 def test_without_keys_and_without_asking_for_insecure_by_name_nothing_begins(tmp_path):

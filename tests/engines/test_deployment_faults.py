@@ -20,7 +20,7 @@ from support.processes import (
     deployment,
     make_keys,
     tables,
-    waited_for,
+    wait_until,
 )
 
 pytestmark = [pytest.mark.federation, pytest.mark.slow, NEEDS_PROC]
@@ -39,8 +39,8 @@ def mid_run(made, exchange=3):
     def there():
         return file.exists() and made.state_now().number >= exchange
 
-    waited_for(lambda: there() or made.ended(), TO_THE_END, made.last_words)
-    assert there(), made.last_words()
+    wait_until(lambda: there() or made.ended(), TO_THE_END, made.last_outputs)
+    assert there(), made.last_outputs()
     assert made.state_now().purpose != "publication"
 
 
@@ -72,7 +72,7 @@ def test_a_site_killed_in_a_round_is_excluded_and_the_others_get_the_result_of_t
     with deployment(tmp_path, tables()) as made:
         server, clients = made.server(*PLATT, *SHORT), made.clients(columns=LABELLED)
         mid_run(made)
-        clients["south"].pull_the_plug()
+        clients["south"].kill_all()
         ended_well(server, clients["east"], clients["north"])
         outcome, _ = check_result(made, ["east", "north"])
         assert list(lost_of(outcome)) == ["south"]
@@ -88,7 +88,7 @@ def test_a_site_killed_in_a_round_and_started_again_in_time_is_back_in_the_run(t
     with deployment(tmp_path, tables()) as made:
         server, clients = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
         mid_run(made)
-        clients["south"].pull_the_plug()
+        clients["south"].kill_all()
         made.check_files()
         again = made.client("south", columns=LABELLED)
         ended_well(server, clients["east"], clients["north"], again)
@@ -100,11 +100,11 @@ def test_a_straggler_is_excluded_after_the_timeout(tmp_path):
     with deployment(tmp_path, tables()) as made:
         server, clients = made.server(*PLATT, *SHORT), made.clients(columns=LABELLED)
         mid_run(made)
-        clients["north"].freeze()
+        clients["north"].suspend()
         ended_well(server, clients["east"], clients["south"])
         outcome, _ = check_result(made, ["east", "south"])
         assert lost_of(outcome) == {"north": "no reply within 25 seconds"}
-        clients["north"].thaw()
+        clients["north"].resume()
         leaves(clients["north"])
         assert not made.policy("north").exists()
 
@@ -113,11 +113,11 @@ def test_a_server_killed_in_a_round_and_started_again_ends_with_the_same_result(
     with deployment(tmp_path, tables()) as made:
         server, clients = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
         mid_run(made)
-        server.pull_the_plug()
+        server.kill_all()
         assert not (made.state / "result.json").exists()
         made.check_files()
         again = made.server(*PLATT, *PATIENT)
-        again.until("goes on in", 60.0)
+        again.wait_for_output("goes on in", 60.0)
         ended_well(again, *clients.values())
         outcome, expected = check_result(made)
         assert outcome.summary() == expected.summary()
@@ -127,7 +127,7 @@ def test_a_machine_that_reboots_with_all_on_it_loses_nothing(tmp_path):
     with deployment(tmp_path, tables()) as made:
         server, clients = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
         mid_run(made, exchange=4)
-        made.pull_the_plug()
+        made.kill_all()
         made.check_files()
         server, clients = made.server(*PLATT, *PATIENT), made.clients(columns=LABELLED)
         ended_well(server, *clients.values())
@@ -143,7 +143,7 @@ def test_when_all_sites_are_gone_the_server_stops_and_goes_on_when_they_are_back
             client.kill()  # its node must follow by itself
         ended_badly(server, "bring the missing sites back and resume")
         for client in clients.values():
-            client.all_gone()
+            client.wait_for_descendants()
         made.check_files()
         server, clients = made.server(*PATIENT), made.clients(columns=LABELLED)
         ended_well(server, *clients.values())
@@ -155,7 +155,7 @@ def test_with_secure_sums_a_run_stops_without_a_site_and_goes_on_when_it_is_back
     with deployment(tmp_path, tables()) as made:
         server, clients = made.server(*SECURE, *SHORT), made.clients()
         mid_run(made)
-        clients["south"].pull_the_plug()
+        clients["south"].kill_all()
         ended_badly(server, "the same command goes on from there")
         assert "south (" in server.text() or "south:" in server.text()
         made.check_files()
@@ -169,7 +169,7 @@ def test_with_secure_sums_a_site_started_again_in_time_is_back_in_the_run(tmp_pa
         server, clients = made.server(*SECURE, *PATIENT), made.clients()
         mid_run(made)
         clients["south"].kill()
-        clients["south"].all_gone()
+        clients["south"].wait_for_descendants()
         ended_well(server, clients["east"], clients["north"], made.client("south"))
         check_result(made, exactly=False)
 
@@ -180,7 +180,7 @@ def test_strangers_are_refused_and_the_run_goes_on_with_the_others(tmp_path):
         make_keys(tmp_path / "others", ["north"])
         server = made.server(*PLAN, "--calibration", "none", *PATIENT)
         clients = {site: made.client(site) for site in ("east", "north")}
-        server.until("2 of 3 sites are here", 120.0)
+        server.wait_for_output("2 of 3 sites are here", 120.0)
         unknown = made.client("west")
         elsewhere = ("--folder", tmp_path / "elsewhere", "--out", tmp_path / "elsewhere.json")
         other = ("--authority", tmp_path / "others" / "ca.crt", "--key", made.keys / "sites" / "south")
@@ -200,7 +200,7 @@ def test_two_runs_at_once_on_the_same_files_do_not_disturb_each_other(tmp_path):
         plans = ((one, PLATT, LABELLED), (two, (*PLAN, "--calibration", "none"), ("--score", "score")))
         servers = [made.server(*plan, *PATIENT) for made, plan, _ in plans]
         clients = [made.clients(columns=columns) for made, _, columns in plans]
-        servers[0].until("The server listens", 120.0)
+        servers[0].wait_for_output("The server listens", 120.0)
         again = one.server(*PLATT, name="second")
         assert again.wait(60.0) == 2
         assert "another process works in this folder" in again.text()
@@ -213,7 +213,7 @@ def test_two_runs_at_once_on_the_same_files_do_not_disturb_each_other(tmp_path):
 def test_a_port_that_is_taken_is_said_so(tmp_path):
     with deployment(tmp_path / "one", tables()) as one, deployment(tmp_path / "two", tables(), port=one.port) as two:
         first = one.server(*PLATT, *PATIENT)
-        first.until("The server listens", 60.0)
+        first.wait_for_output("The server listens", 60.0)
         second = two.server(*PLATT, *PATIENT)
         assert second.wait(60.0) == 2
         assert f"127.0.0.1:{one.port} is taken" in second.text()

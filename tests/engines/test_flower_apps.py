@@ -18,8 +18,8 @@ from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
 from logofair.engines.flower.client_app import client_app, site_of
-from logofair.engines.flower.deployment.supernode import answered
-from logofair.engines.flower.records import CARRY, WHO, Envelope, opened, sealed
+from logofair.engines.flower.deployment.supernode import reply_to
+from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, pack, unpack
 from logofair.engines.flower.server_app import conduct_run
 from logofair.errors import InputError
 
@@ -37,8 +37,8 @@ def a_context(node=None, run=None):
     return Context(run_id=1, node_id=7, node_config=node or {}, state=RecordDict(), run_config=run or {})
 
 
-def asked(app, envelope, context, kind=CARRY):
-    return app(Message(sealed(envelope), 7, kind), context)
+def reply_of(app, envelope, context, kind=MESSAGE_QUERY):
+    return app(Message(pack(envelope), 7, kind), context)
 
 
 def upper(context):
@@ -53,14 +53,14 @@ def leaking(context):
 
 
 def test_a_message_for_the_site_is_answered_by_its_handler():
-    reply = asked(client_app(upper), Envelope("north", b"sums"), a_context(NORTH))
-    assert opened(reply.content) == Envelope("north", b"SUMS")
+    reply = reply_of(client_app(upper), Envelope("north", b"sums"), a_context(NORTH))
+    assert unpack(reply.content) == Envelope("north", b"SUMS")
 
 
 def test_an_exception_becomes_a_refusal_that_says_nothing():
-    reply = asked(client_app(leaking), Envelope("north", b"sums"), a_context(NORTH))
+    reply = reply_of(client_app(leaking), Envelope("north", b"sums"), a_context(NORTH))
     assert not reply.has_error()
-    assert opened(reply.content) == Envelope("north", None)
+    assert unpack(reply.content) == Envelope("north", None)
     assert b"4711" not in reply.content.config_records["logofair"].deflate()
 
 
@@ -68,17 +68,17 @@ def test_a_message_for_another_site_is_not_read():
     def read(context):
         pytest.fail("the handler was called")
 
-    reply = asked(client_app(read), Envelope("south", b"sums"), a_context(NORTH))
-    assert opened(reply.content) == Envelope("north", None)
+    reply = reply_of(client_app(read), Envelope("south", b"sums"), a_context(NORTH))
+    assert unpack(reply.content) == Envelope("north", None)
 
 
 def test_a_node_without_a_name_answers_nothing():
-    reply = asked(client_app(upper), Envelope("", b"sums"), a_context({"settings": "north.toml"}))
-    assert opened(reply.content) == Envelope("", None)
+    reply = reply_of(client_app(upper), Envelope("", b"sums"), a_context({"settings": "north.toml"}))
+    assert unpack(reply.content) == Envelope("", None)
 
 
 def test_a_node_says_its_name():
-    assert opened(asked(client_app(upper), Envelope(""), a_context(NORTH), WHO).content) == Envelope("north")
+    assert unpack(reply_of(client_app(upper), Envelope(""), a_context(NORTH), NAME_QUERY).content) == Envelope("north")
 
 
 def test_a_simulated_node_takes_its_site_from_the_list_by_its_number(tmp_path):
@@ -96,7 +96,7 @@ def test_what_the_server_puts_into_a_run_never_chooses_a_deployed_sites_settings
 
 
 def test_a_message_of_an_unknown_kind_gets_an_error_without_text():
-    reply = answered(client_app(upper), Message(sealed(Envelope("north", b"a")), 7, "train"), a_context(NORTH))
+    reply = reply_to(client_app(upper), Message(pack(Envelope("north", b"a")), 7, "train"), a_context(NORTH))
     assert (reply.error.code, reply.error.reason) == (2, "")
 
 

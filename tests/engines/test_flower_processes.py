@@ -1,4 +1,4 @@
-"""Command lines, environment and the care of child processes; Flower itself is not started."""
+"""Command lines, environment and the supervision of processes; Flower itself is not started."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from flwr.common.config import parse_config_args
 
 from logofair.engines.flower import require_flower
 from logofair.engines.flower.deployment import processes
-from logofair.engines.flower.deployment import processes as runs
-from logofair.engines.flower.deployment.children import family, free_port, wait_for_port
 from logofair.engines.flower.deployment.commands import (
     ServerCredentials,
     SiteCredentials,
@@ -33,8 +31,9 @@ from logofair.engines.flower.deployment.commands import (
     supernode_command,
 )
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
-from logofair.engines.flower.deployment.processes import RunStatus, join, serve, simulate
+from logofair.engines.flower.deployment.processes import RunStatus, follow_run, join, serve, simulate
 from logofair.engines.flower.deployment.superlink import admitted
+from logofair.engines.flower.deployment.supervision import free_port, process_group, wait_for_port
 from logofair.errors import InputError
 
 NODE = {"site": "north", "settings": "/data of north/north.toml"}
@@ -127,7 +126,7 @@ def test_a_simulation_needs_sites_and_a_server_keys(tmp_path):
     "path", ["/v1/control/start-run", "/v1/runtime/pull-messages", "/docs", "/v1/fleet", "//v1/fleet/"]
 )
 @pytest.mark.parametrize("peer", ["10.0.0.7", "::ffff:10.0.0.7", "testclient", None])
-def test_other_machines_reach_nothing_but_the_nodes_door(path, peer):
+def test_other_machines_reach_nothing_but_the_requests_of_nodes(path, peer):
     assert not admitted(path, peer, "10.0.0.5")
 
 
@@ -140,15 +139,17 @@ def script(text):
     return [sys.executable, "-c", text]
 
 
-def test_a_dead_child_is_noticed_with_its_last_lines(tmp_path):
-    with family(tmp_path, os.environ) as children:
-        child = children.start("child", script("print('\\x1b[91mno such key\\x1b[0m'); raise SystemExit(3)"))
+def test_a_child_process_that_ended_is_reported_with_its_last_lines(tmp_path):
+    with process_group(tmp_path, os.environ) as group:
+        child = group.start("child", script("print('\\x1b[91mno such key\\x1b[0m'); raise SystemExit(3)"))
         child.process.wait(20)
         with pytest.raises(InputError, match=r"child: it ended with code 3; its last lines: no such key$"):
             wait_for_port(f"127.0.0.1:{free_port()}", child.check, 20.0)
 
 
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+IGNORES_SIGTERM = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+)
 
 
 def alive(pid):
@@ -166,17 +167,17 @@ def until(condition):
     return False
 
 
-def test_a_child_that_ignores_being_asked_is_ended(tmp_path):
-    with family(tmp_path, os.environ) as children:
-        child = children.start("child", script(STUBBORN))
+def test_a_child_process_that_ignores_sigterm_is_killed(tmp_path):
+    with process_group(tmp_path, os.environ) as group:
+        child = group.start("child", script(IGNORES_SIGTERM))
         assert until(lambda: "up" in child.last_lines())
-        children.stop(child, grace=0.1)
+        group.stop(child, grace=0.1)
         assert child.process.poll() is not None
 
 
-FATHER = f"""
+PARENT = f"""
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", {STUBBORN!r}], start_new_session=True)
+child = subprocess.Popen([sys.executable, "-c", {IGNORES_SIGTERM!r}], start_new_session=True)
 print(child.pid, flush=True)
 time.sleep(60)
 """
@@ -184,23 +185,23 @@ time.sleep(60)
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 @pytest.mark.parametrize("leave", [None, KeyboardInterrupt, InputError])
-def test_nothing_is_left_however_the_block_is_left(tmp_path, leave):
+def test_no_process_is_left_however_the_block_is_left(tmp_path, leave):
     pids = []
 
-    def scene():
-        with family(tmp_path, os.environ) as children:
-            father = children.start("father", script(FATHER))
-            assert until(lambda: {"up"} < set(father.last_lines().split()))
-            pids.extend(int(word) for word in father.last_lines().split() if word != "up")
-            pids.append(father.process.pid)
+    def run_group():
+        with process_group(tmp_path, os.environ) as group:
+            parent = group.start("parent", script(PARENT))
+            assert until(lambda: {"up"} < set(parent.last_lines().split()))
+            pids.extend(int(word) for word in parent.last_lines().split() if word != "up")
+            pids.append(parent.process.pid)
             if leave is not None:
-                raise leave("enough")
+                raise leave("interrupted")
 
     if leave is None:
-        scene()
+        run_group()
     else:
         with pytest.raises(leave):
-            scene()
+            run_group()
     assert len(pids) == 2
     assert until(lambda: not any(alive(pid) for pid in pids))
 
@@ -210,19 +211,19 @@ def test_the_command_lines_survive_a_shell():
     assert shlex.split(shlex.join(command)) == command
 
 
-FOLLOWER = """
+CHILD = """
 import os, time
-from logofair.engines.flower.deployment.children import end_with_parent
-end_with_parent()
+from logofair.engines.flower.deployment.supervision import exit_with_parent
+exit_with_parent()
 print(os.getpid(), flush=True)
 time.sleep(60)
 """
 
-KILLED = """
+SUPERVISOR = """
 import os, sys, pathlib
-from logofair.engines.flower.deployment.children import family
-with family(pathlib.Path(sys.argv[1]), os.environ) as children:
-    child = children.start("follower", [sys.executable, "-c", sys.argv[2]])
+from logofair.engines.flower.deployment.supervision import process_group
+with process_group(pathlib.Path(sys.argv[1]), os.environ) as group:
+    child = group.start("child", [sys.executable, "-c", sys.argv[2]])
     while not child.last_lines().strip():
         pass
     os.kill(os.getpid(), 9)
@@ -230,13 +231,13 @@ with family(pathlib.Path(sys.argv[1]), os.environ) as children:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_a_parent_killed_outright_takes_its_children_along(tmp_path):
-    subprocess.run([*script(KILLED), str(tmp_path), FOLLOWER], timeout=60, check=False)
-    pid = int((tmp_path / "follower.log").read_text())
+def test_child_processes_end_when_their_supervisor_is_killed(tmp_path):
+    subprocess.run([*script(SUPERVISOR), str(tmp_path), CHILD], timeout=60, check=False)
+    pid = int((tmp_path / "child.log").read_text())
     assert until(lambda: not alive(pid))
 
 
-class FakeFamily:
+class FakeProcesses:
     """Answers ``flwr list`` from a list of statuses, one per call."""
 
     def __init__(self, folder, statuses):
@@ -249,13 +250,14 @@ class FakeFamily:
         return 0, "Listing ...\n" + json.dumps({"success": True, "runs": listed})
 
 
-class Alive:
+class RunningSuperlink:
     def check(self):
         pass
 
 
-def watched(folder, statuses):
-    lines, generator = [], runs.watch_run(FakeFamily(folder, statuses), Alive(), folder, "7")
+def followed(folder, statuses, check_every=15.0):
+    lines = []
+    generator = follow_run(FakeProcesses(folder, statuses), RunningSuperlink(), folder, "7", check_every=check_every)
     while True:
         try:
             lines.append(next(generator))
@@ -271,33 +273,31 @@ def write_status(folder, status, run="7"):
 def test_the_outcome_is_what_the_server_app_wrote_after_all_its_lines(tmp_path, word):
     write_status(tmp_path, word)
     (tmp_path / "progress.txt").write_text("one\ntwo\nhalf a li")
-    lines, outcome = watched(tmp_path, ["running", "finished:completed"])
+    lines, outcome = followed(tmp_path, ["running", "finished:completed"])
     assert lines == ["one", "two"]
     assert outcome == RunStatus(word, "So it was.")
 
 
 @pytest.mark.parametrize("left", ["running", None])
-def test_a_server_app_that_died_without_a_word_is_a_failure_though_its_command_succeeded(tmp_path, monkeypatch, left):
-    monkeypatch.setattr(runs, "_LOOK", 0.0)
+def test_a_server_app_that_ended_without_a_status_is_a_failure_though_its_command_succeeded(tmp_path, left):
     if left is not None:
         write_status(tmp_path, left)
-    _, outcome = watched(tmp_path, ["running", "finished:failed"])
+    _, outcome = followed(tmp_path, ["running", "finished:failed"], check_every=0.0)
     assert outcome.status == "failed"
     assert "finished:failed" in outcome.sentence
 
 
-def test_the_status_of_an_earlier_run_in_the_folder_is_not_taken_for_this_ones(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "_LOOK", 0.0)
+def test_the_status_of_an_earlier_run_in_the_folder_is_not_taken_for_this_ones(tmp_path):
     write_status(tmp_path, "completed", run="6")
-    assert watched(tmp_path, ["finished:failed"])[1].status == "failed"
+    assert followed(tmp_path, ["finished:failed"], check_every=0.0)[1].status == "failed"
 
 
-def joined(tmp_path, monkeypatch, text, until):
+def joined(tmp_path, monkeypatch, text, until, **more):
     monkeypatch.setattr(processes, "supernode_command", lambda *arguments, **options: script(text))
-    return join(tmp_path / "s", site="north", server="h:1", insecure=True, until=until, home=tmp_path / "home")
+    return join(tmp_path / "s", site="north", server="h:1", insecure=True, until=until, home=tmp_path / "home", **more)
 
 
-def test_a_site_stays_until_it_has_what_it_came_for_and_leaves_no_node_behind(tmp_path, monkeypatch):
+def test_a_site_stays_connected_until_it_has_its_result_and_leaves_no_node_running(tmp_path, monkeypatch):
     log = tmp_path / "home" / "supernode.log"
     text = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     outcome = joined(tmp_path, monkeypatch, text, lambda: log.exists() and log.read_text().strip().isdigit())
@@ -306,10 +306,8 @@ def test_a_site_stays_until_it_has_what_it_came_for_and_leaves_no_node_behind(tm
 
 
 def test_a_site_the_server_does_not_know_is_told_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "_COMEBACK", 0.0)
-    outcome = joined(
-        tmp_path, monkeypatch, "print('Failed to activate SuperNode.'); raise SystemExit(49)", lambda: False
-    )
+    refused = "print('Failed to activate SuperNode.'); raise SystemExit(49)"
+    outcome = joined(tmp_path, monkeypatch, refused, lambda: False, reconnect=0.0)
     assert outcome.status == "failed"
     assert outcome.sentence.startswith("The server does not let this site in: its key is not registered there")
 
@@ -320,9 +318,9 @@ def test_a_node_that_ends_by_itself_is_a_failure_with_its_last_lines(tmp_path, m
 
 
 def test_a_key_the_server_has_already_is_no_error_when_it_is_started_again(tmp_path):
-    class Taken(FakeFamily):
+    class AlreadyRegistered(FakeProcesses):
         def call(self, name, command, timeout):
             return 1, json.dumps({"success": False, "error-message": "Public key already in use."})
 
     key = tmp_path / "north.pub"
-    assert processes._register(Taken(tmp_path, []), key) == "Site north may connect, as before."
+    assert processes._register(AlreadyRegistered(tmp_path, []), key) == "Site north may connect, as before."

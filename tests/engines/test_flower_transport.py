@@ -18,7 +18,7 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.engines.flower.records import CARRY, WHO, Envelope, OnlineNode, opened, sealed, sites_of
+from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, OnlineNode, nodes_by_site, pack, unpack
 from logofair.engines.flower.transport import FlowerTransport
 
 Reply = Callable[[Message], Message | None]
@@ -80,12 +80,12 @@ class FakeGrid:
 
 def echo(name: str) -> Reply:
     def reply(message: Message) -> Message:
-        if message.metadata.message_type == WHO:
-            return Message(sealed(Envelope(name)), reply_to=message)
-        asked = opened(message.content)
-        assert asked is not None
-        assert asked.body is not None
-        return Message(sealed(Envelope(name, asked.body + b" from " + name.encode())), reply_to=message)
+        if message.metadata.message_type == NAME_QUERY:
+            return Message(pack(Envelope(name)), reply_to=message)
+        request = unpack(message.content)
+        assert request is not None
+        assert request.body is not None
+        return Message(pack(Envelope(name, request.body + b" from " + name.encode())), reply_to=message)
 
     return reply
 
@@ -102,7 +102,7 @@ def from_the_server(code: int, reason: str = "") -> Reply:
 
 
 def transport(grid: FakeGrid) -> FlowerTransport:
-    return FlowerTransport(grid, patience=10.0, clock=lambda: grid.now, sleep=grid.sleep)
+    return FlowerTransport(grid, name_timeout=10.0, clock=lambda: grid.now, sleep=grid.sleep)
 
 
 def test_every_site_gets_its_own_message_and_its_reply_comes_back_under_its_name():
@@ -131,7 +131,7 @@ def test_a_node_is_asked_for_its_name_once():
     carrier.present()
     carrier.present()
     carrier.exchange({"north": b"a"}, 5.0)
-    assert grid.kinds() == [WHO, CARRY]
+    assert grid.kinds() == [NAME_QUERY, MESSAGE_QUERY]
 
 
 def test_a_name_registered_with_a_key_is_believed_over_what_the_node_says():
@@ -196,7 +196,7 @@ def test_a_site_that_is_away_gets_its_message_when_it_is_back_in_time():
         "south": b"b from south",
     }
     assert grid.now < 35.0
-    assert grid.kinds() == [CARRY, CARRY]
+    assert grid.kinds() == [MESSAGE_QUERY, MESSAGE_QUERY]
 
 
 def test_a_site_started_anew_before_it_replied_gets_the_same_message_again():
@@ -214,7 +214,7 @@ def test_a_site_started_anew_before_it_replied_gets_the_same_message_again():
     carrier._sleep = killed_and_started
     assert carrier.exchange({"north": b"a"}, 60.0) == {"north": b"a from north"}
     assert grid.now < 35.0
-    assert grid.kinds() == [CARRY, CARRY]
+    assert grid.kinds() == [MESSAGE_QUERY, MESSAGE_QUERY]
 
 
 @pytest.mark.parametrize("code", range(12))
@@ -243,7 +243,7 @@ def test_a_reply_that_is_none_of_ours_makes_the_site_absent(content):
 
 def test_a_refusal_makes_the_site_absent():
     grid = FakeGrid()
-    grid.add(7, lambda message: Message(sealed(Envelope("north")), reply_to=message), name="north")
+    grid.add(7, lambda message: Message(pack(Envelope("north")), reply_to=message), name="north")
     replies = transport(grid).exchange({"north": b"a"}, 5.0)
     assert replies == {"north": NoReply("it could not answer; its own log says why")}
 
@@ -253,7 +253,7 @@ def test_a_message_the_server_does_not_take_makes_the_site_absent_at_once():
     grid.add(7, echo("north"), name="north")
     grid.add(8, echo("south"), name="south")
     replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 5.0)
-    assert replies == {"north": NoReply("the server could not take the message for it"), "south": b"b from south"}
+    assert replies == {"north": NoReply("the server did not accept the message for it"), "south": b"b from south"}
 
 
 def test_a_node_without_a_name_takes_part_in_nothing_and_is_reported():
@@ -275,7 +275,7 @@ def test_a_node_slow_to_say_its_name_is_found_at_a_later_look_without_being_aske
     assert grid.now == pytest.approx(10.0)
     grid.now = 16.0
     assert carrier.present() == ("north",)
-    assert grid.kinds() == [WHO]
+    assert grid.kinds() == [NAME_QUERY]
 
 
 def test_a_node_whose_first_answer_was_an_error_is_asked_again():
@@ -309,11 +309,11 @@ def test_two_nodes_of_one_name_are_an_error():
 
 def test_a_killed_node_still_counted_as_online_is_not_taken_for_a_second_site():
     old, new = OnlineNode(7, started=0.0, alive=40.0), OnlineNode(9, started=50.0, alive=70.0)
-    assert sites_of([old, new], {7: "north", 9: "north"}) == {}
-    assert sites_of([new], {7: "north", 9: "north"}) == {"north": 9}
+    assert nodes_by_site([old, new], {7: "north", 9: "north"}) == {}
+    assert nodes_by_site([new], {7: "north", 9: "north"}) == {"north": 9}
 
 
 def test_an_older_node_that_lives_on_beside_a_newer_one_of_its_name_is_an_error():
     old, new = OnlineNode(7, started=0.0, alive=60.0), OnlineNode(9, started=50.0, alive=50.0)
     with pytest.raises(InputError, match="called 'north'"):
-        sites_of([old, new], {7: "north", 9: "north"})
+        nodes_by_site([old, new], {7: "north", 9: "north"})

@@ -1,7 +1,11 @@
-"""Methods as Flower strategies: over a grid that is a dictionary of client apps, and once in Flower's simulation."""
+"""Methods as Flower strategies: over a grid that is a dictionary of client apps, and once in Flower's simulation.
+
+A reply of one site that is missing, unsound or cannot be true ends nobody else's run, and is not believed.
+"""
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -18,20 +22,26 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
 from logofair.engines.flower.training import client as training_client
-from logofair.engines.flower.training import strategy as training_strategy
-from logofair.engines.flower.training.client import remembered, training_client_app
-from logofair.engines.flower.training.records import TrainingRequest, asked, model_out, told, understood
-from logofair.engines.flower.training.run import TrainingJob, train_each_with_flower, train_with_flower
+from logofair.engines.flower.training.client import client_state, training_client_app
+from logofair.engines.flower.training.records import (
+    TrainingRequest,
+    model_record,
+    pack_reply,
+    pack_request,
+    unpack_request,
+)
+from logofair.engines.flower.training.simulation import TrainingJob, train_each_with_flower, train_with_flower
 from logofair.engines.flower.training.strategy import MethodStrategy
 from logofair.errors import InputError, RunError
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, build_network, make_rows, train
-from logofair.training.messages import Gradients, GradientsRequest, LabelCounts, LocalSteps, TrainedParameters
-from logofair.training.rounds import answer, begin, measure
+from logofair.training.messages import Gradients, GradientsRequest, LabelCounts, StepsRequest, TrainedParameters
+from logofair.training.rounds import initial_state, measure, reply_to
 
 pytestmark = pytest.mark.training
 
 SITES = ("north", "south", "west")
+GROUPS = ("F", "M")
 NETWORK = build_network("mlp", (3,), hidden=4)
 SCHEDULE = Schedule(local_epochs=2, batch_size=32)
 METHODS = {
@@ -59,7 +69,7 @@ def a_run(monkeypatch):
 
 @pytest.fixture
 def log(caplog):
-    """What Flower's logger is told; it hands nothing on to the root."""
+    """What Flower's logger gets; it passes nothing on to the root."""
     logging.getLogger("flwr").addHandler(caplog.handler)
     yield caplog
     logging.getLogger("flwr").removeHandler(caplog.handler)
@@ -111,46 +121,46 @@ class FakeGrid:
 
 
 def strategy(method, **more):
-    given = {"groups": ("F", "M"), "schedule": SCHEDULE, **more}
+    given = {"groups": GROUPS, "schedule": SCHEDULE, **more}
     return MethodStrategy(method, NETWORK, SITES, **given)
 
 
 def same(state, expected):
-    """Two states agree to the bit, but for what only clients remember."""
+    """Two states agree to the bit, but for what only clients keep."""
     assert (state.round, state.measured_at) == (expected.round, expected.measured_at)
     assert state.parameters.dtype == expected.parameters.dtype
     np.testing.assert_array_equal(state.parameters, expected.parameters)
     assert (state.measured.clients, state.measured.groups) == (expected.measured.clients, expected.measured.groups)
     for name in ("rows", "accepted", "loss"):
         np.testing.assert_array_equal(getattr(state.measured, name), getattr(expected.measured, name))
-    assert state.memory.keys() == expected.memory.keys()
-    for name, array in expected.memory.items():
-        np.testing.assert_array_equal(state.memory[name], array)
+    assert state.method_state.keys() == expected.method_state.keys()
+    for name, array in expected.method_state.items():
+        np.testing.assert_array_equal(state.method_state[name], array)
 
 
 def last(method, rounds, clients, network=NETWORK, seed=0):
-    *_, state = train(method, network, clients, rounds=rounds, schedule=SCHEDULE, seed=seed)
+    *_, state = train(method, network, clients, rounds=rounds, schedule=SCHEDULE, random_state=seed)
     return state
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_a_strategy_gives_the_states_of_in_process_training_to_the_bit(method):
-    made, grid = strategy(method, seed=3), FakeGrid(names=reversed(SITES))  # the order of nodes does not matter
+    made, grid = strategy(method, random_state=3), FakeGrid(names=reversed(SITES))  # the order of nodes does not matter
     result = made.start(grid, num_rounds=5)
     expected = last(method, 5, rows(), seed=3)
     same(made.state, expected)
     np.testing.assert_array_equal(result.arrays["parameters"].numpy(), expected.parameters)
     for node, site in grid.nodes.items():
-        memory, kept = remembered(grid.contexts[node]), expected.clients[SITES.index(site)]
-        assert (memory is None) == (kept is None)
+        found, kept = client_state(grid.contexts[node]), expected.client_states[SITES.index(site)]
+        assert (found is None) == (kept is None)
         if kept is not None:
-            np.testing.assert_array_equal(memory, kept)
+            np.testing.assert_array_equal(found, kept)
 
 
-def test_a_second_training_over_the_same_nodes_remembers_nothing_of_the_first():
+def test_a_second_training_over_the_same_nodes_keeps_nothing_of_the_first():
     grid, method = FakeGrid(), METHODS["fairfed"]
     strategy(method).start(grid, num_rounds=3)
-    again = strategy(method, seed=5)
+    again = strategy(method, random_state=5)
     again.start(grid, num_rounds=2)
     same(again.state, last(method, 2, rows(), seed=5))
 
@@ -159,14 +169,16 @@ def test_every_round_can_be_seen_through_flowers_own_hook():
     seen, made = [], strategy(FedAvg())
     made.start(FakeGrid(), num_rounds=2, evaluate_fn=lambda number, arrays: seen.append((number, made.state)))
     assert [number for number, _ in seen] == [0, 1, 2]
-    same(seen[0][1], begin(FedAvg(), NETWORK, rows()))
+    same(seen[0][1], initial_state(FedAvg(), NETWORK, rows()))
     same(seen[1][1], last(FedAvg(), 1, rows()))
 
 
 def test_training_starts_from_given_parameters():
     made, clients, start = strategy(FedAvg()), rows(), NETWORK.start(9)
-    made.start(FakeGrid(), model_out(start), num_rounds=1)
-    given = replace(begin(FedAvg(), NETWORK, clients), parameters=start, measured=measure(NETWORK, clients, start))
+    made.start(FakeGrid(), model_record(start), num_rounds=1)
+    given = replace(
+        initial_state(FedAvg(), NETWORK, clients), parameters=start, measured=measure(NETWORK, clients, start)
+    )
     [expected] = train(FedAvg(), NETWORK, clients, rounds=1, schedule=SCHEDULE, start=given)
     same(made.state, expected)
 
@@ -180,7 +192,7 @@ def from_flower(message):
 
 
 def trained(values):
-    return lambda message: Message(told("south", TrainedParameters(values), ("F", "M")), reply_to=message)
+    return lambda message: Message(pack_reply("south", TrainedParameters(values), GROUPS), reply_to=message)
 
 
 def other(content):
@@ -195,24 +207,24 @@ FAULTS = {
     "not those of the network": trained(np.zeros(NETWORK.size + 1, np.float32)),
     "not those of the network ": trained(np.zeros(NETWORK.size, np.int64)),
     "not one of federated training": other(RecordDict()),
-    "could not answer": other(told("south", None, ("F", "M"))),
-    "answers for another site": other(told("west", TrainedParameters(np.zeros(NETWORK.size)), ("F", "M"))),
-    "its groups, or their order": other(told("south", TrainedParameters(np.zeros(NETWORK.size)), ("M", "F"))),
+    "could not answer": other(pack_reply("south", None, GROUPS)),
+    "answers for another site": other(pack_reply("west", TrainedParameters(np.zeros(NETWORK.size)), GROUPS)),
+    "its groups, or their order": other(pack_reply("south", TrainedParameters(np.zeros(NETWORK.size)), ("M", "F"))),
 }
 
 
 def without_south(method, rounds):
-    """What in-process training gives when one client answers no task: the method's own step on the others."""
-    clients, state = rows(), begin(method, NETWORK, rows())
-    parameters, memory, measured = state.parameters, state.memory, state.measured
+    """What in-process training gives when one client answers no request: the method's own step on the others."""
+    clients, state = rows(), initial_state(method, NETWORK, rows())
+    parameters, kept, measured = state.parameters, state.method_state, state.measured
     for number in range(1, rounds + 1):
-        task = method.task(memory)
-        told_by = {
-            place: answer(NETWORK, clients[place], parameters, task, SCHEDULE, (0, number))[0] for place in (0, 2)
+        request = method.request(kept)
+        replies = {
+            place: reply_to(NETWORK, clients[place], parameters, request, SCHEDULE, (0, number))[0] for place in (0, 2)
         }
-        parameters, memory = method.step(memory, parameters, measured, told_by)
+        parameters, kept = method.step(kept, parameters, measured, replies)
         measured = measure(NETWORK, clients, parameters)
-        memory = method.learn(memory, measured)
+        kept = method.learn(kept, measured)
     return parameters
 
 
@@ -226,7 +238,7 @@ def test_a_bad_or_missing_reply_leaves_the_site_out_of_that_round_and_is_said(wo
     assert "4711" not in log.text
 
 
-def test_a_site_missing_when_counts_are_asked_keeps_those_it_told_last():
+def test_a_site_missing_when_counts_are_asked_counts_with_those_it_sent_last():
     made = strategy(FedAvg())
     made.start(FakeGrid(faults={"south": nothing}, kinds=("evaluate",), since=2), num_rounds=3)
     first, third = last(FedAvg(), 1, rows()), last(FedAvg(), 3, rows())
@@ -235,9 +247,8 @@ def test_a_site_missing_when_counts_are_asked_keeps_those_it_told_last():
     np.testing.assert_array_equal(made.state.measured.loss[[0, 2]], third.measured.loss[[0, 2]])
 
 
-def test_a_site_that_misses_the_beginning_takes_no_part(monkeypatch):
-    monkeypatch.setattr(training_strategy, "_PATIENCE", 0.0)
-    made, grid = strategy(FairFed()), FakeGrid(names=("north", "west"))
+def test_a_site_that_misses_the_beginning_takes_no_part():
+    made, grid = strategy(FairFed(), connect_timeout=0.0), FakeGrid(names=("north", "west"))
     made.start(grid, num_rounds=2)
     clients = [site for site in rows() if site.client != "south"]
     same(made.state, last(FairFed(), 2, clients))
@@ -247,7 +258,7 @@ def test_a_site_that_misses_the_beginning_takes_no_part(monkeypatch):
 def test_below_the_quorum_the_run_fails_in_one_sentence(quorum, lost):
     grid = FakeGrid(faults=dict.fromkeys(lost, trained(BAD)), since=2)
     made = strategy(FedAvg(), quorum=quorum)
-    with pytest.raises(InputError, match=r"round 2: \d of 3 sites gave a sound answer, and \d are needed \(south: "):
+    with pytest.raises(InputError, match=r"round 2: \d of 3 sites gave a sound reply, and \d are needed \(south: "):
         made.start(grid, num_rounds=3)
     same(made.state, last(FedAvg(), 1, rows()))  # what was reached is still there
 
@@ -264,6 +275,50 @@ def test_a_node_that_is_no_site_of_the_run_gets_no_model():
     assert {message.metadata.dst_node_id for message in models} == {100, 101, 102}
 
 
+def an_archive(message):
+    """Bytes that numpy reads, though as no array."""
+    buffer = io.BytesIO()
+    np.savez(buffer, x=np.zeros(3, np.float32))
+    array = Array("float32", (NETWORK.size,), "numpy.ndarray", buffer.getvalue())
+    ours = ConfigRecord({"site": "south", "groups": '["F", "M"]'})
+    return other(RecordDict({"logofair": ours, "arrays": ArrayRecord({"parameters": array})}))(message)
+
+
+@pytest.mark.parametrize(
+    "fault", [an_archive, trained(np.full(NETWORK.size, 1e300))], ids=["an archive", "too large for the network"]
+)
+def test_a_reply_that_is_no_model_of_the_network_leaves_only_its_site_out(fault):
+    made = strategy(FedFB())
+    made.start(FakeGrid(faults={"south": fault}), num_rounds=2)
+    np.testing.assert_array_equal(made.state.parameters, without_south(FedFB(), 2))
+
+
+@pytest.mark.parametrize("number", [7.0, 1e15, 1e308])
+@pytest.mark.parametrize("method", [FedAvg(), FedFB(EQUALIZED_ODDS)], ids=["fedavg", "fedfb"])
+def test_a_site_that_says_other_numbers_of_rows_than_at_first_is_not_believed(method, number):
+    counts = LabelCounts(np.full((2, 2), number), np.full((2, 2), number), np.ones((2, 2)))
+    made = strategy(method)
+    grid = FakeGrid(faults={"south": other(pack_reply("south", counts, GROUPS))}, kinds=("evaluate",))
+    made.start(grid, num_rounds=3)
+    expected = rows()[1].counts
+    np.testing.assert_array_equal(made.state.measured.rows[1], expected)
+
+
+@pytest.mark.parametrize("values", [[-5.0, 0.1], [0.7, -7.0], [0.7, 1.5]])
+def test_a_loss_or_gap_that_cannot_be_true_is_not_taken(values):
+    gradients_reply = Gradients(np.array(values), np.zeros((2, NETWORK.size)))
+    grid = FakeGrid(faults={"south": other(pack_reply("south", gradients_reply, GROUPS))})
+    with pytest.raises(InputError, match="quorum"):
+        strategy(FCFL(), quorum=3).start(grid, num_rounds=1)
+
+
+def test_one_sites_huge_gradients_do_not_end_the_run_of_the_others():
+    gradients_reply = Gradients(np.array([0.7, 0.5]), np.full((2, NETWORK.size), 1e200))
+    made = strategy(FCFL())
+    made.start(FakeGrid(faults={"south": other(pack_reply("south", gradients_reply, GROUPS))}), num_rounds=2)
+    assert np.isfinite(made.state.parameters).all()
+
+
 @pytest.mark.parametrize(
     ("values", "gradients", "sound"),
     [
@@ -275,10 +330,10 @@ def test_a_node_that_is_no_site_of_the_run_gets_no_model():
         ([0.7], 0.0, False),
     ],
 )
-def test_slopes_count_unless_a_number_is_wrong(values, gradients, sound):
-    slopes = Gradients(np.array(values), np.full((len(values), NETWORK.size), gradients))
+def test_gradients_count_unless_a_number_is_wrong(values, gradients, sound):
+    gradients_reply = Gradients(np.array(values), np.full((len(values), NETWORK.size), gradients))
     made = strategy(FCFL(), quorum=3)
-    grid = FakeGrid(faults={"south": other(told("south", slopes, ("F", "M")))})
+    grid = FakeGrid(faults={"south": other(pack_reply("south", gradients_reply, GROUPS))})
     if sound:
         made.start(grid, num_rounds=1)
         assert np.isfinite(made.state.parameters).all()
@@ -303,13 +358,13 @@ def test_slopes_count_unless_a_number_is_wrong(values, gradients, sound):
 def test_counts_that_cannot_be_true_are_not_taken(change, words):
     values = {"rows": 2.0, "accepted": 1.0, "loss": 0.5, **change}
     counts = LabelCounts(**{name: np.full((2, 2), value) for name, value in values.items()})
-    grid = FakeGrid(faults={"south": other(told("south", counts, ("F", "M")))}, kinds=("evaluate",), since=0)
+    grid = FakeGrid(faults={"south": other(pack_reply("south", counts, GROUPS))}, kinds=("evaluate",), since=0)
     with pytest.raises(InputError, match=f"south: .*{words}"):
         strategy(FedAvg(), quorum=3).start(grid, num_rounds=1)
 
 
-def question(site, task, number=1):
-    return asked(TrainingRequest(site, number, 0, NETWORK, SCHEDULE, task), model_out(NETWORK.start(0)))
+def a_request(site, request, number=1):
+    return pack_request(TrainingRequest(site, number, 0, NETWORK, SCHEDULE, request), model_record(NETWORK.start(0)))
 
 
 def leaking(context):
@@ -318,7 +373,7 @@ def leaking(context):
 
 @pytest.mark.parametrize("kind", ["train", "evaluate"])
 def test_no_text_of_a_clients_exception_leaves_it(kind, log):
-    reply = training_client_app(leaking)(Message(question("north", LocalSteps()), 7, kind), a_context("north"))
+    reply = training_client_app(leaking)(Message(a_request("north", StepsRequest()), 7, kind), a_context("north"))
     assert not reply.has_error()
     assert dict(reply.content.config_records["logofair"]) == {"site": "north", "groups": "[]"}
     assert list(reply.content) == ["logofair"]
@@ -329,49 +384,51 @@ def test_no_text_of_a_clients_exception_leaves_it(kind, log):
 @pytest.mark.parametrize(
     "content",
     [
-        question("south", LocalSteps()),
+        a_request("south", StepsRequest()),
         RecordDict(),
-        question("north", None),
-        question("north", LocalSteps(weights=np.ones((3, 2)))),
-        RecordDict({**question("north", LocalSteps()), "arrays": ArrayRecord({"parameters": Array(np.zeros(2))})}),
+        a_request("north", None),
+        a_request("north", StepsRequest(weights=np.ones((3, 2)))),
+        RecordDict({**a_request("north", StepsRequest()), "arrays": ArrayRecord({"parameters": Array(np.zeros(2))})}),
     ],
     ids=["another site's", "empty", "no task", "other groups", "another model"],
 )
-def test_a_client_answers_no_question_that_is_not_sound_and_its_own(content):
+def test_a_client_answers_no_request_that_is_not_sound_and_its_own(content):
     app = training_client_app(lambda context: rows()[0])
     assert list(app(Message(content, 7, "train"), a_context("north")).content) == ["logofair"]
 
 
 @pytest.mark.parametrize(
-    "task",
+    "request_",
     [
-        LocalSteps(weights=np.array([[0.1, 1 / 3], [2.0, 1e-17]]), debias="fairbatch", debias_step=0.05, given=(1, 0)),
-        LocalSteps(),
+        StepsRequest(
+            weights=np.array([[0.1, 1 / 3], [2.0, 1e-17]]), debias="fairbatch", debias_step=0.05, given=(1, 0)
+        ),
+        StepsRequest(),
         GradientsRequest(given=(None,), batch_size=100),
         None,
     ],
 )
-def test_a_question_arrives_as_it_was_asked(task):
+def test_a_request_arrives_as_it_was_sent(request_):
     network = build_network("logistic", (5,), dtype=torch.float64)
     start = np.random.default_rng(0).normal(size=6)
-    sent = TrainingRequest("north", 4, 11, network, Schedule(learning_rate=1 / 3, optimiser="sgd"), task)
-    found, model = understood(asked(sent, model_out(start)))
+    sent = TrainingRequest("north", 4, 11, network, Schedule(learning_rate=1 / 3, optimiser="sgd"), request_)
+    found, model = unpack_request(pack_request(sent, model_record(start)))
     np.testing.assert_array_equal(model, start)
-    assert (found.site, found.round, found.seed, found.schedule) == ("north", 4, 11, sent.schedule)
+    assert (found.site, found.round, found.random_state, found.schedule) == ("north", 4, 11, sent.schedule)
     assert (found.network.name, found.network.shape, found.network.dtype) == ("logistic", (5,), torch.float64)
-    assert type(found.task) is type(task)
-    if task is not None:
-        assert found.task.given == task.given
-    if isinstance(task, LocalSteps):
-        assert (found.task.debias, found.task.debias_step) == (task.debias, task.debias_step)
-        np.testing.assert_array_equal(found.task.weights, task.weights)
+    assert type(found.request) is type(request_)
+    if request_ is not None:
+        assert found.request.given == request_.given
+    if isinstance(request_, StepsRequest):
+        assert (found.request.debias, found.request.debias_step) == (request_.debias, request_.debias_step)
+        np.testing.assert_array_equal(found.request.weights, request_.weights)
 
 
 def test_the_number_of_threads_is_the_clients_own_and_given_back(monkeypatch):
     used, before = [], torch.get_num_threads()
-    monkeypatch.setattr(training_client, "count", lambda *_: used.append(torch.get_num_threads()))
+    monkeypatch.setattr(training_client, "label_counts", lambda *_: used.append(torch.get_num_threads()))
     app = training_client_app(lambda context: rows()[0], threads=3)
-    app(Message(question("north", None), 7, "evaluate"), a_context("north"))
+    app(Message(a_request("north", None), 7, "evaluate"), a_context("north"))
     assert (used, torch.get_num_threads()) == ([3], before)
 
 
@@ -386,7 +443,7 @@ def test_the_number_of_threads_is_the_clients_own_and_given_back(monkeypatch):
 )
 def test_sites_and_quorum_are_checked(sites, quorum, words):
     with pytest.raises(InputError, match=words):
-        MethodStrategy(FedAvg(), NETWORK, sites, groups=("F", "M"), quorum=quorum)
+        MethodStrategy(FedAvg(), NETWORK, sites, groups=GROUPS, quorum=quorum)
 
 
 def test_the_state_before_the_start_is_asked_for_in_vain():
@@ -396,7 +453,7 @@ def test_the_state_before_the_start_is_asked_for_in_vain():
 
 def complete(state, expected):
     same(state, expected)
-    for kept, wanted in zip(state.clients, expected.clients, strict=True):
+    for kept, wanted in zip(state.client_states, expected.client_states, strict=True):
         assert (kept is None) == (wanted is None)
         if wanted is not None:
             np.testing.assert_array_equal(kept, wanted)
@@ -406,11 +463,11 @@ def test_flowers_simulation_gives_the_states_of_in_process_training_to_the_bit()
     pytest.importorskip("ray")
     jobs = [TrainingJob(method, NETWORK, 2, SCHEDULE, seed) for seed, method in enumerate(METHODS.values())]
     for job, state in zip(jobs, train_each_with_flower(jobs, rows()), strict=True):
-        complete(state, last(job.method, 2, rows(), seed=job.seed))
+        complete(state, last(job.method, 2, rows(), seed=job.random_state))
 
 
 @pytest.mark.slow
-def test_the_door_for_one_training_and_a_failing_run():
+def test_one_training_and_a_failing_run():
     pytest.importorskip("ray")
     clients, method = rows(), METHODS["fairfed"]
     network = build_network("logistic", (3,))
@@ -418,7 +475,7 @@ def test_the_door_for_one_training_and_a_failing_run():
         train_with_flower(method, network, clients, rounds=3, schedule=SCHEDULE), last(method, 3, clients, network)
     )
     wrong = build_network("logistic", (4,))
-    with pytest.raises(RunError, match="round 0: 0 of 3 sites gave a sound answer"):
+    with pytest.raises(RunError, match="round 0: 0 of 3 sites gave a sound reply"):
         train_with_flower(method, wrong, clients, rounds=1)
 
 

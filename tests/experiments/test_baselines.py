@@ -45,7 +45,7 @@ def test_a_run_is_dealt_split_trained_and_audited_as_said():
     method = setting.methods["fedfb"](EQUALIZED_ODDS)
     assert isinstance(method, FedFB)
     assert method.notion == EQUALIZED_ODDS
-    *_, last = train(method, network, rows, rounds=2, schedule=Schedule(local_epochs=1), seed=3)
+    *_, last = train(method, network, rows, rounds=2, schedule=Schedule(local_epochs=1), random_state=3)
     scores = 1 / (1 + np.exp(-(data.features[test] @ last.parameters[:-1] + last.parameters[-1])))
     expected = audit(
         scores >= 0.5, data.labels[test], groups=data.sensitive[test], clients=clients[test], notion="equalized_odds"

@@ -7,7 +7,7 @@ import polars
 import pytest
 
 from logofair.errors import InputError
-from logofair.experiments import privacy as privacy_table
+from logofair.experiments import privacy
 
 
 def scored(seed=0, n=4000):
@@ -15,14 +15,14 @@ def scored(seed=0, n=4000):
     groups, clients = (random.integers(0, 2, n).astype(np.int32) for _ in range(2))
     scores = random.beta(1 + groups, 2)
     labels = (random.random(n) < scores).astype(np.int64)
-    return privacy_table.ScoredData(
+    return privacy.ScoredData(
         scores, labels, groups, clients, {"calibration": np.arange(n // 2), "test": np.arange(n // 2, n)}
     )
 
 
 @pytest.fixture(name="lines", scope="module")
 def _lines():
-    made = privacy_table.lines([scored(seed=0), scored(seed=1)], draws=2, epsilons=(10.0, 0.1))
+    made = privacy.lines([scored(seed=0), scored(seed=1)], draws=2, epsilons=(10.0, 0.1))
     return {(line.notion, line.epsilon): line for line in made}
 
 
@@ -38,21 +38,21 @@ def test_fitting_lowers_the_gap_of_the_model_alone_and_heavy_noise_raises_it_aga
 
 
 def test_more_noise_needs_more_rows(lines):
-    assert lines["DP", "no noise"].needed is None
-    assert 5 * lines["DP", "10"].needed < lines["DP", "0.1"].needed
+    assert lines["DP", "no noise"].rows_needed is None
+    assert 5 * lines["DP", "10"].rows_needed < lines["DP", "0.1"].rows_needed
 
 
-def test_on_bins_without_noise_the_rates_promised_are_those_of_the_real_rows():
+def test_on_bins_without_noise_the_rates_fitted_are_those_of_the_real_rows():
     run = scored()
-    rows = privacy_table._binned(run, None, 0)
+    rows = privacy._binned(run, None, 0)
     for notion in ("demographic_parity", "equalized_odds"):
-        assert privacy_table._figures(run, notion, rows)[privacy_table._OFF] == pytest.approx(0, abs=1e-9)
+        assert privacy._figures(run, notion, rows)[privacy._ROWS_OFF] == pytest.approx(0, abs=1e-9)
 
 
 def test_without_the_file_of_acs_the_table_says_so(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("LOGOFAIR_DATA", str(tmp_path))
-    monkeypatch.setattr(privacy_table, "score_adult", scored)
-    privacy_table.main(adult_seeds=1, draws=1)
+    monkeypatch.setattr(privacy, "score_adult", scored)
+    privacy.main(adult_seeds=1, draws=1)
     printed = capsys.readouterr().out
     assert "Adult, 5 clients" in printed
     assert "ACS is left out: " in printed
@@ -61,7 +61,7 @@ def test_without_the_file_of_acs_the_table_says_so(monkeypatch, tmp_path, capsys
 
 
 def test_adult_is_scored_by_a_model_of_other_rows():
-    run = privacy_table.score_adult(0)
+    run = privacy.score_adult(0)
     assert run.shape == (5, 2)
     assert run.smallest_cell() == 2
     parts = [set(rows.tolist()) for rows in run.parts.values()]
@@ -81,10 +81,10 @@ def test_acs_is_read_from_the_folder_named(monkeypatch, tmp_path):
     (tmp_path / "acs").mkdir()
     polars.DataFrame(columns).write_parquet(tmp_path / "acs" / "acs_income_2018_35_states.parquet")
     monkeypatch.setenv("LOGOFAIR_DATA", str(tmp_path))
-    table = privacy_table.load_acs()
+    table = privacy.load_acs()
     np.testing.assert_array_equal(table.clients, columns["STATE"] == "WY")
     np.testing.assert_array_equal(table.groups, columns["SEX"] - 1)
-    run = privacy_table.score_acs(table, seed=0)
+    run = privacy.score_acs(table, seed=0)
     assert run.shape == (2, 2)
     assert run.scores.min() >= 0
     assert run.scores.max() <= 1
@@ -93,4 +93,4 @@ def test_acs_is_read_from_the_folder_named(monkeypatch, tmp_path):
 def test_a_missing_file_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("LOGOFAIR_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match=r"nowhere.*: not there; set LOGOFAIR_DATA"):
-        privacy_table.load_acs()
+        privacy.load_acs()

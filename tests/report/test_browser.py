@@ -37,7 +37,7 @@ def _write_adult(path: Path) -> None:
     site = np.array([f"site {i}" for i in range(5)])[dirichlet_clients(adult.sensitive, n_clients=5, alpha=0.5, rng=0)]
     part = split(len(adult), {"train": 0.4, "calibrate": 0.3, "test": 0.3}, rng=0)
     train, rows, test = part["train"], part["calibrate"], part["test"]
-    *_, last = fedavg(adult.features[train], adult.labels[train], site[train], rng=0, rounds=3)
+    *_, last = fedavg(adult.features[train], adult.labels[train], site[train], random_state=0, rounds=3)
     score = last.model.scores(adult.features)
     columns = {"groups": adult.sensitive[rows], "clients": site[rows]}
     solution = logofair.fit(

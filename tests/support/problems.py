@@ -43,10 +43,10 @@ def last(states: Iterable[TrainingState]) -> TrainingState:
 
 
 def same_bits(a: TrainingState, b: TrainingState) -> bool:
-    """Whether two states are equal to the bit, memories and counts included."""
-    pairs = [(a.parameters, b.parameters), *((a.memory[name], b.memory[name]) for name in a.memory)]
+    """Whether two states are equal to the bit, kept states and counts included."""
+    pairs = [(a.parameters, b.parameters), *((a.method_state[name], b.method_state[name]) for name in a.method_state)]
     pairs += [(getattr(a.measured, name), getattr(b.measured, name)) for name in ("rows", "accepted", "loss")]
-    pairs += [(x, y) for x, y in zip(a.clients, b.clients, strict=True) if x is not None and y is not None]
-    known = [kept is None for kept in a.clients] == [kept is None for kept in b.clients]
-    numbers = (a.round, a.measured_at, set(a.memory)) == (b.round, b.measured_at, set(b.memory))
+    pairs += [(x, y) for x, y in zip(a.client_states, b.client_states, strict=True) if x is not None and y is not None]
+    known = [kept is None for kept in a.client_states] == [kept is None for kept in b.client_states]
+    numbers = (a.round, a.measured_at, set(a.method_state)) == (b.round, b.measured_at, set(b.method_state))
     return known and numbers and all(x.dtype == y.dtype and x.tobytes() == y.tobytes() for x, y in pairs)

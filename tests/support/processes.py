@@ -1,8 +1,8 @@
-"""Deployments on loopback: servers and sites as processes of the command line, none of which outlives its test.
+"""Deployments on loopback: servers and sites as processes of the command line, all of which end with their test.
 
-Every process started here carries a mark in its environment, which its descendants inherit, whatever sessions they
-are in. By it a whole family is found: to be killed at once, as when a plug is pulled, to be frozen, and at the end to
-see that nobody is left.
+Every process started here has a tag in its environment, which its descendants inherit, whatever sessions they are in.
+By it they are all found: to be killed at once, as in a power failure, to be suspended, and at the end to see that none
+is left.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import numpy as np
 import polars
 import pytest
 
-from logofair.engines.flower.deployment.children import free_port
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
+from logofair.engines.flower.deployment.supervision import free_port
 from logofair.engines.folder import read_plan, read_result, read_state
 from logofair.engines.inprocess import run
 from logofair.federation import SiteColumns
 from logofair.files.documents import read_document
 from logofair.policy.policy import Policy
 
-MARK = "LOGOFAIR_TEST"
+TAG = "LOGOFAIR_TEST"
 GROUPS = ("F", "M")
 LABELLED = ("--score", "score", "--label", "label")
 SITES = ("east", "north", "south")
@@ -47,10 +47,10 @@ _FORMATS = {
 class Command:
     """A running ``logofair federate ...`` with all its descendants."""
 
-    def __init__(self, name, arguments, folder, mark):
-        self.name, self.mark = name, f"{MARK}={mark}/{name}/{secrets.token_hex(4)}"
+    def __init__(self, name, arguments, folder, tag):
+        self.name, self.tag = name, f"{TAG}={tag}/{name}/{secrets.token_hex(4)}"
         self.output = folder / f"{name}.out"
-        key, _, value = self.mark.partition("=")
+        key, _, value = self.tag.partition("=")
         one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
         with self.output.open("ab") as file:
             self.start = file.tell()
@@ -67,9 +67,9 @@ class Command:
         """What it has printed so far."""
         return self.output.read_bytes()[self.start :].decode(errors="replace")
 
-    def until(self, words, timeout):
+    def wait_for_output(self, words, timeout):
         """Wait until it has printed some words."""
-        waited_for(lambda: words in self.text() or self.process.poll() is not None, timeout, lambda: self._about(words))
+        wait_until(lambda: words in self.text() or self.process.poll() is not None, timeout, lambda: self._about(words))
         assert words in self.text(), self._about(words)
 
     def wait(self, timeout):
@@ -77,31 +77,31 @@ class Command:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout)
         assert self.process.poll() is not None, self._about("its end")
-        self.all_gone()
+        self.wait_for_descendants()
         return self.process.returncode
 
-    def pull_the_plug(self):
-        """Kill it and all its descendants at once, with no chance to say anything."""
-        signalled(self.mark, signal.SIGSTOP)  # so that none of them sees another's end
-        signalled(self.mark, signal.SIGKILL)
+    def kill_all(self):
+        """Kill it and all its descendants at once, as in a power failure."""
+        send_signal(self.tag, signal.SIGSTOP)  # so that none of them sees another's end
+        send_signal(self.tag, signal.SIGKILL)
         self.process.wait(10.0)
 
     def kill(self):
-        """Kill the command alone; its descendants must see to their own end."""
+        """Kill the command alone; its descendants must end by themselves."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(10.0)
 
-    def freeze(self):
-        """Stop it and all its descendants where they are."""
-        signalled(self.mark, signal.SIGSTOP)
+    def suspend(self):
+        """Suspend it and all its descendants."""
+        send_signal(self.tag, signal.SIGSTOP)
 
-    def thaw(self):
-        """Let it go on."""
-        signalled(self.mark, signal.SIGCONT)
+    def resume(self):
+        """Let it continue."""
+        send_signal(self.tag, signal.SIGCONT)
 
-    def all_gone(self):
+    def wait_for_descendants(self):
         """Wait until no descendant is left."""
-        waited_for(lambda: not marked(self.mark), 20.0, lambda: f"{self.name} left processes: {marked(self.mark)}")
+        wait_until(lambda: not tagged(self.tag), 20.0, lambda: f"{self.name} left processes: {tagged(self.tag)}")
 
     def interrupt(self):
         """Ctrl-C."""
@@ -116,7 +116,7 @@ class Deployment:
 
     def __init__(self, folder, sites, port=None):
         self.folder, self.sites = folder, dict(sites)
-        self.mark, self.port = secrets.token_hex(8), port or free_port()
+        self.tag, self.port = secrets.token_hex(8), port or free_port()
         self.keys, self.state = folder / "keys", folder / "state"
         self.commands = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ class Deployment:
 
     def command(self, name, *arguments):
         """Start any federate command."""
-        self.commands.append(Command(name, arguments, self.folder, self.mark))
+        self.commands.append(Command(name, arguments, self.folder, self.tag))
         return self.commands[-1]
 
     def server(self, *options, access=None, name="server"):
@@ -164,10 +164,10 @@ class Deployment:
     def policies(self, sites=None):
         return {site: Policy.load(self.policy(site)) for site in sites or self.sites}
 
-    def pull_the_plug(self):
+    def kill_all(self):
         """Kill all processes of all commands at once."""
         for number in (signal.SIGSTOP, signal.SIGKILL):
-            signalled(f"{MARK}={self.mark}/", number, whole=False)
+            send_signal(f"{TAG}={self.tag}/", number, exact=False)
         for command in self.commands:
             command.process.wait(10.0)
 
@@ -175,12 +175,12 @@ class Deployment:
         """Names of the commands that have ended."""
         return [command.name for command in self.commands if command.process.poll() is not None]
 
-    def last_words(self):
+    def last_outputs(self):
         """The end of what every command has printed."""
         return "\n".join(f"{command.name}: {command.text()[-1000:]}" for command in self.commands)
 
     def check_files(self):
-        """Every document is whole; temporary files are left only where a plug was pulled."""
+        """Every document is complete; temporary files are left only where processes were killed."""
         killed = any(command.process.returncode == -signal.SIGKILL for command in self.commands)
         for file in self.folder.rglob("*"):
             if file.parent.name != "flower" and file.is_file():
@@ -192,7 +192,7 @@ class Deployment:
     def end(self):
         """Kill whatever still runs."""
         for _ in range(5):
-            if not signalled(f"{MARK}={self.mark}/", signal.SIGKILL, whole=False):
+            if not send_signal(f"{TAG}={self.tag}/", signal.SIGKILL, exact=False):
                 break
             time.sleep(0.1)
         for command in self.commands:
@@ -202,14 +202,14 @@ class Deployment:
 
 @contextmanager
 def deployment(folder, sites, **settings):
-    """Hand out a deployment; when the block ends well, nothing may be left running and no file half-written."""
+    """Yield a deployment; when the block ends well, no process may be left running and no file half-written."""
     made = Deployment(folder, sites, **settings)
     try:
         yield made
-        waited_for(
-            lambda: not marked(f"{MARK}={made.mark}/", whole=False),
+        wait_until(
+            lambda: not tagged(f"{TAG}={made.tag}/", exact=False),
             10.0,
-            lambda: f"left running: {[command_line(pid) for pid in marked(f'{MARK}={made.mark}/', whole=False)]}",
+            lambda: f"left running: {[command_line(pid) for pid in tagged(f'{TAG}={made.tag}/', exact=False)]}",
         )
         made.check_files()
     finally:
@@ -236,7 +236,7 @@ def tables(names=SITES, rows=200, seed=0, features=False):
     return made
 
 
-def waited_for(condition, timeout, about=lambda: "it did not happen"):
+def wait_until(condition, timeout, about=lambda: "it did not happen"):
     """Wait for a condition, and fail with what ``about`` says where it does not come true in time."""
     deadline = time.monotonic() + timeout
     while not condition():
@@ -244,20 +244,20 @@ def waited_for(condition, timeout, about=lambda: "it did not happen"):
         time.sleep(0.05)
 
 
-def marked(mark, *, whole=True):
-    """Living processes with a mark in their environment, or with one that begins so."""
+def tagged(tag, *, exact=True):
+    """Running processes with a tag in their environment; not ``exact``: with one that begins with it."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             variables = (entry / "environ").read_bytes().decode(errors="replace").split("\0")
-            if mark in variables or (not whole and any(each.startswith(mark) for each in variables)):
+            if tag in variables or (not exact and any(each.startswith(tag) for each in variables)):
                 found.append(int(entry.name))
     return sorted(found)
 
 
-def signalled(mark, number, *, whole=True):
-    """Send a signal to every process with a mark, and return them."""
-    pids = marked(mark, whole=whole)
+def send_signal(tag, number, *, exact=True):
+    """Send a signal to every process with a tag, and return them."""
+    pids = tagged(tag, exact=exact)
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -141,7 +141,7 @@ def test_foreign_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
             load_state(path, {})
 
 
-@pytest.mark.parametrize("name", ["header", "parameters", "memory weights"])
+@pytest.mark.parametrize("name", ["header", "parameters", "method weights"])
 def test_pickled_arrays_are_refused_and_not_run(name: str, tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[object, ...]:
@@ -177,7 +177,7 @@ def test_a_damaged_header_is_refused_in_one_sentence(change: Callable[[dict[str,
         load_state(path, {})
 
 
-@pytest.mark.parametrize("lost", ["parameters", "measured loss", "memory weights", "client 1"])
+@pytest.mark.parametrize("lost", ["parameters", "measured loss", "method weights", "client 1"])
 def test_a_lost_array_is_refused_in_one_sentence(lost: str, tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     save_state(path, a_state(), {})

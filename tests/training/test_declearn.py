@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from logofair.notions import NOTIONS
-from logofair.training.balance import moved, plain, slope
+from logofair.training.balance import direction, equal_ratios, updated_ratios
 from logofair.training.messages import ClientMeasures
 from logofair.training.methods.fairfed import FairFed
 
@@ -62,10 +62,10 @@ def test_fairfeds_weights_are_declearns_when_it_starts_from_shares(notion, seed)
     rows = rng.integers(3, 40, (4, 2, 2)).astype(float)
     measured = ClientMeasures(tuple("abcd"), (0, 1), rows, rng.integers(0, rows + 1).astype(float), rows)
     method = FairFed(NOTIONS[notion], beta=0.02, debias="none")
-    _, memory = method.step(method.begin(measured), np.zeros(1), measured, {})
+    _, state = method.step(method.initial_state(measured), np.zeros(1), measured, {})
     theirs = their_fairfed_weights(measured, measured.shares, THEIR_NAME[notion], 0.02)
     assert theirs.min() > 0  # declearn keeps negative weights, we do not
-    np.testing.assert_allclose(memory["weights"], theirs, rtol=1e-9)
+    np.testing.assert_allclose(state["weights"], theirs, rtol=1e-9)
 
 
 def their_ratios(rows, means, name, alpha):
@@ -87,7 +87,7 @@ def their_ratios(rows, means, name, alpha):
 def test_fedfbs_weights_are_declearns_when_it_compares_means(given, name, seed):
     rng = np.random.default_rng(seed)
     rows, means = rng.integers(20, 60, (2, 2)).astype(float), rng.uniform(0.1, 1.0, (2, 2))
-    ours = moved(given, plain(rows), rows, means * rows, step=0.02)
+    ours = updated_ratios(given, equal_ratios(rows), rows, means * rows, step=0.02)
     np.testing.assert_allclose(ours, their_ratios(rows, means, name, 0.02), rtol=1e-6)
 
 
@@ -100,6 +100,6 @@ def test_for_demographic_parity_declearn_moves_the_first_groups_weight_in_our_di
     )
     before = dict(controller.states)
     controller.update_from_losses(by_cell(means))
-    ours = slope((None,), rows, means * rows)[0, 0]
+    ours = direction((None,), rows, means * rows)[0, 0]
     first = sorted(before)[0]
     assert np.sign(controller.states[first] - before[first]) == np.sign(ours)

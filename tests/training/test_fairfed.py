@@ -111,10 +111,10 @@ def test_a_server_step_by_hand() -> None:
     assert bar.min() < 0  # the first client's weight falls below 0 and is kept at 0, the others make up 1
     weights = np.maximum(bar, 0.0) / np.maximum(bar, 0.0).sum()
     models = {place: TrainedParameters(np.array([1.0, 10.0, 100.0]) * (place + 1)) for place in range(3)}
-    start = method.begin(measured)
+    start = method.initial_state(measured)
     np.testing.assert_allclose(start["weights"], [0.2, 0.4, 0.4])
-    after, memory = method.step(start, np.zeros(3), measured, models)
-    np.testing.assert_allclose(memory["weights"], weights, rtol=1e-12)
+    after, state = method.step(start, np.zeros(3), measured, models)
+    np.testing.assert_allclose(state["weights"], weights, rtol=1e-12)
     mean = (weights * [1, 2, 3]).sum() / weights.sum()
     np.testing.assert_allclose(after, [mean, 10 * mean, 100 * mean], rtol=1e-12)
 
@@ -123,24 +123,24 @@ def test_weights_go_on_from_the_rounds_before() -> None:
     method = FairFed(DEMOGRAPHIC_PARITY, beta=0.01, debias="none")
     measured = measured_of(ROWS, ACCEPTED)
     delta = distances(measured, DEMOGRAPHIC_PARITY)
-    memory = method.begin(measured)
+    state = method.initial_state(measured)
     for _ in range(3):
-        _, memory = method.step(memory, np.zeros(1), measured, {0: TrainedParameters(np.zeros(1))})
-    np.testing.assert_allclose(memory["weights"], measured.shares - 0.03 * (delta - delta.mean()), rtol=1e-12)
-    assert memory["weights"].sum() == pytest.approx(1.0)
+        _, state = method.step(state, np.zeros(1), measured, {0: TrainedParameters(np.zeros(1))})
+    np.testing.assert_allclose(state["weights"], measured.shares - 0.03 * (delta - delta.mean()), rtol=1e-12)
+    assert state["weights"].sum() == pytest.approx(1.0)
 
 
 def test_clients_that_did_not_answer_are_left_out_of_the_average_alone() -> None:
     method, measured = FairFed(DEMOGRAPHIC_PARITY, beta=0.01, debias="none"), measured_of(ROWS, ACCEPTED)
-    memory = method.begin(measured)
+    state = method.initial_state(measured)
     everyone = {place: TrainedParameters(np.array([float(place)])) for place in range(3)}
-    _, full = method.step(memory, np.zeros(1), measured, everyone)
-    after, kept = method.step(memory, np.zeros(1), measured, {0: everyone[0], 2: everyone[2]})
+    _, full = method.step(state, np.zeros(1), measured, everyone)
+    after, kept = method.step(state, np.zeros(1), measured, {0: everyone[0], 2: everyone[2]})
     np.testing.assert_array_equal(kept["weights"], full["weights"])
     np.testing.assert_allclose(after, 2 * kept["weights"][2] / (kept["weights"][0] + kept["weights"][2]))
-    stays, _ = method.step(memory, np.array([7.0]), measured, {})
+    stays, _ = method.step(state, np.array([7.0]), measured, {})
     assert stays.tolist() == [7.0]
-    stays, _ = method.step(memory, np.array([7.0]), measured, {1: Gradients(np.zeros(2), np.zeros((2, 1)))})
+    stays, _ = method.step(state, np.array([7.0]), measured, {1: Gradients(np.zeros(2), np.zeros((2, 1)))})
     assert stays.tolist() == [7.0]
 
 
@@ -157,7 +157,7 @@ def test_beta_0_is_fedavg_to_the_bit(name: str, notion: Notion) -> None:
         network = build_network(name, rows[0].features.shape[1:], hidden=8)
         plan = Schedule(local_epochs=2, batch_size=32)
         runs = [
-            train(method, network, rows, rounds=4, schedule=plan, seed=3)
+            train(method, network, rows, rounds=4, schedule=plan, random_state=3)
             for method in (FedAvg(), FairFed(notion, beta=0.0, debias="none"))
         ]
         for plain, fair in zip(*runs, strict=True):

@@ -10,10 +10,10 @@ import pytest
 from logofair.bounds import aglfop
 from logofair.datasets import Dataset
 from logofair.errors import InputError
-from logofair.experiments.baselines import _judged, main
+from logofair.experiments.baselines import _audited, main
 from logofair.notions import DEMOGRAPHIC_PARITY
 from logofair.training import FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, train
-from logofair.training.balance import moved, plain
+from logofair.training.balance import equal_ratios, updated_ratios
 from logofair.training.methods import Method
 from support.problems import biased
 
@@ -40,9 +40,9 @@ def test_weights_of_more_than_two_groups_do_not_fall_below_0_by_rounding() -> No
     found = np.random.default_rng(0)
     for _ in range(4000):
         rows = found.integers(1, 60, size=(4, 2)).astype(float)
-        loss, ratios = rows * found.uniform(0.0, 5.0, size=(4, 2)), plain(rows)
+        loss, ratios = rows * found.uniform(0.0, 5.0, size=(4, 2)), equal_ratios(rows)
         for step in found.uniform(0.0, 9.0, size=3):
-            ratios = moved((1, 0), ratios, rows, loss, step)
+            ratios = updated_ratios((1, 0), ratios, rows, loss, step)
             assert ratios.min() >= 0.0, (rows.tolist(), loss.tolist())
 
 
@@ -61,7 +61,7 @@ def test_a_local_gap_that_is_undefined_is_not_written_as_0() -> None:
     groups = np.repeat(["a", "b"], 40)
     people = Dataset(name="toy", features=np.zeros((80, 1)), feature_names=("x",), labels=[0, 1] * 40, sensitive=groups)
     one_group_each = (groups == "b").astype(np.int32)
-    figures = _judged(groups == "a", people, np.arange(80), one_group_each, DEMOGRAPHIC_PARITY)
+    figures = _audited(groups == "a", people, np.arange(80), one_group_each, DEMOGRAPHIC_PARITY)
     assert figures.global_gap == 1.0
     assert np.isnan(figures.local_gap)  # no client has two groups
     assert np.isnan(figures.large_gap)
@@ -69,5 +69,5 @@ def test_a_local_gap_that_is_undefined_is_not_written_as_0() -> None:
 
 @pytest.mark.parametrize("words", [["--methods", "fedavgg"], ["--methods", "fedavg", "--seeds", "0"]])
 def test_wrong_words_for_the_baselines_end_in_one_sentence(words: list[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^baselines_table: .*\.$"):
+    with pytest.raises(SystemExit, match=r"^baselines: .*\.$"):
         main(["adult", *words])

@@ -24,51 +24,51 @@ def measured(loss: np.ndarray = LOSS) -> ClientMeasures:
 
 def test_weights_for_demographic_parity_by_hand_over_three_rounds() -> None:
     method = FedFB(DEMOGRAPHIC_PARITY, alpha=0.1)
-    memory = method.begin(measured())
+    state = method.initial_state(measured())
     # Losses over the clients together: group 0 (3, 4) of 10 rows, group 1 (3, 8) of 10 rows; the constant of F_1,
     # 4/10 - 2/10, enters once and not once per client.
     f = -0.3 + 0.4 + 0.3 - 0.8 + 4 / 10 - 2 / 10
     lam = np.array([0.5, 0.5])
     for t in range(3):
-        memory = method.learn(memory, measured(2 * LOSS))
+        state = method.learn(state, measured(2 * LOSS))
         lam = lam + 0.1 / np.sqrt(t + 1) * np.array([-f, f])
         expected = np.stack([lam * 20 / 10, (2 * 10 / 20 - lam) * 20 / 10], 1)
-        np.testing.assert_allclose(memory["ratios"], expected, rtol=1e-13)
+        np.testing.assert_allclose(state["ratios"], expected, rtol=1e-13)
 
 
 def test_weights_for_equal_opportunity_by_hand_over_two_rounds() -> None:
     method = FedFB(EQUAL_OPPORTUNITY, alpha=0.05)
     # Means on label 1: 2/6 in group 0, 4/8 in group 1, so lambda_1 rises by alpha, from 8/20, in each round.
-    memory = method.learn(method.begin(measured()), measured())
+    state = method.learn(method.initial_state(measured()), measured())
     for lam in (8 / 20 + 0.05, 8 / 20 + 0.1):
         expected = [[1.0, (14 / 20 - lam) * 20 / 6], [1.0, lam * 20 / 8]]
-        np.testing.assert_allclose(memory["ratios"], expected, rtol=1e-13)
-        memory = method.learn(memory, measured())
+        np.testing.assert_allclose(state["ratios"], expected, rtol=1e-13)
+        state = method.learn(state, measured())
 
 
 def test_weights_for_equalized_odds_by_hand() -> None:
     method = FedFB(EQUALIZED_ODDS, alpha=0.05)
     d = np.array([1.5 / 2 - 1.5 / 4, 4 / 8 - 2 / 6])
     lam = np.array([2, 8]) / 20 + 0.05 * d / np.hypot(*d)
-    memory = method.learn(method.begin(measured()), measured())
-    np.testing.assert_allclose(memory["ratios"][1], lam * 20 / [2, 8], rtol=1e-13)
-    np.testing.assert_allclose(memory["ratios"][0], (np.array([6, 14]) / 20 - lam) * 20 / [4, 6], rtol=1e-13)
+    state = method.learn(method.initial_state(measured()), measured())
+    np.testing.assert_allclose(state["ratios"][1], lam * 20 / [2, 8], rtol=1e-13)
+    np.testing.assert_allclose(state["ratios"][0], (np.array([6, 14]) / 20 - lam) * 20 / [4, 6], rtol=1e-13)
 
 
 def test_models_are_averaged_by_the_sum_of_their_clients_row_weights() -> None:
     method = FedFB(EQUAL_OPPORTUNITY, alpha=0.1)
-    memory = method.learn(method.begin(measured()), measured())
-    assert method.task(memory).weights is memory["ratios"]
+    state = method.learn(method.initial_state(measured()), measured())
+    assert method.request(state).weights is state["ratios"]
     lam = 0.5
     row = {(0, 0): 1 / 20, (0, 1): (0.7 - lam) / 6, (1, 0): 1 / 20, (1, 1): lam / 8}
     weight = [sum(ROWS[k, a, y] * row[a, y] for a in (0, 1) for y in (0, 1)) for k in (0, 1)]
     assert sum(weight) == pytest.approx(1.0)
     after, kept = method.step(
-        memory, np.zeros(1), measured(), {0: TrainedParameters(np.ones(1)), 1: TrainedParameters(np.full(1, 5.0))}
+        state, np.zeros(1), measured(), {0: TrainedParameters(np.ones(1)), 1: TrainedParameters(np.full(1, 5.0))}
     )
     np.testing.assert_allclose(after, weight[0] + 5 * weight[1], rtol=1e-13)
-    assert kept is memory
-    alone, _ = method.step(memory, np.zeros(1), measured(), {1: TrainedParameters(np.full(1, 5.0))})
+    assert kept is state
+    alone, _ = method.step(state, np.zeros(1), measured(), {1: TrainedParameters(np.full(1, 5.0))})
     np.testing.assert_allclose(alone, 5.0)
 
 
@@ -78,10 +78,10 @@ def test_a_client_whose_rows_all_weigh_nothing_counts_nothing_in_the_average() -
     model = ClientMeasures(
         (0, 1), (0, 1), rows, np.zeros_like(rows), np.array([[[0, 0], [0, 0]], [[1, 5], [1, 0]]]) * 1.0
     )
-    memory = method.learn(method.begin(model), model)
-    assert memory["ratios"][1, 1] == 0.0
-    answers = {0: TrainedParameters(np.array([100.0])), 1: TrainedParameters(np.array([3.0]))}
-    after, _ = method.step(memory, np.zeros(1), model, answers)
+    state = method.learn(method.initial_state(model), model)
+    assert state["ratios"][1, 1] == 0.0
+    replies = {0: TrainedParameters(np.array([100.0])), 1: TrainedParameters(np.array([3.0]))}
+    after, _ = method.step(state, np.zeros(1), model, replies)
     assert after.tolist() == [3.0]
 
 
@@ -92,7 +92,7 @@ def test_alpha_0_is_fedavg_to_the_bit(name: str, notion: Notion) -> None:
         network = build_network(name, rows[0].features.shape[1:], hidden=8)
         plan = Schedule(local_epochs=2, batch_size=32)
         methods = (FedAvg(), FedFB(notion, alpha=0.0))
-        plain, fair = (list(train(m, network, rows, rounds=4, schedule=plan, seed=3)) for m in methods)
+        plain, fair = (list(train(m, network, rows, rounds=4, schedule=plan, random_state=3)) for m in methods)
         assert [state.parameters.tobytes() for state in plain] == [state.parameters.tobytes() for state in fair]
 
 

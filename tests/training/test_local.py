@@ -8,9 +8,9 @@ import torch
 
 from logofair.errors import InputError
 from logofair.training import ClientRows, Network, Schedule, build_network, logistic, make_rows
-from logofair.training.balance import moved
-from logofair.training.local import count, slopes, take_steps
-from logofair.training.messages import GradientsRequest, LocalSteps
+from logofair.training.balance import updated_ratios
+from logofair.training.local import batch_gradients, label_counts, take_steps
+from logofair.training.messages import GradientsRequest, StepsRequest
 from support.problems import awkward, biased, sigmoid
 
 pytestmark = pytest.mark.training
@@ -26,10 +26,10 @@ def tiny() -> tuple[ClientRows, Network]:
     return rows, build_network("logistic", (1,), dtype=DOUBLE)
 
 
-def stepped(ask: LocalSteps, schedule: Schedule = ONE_STEP, memory: np.ndarray | None = None) -> np.ndarray:
+def stepped(request: StepsRequest, schedule: Schedule = ONE_STEP, state: np.ndarray | None = None) -> np.ndarray:
     rows, network = tiny()
-    answer, _ = take_steps(network, rows, np.zeros(2), ask, schedule, np.random.default_rng(0), memory)
-    return answer.parameters
+    reply, _ = take_steps(network, rows, np.zeros(2), request, schedule, np.random.default_rng(0), state)
+    return reply.parameters
 
 
 def one_step_by_hand(weights: list[float]) -> np.ndarray:
@@ -40,51 +40,51 @@ def one_step_by_hand(weights: list[float]) -> np.ndarray:
 
 def test_one_plain_step_by_hand() -> None:
     # Residuals 1/2 - y: .5, -.5, -.5, .5, -.5; times x: .5, -1, .5, .25, -1.5: the mean is -0.25; of residuals -0.1.
-    np.testing.assert_allclose(stepped(LocalSteps()), [0.25, 0.1], rtol=1e-15)
+    np.testing.assert_allclose(stepped(StepsRequest()), [0.25, 0.1], rtol=1e-15)
     np.testing.assert_allclose(one_step_by_hand([1.0] * 5), [0.25, 0.1], rtol=1e-15)
 
 
 def test_two_steps_by_hand() -> None:
     rows, network = tiny()
     schedule = Schedule(local_epochs=2, learning_rate=0.5, batch_size=5, optimiser="sgd")
-    answer, _ = take_steps(network, rows, np.zeros(2), LocalSteps(), schedule, np.random.default_rng(0))
+    reply, _ = take_steps(network, rows, np.zeros(2), StepsRequest(), schedule, np.random.default_rng(0))
     x, y = np.array([1.0, 2.0, -1.0, 0.5, 3.0]), np.array([0, 1, 1, 0, 1])
     w, b = 0.125, 0.05
     left = sigmoid(w * x + b) - y
-    np.testing.assert_allclose(answer.parameters, [w - 0.5 * (left * x).mean(), b - 0.5 * left.mean()], rtol=1e-14)
+    np.testing.assert_allclose(reply.parameters, [w - 0.5 * (left * x).mean(), b - 0.5 * left.mean()], rtol=1e-14)
 
 
 def test_given_weights_count_over_the_clients_mean_weight() -> None:
     table = np.array([[3.0, 0.5], [0.0, 2.0]])
     mean = (3.0 + 2 * 0.5 + 0.0 + 2.0) / 5
     by_hand = one_step_by_hand([3.0 / mean, 0.5 / mean, 0.5 / mean, 0.0, 2.0 / mean])
-    np.testing.assert_allclose(stepped(LocalSteps(weights=table)), by_hand, rtol=1e-14)
-    np.testing.assert_allclose(stepped(LocalSteps(weights=1e6 * table)), by_hand, rtol=1e-14)
+    np.testing.assert_allclose(stepped(StepsRequest(weights=table)), by_hand, rtol=1e-14)
+    np.testing.assert_allclose(stepped(StepsRequest(weights=1e6 * table)), by_hand, rtol=1e-14)
 
 
 def test_reweighing_by_hand() -> None:
     # P(a) = 3/5, P(y=1) = 3/5: W(a,0) = 3*2/5/1, W(a,1) = 3*3/5/2, W(b,0) = 2*2/5/1, W(b,1) = 2*3/5/1; mean 1.
     by_hand = one_step_by_hand([1.2, 0.9, 0.9, 0.8, 1.2])
-    np.testing.assert_allclose(stepped(LocalSteps(debias="reweighing")), by_hand, rtol=1e-14)
+    np.testing.assert_allclose(stepped(StepsRequest(debias="reweighing")), by_hand, rtol=1e-14)
 
 
 def test_fairbatch_starts_plain_and_moves_after_every_epoch_by_the_clients_own_losses() -> None:
     rows, network = tiny()
-    ask = LocalSteps(debias="fairbatch", debias_step=0.05, given=(1, 0))
-    first, kept = take_steps(network, rows, np.zeros(2), ask, ONE_STEP, np.random.default_rng(0))
-    np.testing.assert_array_equal(first.parameters, stepped(LocalSteps()))
-    now = count(network, rows, first.parameters)
-    np.testing.assert_array_equal(kept, moved((1, 0), np.ones((2, 2)), now.rows, now.loss, 0.05))
+    request = StepsRequest(debias="fairbatch", debias_step=0.05, given=(1, 0))
+    first, kept = take_steps(network, rows, np.zeros(2), request, ONE_STEP, np.random.default_rng(0))
+    np.testing.assert_array_equal(first.parameters, stepped(StepsRequest()))
+    now = label_counts(network, rows, first.parameters)
+    np.testing.assert_array_equal(kept, updated_ratios((1, 0), np.ones((2, 2)), now.rows, now.loss, 0.05))
     assert kept is not None
     assert not (kept == 1.0).all()
     # What was kept weighs the next round's rows, and two epochs of one round are two rounds of one epoch.
     cells = [(0, 0), (0, 1), (0, 1), (1, 0), (1, 1)]
     np.testing.assert_allclose(
-        stepped(ask, memory=kept), one_step_by_hand([float(kept[cell]) for cell in cells]), rtol=1e-13
+        stepped(request, state=kept), one_step_by_hand([float(kept[cell]) for cell in cells]), rtol=1e-13
     )
-    second, kept_again = take_steps(network, rows, first.parameters, ask, ONE_STEP, np.random.default_rng(0), kept)
+    second, kept_again = take_steps(network, rows, first.parameters, request, ONE_STEP, np.random.default_rng(0), kept)
     at_once = Schedule(local_epochs=2, learning_rate=1.0, batch_size=100, optimiser="sgd")
-    both, kept_both = take_steps(network, rows, np.zeros(2), ask, at_once, np.random.default_rng(0))
+    both, kept_both = take_steps(network, rows, np.zeros(2), request, at_once, np.random.default_rng(0))
     np.testing.assert_allclose(both.parameters, second.parameters, rtol=1e-12)
     np.testing.assert_allclose(kept_both, kept_again, rtol=1e-12)
 
@@ -92,17 +92,17 @@ def test_fairbatch_starts_plain_and_moves_after_every_epoch_by_the_clients_own_l
 def test_weights_and_debiasing_multiply() -> None:
     table = np.array([[2.0, 1.0], [1.0, 3.0]])
     weights = np.array([2.0 * 1.2, 0.9, 0.9, 0.8, 3.0 * 1.2])
-    ask = LocalSteps(weights=table, debias="reweighing")
-    np.testing.assert_allclose(stepped(ask), one_step_by_hand(list(weights / weights.mean())), rtol=1e-14)
+    request = StepsRequest(weights=table, debias="reweighing")
+    np.testing.assert_allclose(stepped(request), one_step_by_hand(list(weights / weights.mean())), rtol=1e-14)
 
 
 def test_a_step_of_the_perceptron_is_along_pytorchs_own_gradient() -> None:
     rows = biased(60, 1, dtype=DOUBLE)[0]
     network = build_network("mlp", (3,), hidden=4, dtype=DOUBLE)
     start = network.start(1)
-    answer, _ = take_steps(network, rows, start, LocalSteps(), ONE_STEP, np.random.default_rng(0))
+    reply, _ = take_steps(network, rows, start, StepsRequest(), ONE_STEP, np.random.default_rng(0))
     gradient = Network.gradient(network, torch.tensor(start), rows.features, rows.labels, None)
-    np.testing.assert_allclose(answer.parameters, start - gradient.numpy(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(reply.parameters, start - gradient.numpy(), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
@@ -112,7 +112,7 @@ def test_local_steps_in_doubles_are_those_of_the_numpy_regression(optimiser: str
     network = build_network("logistic", (3,), dtype=DOUBLE)
     start = np.array([0.3, -0.2, 0.1, 0.5])
     schedule = Schedule(local_epochs=4, learning_rate=0.05, batch_size=batch_size, optimiser=optimiser)
-    ours, _ = take_steps(network, rows, start, LocalSteps(), schedule, np.random.default_rng(8))
+    ours, _ = take_steps(network, rows, start, StepsRequest(), schedule, np.random.default_rng(8))
     design = np.column_stack([rows.features.numpy(), np.ones(len(rows))])
     theirs = logistic.train_locally(design, rows.labels.numpy(), start, schedule, np.random.default_rng(8))
     np.testing.assert_allclose(ours.parameters, theirs, rtol=1e-12, atol=1e-12)
@@ -121,18 +121,20 @@ def test_local_steps_in_doubles_are_those_of_the_numpy_regression(optimiser: str
 def test_the_broadcast_parameters_are_left_as_they_were() -> None:
     rows, network = tiny()
     start = np.array([0.1, 0.2])
-    take_steps(network, rows, start, LocalSteps(), Schedule(), np.random.default_rng(0))
-    slopes(network, rows, start, GradientsRequest((None,), 3), np.random.default_rng(0))
+    take_steps(network, rows, start, StepsRequest(), Schedule(), np.random.default_rng(0))
+    batch_gradients(network, rows, start, GradientsRequest((None,), 3), np.random.default_rng(0))
     assert start.tolist() == [0.1, 0.2]
 
 
 def test_where_every_row_counts_nothing_the_model_is_unchanged() -> None:
     rows = make_rows([[1.0], [2.0], [0.0]], [1, 1, 0], groups=["a", "a", "b"], clients=[0, 0, 1], dtype=DOUBLE)[0]
     start = np.array([0.7, -0.3])
-    ask = LocalSteps(weights=np.array([[1.0, 0.0], [1.0, 1.0]]))  # this client's rows are all of group a and label 1
+    request = StepsRequest(
+        weights=np.array([[1.0, 0.0], [1.0, 1.0]])
+    )  # this client's rows are all of group a and label 1
     network = build_network("logistic", (1,), dtype=DOUBLE)
-    answer, _ = take_steps(network, rows, start, ask, Schedule(), np.random.default_rng(0))
-    assert answer.parameters.tolist() == start.tolist()
+    reply, _ = take_steps(network, rows, start, request, Schedule(), np.random.default_rng(0))
+    assert reply.parameters.tolist() == start.tolist()
 
 
 @pytest.mark.parametrize("debias", ["none", "reweighing", "fairbatch"])
@@ -140,10 +142,10 @@ def test_where_every_row_counts_nothing_the_model_is_unchanged() -> None:
 def test_awkward_clients_train_to_finite_numbers(debias: str, given: tuple[int | None, ...]) -> None:
     network = build_network("mlp", (2,), hidden=4)
     for rows in awkward():
-        ask = LocalSteps(debias=debias, debias_step=0.3, given=given)
-        answer, kept = take_steps(network, rows, network.start(0), ask, Schedule(), np.random.default_rng(0))
-        assert np.isfinite(answer.parameters).all()
-        assert not (answer.parameters == network.start(0)).all()
+        request = StepsRequest(debias=debias, debias_step=0.3, given=given)
+        reply, kept = take_steps(network, rows, network.start(0), request, Schedule(), np.random.default_rng(0))
+        assert np.isfinite(reply.parameters).all()
+        assert not (reply.parameters == network.start(0)).all()
         assert (kept is not None) == (debias == "fairbatch")
         assert kept is None or np.isfinite(kept).all()
 
@@ -152,8 +154,8 @@ def test_a_client_with_one_label_learns_that_label() -> None:
     rows = next(rows for rows in awkward(dtype=DOUBLE) if rows.client == "one label")
     network = build_network("logistic", (2,), dtype=DOUBLE)
     schedule = Schedule(local_epochs=50, learning_rate=0.1, optimiser="sgd")
-    answer, _ = take_steps(network, rows, network.start(0), LocalSteps(), schedule, np.random.default_rng(0))
-    found = count(network, rows, answer.parameters)
+    reply, _ = take_steps(network, rows, network.start(0), StepsRequest(), schedule, np.random.default_rng(0))
+    found = label_counts(network, rows, reply.parameters)
     assert found.accepted.sum() == len(rows)
     assert found.rows[:, 0].sum() == 0.0
 
@@ -170,7 +172,7 @@ def test_counts_are_those_of_a_loop_over_the_rows(name: str) -> None:
             assert cell % 2 == label
             loss = -np.log(score if label == 1 else 1 - score)
             expected[:, group, int(label)] += (1.0, score >= 0.5, loss)
-        found = count(network, rows, parameters)
+        found = label_counts(network, rows, parameters)
         np.testing.assert_array_equal(found.rows, expected[0])
         np.testing.assert_array_equal(found.accepted, expected[1])
         np.testing.assert_allclose(found.loss, expected[2], rtol=1e-10)
@@ -193,7 +195,7 @@ def test_slopes_are_the_disparities_by_their_definition_and_finite_differences(
 ) -> None:
     rows = next(rows for rows in awkward(dtype=DOUBLE) if rows.client == "plain")
     network = build_network(name, (2,), hidden=3, dtype=DOUBLE)
-    at, ask = 0.3 * np.random.default_rng(2).normal(size=network.size), GradientsRequest(given, batch_size=1000)
+    at, request = 0.3 * np.random.default_rng(2).normal(size=network.size), GradientsRequest(given, batch_size=1000)
     labels, groups = rows.labels.numpy(), rows.cells.numpy() // 2
 
     def by_hand(parameters: np.ndarray) -> np.ndarray:
@@ -201,7 +203,7 @@ def test_slopes_are_the_disparities_by_their_definition_and_finite_differences(
         loss = -np.where(labels == 1, np.log(scores), np.log(1 - scores)).mean()
         return np.array([loss, *disparities_by_hand(np.log(scores / (1 - scores)), labels, groups, given)])
 
-    found, h = slopes(network, rows, at, ask, np.random.default_rng(0)), 1e-6
+    found, h = batch_gradients(network, rows, at, request, np.random.default_rng(0)), 1e-6
     assert found.values.size == 1 + 2 * len(given)
     np.testing.assert_allclose(found.values, by_hand(at), rtol=1e-8)
     differences = np.stack([(by_hand(at + h * e) - by_hand(at - h * e)) / (2 * h) for e in np.eye(network.size)], 1)
@@ -211,7 +213,9 @@ def test_slopes_are_the_disparities_by_their_definition_and_finite_differences(
 def test_a_disparity_by_hand() -> None:
     rows, network = tiny()
     # Logits 0.1 x: group a 0.1, 0.2, -0.1; group b 0.05, 0.3; on label 1 a has 0.2, -0.1 and b has 0.3.
-    found = slopes(network, rows, np.array([0.1, 0.0]), GradientsRequest((None, 1, 0), 5), np.random.default_rng(0))
+    found = batch_gradients(
+        network, rows, np.array([0.1, 0.0]), GradientsRequest((None, 1, 0), 5), np.random.default_rng(0)
+    )
     s = {z: 1 / (1 + np.exp(-z)) for z in (1.0, 2.0, -1.0, 0.5, 3.0)}
     parity = (s[0.5] + s[3.0]) / 2 - (s[1.0] + s[2.0] + s[-1.0]) / 3
     np.testing.assert_allclose(
@@ -222,7 +226,9 @@ def test_a_disparity_by_hand() -> None:
 def test_an_empty_group_gives_nan_and_no_gradient_and_leaves_the_loss_alone() -> None:
     network = build_network("logistic", (2,), dtype=DOUBLE)
     for rows in awkward(dtype=DOUBLE):
-        found = slopes(network, rows, np.full(3, 0.2), GradientsRequest((None, 0), 1000), np.random.default_rng(0))
+        found = batch_gradients(
+            network, rows, np.full(3, 0.2), GradientsRequest((None, 0), 1000), np.random.default_rng(0)
+        )
         present = [rows.counts.sum(1), rows.counts[:, 0]]
         empty = [counts[0] == 0 or counts[a] == 0 for counts in present for a in (1, 2)]
         assert np.isnan(found.values[1:]).tolist() == empty
@@ -234,12 +240,15 @@ def test_an_empty_group_gives_nan_and_no_gradient_and_leaves_the_loss_alone() ->
 def test_slopes_are_of_as_many_rows_as_asked_for_drawn_without_return() -> None:
     rows = make_rows(np.eye(6), [0, 1, 0, 1, 0, 1], groups=[0, 0, 0, 1, 1, 1], dtype=DOUBLE)[0]
     network = build_network("logistic", (6,), dtype=DOUBLE)
-    found = slopes(network, rows, np.zeros(7), GradientsRequest((None,), 4), np.random.default_rng(5))
+    found = batch_gradients(network, rows, np.zeros(7), GradientsRequest((None,), 4), np.random.default_rng(5))
     # Every row has its own feature, so that the loss's gradient, -+1/2 over the batch's size, names the rows drawn.
     assert sorted(np.abs(found.gradients[0][:6])) == pytest.approx([0.0, 0.0, 0.125, 0.125, 0.125, 0.125])
     drawn = [
         tuple(
-            slopes(network, rows, np.zeros(7), GradientsRequest((None,), 4), np.random.default_rng(s)).gradients[0] != 0
+            batch_gradients(
+                network, rows, np.zeros(7), GradientsRequest((None,), 4), np.random.default_rng(s)
+            ).gradients[0]
+            != 0
         )
         for s in range(8)
     ]
@@ -256,16 +265,16 @@ def test_bad_schedules_and_tasks_are_refused_in_one_sentence() -> None:
     with pytest.raises(
         InputError, match=r"^debias: got 'fairbach' \(did you mean 'fairbatch'\?\); use one of none, .*"
     ):
-        LocalSteps(debias="fairbach")
+        StepsRequest(debias="fairbach")
     with pytest.raises(InputError, match=r"^debias_step: got -0\.1; pass a number of at least 0\.$"):
-        LocalSteps(debias_step=-0.1)
+        StepsRequest(debias_step=-0.1)
 
 
 def test_without_the_first_group_the_next_one_with_rows_is_compared_with() -> None:
     features, labels, groups = [[0.0], [0.1], [0.3]], [0, 1, 1], ["b", "b", "c"]
     rows = make_rows(features, labels, groups=groups, known_groups=("a", "b", "c"), dtype=DOUBLE)[0]
     network = build_network("logistic", (1,), dtype=DOUBLE)
-    found = slopes(network, rows, np.array([1.0, 0.0]), GradientsRequest((None,), 3), np.random.default_rng(0))
+    found = batch_gradients(network, rows, np.array([1.0, 0.0]), GradientsRequest((None,), 3), np.random.default_rng(0))
     accepted = 1 / (1 + np.exp(-10 * np.array([0.0, 0.1, 0.3])))
     np.testing.assert_allclose(found.values[1:], [np.nan, accepted[2] - accepted[:2].mean()])
     assert (found.gradients[1] == 0.0).all()

@@ -48,7 +48,7 @@ def test_a_whole_batch_step_is_the_gradient_of_the_log_loss_by_finite_difference
     features, labels = rows(seed)
     point = np.random.default_rng(seed + 1).normal(size=4)
     start = LogisticModel(point[:-1], float(point[-1]))
-    stepped = next(fedavg(features, labels, rng=0, rounds=1, learning_rate=1.0, start=start, **WHOLE))
+    stepped = next(fedavg(features, labels, random_state=0, rounds=1, learning_rate=1.0, start=start, **WHOLE))
     h = 1e-5
     differences = [
         (log_loss(point + h * e, features, labels) - log_loss(point - h * e, features, labels)) / (2 * h)
@@ -62,7 +62,7 @@ def test_one_client_with_whole_batches_is_plain_gradient_descent() -> None:
     features, labels = rows(0)
     vector = np.zeros(4)
     design = np.column_stack([features, np.ones(60)])
-    for state in fedavg(features, labels, rng=0, rounds=15, learning_rate=0.5, **WHOLE):
+    for state in fedavg(features, labels, random_state=0, rounds=15, learning_rate=0.5, **WHOLE):
         vector = vector - 0.5 * design.T @ (sigmoid(design @ vector) - labels) / 60
         np.testing.assert_allclose(as_vector(state.model), vector, rtol=1e-12)
 
@@ -70,8 +70,8 @@ def test_one_client_with_whole_batches_is_plain_gradient_descent() -> None:
 def test_one_local_step_per_round_is_gradient_descent_on_all_rows_however_they_are_dealt() -> None:
     features, labels = rows(1)
     clients = dirichlet_clients(labels, n_clients=4, alpha=0.5, rng=1)
-    dealt = last(fedavg(features, labels, clients, rng=0, rounds=10, learning_rate=0.5, **WHOLE))
-    whole = last(fedavg(features, labels, rng=0, rounds=10, learning_rate=0.5, **WHOLE))
+    dealt = last(fedavg(features, labels, clients, random_state=0, rounds=10, learning_rate=0.5, **WHOLE))
+    whole = last(fedavg(features, labels, random_state=0, rounds=10, learning_rate=0.5, **WHOLE))
     np.testing.assert_allclose(as_vector(dealt.model), as_vector(whole.model), rtol=1e-10)
     assert dealt.loss == pytest.approx(whole.loss, rel=1e-10)
 
@@ -79,7 +79,7 @@ def test_one_local_step_per_round_is_gradient_descent_on_all_rows_however_they_a
 def test_a_round_averages_the_clients_own_models_by_their_number_of_rows() -> None:
     features, labels = rows(2)
     clients = np.repeat(["small", "large"], [15, 45])
-    settings_ = {"rng": 5, "rounds": 1, "local_epochs": 3, "batch_size": 8, "learning_rate": 0.05}
+    settings_ = {"random_state": 5, "rounds": 1, "local_epochs": 3, "batch_size": 8, "learning_rate": 0.05}
     alone = {
         name: as_vector(next(fedavg(features[clients == name], labels[clients == name], **settings_)).model)
         for name in ("small", "large")
@@ -91,7 +91,7 @@ def test_a_round_averages_the_clients_own_models_by_their_number_of_rows() -> No
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_identical_clients_train_the_model_of_one_of_them(optimiser: str) -> None:
     features, labels = rows(3, n=40)
-    settings_ = {"rng": 9, "rounds": 4, "batch_size": 16, "optimiser": optimiser}
+    settings_ = {"random_state": 9, "rounds": 4, "batch_size": 16, "optimiser": optimiser}
     single = last(fedavg(features, labels, **settings_))
     triple = last(fedavg(np.tile(features, (3, 1)), np.tile(labels, 3), np.repeat([0, 1, 2], 40), **settings_))
     np.testing.assert_allclose(as_vector(triple.model), as_vector(single.model), rtol=1e-12)
@@ -102,7 +102,7 @@ def test_identical_clients_train_the_model_of_one_of_them(optimiser: str) -> Non
 def test_the_names_and_the_order_of_clients_do_not_matter(seed: int, names: list[str]) -> None:
     features, labels = rows(seed)
     clients = np.random.default_rng(seed).integers(4, size=60)
-    settings_ = {"rng": 2, "rounds": 2, "batch_size": 8}
+    settings_ = {"random_state": 2, "rounds": 2, "batch_size": 8}
     by_number = last(fedavg(features, labels, clients, **settings_))
     # Clients as contiguous blocks in the order of their new names; within a client the rows keep their order.
     renamed = np.array(names)[clients]
@@ -120,14 +120,14 @@ def test_adam_takes_the_steps_of_its_definition() -> None:
         slope = design.T @ (sigmoid(design @ vector) - labels) / 20
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         vector = vector - 0.05 * (mean / (1 - 0.9**t)) / (np.sqrt(square / (1 - 0.999**t)) + 1e-8)
-    state = next(fedavg(features, labels, rng=0, local_epochs=3, batch_size=None, learning_rate=0.05))
+    state = next(fedavg(features, labels, random_state=0, local_epochs=3, batch_size=None, learning_rate=0.05))
     np.testing.assert_allclose(as_vector(state.model), vector, rtol=1e-9)
 
 
 def test_every_round_yields_its_number_loss_and_accuracy_by_client() -> None:
     features, labels = rows(5)
     clients = np.repeat(["x", "y"], 30)
-    states = list(fedavg(features, labels, clients, rng=0, rounds=6))
+    states = list(fedavg(features, labels, clients, random_state=0, rounds=6))
     assert [state.number for state in states] == [1, 2, 3, 4, 5, 6]
     for state in states:
         right = (state.model.scores(features) >= 0.5) == labels
@@ -139,7 +139,7 @@ def test_every_round_yields_its_number_loss_and_accuracy_by_client() -> None:
 def test_the_same_seed_trains_the_same_model_and_another_seed_another() -> None:
     features, labels = rows(6)
     first, again, other = (
-        as_vector(last(fedavg(features, labels, rng=rng, rounds=2, batch_size=8)).model)
+        as_vector(last(fedavg(features, labels, random_state=rng, rounds=2, batch_size=8)).model)
         for rng in (3, np.random.default_rng(3), 4)
     )
     np.testing.assert_array_equal(first, again)
@@ -148,17 +148,17 @@ def test_the_same_seed_trains_the_same_model_and_another_seed_another() -> None:
 
 def test_training_continues_from_a_model_as_if_it_had_not_stopped() -> None:
     features, labels = rows(7)
-    through = last(fedavg(features, labels, rng=1, rounds=5, batch_size=16))
+    through = last(fedavg(features, labels, random_state=1, rounds=5, batch_size=16))
     rng = np.random.default_rng(1)
-    halfway = last(fedavg(features, labels, rng=rng, rounds=2, batch_size=16))
-    resumed = last(fedavg(features, labels, rng=rng, rounds=3, batch_size=16, start=halfway.model))
+    halfway = last(fedavg(features, labels, random_state=rng, rounds=2, batch_size=16))
+    resumed = last(fedavg(features, labels, random_state=rng, rounds=3, batch_size=16, start=halfway.model))
     np.testing.assert_array_equal(as_vector(resumed.model), as_vector(through.model))
 
 
 def test_earlier_states_are_not_changed_by_later_rounds() -> None:
     features, labels = rows(8)
     start = LogisticModel(np.ones(3), 1.0)
-    states = fedavg(features, labels, rng=0, rounds=3, start=start)
+    states = fedavg(features, labels, random_state=0, rounds=3, start=start)
     first = next(states)
     kept = as_vector(first.model)
     list(states)
@@ -170,7 +170,7 @@ def test_clients_with_one_row_or_one_label_take_part() -> None:
     features, labels = rows(9)
     clients = np.where(labels == 1, "only ones", "only zeros").astype(object)
     clients[0] = "one row"
-    state = last(fedavg(features, labels, clients, rng=0, rounds=5))
+    state = last(fedavg(features, labels, clients, random_state=0, rounds=5))
     assert set(state.accuracy) == {"only ones", "only zeros", "one row"}
     assert np.all(np.isfinite(as_vector(state.model)))
     assert state.loss < np.log(2)
@@ -189,7 +189,7 @@ def test_on_adult_with_five_clients_the_defaults_reach_the_papers_accuracy(seed:
     parts = split(len(adult), {"train": 0.35, "calibration": 0.35, "test": 0.3}, rng=seed)
     train, test = adult.take(parts["train"]), adult.take(parts["test"])
     clients = dirichlet_clients(train.sensitive, n_clients=5, alpha=0.5, rng=seed)
-    state = last(fedavg(train.features, train.labels, clients, rng=seed))
+    state = last(fedavg(train.features, train.labels, clients, random_state=seed))
     accuracy = np.mean((state.model.scores(test.features) >= 0.5) == test.labels)
     assert 0.838 < accuracy < 0.860  # the paper's FedAvg has 0.838; above 0.86 labels would be leaking
 
@@ -207,12 +207,12 @@ def test_on_adult_with_five_clients_the_defaults_reach_the_papers_accuracy(seed:
         ({"batch_size": 0}, "batch_size: got 0"),
         ({"learning_rate": 0}, "learning_rate: got 0; pass a number above 0"),
         ({"optimiser": "adams"}, r"optimiser: got 'adams' \(did you mean 'adam'\?\); use one of adam, sgd"),
-        ({"rng": None}, "rng: got None; pass a seed"),
+        ({"random_state": None}, "random_state: got None; pass a seed"),
         ({"start": LogisticModel(np.ones(2), 0.0)}, "start: the model has 2 weights, but features has 1 columns"),
     ],
 )
 def test_bad_input_is_refused_at_the_call_not_at_the_first_round(changes: dict[str, object], message: str) -> None:
-    fields = {"features": [[0.0], [1.0], [2.0], [3.0]], "labels": [0, 1, 0, 1], "rng": 0} | changes
+    fields = {"features": [[0.0], [1.0], [2.0], [3.0]], "labels": [0, 1, 0, 1], "random_state": 0} | changes
     with pytest.raises(InputError, match=message):
         fedavg(**fields)  # type: ignore[arg-type]
 

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from logofair.errors import InputError
 from logofair.training import Network, Schedule, build_network, make_rows
-from logofair.training.local import fresh_steps
 from support.problems import sigmoid
 
 pytestmark = pytest.mark.training
@@ -98,7 +97,7 @@ def test_resnet18_has_torchvisions_number_of_parameters_with_one_output() -> Non
 
 def test_resnet18_equals_its_layers_put_together_by_hand() -> None:
     network = build_network("resnet18", (3, 32, 32), dtype=DOUBLE)
-    vector = torch.tensor(network.start(seed=3)) + 0.01 * torch.randn(
+    vector = torch.tensor(network.start(random_state=3)) + 0.01 * torch.randn(
         network.size, generator=torch.Generator().manual_seed(0)
     )
     images = torch.tensor(np.random.default_rng(0).integers(256, size=(2, 3, 32, 32)), dtype=torch.uint8)
@@ -175,7 +174,7 @@ def test_steps_equal_pytorchs_optimiser_over_many_steps(name: str, theirs: type[
     random = torch.Generator().manual_seed(0)
     ours = torch.randn(6, dtype=DOUBLE, generator=random)
     peer = ours.clone().requires_grad_(True)
-    step, optimiser = fresh_steps(Schedule(learning_rate=0.03, optimiser=name)), theirs([peer], lr=0.03)  # type: ignore[call-arg]
+    step, optimiser = Schedule(learning_rate=0.03, optimiser=name).optimiser_step(), theirs([peer], lr=0.03)  # type: ignore[call-arg]
     for number in range(300):
         # The gradient of a bowl and some noise; sometimes tiny, sometimes 0, once huge.
         noise = torch.randn(6, dtype=DOUBLE, generator=random) * (0.0, 1e-9, 1.0, 100.0)[number % 4]
@@ -186,7 +185,7 @@ def test_steps_equal_pytorchs_optimiser_over_many_steps(name: str, theirs: type[
 
 
 def test_two_optimisers_share_no_moments() -> None:
-    used, fresh = fresh_steps(Schedule(learning_rate=0.1)), fresh_steps(Schedule(learning_rate=0.1))
+    used, fresh = Schedule(learning_rate=0.1).optimiser_step(), Schedule(learning_rate=0.1).optimiser_step()
     for _ in range(5):
         used(torch.zeros(2, dtype=DOUBLE), torch.ones(2, dtype=DOUBLE))
     vector = torch.ones(2, dtype=DOUBLE)

@@ -25,7 +25,7 @@ from logofair.training import (
 )
 from logofair.training.local import take_steps
 from logofair.training.methods import Method
-from logofair.training.rounds import begin, measure
+from logofair.training.rounds import initial_state, measure
 from logofair.training.rows import device_named
 from support.problems import awkward, biased, last, same_bits
 
@@ -37,7 +37,7 @@ PLAN = Schedule(local_epochs=2, batch_size=32, learning_rate=0.02)
 def every_method(notion: Notion = DEMOGRAPHIC_PARITY) -> list[Method]:
     """One of each, FairFed with each local debiasing; FCFL reaches its second stage within three rounds."""
     debiased = [FairFed(notion, debias=debias, beta=0.5) for debias in ("none", "reweighing", "fairbatch")]
-    return [FedAvg(), *debiased, FedFB(notion), FCFL(notion, bound=0.01, first_stage=2, measure_every=2)]
+    return [FedAvg(), *debiased, FedFB(notion), FCFL(notion, tolerance=0.01, first_stage=2, measure_every=2)]
 
 
 methods = pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_every_method_has_its_name() -> None:
 @pytest.mark.parametrize("name", ["logistic", "mlp"])
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others(method: Method, name: str) -> None:
     rows, network = biased(200), build_network(name, (3,), hidden=8)
-    first, again = (list(train(method, network, rows, rounds=4, schedule=PLAN, seed=7)) for _ in range(2))
+    first, again = (list(train(method, network, rows, rounds=4, schedule=PLAN, random_state=7)) for _ in range(2))
     assert all(same_bits(a, b) for a, b in zip(first, again, strict=True))
-    other = last(train(method, network, rows, rounds=4, schedule=PLAN, seed=8))
+    other = last(train(method, network, rows, rounds=4, schedule=PLAN, random_state=8))
     assert first[-1].parameters.tobytes() != other.parameters.tobytes()
 
 
@@ -85,33 +85,35 @@ def test_the_order_of_clients_does_not_matter_but_for_rounding(method: Method) -
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_run_that_is_resumed_goes_on_as_if_it_had_never_stopped(method: Method, at: int) -> None:
     rows, network = biased(150), build_network("mlp", (3,), hidden=8)
-    straight = list(train(method, network, rows, rounds=5, schedule=PLAN, seed=2))
-    middle = last(train(method, network, rows, rounds=at, schedule=PLAN, seed=2))
+    straight = list(train(method, network, rows, rounds=5, schedule=PLAN, random_state=2))
+    middle = last(train(method, network, rows, rounds=at, schedule=PLAN, random_state=2))
     assert same_bits(middle, straight[at - 1])
-    resumed = list(train(method, network, rows, rounds=5, schedule=PLAN, seed=2, start=middle))
+    resumed = list(train(method, network, rows, rounds=5, schedule=PLAN, random_state=2, start=middle))
     assert [state.round for state in resumed] == list(range(at + 1, 6))
     assert all(same_bits(a, b) for a, b in zip(resumed, straight[at:], strict=True))
 
 
-def test_fairbatch_clients_remember_their_own_weights_and_others_nothing() -> None:
+def test_fairbatch_clients_keep_their_own_weights_and_others_nothing() -> None:
     rows, network = biased(200), build_network("logistic", (3,))
-    kept = last(train(FairFed(debias="fairbatch", debias_step=0.05), network, rows, rounds=2, schedule=PLAN)).clients
+    kept = last(
+        train(FairFed(debias="fairbatch", debias_step=0.05), network, rows, rounds=2, schedule=PLAN)
+    ).client_states
     assert all(weights is not None and not (weights == 1.0).all() for weights in kept)
     assert len({weights.tobytes() for weights in kept if weights is not None}) == len(rows)
-    assert last(train(FedFB(), network, rows, rounds=2, schedule=PLAN)).clients == (None,) * 3
+    assert last(train(FedFB(), network, rows, rounds=2, schedule=PLAN)).client_states == (None,) * 3
 
 
-def test_a_round_is_the_clients_work_with_its_own_shuffle_and_what_the_client_remembers() -> None:
+def test_a_round_is_the_clients_work_with_its_own_shuffle_and_what_the_client_keeps() -> None:
     rows, network = biased(80, n_clients=1), build_network("mlp", (3,), hidden=4)
     method = FairFed(beta=0.0, debias="fairbatch", debias_step=0.3)
-    first, second = train(method, network, rows, rounds=2, schedule=PLAN, seed=7)
+    first, second = train(method, network, rows, rounds=2, schedule=PLAN, random_state=7)
     start, kept = network.start(7), None
     for state in (first, second):
         rng = np.random.default_rng((7, state.round))
-        answer, kept = take_steps(network, rows[0], start, method.task({}), PLAN, rng, kept)
-        np.testing.assert_array_equal(state.parameters, answer.parameters)
-        np.testing.assert_array_equal(state.clients[0], kept)
-        start = answer.parameters
+        reply, kept = take_steps(network, rows[0], start, method.request({}), PLAN, rng, kept)
+        np.testing.assert_array_equal(state.parameters, reply.parameters)
+        np.testing.assert_array_equal(state.client_states[0], kept)
+        start = reply.parameters
 
 
 def test_a_run_that_is_over_yields_nothing_more() -> None:
@@ -134,7 +136,7 @@ def test_counts_are_made_every_so_many_rounds_and_say_of_which(every: int) -> No
 def test_fedfb_that_counts_less_often_moves_its_weights_less_often() -> None:
     rows, network = biased(100), build_network("logistic", (3,))
     states = list(train(replace(FedFB(), measure_every=2), network, rows, rounds=4))
-    assert [state.memory["moves"][0] for state in states] == [0.0, 1.0, 1.0, 2.0]
+    assert [state.method_state["moves"][0] for state in states] == [0.0, 1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("notion", list(NOTIONS.values()), ids=list(NOTIONS))
@@ -208,7 +210,7 @@ def test_no_clients_are_refused_in_one_sentence() -> None:
     network = build_network("logistic", (3,))
     with pytest.raises(InputError, match=r"^clients: there are none; pass what make_rows returns\.$"):
         train(FedAvg(), network, [], rounds=1)
-    state = begin(FedAvg(), network, biased(60))
+    state = initial_state(FedAvg(), network, biased(60))
     with pytest.raises(InputError, match=r"^clients: there are none; pass what make_rows returns\.$"):
         train(FedAvg(), network, [], rounds=1, start=state)
 
@@ -246,8 +248,8 @@ def test_bad_numbers_are_refused_before_the_first_round() -> None:
     rows, network = biased(60), build_network("logistic", (3,))
     with pytest.raises(InputError, match=r"^rounds: got 0; pass a whole number of at least 1\.$"):
         train(FedAvg(), network, rows, rounds=0)
-    with pytest.raises(InputError, match=r"^seed: got -1; pass a whole number of at least 0\.$"):
-        train(FedAvg(), network, rows, rounds=1, seed=-1)
+    with pytest.raises(InputError, match=r"^random_state: got -1; pass a whole number of at least 0\.$"):
+        train(FedAvg(), network, rows, rounds=1, random_state=-1)
     with pytest.raises(InputError, match=r"^measure_every: got 0; pass a whole number of at least 1\.$"):
         train(FedAvg(measure_every=0), network, rows, rounds=1)
 

@@ -87,13 +87,7 @@ PAPER = {
 
 @dataclass(frozen=True)
 class BaselineSetting:
-    """How one data set is trained on: the network, the schedule, and how each method is set for a notion.
-
-    Examples
-    --------
-    >>> SETTINGS["adult"].rounds["fedavg"]
-    20
-    """
+    """How one data set is trained on: the network, the schedule, and how each method is set for a notion."""
 
     schedule: Schedule
     methods: dict[str, Callable[[Notion], Method]]
@@ -104,7 +98,7 @@ class BaselineSetting:
 class _Steps:
     """Step sizes: FedFB's alpha and local FairBatch's, each for DP and EO, and FCFL's.
 
-    Under label conditions a step has a fixed length, and the weight to be moved is a label's share of all rows.
+    Under label conditions a step has a fixed length, and the weight to be changed is a label's share of all rows.
     """
 
     fedfb: tuple[float, float]
@@ -112,23 +106,25 @@ class _Steps:
     fcfl: float
 
 
-def _setting(schedule: Schedule, rounds: int, slopes: int, steps: _Steps) -> BaselineSetting:
-    """How all methods are set; ``slopes`` are FCFL's rounds."""
+def _setting(schedule: Schedule, rounds: int, fcfl_rounds: int, steps: _Steps) -> BaselineSetting:
+    """How all methods are set."""
 
     def constrained(notion: Notion, first_stage: int) -> Method:
-        return FCFL(notion, 0.05, step_size=steps.fcfl, first_stage=first_stage, batch_size=512, measure_every=100)
+        stages = {"first_stage": first_stage, "batch_size": 512, "measure_every": 100}
+        return FCFL(notion, tolerance=0.05, step_size=steps.fcfl, **stages)
 
-    def place(notion: Notion) -> int:
-        return list(_NOTIONS).index(notion.name)
+    def of(pair: tuple[float, float], notion: Notion) -> float:
+        return pair[list(_NOTIONS).index(notion.name)]
 
     methods: dict[str, Callable[[Notion], Method]] = {
         "fedavg": lambda notion: FedAvg(),
-        "fairfed": lambda notion: FairFed(notion, 0.5, "fairbatch", debias_step=steps.fairbatch[place(notion)]),
-        "fedfb": lambda notion: FedFB(notion, alpha=steps.fedfb[place(notion)]),
-        "fcfl": lambda notion: constrained(notion, slopes // 2),
-        "fcfl_first": lambda notion: constrained(notion, slopes),
+        "fairfed": lambda notion: FairFed(notion, 0.5, "fairbatch", debias_step=of(steps.fairbatch, notion)),
+        "fedfb": lambda notion: FedFB(notion, alpha=of(steps.fedfb, notion)),
+        "fcfl": lambda notion: constrained(notion, fcfl_rounds // 2),
+        "fcfl_first": lambda notion: constrained(notion, fcfl_rounds),
     }
-    return BaselineSetting(schedule, methods, {name: slopes if name.startswith("fcfl") else rounds for name in methods})
+    lengths = {name: fcfl_rounds if name.startswith("fcfl") else rounds for name in methods}
+    return BaselineSetting(schedule, methods, lengths)
 
 
 SETTINGS = {
@@ -185,7 +181,7 @@ def _mean_and_spread(defined: Floats, runs: int) -> str:
 def measure(
     data: Dataset, setting: BaselineSetting, name: str, notions: Sequence[Notion], seed: int, device: str = "cpu"
 ) -> list[RunFigures]:
-    """Deal, split and train for the first of some notions once, and audit by each of them.
+    """Deal, split and train for the first of some notions, and audit by each of them.
 
     Examples
     --------
@@ -201,14 +197,14 @@ def measure(
     sites = _rows(data, parts["train"], device, clients=clients[parts["train"]])
     network = build_network(CATALOGUE[data.name].model, data.features.shape[1:])
     method, rounds = setting.methods[name](notions[0]), setting.rounds[name]
-    *_, last = train(method, network, sites, rounds=rounds, schedule=setting.schedule, seed=seed)
+    *_, last = train(method, network, sites, rounds=rounds, schedule=setting.schedule, random_state=seed)
     test = parts["test"]
-    (together,) = _rows(data, test, device, known_groups=sites[0].groups)
-    decisions = network.scores(last.parameters, together) >= 0.5
-    return [_judged(decisions, data, test, clients, notion) for notion in notions]
+    (test_rows,) = _rows(data, test, device, known_groups=sites[0].groups)
+    decisions = network.scores(last.parameters, test_rows) >= 0.5
+    return [_audited(decisions, data, test, clients, notion) for notion in notions]
 
 
-def _judged(
+def _audited(
     decisions: Booleans, data: Dataset, rows: npt.NDArray[np.intp], clients: Integers, notion: Notion
 ) -> RunFigures:
     """Accuracy and gaps on test rows."""
@@ -226,12 +222,7 @@ def _rows(data: Dataset, rows: npt.NDArray[np.intp], device: str, **more: Any) -
 def lines(
     data: Dataset, setting: BaselineSetting, methods: Sequence[str], seeds: int, device: str = "cpu"
 ) -> Iterator[BaselineLine]:
-    """Measure every method for every notion; FedAvg, which knows none, is trained once for all.
-
-    Examples
-    --------
-    See :func:`main`, which prints them.
-    """
+    """Measure every method for every notion; FedAvg, which knows none, is trained once for all."""
     notions = [NOTIONS[notion] for notion in _NOTIONS]
     for name in methods:
         for together in [notions] if name == "fedavg" else [[notion] for notion in notions]:
@@ -247,9 +238,9 @@ def main(words: Sequence[str] | None = None) -> None:
     --------
     >>> main(["adlut"])
     Traceback (most recent call last):
-    SystemExit: baselines_table: got 'adlut'; use one of adult, enem, celeba.
+    SystemExit: baselines: got 'adlut'; use one of adult, enem, celeba.
     """
-    parser = argparse.ArgumentParser(prog="baselines_table", description=__doc__)
+    parser = argparse.ArgumentParser(prog="baselines", description=__doc__)
     parser.add_argument("data", help=", ".join(SETTINGS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", default=",".join(_TITLES))
@@ -258,12 +249,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache", type=Path)
     wanted = parser.parse_args(words)
     if wanted.data not in SETTINGS:
-        sys.exit(f"baselines_table: got {wanted.data!r}; use one of {', '.join(SETTINGS)}.")
+        sys.exit(f"baselines: got {wanted.data!r}; use one of {', '.join(SETTINGS)}.")
     methods = wanted.methods.split(",")
     if unknown := [name for name in methods if name not in _TITLES]:
-        sys.exit(f"baselines_table: --methods: got {unknown[0]!r}; use some of {', '.join(_TITLES)}.")
+        sys.exit(f"baselines: --methods: got {unknown[0]!r}; use some of {', '.join(_TITLES)}.")
     if wanted.seeds < 1:
-        sys.exit(f"baselines_table: --seeds: got {wanted.seeds}; pass a whole number from 1.")
+        sys.exit(f"baselines: --seeds: got {wanted.seeds}; pass a whole number from 1.")
     try:
         data = load(wanted.data, sensitive=wanted.sensitive, cache=wanted.cache)
         header = ("notion", "method", "accuracy", "local gap", "local gap 30+", "global gap", "paper")
@@ -271,7 +262,7 @@ def main(words: Sequence[str] | None = None) -> None:
         for line in lines(data, SETTINGS[wanted.data], methods, wanted.seeds, wanted.device):
             print(line.as_markdown(beside_paper=wanted.sensitive is None), flush=True)
     except InputError as error:
-        sys.exit(f"baselines_table: {error}")
+        sys.exit(f"baselines: {error}")
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ def _train(
     data: Dataset, clients: Integers, rows: npt.NDArray[np.intp], rng: np.random.Generator, progress: Progress
 ) -> Floats:
     """Scores of all rows by a model trained on some."""
-    rounds = fedavg(data.features[rows], data.labels[rows], clients[rows], rng=rng, rounds=_ROUNDS)
+    rounds = fedavg(data.features[rows], data.labels[rows], clients[rows], random_state=rng, rounds=_ROUNDS)
     *_, last = progress(rounds, "Training FedAvg", total=_ROUNDS)
     return last.model.scores(data.features)
 

@@ -32,7 +32,7 @@ __all__ = ["AcsTable", "PrivacyLine", "ScoredData", "lines", "load_acs", "main",
 EPSILONS = (10.0, 3.0, 1.0, 0.3, 0.1)
 DELTA, BINS = 1e-6, 32
 _TOLERANCE = 0.01
-_OFF = "rows off"  # by how many rows a cell's selection misses what was promised, root mean square
+_ROWS_OFF = "rows off"  # by how many rows a cell's selection differs from that on the noised rows, root mean square
 _NOTIONS = {"demographic_parity": "DP", "equalized_odds": "EO"}
 _PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
 _ACS = Path("acs") / "acs_income_2018_35_states.parquet"
@@ -72,8 +72,8 @@ class ScoredData:
 class PrivacyLine:
     """One line of the table: a setting, the noise's width, and (mean, spread) of every figure over all runs.
 
-    ``needed`` is the size of a cell from which its selection rate on its real rows lies within 0.01 (root mean square)
-    of the rate promised on the noised ones.
+    ``rows_needed`` is the size of a cell from which its selection rate on its real rows lies within 0.01 (root mean
+    square) of its rate on the noised ones.
 
     Examples
     --------
@@ -85,24 +85,24 @@ class PrivacyLine:
     epsilon: str
     scale: float | None
     figures: dict[str, tuple[float, float]]
-    needed: float | None
+    rows_needed: float | None
 
     def as_markdown(self) -> str:
         """The line as a row of a table."""
         figures = (f"{mean:.3f} ± {spread:.3f}" for mean, spread in self.figures.values())
         scale = "–" if self.scale is None else f"{self.scale:.1f}"
-        needed = "–" if self.needed is None else f"{float(f'{self.needed:.2g}'):,.0f}"
+        needed = "–" if self.rows_needed is None else f"{float(f'{self.rows_needed:.2g}'):,.0f}"
         return "| " + " | ".join([self.notion, self.epsilon, scale, *figures, needed]) + " |"
 
 
 def score_adult(seed: int) -> ScoredData:
-    """Adult dealt to 5 clients (alpha 0.5), with FedAvg scores: the demonstration's own run."""
+    """Adult dealt to 5 clients (alpha 0.5), with FedAvg scores, as in ``logofair demo``."""
     data = load_adult()
     dealing, splitting, training = np.random.default_rng(seed).spawn(3)
     clients = dirichlet_clients(data.sensitive, n_clients=5, alpha=0.5, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     rows = parts["train"]
-    *_, last = fedavg(data.features[rows], data.labels[rows], clients[rows], rng=training, rounds=20)
+    *_, last = fedavg(data.features[rows], data.labels[rows], clients[rows], random_state=training, rounds=20)
     return ScoredData(last.model.scores(data.features), data.labels, _coded(data.sensitive), clients, parts)
 
 
@@ -120,7 +120,10 @@ class AcsTable:
 
 
 def load_acs() -> AcsTable:
-    """Read ACS income of 35 states from ``LOGOFAIR_DATA`` (else ``../shared/data``), where it is present."""
+    """Read ACS income of 35 states from ``LOGOFAIR_DATA`` (else ``../shared/data``), where it is present.
+
+    Other features than those of :func:`logofair.datasets.load`: kinds of work, age squared, a sparse table.
+    """
     path = Path(os.environ.get("LOGOFAIR_DATA", Path("..") / "shared" / "data")) / _ACS
     if not path.is_file():
         raise InputError(f"{path}: not there; set LOGOFAIR_DATA to the folder that holds {_ACS}.")
@@ -145,9 +148,9 @@ def score_acs(table: AcsTable, seed: int) -> ScoredData:
     """ACS by state and sex, with the scores of a logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
-    random = np.random.default_rng(seed)
-    parts = split(table.labels.size, _PARTS, rng=random)
-    rows = random.choice(parts["train"], min(_ACS_TRAINED, parts["train"].size), replace=False)
+    rng = np.random.default_rng(seed)
+    parts = split(table.labels.size, _PARTS, rng=rng)
+    rows = rng.choice(parts["train"], min(_ACS_TRAINED, parts["train"].size), replace=False)
     model = LogisticRegression(max_iter=300).fit(table.features[rows], table.labels[rows])
     scores = np.asarray(model.predict_proba(table.features)[:, 1], dtype=np.float64)
     return ScoredData(scores, table.labels, table.groups, table.clients, parts)
@@ -183,7 +186,7 @@ def lines(runs: list[ScoredData], draws: int, epsilons: tuple[float, ...] = EPSI
 
 def _line(notion: str, epsilon: str, scale: float | None, made: list[dict[str, float]]) -> PrivacyLine:
     figures = {name: np.array([one[name] for one in made]) for name in made[0]}
-    off = figures.pop(_OFF, None)
+    off = figures.pop(_ROWS_OFF, None)
     needed = None if scale is None or off is None else float(np.sqrt(np.mean(off**2))) / _TOLERANCE
     means = {name: (float(np.nanmean(found)), float(np.nanstd(found))) for name, found in figures.items()}
     return PrivacyLine(notion, epsilon, scale, means, needed)
@@ -233,14 +236,14 @@ def _binned(run: ScoredData, privacy: Privacy | None, seed: int) -> _Rows:
 
 
 def _figures(run: ScoredData, notion: str, rows: _Rows) -> dict[str, float]:
-    """Fit on some rows, measure on the test rows, and compare the rates promised with those of the real rows."""
+    """Fit on some rows, measure on the test rows, and compare the rates on the fitted and on the real rows."""
     policy = _policy(rows, notion)
     test, real = run.parts["test"], _exact(run)
     groups, clients = run.groups[test], run.clients[test]
     chance = policy.probabilities(run.scores[test], groups=groups, clients=clients, on_unknown="merged")
-    (promised, _), (found, size) = rows.rates(policy, run.shape), real.rates(policy, run.shape)
-    off = (promised - found) * size
-    return _audited(run, chance, notion) | {_OFF: float(np.sqrt(np.nanmean(off**2)))}
+    (fitted, _), (found, size) = rows.rates(policy, run.shape), real.rates(policy, run.shape)
+    off = (fitted - found) * size
+    return _audited(run, chance, notion) | {_ROWS_OFF: float(np.sqrt(np.nanmean(off**2)))}
 
 
 def _policy(rows: _Rows, notion: str) -> Policy:
@@ -286,7 +289,7 @@ def _print_table(name: str, runs: list[ScoredData], draws: int) -> None:
 
 
 def main(adult_seeds: int = 10, acs_seeds: int = 3, draws: int = 5) -> None:
-    """Print the tables of Adult and, where its file is present, of ACS; so many splits each, and noises per split."""
+    """Print the tables of Adult and, where its file is present, of ACS, for that many splits, and noises per split."""
     _print_table("Adult, 5 clients, alpha 0.5", [score_adult(seed) for seed in range(adult_seeds)], draws)
     try:
         table = load_acs()

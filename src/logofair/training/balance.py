@@ -1,7 +1,7 @@
 r"""Row weights that even out losses between groups: FairBatch (Roh et al., 2021), and FedFB (Zeng et al., 2021).
 
-Both move weights of (group, label) cells along the differences of the cells' losses: FairBatch with the losses of one
-client, FedFB with those of all clients together. What is moved is, in the paper's symbols,
+Both change weights of (group, label) cells along the differences of the cells' losses: FairBatch with the losses of one
+client, FedFB with those of all clients together. What changes is, in the paper's symbols,
 
 * demographic parity: :math:`\lambda_a \in [0, 2 n_a/n]`, the weight of the rows of group a with label 0; those with
   label 1 have the rest, :math:`2 n_a/n - \lambda_a`;
@@ -24,7 +24,7 @@ from logofair.errors import InputError
 from logofair.notions import Notion, Rate
 from logofair.training.messages import Given
 
-__all__ = ["conditions", "moved", "plain", "reweighing", "slope"]
+__all__ = ["conditions", "direction", "equal_ratios", "reweighing", "updated_ratios"]
 
 
 def conditions(notion: Notion) -> Given:
@@ -45,15 +45,8 @@ def conditions(notion: Notion) -> Given:
     return given
 
 
-def plain(rows: Floats) -> Floats:
-    """Ratios of plain training: 1 for every (group, label); ``rows`` (groups, 2).
-
-    Examples
-    --------
-    >>> plain(np.array([[3.0, 0.0], [5.0, 2.0]]))
-    array([[1., 1.],
-           [1., 1.]])
-    """
+def equal_ratios(rows: Floats) -> Floats:
+    """Ratios of plain training: 1 for every (group, label); ``rows`` (groups, 2)."""
     return np.ones_like(rows)
 
 
@@ -71,7 +64,7 @@ def reweighing(rows: Floats) -> Floats:
     return weights
 
 
-def slope(given: Given, rows: Floats, loss: Floats) -> Floats:
+def direction(given: Given, rows: Floats, loss: Floats) -> Floats:
     """The direction in which ratios move, in units of cell weight; (groups, 2), 0 where a mean loss is undefined.
 
     For selection rates this is F_a of FedFB in column 0, which with the 0/1 loss is exactly P(1|a) - P(1|0); the first
@@ -84,10 +77,10 @@ def slope(given: Given, rows: Floats, loss: Floats) -> Floats:
 
     >>> rows = np.array([[2.0, 2.0], [2.0, 2.0]])
     >>> wrong = np.array([[0.0, 0.0], [1.0, 0.0]])
-    >>> slope((None,), rows, wrong)
+    >>> direction((None,), rows, wrong)
     array([[-0.25,  0.  ],
            [ 0.25,  0.  ]])
-    >>> slope((1, 0), rows, wrong)
+    >>> direction((1, 0), rows, wrong)
     array([[0., 0.],
            [1., 0.]])
     """
@@ -107,42 +100,42 @@ def slope(given: Given, rows: Floats, loss: Floats) -> Floats:
     return found / length if length > 0 else found
 
 
-def moved(given: Given, ratios: Floats, rows: Floats, loss: Floats, step: float) -> Floats:
-    """The ratios after a step along :func:`slope`, kept where all weights are at least 0.
+def updated_ratios(given: Given, ratios: Floats, rows: Floats, loss: Floats, step: float) -> Floats:
+    """The ratios after a step along :func:`direction`, kept where all weights are at least 0.
 
     Examples
     --------
     >>> rows, loss = np.full((2, 2), 25.0), np.array([[0.0, 5.0], [5.0, 10.0]])
-    >>> moved((1,), plain(rows), rows, loss, step=0.05)
+    >>> updated_ratios((1,), equal_ratios(rows), rows, loss, step=0.05)
     array([[1. , 0.8],
            [1. , 1.2]])
-    >>> moved((1,), plain(rows), rows, loss, step=9.0)[:, 1]  # all the weight label 1 has
+    >>> updated_ratios((1,), equal_ratios(rows), rows, loss, step=9.0)[:, 1]  # all the weight label 1 has
     array([0., 2.])
     """
     # A weight of the cell, lambda, is ratio * rows / n (a group's for selection rates: ratio * n_a / n).
     n = rows.sum()
-    direction = slope(given, rows, loss)
+    along = direction(given, rows, loss)
     if given == (None,):
         sizes = rows.sum(1)
-        change = np.divide(step * direction[:, 0] * n, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+        change = np.divide(step * along[:, 0] * n, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         negative = np.clip(ratios[:, 0] + change, 0.0, 2.0)
         return np.stack([negative, 2.0 - negative], axis=1)
     found = ratios.copy()
     for label in given:
-        found[:, label] = _shared(ratios[:, label], rows[:, label], step * direction[:, label] * n)
+        found[:, label] = _label_ratios(ratios[:, label], rows[:, label], step * along[:, label] * n)
     return found
 
 
-def _shared(ratios: Floats, rows: Floats, change: Floats) -> Floats:
+def _label_ratios(ratios: Floats, rows: Floats, change: Floats) -> Floats:
     """One label's ratios: every group but the first moves by ``change`` rows of weight, the first takes the rest."""
     total, first = rows.sum(), _first(rows)
     if total == 0:
         return ratios
     others = np.where(np.arange(rows.size) == first, 0.0, rows)
     weight = np.clip(ratios * others + np.where(others > 0, change, 0.0), 0.0, total)
-    weight *= min(1.0, total / max(weight.sum(), total))  # more than two groups may ask for more than there is
+    weight *= min(1.0, total / max(weight.sum(), total))  # more than two groups may need more than there is
     found = np.divide(weight, others, out=np.ones_like(weight), where=others > 0)
-    found[first] = max(total - weight.sum(), 0.0) / rows[first]  # by rounding the rest may be below nothing
+    found[first] = max(total - weight.sum(), 0.0) / rows[first]  # by rounding the rest may be below 0
     return found
 
 

@@ -34,7 +34,7 @@ def save_state(path: FileName, state: TrainingState, settings: Mapping[str, Any]
     >>> import tempfile
     >>> from logofair.training import FairFed, build_network, make_rows, train
     >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
-    >>> network, settings = build_network("logistic", (1,)), {"method": "fairfed", "seed": 0}
+    >>> network, settings = build_network("logistic", (1,)), {"method": "fairfed", "random_state": 0}
     >>> *_, third = train(FairFed(), network, rows, rounds=3)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_state(f"{folder}/state.npz", third, settings)
@@ -57,8 +57,8 @@ def save_state(path: FileName, state: TrainingState, settings: Mapping[str, Any]
     arrays: dict[str, Any] = {
         "parameters": state.parameters,
         **{f"measured {name}": getattr(measured, name) for name in ("rows", "accepted", "loss")},
-        **{f"memory {name}": array for name, array in state.memory.items()},
-        **{f"client {place}": kept for place, kept in enumerate(state.clients) if kept is not None},
+        **{f"method {name}": array for name, array in state.method_state.items()},
+        **{f"client {place}": kept for place, kept in enumerate(state.client_states) if kept is not None},
     }
     # A damaged folder of the file may leave out arrays without a word, so the header names them.
     mark = json.dumps({**header, "arrays": sorted(arrays)}, allow_nan=False).encode()
@@ -88,8 +88,8 @@ def load_state(path: FileName, settings: Mapping[str, Any]) -> TrainingState:
             parameters=arrays["parameters"],
             measured=ClientMeasures(clients, groups, **counts),
             measured_at=int(header["measured_at"]),
-            memory={name.removeprefix("memory "): a for name, a in arrays.items() if name.startswith("memory ")},
-            clients=tuple(arrays.get(f"client {place}") for place in range(len(clients))),
+            method_state={name.removeprefix("method "): a for name, a in arrays.items() if name.startswith("method ")},
+            client_states=tuple(arrays.get(f"client {place}") for place in range(len(clients))),
         )
     except (KeyError, TypeError, ValueError):
         raise _damaged(path) from None

@@ -1,9 +1,6 @@
-"""What a client does in a round: local steps, slopes of a mini-batch, and counts; parameters in, numbers out."""
+"""A client's work in a round: local steps, gradients of a mini-batch, and counts; parameters in, numbers out."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -11,62 +8,23 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 
 from logofair.columns.checks import Floats
-from logofair.training.balance import moved, plain, reweighing
-from logofair.training.messages import Gradients, GradientsRequest, LabelCounts, LocalSteps, TrainedParameters, Vector
+from logofair.training.balance import equal_ratios, reweighing, updated_ratios
+from logofair.training.messages import (
+    Gradients,
+    GradientsRequest,
+    LabelCounts,
+    StepsRequest,
+    TrainedParameters,
+    Vector,
+)
 from logofair.training.networks import Network
 from logofair.training.rows import ClientRows
-from logofair.training.schedule import Schedule
+from logofair.training.schedule import Schedule, Step
 
-__all__ = ["Step", "count", "fresh_steps", "slopes", "take_steps"]
-
-
-Step: TypeAlias = Callable[[Tensor, Tensor], None]  # changes the vector in place, given a gradient
+__all__ = ["batch_gradients", "label_counts", "take_steps"]
 
 
-def _sgd(learning_rate: float) -> Step:
-    def step(vector: Tensor, gradient: Tensor) -> None:
-        vector.sub_(gradient, alpha=learning_rate)
-
-    return step
-
-
-def _adam(learning_rate: float, decay: float = 0.9, square_decay: float = 0.999, floor: float = 1e-8) -> Step:
-    """Steps of Adam (Kingma and Ba, 2015), with moments of its own."""
-    moments: list[Tensor] = []
-    taken = 0
-
-    def step(vector: Tensor, gradient: Tensor) -> None:
-        nonlocal taken
-        if not moments:
-            moments.extend((torch.zeros_like(vector), torch.zeros_like(vector)))
-        taken += 1
-        mean, square = moments
-        mean.lerp_(gradient, 1.0 - decay)
-        square.mul_(square_decay).addcmul_(gradient, gradient, value=1.0 - square_decay)
-        # The root of the square's bias is taken out of the fraction: one pass over the vector less.
-        root = (1.0 - square_decay**taken) ** 0.5
-        vector.addcdiv_(mean, square.sqrt().add_(floor * root), value=-learning_rate * root / (1.0 - decay**taken))
-
-    return step
-
-
-_RULES: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
-
-
-def fresh_steps(schedule: Schedule) -> Step:
-    """A schedule's rule of steps, with moments of its own: they start afresh every round.
-
-    Examples
-    --------
-    >>> vector = torch.ones(2)
-    >>> fresh_steps(Schedule(learning_rate=0.5, optimiser="sgd"))(vector, torch.tensor([1.0, 2.0]))
-    >>> vector
-    tensor([0.5000, 0.0000])
-    """
-    return _RULES[schedule.optimiser](schedule.learning_rate)
-
-
-# How steep the sigmoid is that stands in for a decision in FCFL's disparities.
+# How steep the sigmoid is that stands in for a decision in FCFL's gaps.
 _STEEPNESS = 10.0
 
 
@@ -74,10 +32,10 @@ def take_steps(
     network: Network,
     rows: ClientRows,
     parameters: Vector,
-    ask: LocalSteps,
+    request: StepsRequest,
     schedule: Schedule,
     rng: np.random.Generator,
-    memory: Floats | None = None,
+    state: Floats | None = None,
 ) -> tuple[TrainedParameters, Floats | None]:
     """Take local mini-batch steps from the broadcast parameters.
 
@@ -85,16 +43,16 @@ def take_steps(
 
     Parameters
     ----------
-    network, rows, parameters, ask, schedule
-        The model, the client's rows, where to start, what is asked, and how to train.
+    network, rows, parameters, request, schedule
+        The model, the client's rows, where to start, what is requested, and how to train.
     rng : np.random.Generator
         Shuffles the rows of every epoch.
-    memory : array of shape (groups, 2), optional
+    state : array of shape (groups, 2), optional
         What the client keeps from round to round: FairBatch's weights.
 
     Returns
     -------
-    (Trained, memory)
+    (TrainedParameters, state)
 
     Examples
     --------
@@ -103,24 +61,24 @@ def take_steps(
     >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
     >>> network = build_network("logistic", (1,))
     >>> schedule = Schedule(local_epochs=1, learning_rate=1.0, optimiser="sgd")
-    >>> take_steps(network, rows, network.start(0), LocalSteps(), schedule, np.random.default_rng(0))[0].parameters
+    >>> take_steps(network, rows, network.start(0), StepsRequest(), schedule, np.random.default_rng(0))[0].parameters
     array([0.25, 0.  ], dtype=float32)
     """
-    vector, step = network.tensor(parameters, rows.labels.device), fresh_steps(schedule)
-    if ask.debias == "fairbatch" and memory is None:
-        memory = plain(rows.counts)
+    vector, step = network.tensor(parameters, rows.labels.device), schedule.optimiser_step()
+    if request.debias == "fairbatch" and state is None:
+        state = equal_ratios(rows.counts)
     for _ in range(schedule.local_epochs):
-        weights = _row_weights(ask, rows, memory)
+        weights = _row_weights(request, rows, state)
         if weights is not None and not weights.any():  # every row counts nothing: there is nothing to learn from
             break
-        _pass_over(network, rows, vector, weights, schedule.batch_size or len(rows), step, rng)
-        if ask.debias == "fairbatch" and memory is not None:
-            now = count(network, rows, vector)
-            memory = moved(ask.given, memory, now.rows, now.loss, ask.debias_step)
-    return TrainedParameters(vector.cpu().numpy()), memory
+        _take_epoch(network, rows, vector, weights, schedule.batch_size or len(rows), step, rng)
+        if request.debias == "fairbatch" and state is not None:
+            now = label_counts(network, rows, vector)
+            state = updated_ratios(request.given, state, now.rows, now.loss, request.debias_step)
+    return TrainedParameters(vector.cpu().numpy()), state
 
 
-def _pass_over(
+def _take_epoch(
     network: Network,
     rows: ClientRows,
     vector: Tensor,
@@ -131,7 +89,10 @@ def _pass_over(
 ) -> None:
     """Take a client's mini-batch steps of one epoch; changes ``vector``."""
     order = torch.from_numpy(rng.permutation(len(rows))).to(rows.labels.device)
-    with torch.inference_mode(network.written_out):
+    # On the CPU numpy's steps share the tensor's memory, and are faster on the few numbers of a small network.
+    target = vector.numpy() if vector.device.type == "cpu" else vector
+    # A model that diverges is reported when it is measured.
+    with torch.inference_mode(network.written_out), np.errstate(all="ignore"):
         batches = torch.split(order, batch_size)
         labels = torch.split(rows.labels[order], batch_size)
         weighted = [None] * len(batches) if weights is None else torch.split(weights[order], batch_size)
@@ -139,16 +100,17 @@ def _pass_over(
         whole = torch.split(rows.features.index_select(0, order), batch_size) if rows.features.ndim == 2 else None
         for number, batch in enumerate(batches):
             part = rows.features[batch] if whole is None else whole[number]
-            step(vector, network.gradient(vector, part, labels[number], weighted[number]))
+            gradient = network.gradient(vector, part, labels[number], weighted[number])
+            step(target, gradient.numpy() if vector.device.type == "cpu" else gradient)
 
 
-def _row_weights(ask: LocalSteps, rows: ClientRows, memory: Floats | None) -> Tensor | None:
+def _row_weights(request: StepsRequest, rows: ClientRows, state: Floats | None) -> Tensor | None:
     """Weight of every row, 1 on average; None where all are 1."""
-    table = plain(rows.counts) if ask.weights is None else ask.weights
-    if ask.debias == "reweighing":
+    table = equal_ratios(rows.counts) if request.weights is None else request.weights
+    if request.debias == "reweighing":
         table = table * reweighing(rows.counts)
-    elif ask.debias == "fairbatch" and memory is not None:
-        table = table * memory
+    elif request.debias == "fairbatch" and state is not None:
+        table = table * state
     if (table == 1.0).all():
         return None
     mean = float((table * rows.counts).sum() / len(rows))
@@ -156,7 +118,7 @@ def _row_weights(ask: LocalSteps, rows: ClientRows, memory: Floats | None) -> Te
     return by_cell[rows.cells]
 
 
-def count(network: Network, rows: ClientRows, parameters: Vector | Tensor) -> LabelCounts:
+def label_counts(network: Network, rows: ClientRows, parameters: Vector | Tensor) -> LabelCounts:
     """Count a client's rows of every (group, label), those accepted (score at least 1/2), and sum their losses.
 
     Examples
@@ -164,7 +126,7 @@ def count(network: Network, rows: ClientRows, parameters: Vector | Tensor) -> La
     >>> from logofair.training.networks import build_network
     >>> from logofair.training.rows import make_rows
     >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
-    >>> counts = count(build_network("logistic", (1,)), rows, np.array([2.0, -1.0]))
+    >>> counts = label_counts(build_network("logistic", (1,)), rows, np.array([2.0, -1.0]))
     >>> counts.accepted.tolist(), counts.loss.round(3).tolist()
     ([[0.0, 0.0], [0.0, 1.0]], [[0.313, 0.0], [0.0, 0.313]])
     """
@@ -174,12 +136,12 @@ def count(network: Network, rows: ClientRows, parameters: Vector | Tensor) -> La
     return LabelCounts(rows.counts, rows.sums(logits >= 0.0), rows.sums(losses))
 
 
-def slopes(
-    network: Network, rows: ClientRows, parameters: Vector, ask: GradientsRequest, rng: np.random.Generator
+def batch_gradients(
+    network: Network, rows: ClientRows, parameters: Vector, request: GradientsRequest, rng: np.random.Generator
 ) -> Gradients:
-    """Loss and smooth disparities of a mini-batch, with their gradients.
+    """Loss and smooth gaps of a mini-batch, with their gradients.
 
-    A disparity is, for each condition and each group but the first, the absolute difference between the group's mean
+    A gap is, for each condition and each group but the first, the absolute difference between the group's mean
     of sigmoid(10 z) and the first group's, z the logit, over the rows that meet the condition. The first group is the
     first that has such rows.
 
@@ -188,21 +150,21 @@ def slopes(
     >>> from logofair.training.networks import build_network
     >>> from logofair.training.rows import make_rows
     >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
-    >>> ask, start = GradientsRequest(given=(None, 1), batch_size=2), np.array([0.1, 0.0])
-    >>> found = slopes(build_network("logistic", (1,)), rows, start, ask, np.random.default_rng(0))
+    >>> request, start = GradientsRequest(given=(None, 1), batch_size=2), np.array([0.1, 0.0])
+    >>> found = batch_gradients(build_network("logistic", (1,)), rows, start, request, np.random.default_rng(0))
     >>> found.values.round(4)  # loss, selection gap, and no row of group a has label 1
     array([0.6688, 0.2311,    nan])
     """
     vector = network.tensor(parameters, rows.labels.device).requires_grad_(True)
-    batch = torch.from_numpy(rng.permutation(len(rows))[: ask.batch_size]).to(rows.labels.device)
+    batch = torch.from_numpy(rng.permutation(len(rows))[: request.batch_size]).to(rows.labels.device)
     logits, labels = network.logits(vector, rows.features[batch]), rows.labels[batch]
     accepted, group = torch.sigmoid(_STEEPNESS * logits), rows.cells[batch] // 2
     wanted = [log_loss(logits, labels)]
-    for condition in ask.given:
+    for condition in request.given:
         meets = torch.ones_like(labels, dtype=torch.bool) if condition is None else labels == condition
         means = [accepted[meets & (group == number)].mean() for number in range(len(rows.groups))]
         first = next((number for number, mean in enumerate(means) if bool(torch.isfinite(mean))), 0)
-        # Of the first group itself, where it is not group 0, there is no difference to tell.
+        # The first group itself, where it is not group 0, has no difference.
         wanted += [
             (mean - means[first]).abs() if number != first else mean * np.nan for number, mean in enumerate(means)
         ][1:]

@@ -6,9 +6,8 @@ returns its parameters; the server averages them with weights ``n_c / n`` (McMah
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from scipy.special import expit
@@ -25,11 +24,10 @@ from logofair.columns.checks import (
 )
 from logofair.columns.labels import Codes, encode
 from logofair.errors import InputError
+from logofair.training.methods.method import average_models
 from logofair.training.schedule import Schedule
 
 __all__ = ["FedAvgRound", "LogisticModel", "fedavg"]
-
-Step: TypeAlias = Callable[[Floats], Floats]  # from a gradient to what is taken off the parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +75,7 @@ class FedAvgRound:
 
     Examples
     --------
-    >>> state = next(fedavg([[0.0], [1.0], [0.0], [1.0]], [0, 1, 0, 1], ["a", "a", "b", "b"], rng=0))
+    >>> state = next(fedavg([[0.0], [1.0], [0.0], [1.0]], [0, 1, 0, 1], ["a", "a", "b", "b"], random_state=0))
     >>> state.number, state.accuracy
     (1, {'a': 1.0, 'b': 1.0})
     """
@@ -102,7 +100,7 @@ def fedavg(
     labels: object,
     clients: object = None,
     *,
-    rng: RandomSource,
+    random_state: RandomSource,
     rounds: int = 20,
     local_epochs: int = 5,
     learning_rate: float = 0.01,
@@ -122,9 +120,9 @@ def fedavg(
         A client may hold one label only.
     clients : column of labels, optional
         The client of each row; None for a single client.
-    rng : np.random.Generator or int
-        Source of randomness, or a seed. One number is drawn from it per round and every client shuffles
-        with that number, so the clients' names and order do not matter.
+    random_state : np.random.Generator or int
+        One number is drawn from it per round and every client shuffles with that number, so that the clients' names
+        and order do not matter.
     rounds : int
         Number of rounds.
     local_epochs : int
@@ -145,10 +143,9 @@ def fedavg(
 
     Examples
     --------
-    >>> random = np.random.default_rng(0)
-    >>> features = random.random((300, 2))
+    >>> features = np.random.default_rng(0).random((300, 2))
     >>> labels = features[:, 0] > features[:, 1]
-    >>> for state in fedavg(features, labels, [0, 1, 2] * 100, rng=0, learning_rate=0.05):
+    >>> for state in fedavg(features, labels, [0, 1, 2] * 100, random_state=0, learning_rate=0.05):
     ...     pass
     >>> state.number, round(state.loss, 2), min(state.accuracy.values()) > 0.95
     (20, 0.24, True)
@@ -159,7 +156,8 @@ def fedavg(
     same_length(len(table), labels=outcomes, clients=codes)
     schedule = Schedule(local_epochs, learning_rate, batch_size, optimiser)
     parts = _by_client(table, outcomes, codes)
-    return _rounds(parts, _parameters(start, table.shape[1]), whole_number(rounds, "rounds"), schedule, generator(rng))
+    first, rng = _parameters(start, table.shape[1]), generator(random_state, "random_state")
+    return _rounds(parts, first, whole_number(rounds, "rounds"), schedule, rng)
 
 
 def _rounds(
@@ -170,7 +168,7 @@ def _rounds(
     for number in range(1, rounds + 1):
         seed = int(rng.integers(2**63))
         local = [train_locally(c.design, c.labels, parameters, schedule, np.random.default_rng(seed)) for c in clients]
-        parameters = np.average(local, axis=0, weights=n)
+        parameters = average_models(local, n)
         losses, accuracies = zip(*(_evaluate(client, parameters) for client in clients), strict=True)
         yield FedAvgRound(
             number=number,
@@ -184,21 +182,21 @@ def train_locally(
     design: Floats, labels: Floats, parameters: Floats, schedule: Schedule, rng: np.random.Generator
 ) -> Floats:
     """A client's parameters after its local steps; ``design`` is its features and a column of ones."""
-    step, n = _RULES[schedule.optimiser](schedule.learning_rate), labels.size
+    step, n, parameters = schedule.optimiser_step(), labels.size, parameters.copy()
     size = n if schedule.batch_size is None else schedule.batch_size
     for _ in range(schedule.local_epochs):
         order = rng.permutation(n)
         shuffled, outcomes = design[order], labels[order]
         for first in range(0, n, size):
             batch = slice(first, first + size)
-            parameters = parameters - step(_gradient(parameters, shuffled[batch], outcomes[batch]))
+            step(parameters, _gradient(parameters, shuffled[batch], outcomes[batch]))
     return parameters
 
 
 def _gradient(parameters: Floats, design: Floats, labels: Floats) -> Floats:
     """Gradient of the mean log loss; (d,), (n, d), (n,)."""
-    slope: Floats = (expit(design @ parameters) - labels) @ design / labels.size
-    return slope
+    gradient: Floats = (expit(design @ parameters) - labels) @ design / labels.size
+    return gradient
 
 
 def _mean_loss(parameters: Floats, design: Floats, labels: Floats) -> float:
@@ -226,26 +224,3 @@ def _parameters(start: LogisticModel | None, n_features: int) -> Floats:
     if start.weights.shape != (n_features,):
         raise InputError(f"start: the model has {start.weights.size} weights, but features has {n_features} columns.")
     return np.append(start.weights, start.intercept)
-
-
-def _sgd(learning_rate: float) -> Step:
-    return lambda gradient: learning_rate * gradient
-
-
-def _adam(learning_rate: float, decay: float = 0.9, square_decay: float = 0.999, floor: float = 1e-8) -> Step:
-    """Steps of Adam (Kingma and Ba, 2015), with moments of its own."""
-    mean = square = np.zeros(1)  # as long as the gradient from the first step on
-    taken = 0
-
-    def step(gradient: Floats) -> Floats:
-        nonlocal mean, square, taken
-        taken += 1
-        mean = decay * mean + (1.0 - decay) * gradient
-        square = square_decay * square + (1.0 - square_decay) * gradient**2
-        unbiased = np.sqrt(square / (1.0 - square_decay**taken)) + floor
-        return np.asarray(learning_rate * mean / (1.0 - decay**taken) / unbiased)
-
-    return step
-
-
-_RULES: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}

@@ -1,12 +1,12 @@
-"""What is asked of a client in a training round, and what leaves it: numpy arrays in frozen types, nothing else.
+"""The requests of a training round and a client's replies: numpy arrays in frozen types, nothing else.
 
-The answers are the privacy statement of the training room. A client tells
+The replies are all that leaves a client:
 
-* :class:`LabelCounts`: for every (group, label) its rows, how many of them the model accepts, and the sum of their losses;
+* :class:`LabelCounts`: for every (group, label) its rows, those the model accepts, and the sum of their losses;
 * :class:`TrainedParameters`: its parameters after local steps, or
-* :class:`Gradients`: the loss and the disparities of one mini-batch with their gradients.
+* :class:`Gradients`: the loss and the gaps of one mini-batch with their gradients.
 
-No row and no single score leaves it; but parameters and gradients of few rows can tell much about these rows.
+No row and no single score leaves it; but parameters and gradients of few rows can reveal much about these rows.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from logofair.errors import InputError
 from logofair.notions import Notion
 
 __all__ = [
-    "Answer",
     "ClientMeasures",
     "Given",
     "Gradients",
     "GradientsRequest",
     "LabelCounts",
-    "LocalSteps",
+    "Reply",
+    "Request",
+    "StepsRequest",
     "TrainedParameters",
     "Vector",
 ]
@@ -44,24 +45,19 @@ DEBIASING = ("none", "reweighing", "fairbatch")
 
 
 @dataclass(frozen=True, eq=False)
-class LocalSteps:
-    """Train on your rows from the broadcast model.
+class StepsRequest:
+    """A request to take local steps from the broadcast model.
 
     Parameters
     ----------
     weights : array of shape (groups, 2), optional
         How much a row of each (group, label) counts; by default all count alike.
     debias : {"none", "reweighing", "fairbatch"}
-        The client's own way to fairness, on top of ``weights``.
+        What the client does for fairness by itself, on top of ``weights``.
     debias_step : float
-        Step size of FairBatch's weights, moved after every local epoch.
+        Step size of FairBatch's weights, which change after every local epoch.
     given : tuple
         What the rates compared are conditioned on.
-
-    Examples
-    --------
-    >>> LocalSteps(debias="fairbatch", debias_step=0.05).given
-    (None,)
     """
 
     weights: Floats | None = None
@@ -79,13 +75,7 @@ class LocalSteps:
 
 @dataclass(frozen=True, eq=False)
 class GradientsRequest:
-    """Draw a mini-batch and tell your loss, the disparities named by ``given``, and their gradients.
-
-    Examples
-    --------
-    >>> GradientsRequest(given=(1, 0), batch_size=100).given
-    (1, 0)
-    """
+    """A request for the loss and the gaps of a mini-batch, and their gradients; ``given`` says which gaps."""
 
     given: Given
     batch_size: int
@@ -93,13 +83,7 @@ class GradientsRequest:
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """A client's rows of every (group, label), those accepted, and the sum of their losses; each (groups, 2).
-
-    Examples
-    --------
-    >>> LabelCounts(rows=np.ones((2, 2)), accepted=np.zeros((2, 2)), loss=np.zeros((2, 2))).rows.sum()
-    np.float64(4.0)
-    """
+    """A client's rows of every (group, label), those accepted, and the sum of their losses; each (groups, 2)."""
 
     rows: Floats
     accepted: Floats
@@ -108,34 +92,24 @@ class LabelCounts:
 
 @dataclass(frozen=True, eq=False)
 class TrainedParameters:
-    """A client's parameters after its local steps.
-
-    Examples
-    --------
-    >>> TrainedParameters(np.zeros(3)).parameters.size
-    3
-    """
+    """A client's parameters after its local steps."""
 
     parameters: Vector
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """Loss, then disparities, of a mini-batch in ``values``, and the gradient of each in the rows of ``gradients``.
+    """Loss, then gaps, of a mini-batch in ``values``, and the gradient of each in the rows of ``gradients``.
 
-    A disparity is NaN, with gradient 0, where the batch lacks a group.
-
-    Examples
-    --------
-    >>> Gradients(np.array([0.7, np.nan]), np.zeros((2, 3))).values
-    array([0.7, nan])
+    A gap is NaN, with gradient 0, where the batch lacks a group.
     """
 
     values: Floats
     gradients: Vector
 
 
-Answer: TypeAlias = TrainedParameters | Gradients
+Request: TypeAlias = StepsRequest | GradientsRequest
+Reply: TypeAlias = TrainedParameters | Gradients
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,13 +52,7 @@ class _Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """Eighteen layers, from bytes (rows, 3, height, width) to one logit.
-
-    Examples
-    --------
-    >>> ResNet18()(torch.zeros((2, 3, 32, 32), dtype=torch.uint8)).shape
-    torch.Size([2, 1])
-    """
+    """Eighteen layers, from bytes (rows, 3, height, width) to one logit."""
 
     mean: Tensor
     deviation: Tensor
@@ -101,7 +95,7 @@ class Network:
     >>> network = build_network("logistic", (2,))
     >>> network.size
     3
-    >>> network.start(seed=0)
+    >>> network.start(random_state=0)
     array([0., 0., 0.], dtype=float32)
     """
 
@@ -132,15 +126,15 @@ class Network:
         """The network as PyTorch's own, with fresh random parameters."""
         raise NotImplementedError
 
-    def start(self, seed: int) -> Vector:
+    def start(self, random_state: int) -> Vector:
         """Parameters to start from: PyTorch's random ones (zeros for a logistic regression)."""
-        flat = nn.utils.parameters_to_vector(self._drawn(seed).parameters())
+        flat = nn.utils.parameters_to_vector(self._drawn(random_state).parameters())
         return np.asarray(flat.detach().to(self.dtype).numpy())
 
-    def _drawn(self, seed: int) -> nn.Module:
-        """The network as PyTorch's own, its parameters drawn from a seed; PyTorch's generator is left as it was."""
+    def _drawn(self, random_state: int) -> nn.Module:
+        """The network as PyTorch's own, its parameters drawn anew; PyTorch's generator is left as it was."""
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed GPUs too
+            torch.default_generator.manual_seed(random_state)  # torch.manual_seed would seed GPUs too
             return self.module()
 
     def tensor(self, parameters: Vector, device: torch.device) -> Tensor:
@@ -193,15 +187,15 @@ class _Logistic(Network):
     def module(self) -> nn.Module:
         return nn.Linear(self.shape[0], 1)
 
-    def start(self, seed: int) -> Vector:
+    def start(self, random_state: int) -> Vector:
         return np.asarray(torch.zeros(self.size, dtype=self.dtype).numpy())
 
     def logits(self, vector: Tensor, features: Tensor) -> Tensor:
         return torch.addmv(vector[-1], features, vector[:-1])
 
     def gradient(self, vector: Tensor, features: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
-        slopes = _loss_slopes(self.logits(vector, features), labels, weights)
-        return torch.cat([slopes @ features, slopes.sum().view(1)])
+        gradients = _logit_gradients(self.logits(vector, features), labels, weights)
+        return torch.cat([gradients @ features, gradients.sum().view(1)])
 
 
 class _Perceptron(Network):
@@ -218,9 +212,9 @@ class _Perceptron(Network):
     def gradient(self, vector: Tensor, features: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
         inner_weights, inner_bias, last, bias = self.parts(vector)
         inner = torch.addmm(inner_bias, features, inner_weights.T).relu_()
-        slopes = _loss_slopes(torch.addmv(bias, inner, last[0]), labels, weights)
-        inner_slopes = torch.outer(slopes, last[0]) * (inner > 0)
-        pieces = (inner_slopes.T @ features, inner_slopes.sum(0), slopes @ inner, slopes.sum())
+        gradients = _logit_gradients(torch.addmv(bias, inner, last[0]), labels, weights)
+        inner_gradients = torch.outer(gradients, last[0]) * (inner > 0)
+        pieces = (inner_gradients.T @ features, inner_gradients.sum(0), gradients @ inner, gradients.sum())
         return torch.cat([piece.reshape(-1) for piece in pieces])
 
 
@@ -242,10 +236,10 @@ class _Convolutional(Network):
         return found.squeeze(-1)
 
 
-def _loss_slopes(logits: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+def _logit_gradients(logits: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
     """Derivative of the mean log loss in each logit."""
-    slopes = torch.sigmoid(logits).sub_(labels).div_(len(labels))
-    return slopes if weights is None else slopes.mul_(weights)
+    gradients = torch.sigmoid(logits).sub_(labels).div_(len(labels))
+    return gradients if weights is None else gradients.mul_(weights)
 
 
 NETWORKS: dict[str, Callable[[Shape, int, torch.dtype], Network]] = {

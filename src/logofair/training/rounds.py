@@ -1,8 +1,8 @@
 """Training round by round, all clients in this process: a generator whose every step is one round's state.
 
-The same method, network, rows, schedule and seed give the same states to the bit, however the clients are ordered
-in time, and a run that is resumed from a state goes on as if it had never stopped. (Across machines, PyTorch promises
-no bits.) Training yields parameters, and so scores; it knows nothing of post-processing.
+The same method, network, rows, schedule and random state give the same states to the bit, however the clients are
+ordered in time, and a run that is resumed from a state goes on as if it had never stopped. (PyTorch promises no equal
+bits on different machines.) Training yields parameters, and so scores; it knows nothing of post-processing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import torch
 
 from logofair.columns.checks import Floats, whole_number
 from logofair.errors import InputError
-from logofair.training.local import count, slopes, take_steps
-from logofair.training.messages import Answer, ClientMeasures, GradientsRequest, LocalSteps, Vector
+from logofair.training.local import batch_gradients, label_counts, take_steps
+from logofair.training.messages import ClientMeasures, GradientsRequest, Reply, Request, Vector
 from logofair.training.methods import Method, MethodState
-from logofair.training.methods.method import Answers
+from logofair.training.methods.method import Replies
 from logofair.training.networks import Network
 from logofair.training.rows import ClientRows
 from logofair.training.schedule import Schedule
 
-__all__ = ["TrainingState", "answer", "begin", "measure", "train"]
+__all__ = ["TrainingState", "initial_state", "measure", "reply_to", "train"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +37,14 @@ class TrainingState:
         Rounds done; 0 before the first.
     parameters : array
         The model: the network's flat vector.
-    measured : Measured
+    measured : ClientMeasures
         How the model of round ``measured_at`` does at every client, on its training rows.
     measured_at : int
         The round that ``measured`` is of: ``round``, unless the method measures less often.
-    memory : mapping
-        What the method remembers.
-    clients : tuple
-        What each client remembers (FairBatch's weights), or None.
+    method_state : mapping
+        What the method keeps from round to round.
+    client_states : tuple
+        What each client keeps from round to round (FairBatch's weights), or None.
 
     Examples
     --------
@@ -60,31 +60,31 @@ class TrainingState:
     parameters: Vector
     measured: ClientMeasures
     measured_at: int
-    memory: MethodState
-    clients: tuple[Floats | None, ...]
+    method_state: MethodState
+    client_states: tuple[Floats | None, ...]
 
     @classmethod
-    def before(cls, method: Method, parameters: Vector, measured: ClientMeasures) -> TrainingState:
+    def initial(cls, method: Method, parameters: Vector, measured: ClientMeasures) -> TrainingState:
         """The state before the first round, given how the first model does."""
-        return cls(0, parameters, measured, 0, method.begin(measured), (None,) * len(measured.clients))
+        return cls(0, parameters, measured, 0, method.initial_state(measured), (None,) * len(measured.clients))
 
-    def stepped(
-        self, method: Method, answers: Answers, clients: tuple[Floats | None, ...] | None = None
+    def after_step(
+        self, method: Method, replies: Replies, client_states: tuple[Floats | None, ...] | None = None
     ) -> TrainingState:
-        """The state with the next model, which is not measured yet; ``clients`` is what these remember now."""
-        with np.errstate(all="ignore"):  # what is no number is said in a sentence
-            parameters, memory = method.step(self.memory, self.parameters, self.measured, answers)
+        """The state with the next model, which is not measured yet."""
+        with np.errstate(all="ignore"):  # the check below says it in a sentence
+            parameters, method_state = method.step(self.method_state, self.parameters, self.measured, replies)
         if not np.isfinite(parameters).all():
             raise _diverged(self.round + 1)
-        kept = self.clients if clients is None else clients
-        return replace(self, round=self.round + 1, parameters=parameters, memory=memory, clients=kept)
+        kept = self.client_states if client_states is None else client_states
+        return replace(self, round=self.round + 1, parameters=parameters, method_state=method_state, client_states=kept)
 
-    def learned(self, method: Method, measured: ClientMeasures) -> TrainingState:
+    def after_measuring(self, method: Method, measured: ClientMeasures) -> TrainingState:
         """The state once its model was measured."""
         if not np.isfinite(measured.loss).all():
             raise _diverged(self.round)
-        memory = method.learn(self.memory, measured)
-        return replace(self, measured=measured, measured_at=self.round, memory=memory)
+        method_state = method.learn(self.method_state, measured)
+        return replace(self, measured=measured, measured_at=self.round, method_state=method_state)
 
 
 def train(
@@ -94,7 +94,7 @@ def train(
     *,
     rounds: int,
     schedule: Schedule | None = None,
-    seed: int = 0,
+    random_state: int = 0,
     start: TrainingState | None = None,
 ) -> Iterator[TrainingState]:
     """Train a network by a federated method; yield the state after every round.
@@ -102,23 +102,23 @@ def train(
     Parameters
     ----------
     method : FedAvg, FairFed, FedFB or FCFL
-        How the clients' answers become the next model.
+        How the clients' replies become the next model.
     network : Network
         From :func:`build_network`.
-    clients : sequence of Rows
+    clients : sequence of ClientRows
         From :func:`make_rows`.
     rounds : int
         Rounds in all, those of ``start`` included.
     schedule : Schedule, optional
         How clients take local steps; FCFL takes none.
-    seed : int
-        Of the network's first parameters and the clients' shuffling.
-    start : State, optional
+    random_state : int
+        Decides the network's first parameters and the clients' shuffling.
+    start : TrainingState, optional
         Go on from here.
 
     Yields
     ------
-    State
+    TrainingState
 
     Examples
     --------
@@ -132,10 +132,14 @@ def train(
     >>> state.round, state.measured.accuracy > 0.8
     (5, True)
     """
-    total, plan = whole_number(rounds, "rounds"), schedule or Schedule()
-    seed = whole_number(seed, "seed", least=0)
-    state = begin(method, network, clients, seed) if start is None else _fitting(start, method, network, clients)
-    return _rounds(method, network, clients, total, plan, seed, state)
+    total, schedule = whole_number(rounds, "rounds"), schedule or Schedule()
+    random_state = whole_number(random_state, "random_state", least=0)
+    state = (
+        initial_state(method, network, clients, random_state)
+        if start is None
+        else _checked_start(start, method, network, clients)
+    )
+    return _rounds(method, network, clients, total, schedule, random_state, state)
 
 
 def _diverged(number: int) -> InputError:
@@ -150,77 +154,85 @@ def _rounds(
     network: Network,
     clients: Sequence[ClientRows],
     rounds: int,
-    plan: Schedule,
-    seed: int,
+    schedule: Schedule,
+    random_state: int,
     state: TrainingState,
 ) -> Iterator[TrainingState]:
     while state.round < rounds:
-        with _same_bits():
-            state = _advanced(method, network, clients, plan, seed, state)
+        with _deterministic():
+            state = _next_state(method, network, clients, schedule, random_state, state)
         yield state
 
 
-def begin(method: Method, network: Network, clients: Sequence[ClientRows], seed: int = 0) -> TrainingState:
+def initial_state(
+    method: Method, network: Network, clients: Sequence[ClientRows], random_state: int = 0
+) -> TrainingState:
     """The state before the first round.
 
     Examples
     --------
     >>> from logofair.training import FairFed, build_network, make_rows
     >>> rows = make_rows([[0.0], [1.0], [1.0]], [0, 1, 1], groups=["a", "b", "a"], clients=["n", "s", "s"])
-    >>> begin(FairFed(), build_network("logistic", (1,)), rows).memory["weights"].round(3)
+    >>> initial_state(FairFed(), build_network("logistic", (1,)), rows).method_state["weights"].round(3)
     array([0.333, 0.667])
     """
     _check(method, network, clients)
-    parameters = network.start(seed)
-    with _same_bits():
-        return TrainingState.before(method, parameters, measure(network, clients, parameters))
+    parameters = network.start(random_state)
+    with _deterministic():
+        return TrainingState.initial(method, parameters, measure(network, clients, parameters))
 
 
-def _advanced(
-    method: Method, network: Network, clients: Sequence[ClientRows], plan: Schedule, seed: int, state: TrainingState
+def _next_state(
+    method: Method,
+    network: Network,
+    clients: Sequence[ClientRows],
+    schedule: Schedule,
+    random_state: int,
+    state: TrainingState,
 ) -> TrainingState:
-    """One round: ask, step, measure, learn."""
-    task, number = method.task(state.memory), state.round + 1
-    answers: dict[int, Answer] = {}
-    memories = list(state.clients)
+    """One round: request, step, measure, learn."""
+    request, number = method.request(state.method_state), state.round + 1
+    replies: dict[int, Reply] = {}
+    kept = list(state.client_states)
     for place, rows in enumerate(clients):
-        answers[place], memories[place] = answer(
-            network, rows, state.parameters, task, plan, (seed, number), state.clients[place]
+        replies[place], kept[place] = reply_to(
+            network, rows, state.parameters, request, schedule, (random_state, number), kept[place]
         )
-    after = state.stepped(method, answers, tuple(memories))
+    after = state.after_step(method, replies, tuple(kept))
     if number % method.measure_every:
         return after
-    return after.learned(method, measure(network, clients, after.parameters))
+    return after.after_measuring(method, measure(network, clients, after.parameters))
 
 
-def answer(
+def reply_to(
     network: Network,
     rows: ClientRows,
     parameters: Vector,
-    task: LocalSteps | GradientsRequest,
+    request: Request,
     schedule: Schedule,
-    seeds: tuple[int, int],
-    memory: Floats | None = None,
-) -> tuple[Answer, Floats | None]:
-    """One client's answer to a task, and what it remembers; ``seeds`` are the run's and the round's number.
+    key: tuple[int, int],
+    state: Floats | None = None,
+) -> tuple[Reply, Floats | None]:
+    """One client's reply to a request, and what it keeps; ``key`` is the run's random state and the round's number.
 
     Examples
     --------
     >>> from logofair.training import Schedule, build_network, make_rows
+    >>> from logofair.training.messages import StepsRequest
     >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
     >>> network = build_network("logistic", (1,))
-    >>> answer(network, rows, network.start(0), LocalSteps(), Schedule(), (0, 1))[0].parameters.shape
+    >>> reply_to(network, rows, network.start(0), StepsRequest(), Schedule(), (0, 1))[0].parameters.shape
     (2,)
     """
-    # All clients shuffle by the same number, so that their names and order do not matter.
-    rng = np.random.default_rng(seeds)
-    if isinstance(task, GradientsRequest):
-        return slopes(network, rows, parameters, task, rng), memory
-    return take_steps(network, rows, parameters, task, schedule, rng, memory)
+    # All clients shuffle by the same numbers, so that their names and order do not matter.
+    rng = np.random.default_rng(key)
+    if isinstance(request, GradientsRequest):
+        return batch_gradients(network, rows, parameters, request, rng), state
+    return take_steps(network, rows, parameters, request, schedule, rng, state)
 
 
 def measure(network: Network, clients: Sequence[ClientRows], parameters: Vector) -> ClientMeasures:
-    """Count how a model does at every client.
+    """Count how a model decides at every client.
 
     Examples
     --------
@@ -229,7 +241,7 @@ def measure(network: Network, clients: Sequence[ClientRows], parameters: Vector)
     >>> measure(build_network("logistic", (1,)), rows, np.array([2.0, -1.0])).accuracy
     1.0
     """
-    counts = [count(network, rows, parameters) for rows in clients]
+    counts = [label_counts(network, rows, parameters) for rows in clients]
     return ClientMeasures.together([rows.client for rows in clients], clients[0].groups, counts)
 
 
@@ -256,7 +268,9 @@ def _check(method: Method, network: Network, clients: Sequence[ClientRows]) -> N
             )
 
 
-def _fitting(state: TrainingState, method: Method, network: Network, clients: Sequence[ClientRows]) -> TrainingState:
+def _checked_start(
+    state: TrainingState, method: Method, network: Network, clients: Sequence[ClientRows]
+) -> TrainingState:
     """The state to go on from, if it is one of this method, these clients and this network."""
     _check(method, network, clients)
     names = tuple(rows.client for rows in clients)
@@ -264,7 +278,7 @@ def _fitting(state: TrainingState, method: Method, network: Network, clients: Se
         raise InputError("start: the state is of other clients or groups; start afresh.")
     if not np.array_equal(state.measured.rows, np.stack([rows.counts for rows in clients])):
         raise InputError("start: the state is of other rows, by their counts of groups and labels; start afresh.")
-    if set(state.memory) != set(method.begin(state.measured)):
+    if set(state.method_state) != set(method.initial_state(state.measured)):
         raise InputError(f"start: the state is of another method than {method.name}; start afresh.")
     if state.parameters.size != network.size:
         raise InputError(
@@ -274,7 +288,7 @@ def _fitting(state: TrainingState, method: Method, network: Network, clients: Se
 
 
 @contextmanager
-def _same_bits() -> Iterator[None]:
+def _deterministic() -> Iterator[None]:
     """Convolutions that give the same bits every time, where there is a GPU; the user's other settings stay."""
     cudnn = torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark

@@ -20,12 +20,7 @@ __all__ = ["ClientRows", "device_named", "make_rows", "need_torch"]
 
 
 def need_torch() -> None:
-    """Raise, naming the extra to install, where PyTorch is missing.
-
-    Examples
-    --------
-    >>> need_torch()
-    """
+    """Raise, naming the extra to install, where PyTorch is missing."""
     if find_spec("torch") is None:
         raise InputError("Training of networks needs PyTorch; install it with: pip install 'logofair[train]'.")
 
@@ -68,13 +63,7 @@ class ClientRows:
 
 
 def device_named(name: str) -> torch.device:
-    """Return a device by name; ``auto`` is the first GPU where there is one.
-
-    Examples
-    --------
-    >>> device_named("cpu").type
-    'cpu'
-    """
+    """Return a device by name; ``auto`` is the first GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cpu", "cuda"):
@@ -113,7 +102,7 @@ def make_rows(
 
     Returns
     -------
-    list of Rows
+    list of ClientRows
         In the order of the clients' names.
 
     Examples

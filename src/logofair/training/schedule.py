@@ -1,15 +1,55 @@
-"""How a client trains within a round, whatever its model."""
+"""How a client trains within a round, whatever its model: the schedule and the optimiser's steps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from logofair.columns.checks import nearest_name, positive_number, whole_number
 from logofair.errors import InputError
 
-__all__ = ["OPTIMISERS", "Schedule"]
+__all__ = ["OPTIMISERS", "Schedule", "Step"]
 
-OPTIMISERS = ("adam", "sgd")
+# Changes parameters in place, given their gradient: numpy arrays, or tensors, which have the same operators.
+Step = Callable[[Any, Any], None]
+
+
+def _sgd(learning_rate: float) -> Step:
+    def step(parameters: Any, gradient: Any) -> None:
+        parameters -= learning_rate * gradient
+
+    return step
+
+
+def _adam(learning_rate: float, decay: float = 0.9, square_decay: float = 0.999, floor: float = 1e-8) -> Step:
+    """Steps of Adam (Kingma and Ba, 2015), with moments of its own."""
+    mean: Any = None
+    square: Any = None
+    taken = 0
+
+    def step(parameters: Any, gradient: Any) -> None:
+        nonlocal mean, square, taken
+        if taken == 0:
+            mean, square = 0.0 * parameters, 0.0 * parameters
+        taken += 1
+        mean *= decay
+        mean += (1.0 - decay) * gradient
+        square *= square_decay
+        square += (1.0 - square_decay) * gradient**2
+        # In place, since a network may have millions of parameters.
+        change = learning_rate * mean
+        change /= 1.0 - decay**taken
+        scale = square / (1.0 - square_decay**taken)
+        scale **= 0.5
+        scale += floor
+        change /= scale
+        parameters -= change
+
+    return step
+
+
+OPTIMISERS: dict[str, Callable[[float], Step]] = {"adam": _adam, "sgd": _sgd}
 
 
 @dataclass(frozen=True)
@@ -51,3 +91,16 @@ class Schedule:
                 f"optimiser: got {self.optimiser!r}{nearest_name(self.optimiser, OPTIMISERS)}; "
                 f"use one of {', '.join(OPTIMISERS)}."
             )
+
+    def optimiser_step(self) -> Step:
+        """Return the optimiser's step, with moments of its own: make one per client and round.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> parameters = np.ones(2)
+        >>> Schedule(learning_rate=0.5, optimiser="sgd").optimiser_step()(parameters, np.array([1.0, 2.0]))
+        >>> parameters
+        array([0.5, 0. ])
+        """
+        return OPTIMISERS[self.optimiser](self.learning_rate)

@@ -16,10 +16,11 @@ from logofair.cli.options import Check, examples, notion_option, one_of, seed_op
 from logofair.files.output import check_output, force_option
 
 if TYPE_CHECKING:
-    from logofair.cli.training.run import TrainedModel, TrainingRows
+    from logofair.cli.training.rows import TrainingRows
+    from logofair.cli.training.run import TrainedModel
     from logofair.cli.training.settings import TrainSettings
 
-__all__ = ["data_set", "dealing", "keeping", "of_methods", "steps", "train"]
+__all__ = ["METHODS", "train"]
 
 
 _NETWORKS = ("logistic", "mlp", "resnet18")
@@ -29,13 +30,26 @@ _above = such_that(lambda x: 0 < x < math.inf, "pass a number above 0")
 _from_0 = such_that(lambda x: 0 <= x < math.inf, "pass a number of at least 0")
 
 
-def _maybe(names: tuple[str, ...]) -> Check:
-    """One of some names, or none given."""
-    return lambda ctx, param, name: name and one_of(names)(ctx, param, name)
+def _name(option: str, names: tuple[str, ...], purpose: str, default: str | None = None) -> Callable[[Any], Any]:
+    """An option that takes one of some names; without a default it may be left out."""
+
+    def check(ctx: click.Context, param: click.Parameter, name: str | None) -> Any:
+        return None if name is None else one_of(names)(ctx, param, name)
+
+    shown = default is not None
+    return click.option(option, metavar="NAME", default=default, show_default=shown, callback=check, help=purpose)
 
 
-def _number(name: str, kind: type, check: Check, purpose: str) -> Callable[[Any], Any]:
-    return click.option(name, type=kind, callback=check, help=purpose)
+def _share(option: str, check: Check, purpose: str) -> Callable[[Any], Any]:
+    return click.option(option, type=float, default=0.35, show_default=True, callback=check, help=purpose)
+
+
+def _path(option: str, *name: str, purpose: str) -> Callable[[Any], Any]:
+    return click.option(option, *name, type=click.Path(path_type=Path), help=purpose)
+
+
+def _number(option: str, kind: type, check: Check, purpose: str) -> Callable[[Any], Any]:
+    return click.option(option, type=kind, callback=check, help=purpose)
 
 
 def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -49,72 +63,57 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorated
 
 
-data_set = _options(
-    click.option("--from", "source", type=click.Path(path_type=Path), help="Official files, if not prepared yet."),
-    click.option("--cache", type=click.Path(path_type=Path), help="Folder of prepared data, as of logofair data."),
+_data_options = _options(
+    _path("--from", "source", purpose="Official files, if not prepared yet."),
+    _path("--cache", purpose="Folder of prepared data, as of logofair data."),
     click.option("--sensitive", metavar="NAME", help="Attribute whose groups are compared.  [default: the data set's]"),
     click.option("--target", metavar="NAME", help="celeba: attribute to predict.  [default: Smiling]"),
     _number("--limit", int, _count, "Take only so many rows."),
 )
-dealing = _options(
-    click.option(
+_client_options = _options(
+    _name(
         "--partition",
-        metavar="NAME",
-        default="sensitive",
-        show_default=True,
-        callback=one_of(("sensitive", "label", "natural")),
-        help="Clients that differ in groups (sensitive) or in labels (label), or the data set's own (natural).",
+        ("sensitive", "label", "natural"),
+        "Clients that differ in groups (sensitive) or in labels (label), or the data set's own (natural).",
+        "sensitive",
     ),
     _number("--clients", int, _count, "Number of clients.  [default: 5, or all natural ones]"),
     _number("--alpha", float, _above, "Evenness of the clients, the smaller the less even.  [default: 0.5]"),
-    click.option(
+    _name(
         "--scheme",
-        metavar="NAME",
-        callback=_maybe(("plain", "authors")),
-        help="How rows are dealt: plain, or authors as in the paper's code.  [default: plain]",
+        ("plain", "authors"),
+        "How rows are dealt: plain, or authors as in the paper's code.  [default: plain]",
     ),
-    click.option(
+    _share(
         "--train-share",
-        type=float,
-        default=0.35,
-        show_default=True,
-        callback=such_that(lambda s: 0 < s < 1, "pass a number between 0 and 1"),
-        help="Share of the rows to train on.",
+        such_that(lambda s: 0 < s < 1, "pass a number between 0 and 1"),
+        "Share of the rows to train on.",
     ),
-    click.option(
+    _share(
         "--calibration-share",
-        type=float,
-        default=0.35,
-        show_default=True,
-        callback=such_that(lambda s: 0 <= s < 1, "pass a number from 0 to below 1"),
-        help="Share of the rows for logofair fit; the rest is for testing.",
+        such_that(lambda s: 0 <= s < 1, "pass a number from 0 to below 1"),
+        "Share of the rows for logofair fit; the rest is for testing.",
     ),
 )
-steps = _options(
-    click.option(
-        "--network",
-        metavar="NAME",
-        callback=_maybe(_NETWORKS),
-        help=f"{', '.join(_NETWORKS)}.  [default: the data set's]",
-    ),
+_step_options = _options(
+    _name("--network", _NETWORKS, f"{', '.join(_NETWORKS)}.  [default: the data set's]"),
     _number("--hidden", int, _count, "mlp: width of the hidden layer.  [default: 32]"),
     _number("--rounds", int, _count, "Rounds in all.  [default: 20; fcfl: 1600]"),
     _number("--local-epochs", int, _count, "Passes of a client over its rows in a round.  [default: 5]"),
     _number("--learning-rate", float, _above, "Step size of the clients.  [default: 0.01; mlp, resnet18: 0.001]"),
     _number("--batch-size", int, _count, "Rows of a mini-batch.  [default: 128; fcfl: 100]"),
-    click.option("--optimiser", metavar="NAME", callback=_maybe(("adam", "sgd")), help="adam or sgd.  [default: adam]"),
+    _name("--optimiser", ("adam", "sgd"), "adam or sgd.  [default: adam]"),
 )
-of_methods = _options(
+_method_options = _options(
     _number("--beta", float, _from_0, "fairfed: how fast weights move.  [default: 0.05]"),
-    click.option(
+    _name(
         "--debias",
-        metavar="NAME",
-        callback=_maybe(_DEBIASING),
-        help=f"fairfed: {', '.join(_DEBIASING)} at the clients.  [default: reweighing; none where labels condition]",
+        _DEBIASING,
+        f"fairfed: {', '.join(_DEBIASING)} at the clients.  [default: reweighing; none where labels condition]",
     ),
     _number("--debias-step", float, _above, "fairfed: step of fairbatch.  [default: 0.05]"),
     _number("--step", float, _from_0, "fedfb: step of the weights; 0.005 suits equalized_odds.  [default: 0.3]"),
-    _number("--bound", float, _from_0, "fcfl: largest disparity of a client.  [default: 0.1]"),
+    _number("--tolerance", float, _from_0, "fcfl: largest gap of a client.  [default: 0.1]"),
     _number(
         "--step-size",
         float,
@@ -123,13 +122,13 @@ of_methods = _options(
     ),
     _number("--first-stage", int, _from_0, "fcfl: rounds of its first stage.  [default: 800, at most half of all]"),
 )
-keeping = _options(
-    click.option("--checkpoint", type=click.Path(path_type=Path), help="Where to keep the state of training."),
+_file_options = _options(
+    _path("--checkpoint", purpose="Where to keep the state of training."),
     click.option(
         "--save-every", type=int, default=10, show_default=True, callback=_count, help="Rounds between two states kept."
     ),
     click.option("--resume", is_flag=True, help="Go on from the state in --checkpoint."),
-    click.option("--history", type=click.Path(path_type=Path), help="Where to write figures by round (JSON lines)."),
+    _path("--history", purpose="Where to write figures by round (JSON lines)."),
 )
 
 
@@ -145,29 +144,20 @@ METHODS = ("fedavg", "fairfed", "fedfb", "fcfl")
 )
 @click.option("--method", metavar="NAME", required=True, callback=one_of(METHODS), help=f"{', '.join(METHODS)}.")
 @click.option("--data", metavar="NAME", required=True, callback=one_of(NAMES), help=f"{', '.join(NAMES)}.")
-@data_set
+@_data_options
 @notion_option
-@dealing
-@steps
-@of_methods
+@_client_options
+@_step_options
+@_method_options
 @seed_option("Of the dealing, the splitting and the training.")
-@click.option(
-    "--device",
-    metavar="NAME",
-    default="auto",
-    show_default=True,
-    callback=one_of(("auto", "cpu", "cuda")),
-    help="auto (a GPU where there is one), cpu or cuda.",
-)
-@click.option(
+@_name("--device", ("auto", "cpu", "cuda"), "auto (a GPU where there is one), cpu or cuda.", "auto")
+@_name(
     "--engine",
-    metavar="NAME",
-    default="inprocess",
-    show_default=True,
-    callback=one_of(("inprocess", "flower")),
-    help="inprocess, or flower (its simulation: real messages, slower).",
+    ("inprocess", "flower"),
+    "inprocess, or flower (its simulation: real messages, slower).",
+    "inprocess",
 )
-@keeping
+@_file_options
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -196,19 +186,25 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     from logofair.cli.pages.console import showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.training.run import Checkpointing, as_begun, train_and_score, training_rows, write_scores
-        from logofair.cli.training.settings import TrainSettings, in_options
+        from logofair.cli.training.rows import training_rows
+        from logofair.cli.training.run import (
+            CheckpointSettings,
+            resumed_settings,
+            train_and_score,
+            write_scores,
+        )
+        from logofair.cli.training.settings import TrainSettings, naming_options
         from logofair.errors import TrainingInterrupted
         from logofair.training.rows import device_named
 
-        stopped, keeping = None, Checkpointing(**kept)
-        with in_options():
-            settings = as_begun(TrainSettings(**options), keeping)
+        stopped, checkpoints = None, CheckpointSettings(**kept)
+        with naming_options():
+            settings = resumed_settings(TrainSettings(**options), checkpoints)
             device = device_named(_device_name(place["device"], place["engine"], kept))
             rows = training_rows(settings, progress, source=place["source"], cache=place["cache"])
             try:
                 trained = train_and_score(
-                    settings, rows, progress, device=device, engine=place["engine"], keeping=keeping
+                    settings, rows, progress, device=device, engine=place["engine"], checkpoints=checkpoints
                 )
                 write_scores(out, rows, trained.scores)
             except TrainingInterrupted as interrupt:
@@ -247,7 +243,7 @@ def _device_name(device: str, engine: str, kept: Mapping[str, Any]) -> str:
     if engine != "flower":
         return device
     if kept["checkpoint"] or kept["history"]:
-        raise InputError("--engine: flower tells the last state alone; leave --checkpoint and --history out.")
+        raise InputError("--engine: flower returns the last state alone; leave --checkpoint and --history out.")
     if device == "cuda":
         raise InputError("--device: flower's simulation trains on the CPU; use cpu or auto.")
     from logofair.engines.flower import require_flower
@@ -265,9 +261,9 @@ def _interrupted(done: int, rounds: int, checkpoint: Path | None, saved: bool) -
 
 def _show(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, out: Path, as_json: bool) -> None:
     """Print what was trained."""
-    from logofair.cli.pages.train import as_dict, measures_of, show
+    from logofair.cli.training.page import as_dict, show, training_measures
 
-    measures = measures_of(settings, rows, trained)
+    measures = training_measures(settings, rows, trained)
     if as_json:
         import json
 

@@ -1,4 +1,4 @@
-"""A training run: rounds, states kept on the way, and the scores of the rows that were not trained on."""
+"""A training run: rounds, stored states, and the scores of the rows that were not trained on."""
 
 from __future__ import annotations
 
@@ -11,21 +11,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from logofair.auditing.figures import plain
 from logofair.auditing.result import value_of
+from logofair.cli.training.rows import RowPart, TrainingRows
 from logofair.cli.training.settings import TrainSettings
-from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import Codes, encode
-from logofair.datasets import CATALOGUE, Dataset, deal, load, split
-from logofair.datasets.cache import cache_folder, digest_of, is_prepared
-from logofair.datasets.catalogue import DatasetInfo, choices_of
-from logofair.datasets.prepared import random_rows
+from logofair.columns.checks import Floats
 from logofair.errors import InputError, TrainingInterrupted
 from logofair.files.documents import put_whole
 from logofair.files.output import replacing
@@ -37,138 +32,19 @@ from logofair.training.rounds import measure
 
 if TYPE_CHECKING:
     from logofair.progress import Progress
-    from logofair.training import TrainingState
 
 __all__ = [
-    "Checkpointing",
-    "History",
-    "RowPart",
+    "CheckpointSettings",
+    "HistoryFile",
     "TrainedModel",
-    "TrainingRows",
-    "as_begun",
-    "line_of",
+    "history_line",
+    "resumed_settings",
     "train_and_score",
-    "training_rows",
     "write_scores",
 ]
 
 
-RowNumbers: TypeAlias = npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True, eq=False)
-class RowPart:
-    """Some rows of a data set; ``places`` are where they stand among those loaded."""
-
-    places: RowNumbers
-    labels: npt.NDArray[np.int64]
-    groups: npt.NDArray[np.str_]
-    clients: npt.NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """A data set's rows by part: train, calibration (unless its share is 0) and test.
-
-    ``left_out`` is the number of natural clients without a place in the run, ``unread`` whether the files named were
-    not needed, since the data set was prepared before, ``digest`` what tells prepared data from others.
-    """
-
-    data: Dataset
-    entry: DatasetInfo
-    parts: Mapping[str, RowPart]
-    groups: tuple[Label, ...]
-    clients: tuple[Label, ...]
-    left_out: int = 0
-    unread: bool = False
-    digest: str | None = None
-
-
-def training_rows(
-    settings: TrainSettings, progress: Progress, *, source: Path | None = None, cache: Path | None = None
-) -> TrainingRows:
-    """Load, deal and split the rows of a run; the same settings give the same rows.
-
-    Examples
-    --------
-    >>> from logofair.cli.pages.console import showing_progress
-    >>> with showing_progress(quiet=True) as progress:
-    ...     rows = training_rows(TrainSettings("fedavg", "generated", limit=1000), progress)
-    >>> {name: part.places.size for name, part in rows.parts.items()}, rows.clients
-    ({'train': 350, 'calibration': 350, 'test': 300}, (0, 1, 2, 3, 4))
-    """
-    # The third stream trains in logofair demo, which deals and splits alike.
-    dealing, splitting, _, drawing = np.random.default_rng(settings.seed).spawn(4)
-    entry = CATALOGUE[settings.data]
-    if settings.partition == "natural" and entry.natural_clients is None:
-        raise InputError(f"--partition: {entry.name} has no natural clients; use sensitive or label.")
-    unread = _prepare(entry, source, cache, progress)
-    (data,) = progress(map(_load, [settings], [entry], [cache], [drawing]), f"Reading {entry.name}", 1)
-    dealt = deal(data, rng=dealing, **settings.dealing())
-    rows, clients = dealt.rows, dealt.clients
-    cut = split(rows.size, settings.shares, rng=splitting)
-    parts = {
-        name: RowPart(rows[places], data.labels[rows[places]], data.sensitive[rows[places]], clients[places])
-        for name, places in cut.items()
-    }
-    groups, sites = encode(data.sensitive[rows], "groups").names, encode(clients, "clients")
-    _check(parts["train"], sites, groups, settings)
-    digest = digest_of(cache_folder(entry.name, cache)) if entry.needs_files else None
-    return TrainingRows(data, entry, parts, groups, sites.names, len(dealt.left_out), unread, digest)
-
-
-def _prepare(entry: DatasetInfo, source: Path | None, cache: Path | None, progress: Progress) -> bool:
-    """Prepare a data set from files where that was not done yet; whether files were named and not needed."""
-    if source is None:
-        return False
-    if entry.prepare is None:
-        raise InputError(f"--from: {entry.name} needs no files; leave it out.")
-    if not source.exists():
-        raise InputError(f"--from: {source} is not there; check the path.")
-    folder = cache_folder(entry.name, cache)
-    if is_prepared(folder):
-        return True
-    entry.prepare(source, folder, progress=progress)
-    return False
-
-
-def _load(settings: TrainSettings, entry: DatasetInfo, cache: Path | None, drawing: np.random.Generator) -> Dataset:
-    """The data set, or ``limit`` rows of it."""
-    known, choices = choices_of(entry.load), dict[str, Any]()
-    if settings.target is not None:
-        if "target" not in known:
-            raise InputError(f"--target: {entry.name} has one target alone; leave it out.")
-        choices["target"] = settings.target
-    if settings.limit is not None and "rows" in known:
-        choices["rows"] = settings.limit
-        if entry.needs_files and "rng" in known:
-            choices["rng"] = drawing
-    data = load(entry.name, sensitive=settings.sensitive, cache=cache, **choices)
-    if settings.limit is None or "rows" in known:
-        return data
-    return data.take(random_rows(len(data), settings.limit, drawing))
-
-
-def _check(train: RowPart, clients: Codes, groups: tuple[Label, ...], settings: TrainSettings) -> None:
-    """Raise where the rows to train on lack a client, or hold one group or one label alone."""
-    present = set(train.clients.tolist())
-    missing = [place for place, client in enumerate(clients.names) if client not in present]
-    if missing:
-        advice = "use fewer --clients, a larger --alpha, or more rows"
-        if settings.partition == "natural":
-            by_size = np.argsort(-np.bincount(clients.codes), kind="stable")
-            largest = max(1, int(np.isin(by_size, missing).argmax()))
-            advice = f"take only the largest, such as --clients {largest}, or more rows"
-        few = f"{len(missing):,} of {len(clients.names):,} have no rows to train on"
-        raise InputError(f"--clients: {few} (such as client {clients.names[missing[0]]!r}); {advice}.")
-    if len(groups) < 2:
-        raise InputError(f"--data: all rows are of group {groups[0]!r}; fairness compares two or more groups.")
-    if train.labels.min() == train.labels.max():
-        only = f"all {train.places.size:,} rows to train on have label {train.labels[0]}"
-        raise InputError(f"--data: {only}, and training needs both; use more rows or another target.")
-
-
-def line_of(state: TrainingState, notion: Notion) -> dict[str, Any]:
+def history_line(state: TrainingState, notion: Notion) -> dict[str, Any]:
     """One round as plain values: how the model does on the rows trained on, overall and at every client.
 
     Examples
@@ -177,8 +53,8 @@ def line_of(state: TrainingState, notion: Notion) -> dict[str, Any]:
     >>> from logofair.training import FairFed, build_network, make_rows, train
     >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
     >>> *_, last = train(FairFed(), build_network("logistic", (1,)), rows, rounds=2)
-    >>> line = line_of(last, DEMOGRAPHIC_PARITY)
-    >>> line["round"], line["clients"][1]["client"], line["memory"]["weights"]
+    >>> line = history_line(last, DEMOGRAPHIC_PARITY)
+    >>> line["round"], line["clients"][1]["client"], line["method_state"]["weights"]
     (2, 1, [0.5, 0.5])
     """
     measured = state.measured
@@ -195,7 +71,7 @@ def line_of(state: TrainingState, notion: Notion) -> dict[str, Any]:
             {"client": plain(client), "accuracy": _number(accuracy), "loss": _number(loss), "gap": _number(gap)}
             for client, accuracy, loss, gap in figures
         ],
-        "memory": {name: _listed(values) for name, values in state.memory.items()},
+        "method_state": {name: _listed(values) for name, values in state.method_state.items()},
     }
 
 
@@ -208,7 +84,7 @@ def _listed(values: Any) -> Any:
     return [_listed(part) for part in values] if np.ndim(values) else _number(float(values))
 
 
-class History:
+class HistoryFile:
     """A file of lines, one per measured round; of a run that goes on, those of later rounds are dropped first.
 
     A run that fails before its first line leaves no file.
@@ -219,7 +95,7 @@ class History:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "history.jsonl")
     ...     _ = path.write_text(chr(10).join(['{"round": 1}', '{"round": 2}', '{"rou']))
-    ...     with History(path, after=1):
+    ...     with HistoryFile(path, after=1):
     ...         pass
     ...     path.read_text().splitlines()
     ['{"round": 1}']
@@ -230,7 +106,7 @@ class History:
         put_whole(path, "".join(f"{line}\n" for line in _lines_kept(path, after)).encode())
         self.file: FileIO | None = None
 
-    def __enter__(self) -> History:
+    def __enter__(self) -> HistoryFile:
         self.file = self.path.open("ab", buffering=0)
         return self
 
@@ -279,8 +155,8 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Checkpointing:
-    """What is kept on the way: the state, every so many rounds, and the history; ``resume`` goes on from the state."""
+class CheckpointSettings:
+    """Where the state is stored, every ``save_every`` rounds, and the history; ``resume`` goes on from the state."""
 
     checkpoint: Path | None = None
     save_every: int = 10
@@ -305,14 +181,14 @@ def train_and_score(
     *,
     device: torch.device,
     engine: str = "inprocess",
-    keeping: Checkpointing | None = None,
+    checkpoints: CheckpointSettings | None = None,
 ) -> TrainedModel:
     """Train on the rows of part "train", and score all others.
 
     Examples
     --------
     >>> from logofair.cli.pages.console import showing_progress
-    >>> from logofair.cli.training.run import training_rows
+    >>> from logofair.cli.training.rows import training_rows
     >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
     >>> with showing_progress(quiet=True) as progress:
     ...     rows = training_rows(settings, progress)
@@ -325,8 +201,8 @@ def train_and_score(
     if engine == "flower":
         resumed, state = 0, _with_flower(settings, network, sites, progress)
     else:
-        about = _about(settings, rows, network)
-        resumed, state = _in_process(settings, network, sites, progress, keeping or Checkpointing(), about)
+        stored = _run_settings(settings, rows, network)
+        resumed, state = _in_process(settings, network, sites, progress, checkpoints or CheckpointSettings(), stored)
     state = _measured(settings, network, sites, state)
     del sites
     kept_back = {name: part for name, part in rows.parts.items() if name != "train"}
@@ -357,12 +233,12 @@ def _on_device(rows: TrainingRows, part: RowPart, device: torch.device) -> list[
 def _with_flower(
     settings: TrainSettings, network: Network, sites: list[ClientRows], progress: Progress
 ) -> TrainingState:
-    from logofair.engines.flower.training.run import train_with_flower
+    from logofair.engines.flower.training.simulation import train_with_flower
 
     def work(_: None) -> TrainingState:
         method, schedule = settings.federated_method(), settings.schedule()
         return train_with_flower(
-            method, network, sites, rounds=settings.n_rounds, schedule=schedule, seed=settings.seed
+            method, network, sites, rounds=settings.n_rounds, schedule=schedule, random_state=settings.seed
         )
 
     (state,) = progress(map(work, [None]), f"Training by {settings.method} with Flower", 1)
@@ -374,26 +250,26 @@ def _in_process(
     network: Network,
     sites: list[ClientRows],
     progress: Progress,
-    keeping: Checkpointing,
-    about: dict[str, Any],
+    checkpoints: CheckpointSettings,
+    stored: dict[str, Any],
 ) -> tuple[int, TrainingState]:
     """The rounds done before, and the state after the last."""
-    start = load_state(keeping.checkpoint, about) if keeping.resume and keeping.checkpoint else None
+    start = load_state(checkpoints.checkpoint, stored) if checkpoints.resume and checkpoints.checkpoint else None
     done = 0 if start is None else start.round
     if done > settings.n_rounds:
-        raise InputError(f"--rounds: {keeping.checkpoint} has {done} rounds done already; ask for as many or more.")
+        raise InputError(f"--rounds: {checkpoints.checkpoint} has {done} rounds done already; ask for as many or more.")
     states = train(
         settings.federated_method(),
         network,
         sites,
         rounds=settings.n_rounds,
         schedule=settings.schedule(),
-        seed=settings.seed,
+        random_state=settings.seed,
         start=start,
     )
-    watched = progress(states, f"Training by {settings.method}, {settings.n_rounds:,} rounds", settings.n_rounds - done)
-    sound = partial(_measured, settings, network, sites)
-    return done, _kept(iter(watched), start, NOTIONS[settings.notion], keeping, about, sound)
+    shown = progress(states, f"Training by {settings.method}, {settings.n_rounds:,} rounds", settings.n_rounds - done)
+    measured = partial(_measured, settings, network, sites)
+    return done, _kept(iter(shown), start, NOTIONS[settings.notion], checkpoints, stored, measured)
 
 
 def _measured(
@@ -402,28 +278,29 @@ def _measured(
     """The state with its own model measured; raise where that diverged."""
     if state.measured_at == state.round:
         return state
-    return state.learned(settings.federated_method(), measure(network, sites, state.parameters))
+    return state.after_measuring(settings.federated_method(), measure(network, sites, state.parameters))
 
 
-def _about(settings: TrainSettings, rows: TrainingRows, network: Network) -> dict[str, Any]:
-    """What a state on disk must be of, to go on from it."""
+def _run_settings(settings: TrainSettings, rows: TrainingRows, network: Network) -> dict[str, Any]:
+    """The settings a stored state must have, to go on from it."""
     prepared = None if rows.digest is None else rows.digest[:_DIGITS]
     model = {"network": network.name, "hidden": network.hidden}
-    return settings.described() | model | {"rows_to_train": rows.parts["train"].places.size, "prepared_data": prepared}
+    return settings.as_dict() | model | {"rows_to_train": rows.parts["train"].places.size, "prepared_data": prepared}
 
 
-def as_begun(settings: TrainSettings, keeping: Checkpointing) -> TrainSettings:
+def resumed_settings(settings: TrainSettings, checkpoints: CheckpointSettings) -> TrainSettings:
     """The settings, with the first stage that a run of fcfl began with where it goes on.
 
     Examples
     --------
     >>> settings = TrainSettings("fcfl", "generated", rounds=10)
-    >>> as_begun(settings, Checkpointing()) == settings
+    >>> resumed_settings(settings, CheckpointSettings()) == settings
     True
     """
-    if settings.method != "fcfl" or settings.first_stage is not None or not keeping.resume or not keeping.checkpoint:
+    stored = checkpoints.checkpoint if checkpoints.resume else None
+    if settings.method != "fcfl" or settings.first_stage is not None or stored is None:
         return settings
-    began = stored_settings(keeping.checkpoint).get("method_first_stage")
+    began = stored_settings(stored).get("method_first_stage")
     return replace(settings, first_stage=began) if isinstance(began, int) else settings
 
 
@@ -431,28 +308,29 @@ def _kept(
     states: Iterator[TrainingState],
     start: TrainingState | None,
     notion: Notion,
-    keeping: Checkpointing,
-    about: dict[str, Any],
-    sound: Callable[[TrainingState], TrainingState],
+    checkpoints: CheckpointSettings,
+    stored: dict[str, Any],
+    measured: Callable[[TrainingState], TrainingState],
 ) -> TrainingState:
-    """The last state; on the way states are stored and written down, and an interrupt stores the last one done."""
+    """The last state; on the way states are stored and their figures written, and an interrupt stores the last one."""
     state, saved = start, -1 if start is None else start.round
 
     def save() -> None:
         nonlocal saved
-        if keeping.checkpoint is not None and state is not None and state.round != saved:
-            sound(state)  # what diverged is not kept
-            save_state(keeping.checkpoint, state, about)
+        if checkpoints.checkpoint is not None and state is not None and state.round != saved:
+            measured(state)  # raises where it diverged
+            save_state(checkpoints.checkpoint, state, stored)
             saved = state.round
 
     with ExitStack() as stack:
         done = 0 if start is None else start.round
-        history = stack.enter_context(History(keeping.history, done)) if keeping.history is not None else None
+        path = checkpoints.history
+        history = None if path is None else stack.enter_context(HistoryFile(path, done))
         try:
             for state in states:
                 if history is not None and state.measured_at == state.round:
-                    history.add(line_of(state, notion))
-                if state.round % keeping.save_every == 0:
+                    history.add(history_line(state, notion))
+                if state.round % checkpoints.save_every == 0:
                     save()
         except KeyboardInterrupt:
             save()

@@ -1,4 +1,4 @@
-"""What a training run depends on: the options of ``logofair train`` that were given, and what they make together."""
+"""The settings of a training run: the options of ``logofair train``, and the method and schedule they make."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from logofair.training import Schedule
     from logofair.training.methods import Method
 
-__all__ = ["TrainSettings", "in_options", "option_of"]
+__all__ = ["TrainSettings", "naming_options", "option_name"]
 
 
-# The options that only one method has, and what the method calls them.
-_OWN = {
+# The options that only one method has, and the names of the method's own parameters.
+_METHOD_OPTIONS = {
     "beta": ("fairfed", "beta"),
     "debias": ("fairfed", "debias"),
     "debias_step": ("fairfed", "debias_step"),
     "step": ("fedfb", "alpha"),
-    "bound": ("fcfl", "bound"),
+    "tolerance": ("fcfl", "tolerance"),
     "step_size": ("fcfl", "step_size"),
     "first_stage": ("fcfl", "first_stage"),
 }
@@ -36,8 +36,8 @@ _ROUNDS, _FIRST_STAGE = {"fcfl": 1600}, 800
 _SMALL_STEPS = {"mlp": 0.001, "resnet18": 0.001}
 _USUAL_ROUNDS, _USUAL_CLIENTS, _USUAL_ALPHA = 20, 5, 0.5
 
-# What the library and the record of a run call otherwise than the options are called.
-_TYPED = {
+# Options whose names differ from those of the library and of stored settings.
+_OPTIONS = {
     "by": "--partition",
     "n_clients": "--clients",
     "rows": "--limit",
@@ -92,23 +92,23 @@ class TrainSettings:
     debias: str | None = None
     debias_step: float | None = None
     step: float | None = None
-    bound: float | None = None
+    tolerance: float | None = None
     step_size: float | None = None
     first_stage: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, (method, _) in _OWN.items():
+        for name, (method, _) in _METHOD_OPTIONS.items():
             if getattr(self, name) is not None and method != self.method:
-                raise InputError(f"{_typed(name)}: is a setting of {method}; leave it out for {self.method}.")
+                raise InputError(f"{_option(name)}: is a setting of {method}; leave it out for {self.method}.")
         if self.debias_step is not None and self.debias != "fairbatch":
             raise InputError("--debias-step: is the step of fairbatch; leave it out or add --debias fairbatch.")
         for name in _LOCAL[:-1] if self.method == "fcfl" else ():
             if getattr(self, name) is not None:
-                raise InputError(f"{_typed(name)}: fcfl takes no local steps; leave it out (its step is --step-size).")
+                raise InputError(f"{_option(name)}: fcfl takes no local steps; leave it out (its step is --step-size).")
         for name in ("alpha", "scheme") if self.partition == "natural" else ():
             if getattr(self, name) is not None:
-                raise InputError(f"{_typed(name)}: natural clients are not dealt by chance; leave it out.")
+                raise InputError(f"{_option(name)}: natural clients are not dealt by chance; leave it out.")
         if self.train_share + self.calibration_share > 1.0 - 1e-9:
             total = f"{self.train_share:g} + {self.calibration_share:g}"
             raise InputError(f"--calibration-share: {total} leave no rows for testing; make them less than 1.")
@@ -129,7 +129,7 @@ class TrainSettings:
         return {part: share for part, share in parts.items() if share > 0.0}
 
     def dealing(self) -> dict[str, Any]:
-        """How rows are dealt to clients, as `logofair.datasets.partition.deal` is told."""
+        """How rows are dealt to clients: the arguments of `logofair.datasets.partition.deal`."""
         if self.partition == "natural":
             return {"by": "natural", "n_clients": self.clients}
         return {
@@ -140,26 +140,27 @@ class TrainSettings:
         }
 
     def federated_method(self) -> Method:
-        """The method, with what it was told."""
-        told = {inner: getattr(self, name) for name, (_, inner) in _OWN.items() if getattr(self, name) is not None}
+        """The method, with the options given."""
+        options = _METHOD_OPTIONS.items()
+        given = {inner: getattr(self, name) for name, (_, inner) in options if getattr(self, name) is not None}
         if self.method != "fedavg":
-            told["notion"] = NOTIONS[self.notion]
+            given["notion"] = NOTIONS[self.notion]
         if self.method == "fcfl":
             usual = min(_FIRST_STAGE, self.n_rounds // 2)
-            told["first_stage"] = usual if self.first_stage is None else self.first_stage
-            told |= {} if self.batch_size is None else {"batch_size": self.batch_size}
-        return METHODS[self.method](**told)
+            given["first_stage"] = usual if self.first_stage is None else self.first_stage
+            given |= {} if self.batch_size is None else {"batch_size": self.batch_size}
+        return METHODS[self.method](**given)
 
     def schedule(self) -> Schedule:
         """How clients take local steps; fcfl's clients take none."""
         from logofair.training import Schedule
 
-        told = {name: getattr(self, name) for name in _LOCAL}
+        given = {name: getattr(self, name) for name in _LOCAL}
         network = self.network or CATALOGUE[self.data].model
         usual: dict[str, Any] = {"learning_rate": _SMALL_STEPS[network]} if network in _SMALL_STEPS else {}
-        return Schedule(**usual | {name: value for name, value in told.items() if value is not None})
+        return Schedule(**usual | {name: value for name, value in given.items() if value is not None})
 
-    def described(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """All that a training state depends on but the number of rounds, with defaults filled in; ready for JSON."""
         method: Any = self.federated_method()
         own = {name: value for name, value in asdict(method).items() if name not in ("notion", "measure_every")}
@@ -175,32 +176,32 @@ class TrainSettings:
         }
 
 
-def _typed(name: str) -> str:
+def _option(name: str) -> str:
     """An option as it is typed."""
     return "--" + name.replace("_", "-")
 
 
-def option_of(name: str) -> str:
-    """The option that says what the library, or the record of a run, calls by this name.
+def option_name(name: str) -> str:
+    """The option for a parameter of the library, or for a stored setting.
 
     Examples
     --------
-    >>> option_of("n_clients"), option_of("schedule_learning_rate"), option_of("method_alpha")
+    >>> option_name("n_clients"), option_name("schedule_learning_rate"), option_name("method_alpha")
     ('--clients', '--learning-rate', '--step')
     """
     bare = name
     for prefix in ("method_", "schedule_", "dealing_"):
         bare = bare.removeprefix(prefix)
-    return _TYPED.get(name) or _TYPED.get(bare) or _typed(bare)
+    return _OPTIONS.get(name) or _OPTIONS.get(bare) or _option(bare)
 
 
 @contextmanager
-def in_options() -> Iterator[None]:
-    """Let sentences name the options that were typed, where they begin with the library's names or tell states apart.
+def naming_options() -> Iterator[None]:
+    """Let errors raised in the block name the options in place of the library's parameters and of stored settings.
 
     Examples
     --------
-    >>> with in_options():
+    >>> with naming_options():
     ...     raise InputError("n_clients: got 9 clients for 3 rows; pass at most one client per row.")
     Traceback (most recent call last):
     logofair.errors.InputError: --clients: got 9 clients for 3 rows; pass at most one client per row.
@@ -209,8 +210,8 @@ def in_options() -> Iterator[None]:
         yield
     except InputError as error:
         name, _, rest = str(error).partition(":")
-        if name in _TYPED or name in {"device", *(field.name for field in fields(TrainSettings))}:
-            raise InputError(f"{option_of(name)}:{rest}") from None
+        if name in _OPTIONS or name in {"device", *(field.name for field in fields(TrainSettings))}:
+            raise InputError(f"{option_name(name)}:{rest}") from None
         raise InputError(
-            re.sub(r"(?<=: is of a run with )\w+", lambda found: option_of(found[0]), str(error))
+            re.sub(r"(?<=: is of a run with )\w+", lambda found: option_name(found[0]), str(error))
         ) from None

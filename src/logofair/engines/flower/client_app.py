@@ -1,4 +1,4 @@
-"""The client app: takes our bytes out of a Flower message, lets the site answer, and puts the answer in.
+"""The client app: takes a request out of a Flower message, lets the site answer it, and packs the reply.
 
 Flower would send the text of an exception to the server. Here every exception ends in the same empty refusal.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from logofair.engines.flower.records import Envelope, opened, sealed
+from logofair.engines.flower.records import Envelope, pack, unpack
 
 __all__ = ["Handler", "app", "client_app", "handler_on_disk", "site_of"]
 
@@ -22,9 +22,9 @@ Handler = Callable[[Context], Callable[[bytes], bytes]]
 def site_of(context: Context) -> tuple[str, str]:
     """Return the name of the site a node stands for, and the path of its settings.
 
-    A deployed node says both itself (``--node-config "site='north' settings='north.toml'"``). A simulated node has
-    only a number: the run's ``sites`` names a JSON file with one ``{"site": ..., "settings": ...}`` per number.
-    What the server puts into a run is thus never looked at where the node speaks for itself.
+    A deployed node has both in its own configuration (``--node-config "site='north' settings='north.toml'"``). A
+    simulated node has only a number: the run's ``sites`` names a JSON file with one ``{"site": ..., "settings": ...}``
+    per number. So the run's configuration, which the server chooses, is never read where the node has its own.
 
     Examples
     --------
@@ -42,19 +42,11 @@ def site_of(context: Context) -> tuple[str, str]:
 
 
 def handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
-    """Return the handler of a site whose state lies on disk between two messages.
-
-    Examples
-    --------
-    >>> from flwr.app import RecordDict
-    >>> node = {"site": "north", "settings": "north.toml"}
-    >>> callable(handler_on_disk(Context(run_id=1, node_id=7, node_config=node, state=RecordDict(), run_config={})))
-    True
-    """
+    """Return the handler of a site whose state lies on disk between two messages."""
     settings = site_of(context)[1]
 
     def answer(message: bytes) -> bytes:
-        from logofair.engines.site import answer_on_disk  # slow to import, and not needed to say a name
+        from logofair.engines.site import answer_on_disk  # slow to import, and not needed for the name
 
         return answer_on_disk(settings, message)
 
@@ -62,27 +54,21 @@ def handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
 
 
 def client_app(handler: Handler = handler_on_disk) -> ClientApp:
-    """Return a client app that answers each message with what ``handler(context)`` makes of it.
-
-    Examples
-    --------
-    >>> isinstance(client_app(lambda context: lambda message: message.upper()), ClientApp)
-    True
-    """
+    """Return a client app that answers each request with what ``handler(context)`` returns for it."""
     made = ClientApp()
 
-    @made.query("who")
-    def who(message: Message, context: Context) -> Message:
-        return Message(sealed(Envelope(_name(context))), reply_to=message)
+    @made.query("name")
+    def name(message: Message, context: Context) -> Message:
+        return Message(pack(Envelope(_site_name(context))), reply_to=message)
 
-    @made.query("carry")
-    def carry(message: Message, context: Context) -> Message:
-        return Message(sealed(_answer(message, context, handler)), reply_to=message)
+    @made.query("message")
+    def message_for_site(message: Message, context: Context) -> Message:
+        return Message(pack(_answer(message, context, handler)), reply_to=message)
 
     return made
 
 
-def _name(context: Context) -> str:
+def _site_name(context: Context) -> str:
     """Return the site's name, empty where the node has none."""
     try:
         return site_of(context)[0]
@@ -91,15 +77,15 @@ def _name(context: Context) -> str:
 
 
 def _answer(message: Message, context: Context, handler: Handler) -> Envelope:
-    """Return the site's answer; whatever goes wrong, an envelope without a body."""
-    name = _name(context)
+    """Return the site's reply; whatever goes wrong, an envelope without a body."""
+    site = _site_name(context)
     try:
-        asked = opened(message.content)
-        if not name or asked is None or asked.body is None or asked.site != name:
-            return Envelope(name)  # a message for another site is not read
-        return Envelope(name, handler(context)(asked.body))
+        request = unpack(message.content)
+        if not site or request is None or request.body is None or request.site != site:
+            return Envelope(site)  # a message for another site is not read
+        return Envelope(site, handler(context)(request.body))
     except Exception:  # its text may hold data
-        return Envelope(name)
+        return Envelope(site)
 
 
 app = client_app()

@@ -15,11 +15,11 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from logofair.errors import InputError
 
-__all__ = ["CARRY", "WHO", "Envelope", "OnlineNode", "opened", "sealed", "seen", "sites_of"]
+__all__ = ["MESSAGE_QUERY", "NAME_QUERY", "Envelope", "OnlineNode", "nodes_by_site", "online_node", "pack", "unpack"]
 
 
-CARRY = "query.carry"
-WHO = "query.who"
+MESSAGE_QUERY = "query.message"
+NAME_QUERY = "query.name"
 _RECORD = "logofair"
 
 
@@ -27,12 +27,12 @@ _RECORD = "logofair"
 class Envelope:
     """What one Flower message holds for us.
 
-    ``site`` is the site asked, or the site that answers; ``body`` is the message of the federation, or None in
-    the query for a name and in a refusal, where a site says no more than that it could not answer.
+    ``site`` is the site that a request is for, or that a reply is from; ``body`` is the message of the federation, or
+    None in the query for a name and in a refusal, where a site says no more than that it could not answer.
 
     Examples
     --------
-    >>> opened(sealed(Envelope("north", b"sums")))
+    >>> unpack(pack(Envelope("north", b"sums")))
     Envelope(site='north', body=b'sums')
     """
 
@@ -40,24 +40,24 @@ class Envelope:
     body: bytes | None = None
 
 
-def sealed(envelope: Envelope) -> RecordDict:
+def pack(envelope: Envelope) -> RecordDict:
     """Return the envelope as the content of a Flower message.
 
     Examples
     --------
-    >>> dict(sealed(Envelope("north", b"sums"))["logofair"])
+    >>> dict(pack(Envelope("north", b"sums"))["logofair"])
     {'site': 'north', 'body': b'sums'}
     """
     body = {} if envelope.body is None else {"body": envelope.body}
     return RecordDict({_RECORD: ConfigRecord({"site": envelope.site, **body})})
 
 
-def opened(content: RecordDict) -> Envelope | None:
+def unpack(content: RecordDict) -> Envelope | None:
     """Return the envelope inside a message's content, or None where there is no sound one.
 
     Examples
     --------
-    >>> opened(RecordDict()) is None
+    >>> unpack(RecordDict()) is None
     True
     """
     record = content.config_records.get(_RECORD)
@@ -69,7 +69,7 @@ def opened(content: RecordDict) -> Envelope | None:
     return Envelope(site, body)
 
 
-_PATIENCE = 2  # Flower: a node is online until two heartbeat intervals after its last sign of life
+_HEARTBEATS = 2  # Flower: a node is online until two heartbeat intervals after its last sign of life
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,6 @@ class OnlineNode:
 
     ``registered`` is the name its key was registered under, ``started`` when it last connected and ``alive`` its
     last sign of life, both in seconds since 1970 and None where the engine does not say (a simulation).
-
-    Examples
-    --------
-    >>> OnlineNode(7, registered="north").registered
-    'north'
     """
 
     node_id: int
@@ -91,35 +86,35 @@ class OnlineNode:
     alive: float | None = None
 
 
-def seen(node: NodeInfo) -> OnlineNode:
-    """Return what the server knows of one node.
+def online_node(node: NodeInfo) -> OnlineNode:
+    """Return what the server knows about one node.
 
     Examples
     --------
-    >>> seen(NodeInfo(node_id=7, name="north", online_until=160.0, heartbeat_interval=30.0))
+    >>> online_node(NodeInfo(node_id=7, name="north", online_until=160.0, heartbeat_interval=30.0))
     OnlineNode(node_id=7, registered='north', started=None, alive=100.0)
     """
     started = datetime.datetime.fromisoformat(node.last_activated_at).timestamp() if node.last_activated_at else None
-    alive = node.online_until - _PATIENCE * node.heartbeat_interval if node.online_until else None
+    alive = node.online_until - _HEARTBEATS * node.heartbeat_interval if node.online_until else None
     return OnlineNode(node.node_id, node.name or None, started, alive)
 
 
-def sites_of(nodes: Iterable[OnlineNode], claims: Mapping[int, str]) -> dict[str, int]:
-    """Return the node of every site; a site whose node cannot be told yet is left out.
+def nodes_by_site(nodes: Iterable[OnlineNode], claims: Mapping[int, str]) -> dict[str, int]:
+    """Return the node of every site; a site is left out while it is unclear which of two nodes is its own.
 
     Parameters
     ----------
-    nodes : iterable of Seen
+    nodes : iterable of OnlineNode
         The nodes online now.
     claims : mapping
         What nodes without a registered name call themselves, by node id.
 
     Examples
     --------
-    >>> sites_of([OnlineNode(7, registered="north"), OnlineNode(8), OnlineNode(9)], {8: "south"})
+    >>> nodes_by_site([OnlineNode(7, registered="north"), OnlineNode(8), OnlineNode(9)], {8: "south"})
     {'north': 7, 'south': 8}
     >>> old, new = OnlineNode(8, started=0.0, alive=40.0), OnlineNode(9, started=50.0, alive=50.0)
-    >>> sites_of([old, new], {8: "south", 9: "south"})
+    >>> nodes_by_site([old, new], {8: "south", 9: "south"})
     {}
     """
     named: dict[str, list[OnlineNode]] = {}

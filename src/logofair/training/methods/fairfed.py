@@ -20,22 +20,22 @@ import numpy as np
 from logofair.columns.checks import Floats, not_negative
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
-from logofair.training.messages import ClientMeasures, LocalSteps, Vector
-from logofair.training.methods.method import Answers, MethodState, average
+from logofair.training.messages import ClientMeasures, StepsRequest, Vector
+from logofair.training.methods.method import MethodState, Replies, average
 
 __all__ = ["FairFed", "distances"]
 
 
 @dataclass(frozen=True)
 class FairFed:
-    """Average with weights that move away from clients unlike the whole.
+    """Average with weights that fall for clients unlike the whole federation.
 
     Parameters
     ----------
     notion : Notion
         Which rates are compared; the paper has demographic parity and equal opportunity.
     beta : float
-        How fast weights move; 0 is FedAvg. The LoGoFair paper tries 0.01, 0.05, 0.5 and 1.
+        How fast weights change; 0 is FedAvg. The LoGoFair paper tries 0.01, 0.05, 0.5 and 1.
     debias : {"none", "reweighing", "fairbatch"}
         What clients do about fairness in their own training; by default reweighing for selection rates and none for
         conditions on labels, whose gaps reweighing may widen.
@@ -59,39 +59,39 @@ class FairFed:
         not_negative(self.beta, "beta")
         if self.debias == "":
             object.__setattr__(self, "debias", "reweighing" if conditions(self.notion) == (None,) else "none")
-        self.task({})  # refuses what clients could not do
+        self.request({})  # refuses what clients could not do
 
     @property
     def measure_every(self) -> int:
         """Every round: the weights follow the model that was sent."""
         return 1
 
-    def begin(self, measured: ClientMeasures) -> MethodState:
+    def initial_state(self, measured: ClientMeasures) -> MethodState:
         """Start from the clients' shares of all rows."""
         return {"weights": measured.shares}
 
-    def task(self, memory: MethodState) -> LocalSteps:
+    def request(self, state: MethodState) -> StepsRequest:
         """Local steps with the clients' own debiasing."""
-        return LocalSteps(debias=self.debias, debias_step=self.debias_step, given=conditions(self.notion))
+        return StepsRequest(debias=self.debias, debias_step=self.debias_step, given=conditions(self.notion))
 
     def step(
-        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+        self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
     ) -> tuple[Vector, MethodState]:
-        """Move the weights by how far each client was from the whole, then average."""
+        """Change the weights by how far each client was from the whole federation, then average."""
         apart = distances(measured, self.notion)
-        moved = memory["weights"] - self.beta * (apart - apart.mean())
-        weights = np.maximum(moved, 0.0)
-        if (moved < 0.0).any():  # else the sum is 1 as it is
+        changed = state["weights"] - self.beta * (apart - apart.mean())
+        weights = np.maximum(changed, 0.0)
+        if (changed < 0.0).any():  # else the sum is 1 as it is
             weights = weights / weights.sum()
-        return average(parameters, answers, weights), {"weights": weights}
+        return average(parameters, replies, weights), {"weights": weights}
 
-    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
+    def learn(self, state: MethodState, measured: ClientMeasures) -> MethodState:
         """Nothing to learn beyond what was measured, which ``step`` gets."""
-        return memory
+        return state
 
 
 def distances(measured: ClientMeasures, notion: Notion) -> Floats:
-    """How far each client is from the whole: in its signed gap, or in accuracy where that is undefined (Delta_k).
+    """How far each client is from all together: in its signed gap, or in accuracy where that is undefined (Delta_k).
 
     Examples
     --------
@@ -109,6 +109,6 @@ def distances(measured: ClientMeasures, notion: Notion) -> Floats:
     rate = int(np.nanargmax(global_.gaps[:, 0]))
     values = global_.values[rate, 0]
     low, *_, high = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # two groups even in a tie
-    whole = values[high] - values[low]
-    own = local.values[rate, :, high] - local.values[rate, :, low]
-    return np.where(np.isnan(own), accuracy, np.abs(own - whole))
+    global_gap = values[high] - values[low]
+    local_gaps = local.values[rate, :, high] - local.values[rate, :, low]
+    return np.where(np.isnan(local_gaps), accuracy, np.abs(local_gaps - global_gap))

@@ -1,13 +1,13 @@
-r"""FCFL (Cui et al., NeurIPS 2021): lower every client's loss while every client's disparity stays within a bound.
+r"""FCFL (Cui et al., NeurIPS 2021): lower every client's loss while every client's gap stays within a tolerance.
 
-Every round is one exchange of gradients. With :math:`l_k` the clients' losses, :math:`g_k` their smooth disparities and
-:math:`\epsilon` the bound, the largest of either is smoothed,
+Every round is one exchange of gradients. With :math:`l_k` the clients' losses, :math:`g_k` their smooth gaps (the
+paper's disparities) and :math:`\epsilon` the tolerance, the largest of either is smoothed,
 :math:`\hat l = \delta_l \ln \sum_k e^{l_k/\delta_l}`, :math:`\hat g = \delta_g \ln \sum_k e^{(g_k-\epsilon)/\delta_g}`.
 The first stage steps along a mix of their two gradients, the second along a mix of all clients' gradients and that of
 :math:`\hat g`, which raises no client's loss. The mix is a linear program over the simplex; where it has no answer the
-step is along the shortest mix, which lowers everything there is to lower. While the bound holds, the gradient of
+step is along the shortest mix, which lowers everything there is to lower. While the tolerance holds, the gradient of
 :math:`\hat g` counts as 0 in both stages, so that the first is then a plain step against the largest loss.
-Equalized odds (two disparities per client) and more than two groups (one per group but the first) are ours.
+Equalized odds (two gaps per client) and more than two groups (one per group but the first) are ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from logofair.columns.checks import Floats, not_negative, positive_number, whole
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
 from logofair.training.balance import conditions
 from logofair.training.messages import ClientMeasures, Gradients, GradientsRequest, Vector
-from logofair.training.methods.method import Answers, MethodState
+from logofair.training.methods.method import MethodState, Replies
 
 __all__ = ["FCFL", "best_mix", "shortest_mix"]
 
@@ -38,9 +38,9 @@ class FCFL:
     Parameters
     ----------
     notion : Notion
-        Which disparities each client keeps within ``bound``.
-    bound : float
-        Largest disparity allowed (epsilon); the LoGoFair paper tries 0.01, 0.03, 0.05 and 0.07.
+        Which gaps each client keeps within ``tolerance``.
+    tolerance : float
+        Largest gap allowed (epsilon); the LoGoFair paper tries 0.01, 0.03, 0.05 and 0.07.
     step_size : float
         Step size along the mix.
     first_stage : int
@@ -48,19 +48,14 @@ class FCFL:
     batch_size : int
         Rows each client draws in a round.
     smoothing : float
-        Width at which the largest loss and disparity are smoothed at the start (delta).
+        Width at which the largest loss and gap are smoothed at the start (delta).
     measure_every : int
         Rounds between two counts; they only record progress.
-
-    Examples
-    --------
-    >>> FCFL(bound=0.05).task({}).batch_size
-    100
     """
 
     name: ClassVar[str] = "fcfl"
     notion: Notion = DEMOGRAPHIC_PARITY
-    bound: float = 0.1
+    tolerance: float = 0.1
     step_size: float = 0.01
     first_stage: int = 800
     batch_size: int = 100
@@ -69,74 +64,75 @@ class FCFL:
 
     def __post_init__(self) -> None:
         conditions(self.notion)
-        not_negative(self.bound, "bound")
+        not_negative(self.tolerance, "tolerance")
         for name in ("step_size", "smoothing"):
             positive_number(getattr(self, name), name, 1e6)
         whole_number(self.first_stage, "first_stage", least=0)
         whole_number(self.batch_size, "batch_size")
         whole_number(self.measure_every, "measure_every")
 
-    def begin(self, measured: ClientMeasures) -> MethodState:
-        """Start in the first stage, with wide smoothing of losses and of disparities."""
+    def initial_state(self, measured: ClientMeasures) -> MethodState:
+        """Start in the first stage, with wide smoothing of losses and of gaps."""
         return {"taken": np.zeros(1), "smoothing": np.full(2, self.smoothing)}
 
-    def task(self, memory: MethodState) -> GradientsRequest:
-        """Ask for one mini-batch's slopes."""
+    def request(self, state: MethodState) -> GradientsRequest:
+        """The gradients of one mini-batch."""
         return GradientsRequest(given=conditions(self.notion), batch_size=self.batch_size)
 
     def step(
-        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+        self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
     ) -> tuple[Vector, MethodState]:
         """Step along the best mix, and sharpen the smoothing where the gradients have become small."""
-        told = [answer for _, answer in sorted(answers.items()) if isinstance(answer, Gradients) and _usable(answer)]
-        if not told:
-            return parameters, memory
-        smoothing = memory["smoothing"]
-        losses, slopes = np.array([t.values[0] for t in told]), np.stack([t.gradients[0] for t in told])
-        loss_slope = softmax(losses / smoothing[0]) @ slopes
-        gap_slope, violated = self._disparity(told, smoothing[1], parameters.size)
+        usable = [reply for _, reply in sorted(replies.items()) if isinstance(reply, Gradients) and _usable(reply)]
+        if not usable:
+            return parameters, state
+        smoothing = state["smoothing"]
+        losses = np.array([reply.values[0] for reply in usable])
+        gradients = np.stack([reply.gradients[0] for reply in usable])
+        loss_gradient = softmax(losses / smoothing[0]) @ gradients
+        gap_gradient, violated = self._largest_gap(usable, smoothing[1], parameters.size)
         direction = (
-            _first_direction(loss_slope, gap_slope, violated)
-            if memory["taken"][0] < self.first_stage
-            else _second_direction(slopes, gap_slope, violated)
+            _first_direction(loss_gradient, gap_gradient, violated)
+            if state["taken"][0] < self.first_stage
+            else _second_direction(gradients, gap_gradient, violated)
         )
         after = (parameters - self.step_size * direction).astype(parameters.dtype)
-        lengths = [np.linalg.norm(loss_slope), np.linalg.norm(gap_slope)]
-        return after, {"taken": memory["taken"] + 1.0, "smoothing": _sharpened(smoothing, np.array(lengths))}
+        lengths = [np.linalg.norm(loss_gradient), np.linalg.norm(gap_gradient)]
+        return after, {"taken": state["taken"] + 1.0, "smoothing": _sharpened(smoothing, np.array(lengths))}
 
-    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
+    def learn(self, state: MethodState, measured: ClientMeasures) -> MethodState:
         """Nothing to learn: counts only record progress."""
-        return memory
+        return state
 
-    def _disparity(self, told: list[Gradients], smoothing: float, size: int) -> tuple[Vector, bool]:
-        """Gradient of the smoothed largest excess, and whether any disparity exceeds the bound."""
-        excess = np.concatenate([t.values[1:] for t in told]) - self.bound
-        gradients = np.concatenate([t.gradients[1:] for t in told])
+    def _largest_gap(self, replies: list[Gradients], smoothing: float, size: int) -> tuple[Vector, bool]:
+        """Gradient of the smoothed largest excess, and whether any gap exceeds the tolerance."""
+        excess = np.concatenate([reply.values[1:] for reply in replies]) - self.tolerance
+        gradients = np.concatenate([reply.gradients[1:] for reply in replies])
         known = np.isfinite(excess)
         if not known.any():
             return np.zeros(size), False
         return softmax(excess[known] / smoothing) @ gradients[known], bool(excess[known].max() > 0)
 
 
-def _usable(told: Gradients) -> bool:
-    """Whether a client's loss and gradients are numbers; disparities may be undefined."""
-    return bool(np.isfinite(told.values[0]) and np.isfinite(told.gradients).all())
+def _usable(reply: Gradients) -> bool:
+    """Whether a client's loss and gradients are numbers; gaps may be undefined."""
+    return bool(np.isfinite(reply.values[0]) and np.isfinite(reply.gradients).all())
 
 
-def _first_direction(loss_slope: Vector, gap_slope: Vector, violated: bool) -> Vector:
-    """Against the largest loss while the bound holds; else most against the disparity without raising the loss."""
+def _first_direction(loss_gradient: Vector, gap_gradient: Vector, violated: bool) -> Vector:
+    """Against the largest loss while the tolerance holds; else most against the gap without raising the loss."""
     if not violated:
-        return loss_slope
-    pair = np.stack([loss_slope, gap_slope])
+        return loss_gradient
+    pair = np.stack([loss_gradient, gap_gradient])
     products = pair @ pair.T
     mixed: Vector = best_mix(products, products[1], at_least_zero=[0]) @ pair
     return mixed
 
 
-def _second_direction(slopes: Vector, gap_slope: Vector, violated: bool) -> Vector:
-    """Most along the mean gradient among the mixes that raise no client's loss, nor the disparity."""
-    last = gap_slope if violated else np.zeros_like(gap_slope)
-    stack = np.concatenate([slopes, last[None]])
+def _second_direction(gradients: Vector, gap_gradient: Vector, violated: bool) -> Vector:
+    """Most along the mean gradient among the mixes that raise no client's loss, nor the gap."""
+    last = gap_gradient if violated else np.zeros_like(gap_gradient)
+    stack = np.concatenate([gradients, last[None]])
     products = stack @ stack.T
     gain = products[:, :-1].mean(1)
     mixed: Vector = best_mix(products, gain, at_least_zero=range(len(stack))) @ stack

@@ -1,6 +1,6 @@
 """FedFB (Zeng, Chen and Lee, 2021): FairBatch with the losses of all clients together.
 
-The server moves the weights of (group, label) cells along the differences of their losses over all clients
+The server changes the weights of (group, label) cells along the differences of their losses over all clients
 (:mod:`logofair.training.balance`); clients train under these weights, and their models are averaged in proportion to
 the weight their rows have. For selection rates the step falls as ``alpha / sqrt(t + 1)``; for conditions on labels it
 has the length ``alpha`` throughout.
@@ -15,9 +15,9 @@ import numpy as np
 
 from logofair.columns.checks import not_negative
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
-from logofair.training.balance import conditions, moved, plain
-from logofair.training.messages import ClientMeasures, LocalSteps, Vector
-from logofair.training.methods.method import Answers, MethodState, average
+from logofair.training.balance import conditions, equal_ratios, updated_ratios
+from logofair.training.messages import ClientMeasures, StepsRequest, Vector
+from logofair.training.methods.method import MethodState, Replies, average
 
 __all__ = ["FedFB"]
 
@@ -49,24 +49,24 @@ class FedFB:
         not_negative(self.alpha, "alpha")
         conditions(self.notion)
 
-    def begin(self, measured: ClientMeasures) -> MethodState:
+    def initial_state(self, measured: ClientMeasures) -> MethodState:
         """Start from plain training."""
-        return {"ratios": plain(measured.rows.sum(0)), "moves": np.zeros(1)}
+        return {"ratios": equal_ratios(measured.rows.sum(0)), "moves": np.zeros(1)}
 
-    def task(self, memory: MethodState) -> LocalSteps:
+    def request(self, state: MethodState) -> StepsRequest:
         """Local steps under the weights reached."""
-        return LocalSteps(weights=memory["ratios"])
+        return StepsRequest(weights=state["ratios"])
 
     def step(
-        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+        self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
     ) -> tuple[Vector, MethodState]:
         """Average by the weight of the clients' rows."""
-        weights = (measured.rows * memory["ratios"]).sum((1, 2)) / measured.rows.sum()
-        return average(parameters, answers, weights), memory
+        weights = (measured.rows * state["ratios"]).sum((1, 2)) / measured.rows.sum()
+        return average(parameters, replies, weights), state
 
-    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
-        """Move the weights along the differences of the losses."""
-        moves, given = memory["moves"], conditions(self.notion)
+    def learn(self, state: MethodState, measured: ClientMeasures) -> MethodState:
+        """Change the weights along the differences of the losses."""
+        moves, given = state["moves"], conditions(self.notion)
         step = self.alpha / float(np.sqrt(moves[0] + 1.0)) if given == (None,) else self.alpha
-        ratios = moved(given, memory["ratios"], measured.rows.sum(0), measured.loss.sum(0), step)
+        ratios = updated_ratios(given, state["ratios"], measured.rows.sum(0), measured.loss.sum(0), step)
         return {"ratios": ratios, "moves": moves + 1.0}

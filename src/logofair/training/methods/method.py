@@ -1,29 +1,31 @@
-"""What a federated method is: what it asks of every client in a round, and what it makes of the answers."""
+"""A federated method: what it requests of every client in a round, and the next model from their replies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from logofair.columns.checks import Floats
-from logofair.training.messages import Answer, ClientMeasures, GradientsRequest, LocalSteps, TrainedParameters, Vector
+from logofair.training.messages import ClientMeasures, Reply, Request, StepsRequest, TrainedParameters, Vector
 
-__all__ = ["Answers", "FedAvg", "Method", "MethodState", "average"]
+__all__ = ["FedAvg", "Method", "MethodState", "Replies", "average", "average_models"]
 
 
-# What a method remembers from round to round, by name: arrays of doubles, so that it can be stored and sent.
+# What a method keeps from round to round, by name: arrays of doubles, so that it can be stored and sent.
 MethodState: TypeAlias = Mapping[str, Floats]
-# The answers of a round by the client's number; clients that did not answer are missing.
-Answers: TypeAlias = Mapping[int, Answer]
+# The replies of a round by the client's number; clients that did not reply are missing.
+Replies: TypeAlias = Mapping[int, Reply]
 
 
 class Method(Protocol):
     """The server's side of a method; state in, state out.
 
-    A round is: ``task`` (sent to all with the model), the clients' answers, ``step`` to the next model, and, every
+    A round is: ``request`` (sent to all with the model), the clients' replies, ``step`` to the next model, and, every
     ``measure_every`` rounds, the clients' counts for that model, from which the method learns.
     """
 
@@ -33,23 +35,38 @@ class Method(Protocol):
     def measure_every(self) -> int:
         """Rounds between two counts of how the model does."""
 
-    def begin(self, measured: ClientMeasures) -> MethodState:
-        """What to remember at the start; ``measured`` is of the model to start from."""
+    def initial_state(self, measured: ClientMeasures) -> MethodState:
+        """The state at the start; ``measured`` is of the model to start from."""
 
-    def task(self, memory: MethodState) -> LocalSteps | GradientsRequest:
-        """What every client is asked."""
+    def request(self, state: MethodState) -> Request:
+        """What is requested of every client."""
 
     def step(
-        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+        self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
     ) -> tuple[Vector, MethodState]:
         """The next model; ``measured`` is of the model that was sent."""
 
-    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
-        """What to remember once the next model was measured."""
+    def learn(self, state: MethodState, measured: ClientMeasures) -> MethodState:
+        """The state once the next model was measured."""
 
 
-def average(parameters: Vector, answers: Answers, weights: Floats) -> Vector:
-    """Average the clients' models by weights, over those that answered; unchanged where none of these has weight.
+def average_models(models: Iterable[Vector], weights: npt.ArrayLike) -> Floats:
+    """Average the clients' parameters by weights (McMahan et al., 2017: their numbers of rows), in doubles.
+
+    Examples
+    --------
+    >>> average_models([np.array([1.0, 0.0]), np.array([4.0, 3.0])], [2, 1])
+    array([2., 1.])
+    """
+    shares = np.asarray(weights, dtype=np.float64)
+    # One model after another: a copy of all may not fit.
+    weighted = (weight * model.astype(np.float64) for weight, model in zip(shares, models, strict=True))
+    mean: Floats = functools.reduce(np.add, weighted) / shares.sum()
+    return mean
+
+
+def average(parameters: Vector, replies: Replies, weights: Floats) -> Vector:
+    """Average the models of the clients that replied; unchanged where none of these has weight.
 
     Examples
     --------
@@ -58,48 +75,37 @@ def average(parameters: Vector, answers: Answers, weights: Floats) -> Vector:
     array([2., 1.])
     """
     # A client without weight is left out: 0 times a model that is no number would be none.
-    present = [
-        client for client in sorted(answers) if isinstance(answers[client], TrainedParameters) and weights[client] > 0
-    ]
-    share = np.asarray(weights)[present]
-    if share.sum() <= 0.0:
+    present = {
+        client: reply.parameters
+        for client, reply in sorted(replies.items())
+        if isinstance(reply, TrainedParameters) and weights[client] > 0
+    }
+    if not present:
         return parameters
-    share = share / share.sum()
-    total = np.zeros(parameters.shape, np.float64)
-    for client, weight in zip(present, share, strict=True):
-        answer = answers[client]
-        assert isinstance(answer, TrainedParameters)
-        total += weight * answer.parameters
-    return total.astype(parameters.dtype)
+    return average_models(present.values(), weights[list(present)]).astype(parameters.dtype)
 
 
 @dataclass(frozen=True)
 class FedAvg:
-    """Average the clients' models with weights n_c / n.
-
-    Examples
-    --------
-    >>> FedAvg().task({}).debias
-    'none'
-    """
+    """Average the clients' models with weights n_c / n."""
 
     name: ClassVar[str] = "fedavg"
     measure_every: int = 1
 
-    def begin(self, measured: ClientMeasures) -> MethodState:
-        """Nothing to remember."""
+    def initial_state(self, measured: ClientMeasures) -> MethodState:
+        """No state."""
         return {}
 
-    def task(self, memory: MethodState) -> LocalSteps:
+    def request(self, state: MethodState) -> StepsRequest:
         """Plain local steps."""
-        return LocalSteps()
+        return StepsRequest()
 
     def step(
-        self, memory: MethodState, parameters: Vector, measured: ClientMeasures, answers: Answers
+        self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
     ) -> tuple[Vector, MethodState]:
         """Average by rows."""
-        return average(parameters, answers, measured.shares), memory
+        return average(parameters, replies, measured.shares), state
 
-    def learn(self, memory: MethodState, measured: ClientMeasures) -> MethodState:
+    def learn(self, state: MethodState, measured: ClientMeasures) -> MethodState:
         """Nothing to learn."""
-        return memory
+        return state

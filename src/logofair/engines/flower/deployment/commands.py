@@ -37,12 +37,6 @@ class ServerCredentials:
 
     ``authority``, ``certificate`` and ``key`` are the files ca.crt, server.crt and server.key;
     ``sites`` is the folder with one ``NAME.pub`` per site that may connect.
-
-    Examples
-    --------
-    >>> keys = Path("keys")
-    >>> ServerCredentials(keys / "ca.crt", keys / "server.crt", keys / "server.key", keys / "sites").key.name
-    'server.key'
     """
 
     authority: Path
@@ -53,13 +47,7 @@ class ServerCredentials:
 
 @dataclass(frozen=True)
 class SiteCredentials:
-    """What a site needs to know its server and to prove itself: ca.crt and its own private key.
-
-    Examples
-    --------
-    >>> SiteCredentials(Path("ca.crt"), Path("north")).key.name
-    'north'
-    """
+    """What a site needs to know its server and to prove itself: ca.crt and its own private key."""
 
     authority: Path
     key: Path

@@ -11,20 +11,11 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
 from logofair.engines.flower import require_flower
-from logofair.engines.flower.deployment.children import (
-    ManagedProcess,
-    ProcessGroup,
-    family,
-    free_port,
-    require_free_port,
-    wait_for_port,
-)
 from logofair.engines.flower.deployment.commands import (
     CONNECTION,
     ServerCredentials,
@@ -40,140 +31,33 @@ from logofair.engines.flower.deployment.commands import (
     supernode_command,
 )
 from logofair.engines.flower.deployment.keys import checked_site_name
-from logofair.errors import InputError
+from logofair.engines.flower.deployment.supervision import (
+    ManagedProcess,
+    ProcessGroup,
+    free_port,
+    process_group,
+    require_free_port,
+    wait_for_port,
+)
+from logofair.engines.flower.status import RunStatus, clear_status, read_progress, read_status
+from logofair.errors import InputError, RunError
 
-__all__ = ["RunStatus", "join", "json_object", "run_and_watch", "serve", "simulate"]
-
-
-_CALL = 60.0  # seconds a flwr command gets
-_LOOK = 15.0  # seconds between two questions to the server whether the run still lives
-
-
-@dataclass(frozen=True)
-class RunStatus:
-    """What became of a run: ``status`` is "completed", "failed" or "stopped", ``sentence`` says more.
-
-    Examples
-    --------
-    >>> RunStatus("completed", "The run has ended.").status
-    'completed'
-    """
-
-    status: str
-    sentence: str
-
-
-def run_and_watch(
-    processes: ProcessGroup, superlink: ManagedProcess, folder: Path, run: Mapping[str, str], *, simulated_nodes: int
-) -> Generator[str, None, RunStatus]:
-    """Start a run, yield its lines of progress, and return what became of it.
-
-    Parameters
-    ----------
-    processes, superlink
-        The server's processes, and the SuperLink among them: when it dies, waiting ends.
-    folder : path
-        The server's state folder, where the server app writes ``progress.txt`` and ``status.json``.
-    run : mapping
-        The run's configuration.
-    simulated_nodes : int
-        How many nodes to simulate; none in a deployment.
-
-    Examples
-    --------
-    >>> import inspect
-    >>> inspect.isgeneratorfunction(run_and_watch)
-    True
-    """
-    for name in ("status.json", "progress.txt"):
-        (folder / name).unlink(missing_ok=True)
-    with resources.as_file(resources.files("logofair.engines.flower") / "app") as app:
-        command = run_command(app, run, processes.variables, simulated_nodes=simulated_nodes)
-        _, printed = processes.call("run", command, _CALL)
-    answer = json_object(printed)
-    if not answer.get("success"):
-        raise InputError(f"run: the server did not take it; it said: {printed[-300:]}")
-    identifier = str(answer["run-id"])
-    yield f"Run {identifier} has started."
-    return (yield from watch_run(processes, superlink, folder, identifier))
-
-
-def watch_run(
-    processes: ProcessGroup, superlink: ManagedProcess, folder: Path, identifier: str
-) -> Generator[str, None, RunStatus]:
-    """Yield new lines of progress until the run's status is final."""
-    told, next_look = 0, time.monotonic() + _LOOK
-    while True:
-        status = _json_file(folder / "status.json")  # read before the lines, so that the last ones are not missed
-        lines = _lines(folder / "progress.txt")
-        yield from lines[told:]
-        told = len(lines)
-        if status.get("run") == identifier and status.get("status") != "running":
-            _await_end(processes, identifier)
-            return RunStatus(str(status["status"]), str(status["sentence"]))
-        superlink.check()
-        if time.monotonic() > next_look:
-            seen = _status_of(processes, identifier)
-            if seen.startswith("finished") and status == _json_file(folder / "status.json"):
-                return RunStatus("failed", f"The server app ended without a word; Flower says {seen}: see its logs.")
-            next_look = time.monotonic() + _LOOK
-        time.sleep(0.2)
-
-
-def _await_end(processes: ProcessGroup, identifier: str) -> None:
-    """Let the server app hand in its result, so that a server started again does not find it running."""
-    for _ in range(10):
-        if _status_of(processes, identifier).startswith("finished"):
-            return
-        time.sleep(0.5)
-
-
-def _status_of(processes: ProcessGroup, identifier: str) -> str:
-    """Return the run's status as the server knows it; the exit code of ``flwr run`` says nothing."""
-    flwr = executable("flwr", processes.variables)
-    command = [flwr, "list", CONNECTION, "--run-id", identifier, "--format", "json"]
-    _, printed = processes.call("list", command, _CALL)
-    runs = json_object(printed).get("runs")
-    return str(runs[0].get("status", "unknown")) if isinstance(runs, list) and runs else "unknown"
-
-
-def json_object(text: str) -> dict[str, object]:
-    """Return the JSON object at the end of a command's output, empty where there is none.
-
-    Examples
-    --------
-    >>> json_object('Listing runs ... {"success": true}'), json_object("no such command")
-    ({'success': True}, {})
-    """
-    start = text.find("{")
-    try:
-        found = json.loads(text[start:]) if start >= 0 else {}
-    except json.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _json_file(path: Path) -> dict[str, object]:
-    """Return a JSON object from a file, empty where there is none yet."""
-    try:
-        return json_object(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-
-
-def _lines(path: Path) -> Sequence[str]:
-    """Return the complete lines of a file that grows; none where there is none yet."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
+__all__ = [
+    "RunStatus",
+    "follow_run",
+    "join",
+    "serve",
+    "simulate",
+    "simulation_superlink",
+    "start_run",
+]
 
 
 _START = 60.0  # seconds a process gets to open its port
-_WAIT = 60.0  # seconds a flwr command gets
-_TURNED_AWAY = "Failed to activate SuperNode"
-_COMEBACK = 90.0  # Flower takes a killed node for alive for up to 60 seconds, and refuses its return until then
+_CALL = 60.0  # seconds a flwr command gets
+_RUN_CHECK = 15.0  # seconds between two checks with the server whether the run is still running
+_REFUSED = "Failed to activate SuperNode"
+_RECONNECT = 90.0  # Flower takes a killed node for connected for up to 60 seconds, and refuses its return until then
 
 
 def serve(
@@ -185,7 +69,7 @@ def serve(
     credentials: ServerCredentials | None = None,
     insecure: bool = False,
 ) -> Generator[str, None, RunStatus]:
-    """Start the server, let the sites in, run the plan once, and stop the server.
+    """Start the server, register the sites, run the plan once, and stop the server.
 
     Parameters
     ----------
@@ -205,7 +89,7 @@ def serve(
 
     Returns
     -------
-    Outcome
+    RunStatus
         As the generator's value.
 
     Examples
@@ -214,17 +98,17 @@ def serve(
     Traceback (most recent call last):
     logofair.errors.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
     """
-    _secure_or_asked(credentials, insecure)
+    _require_credentials(credentials, insecure)
     require_flower()
     keys = site_public_keys(credentials.sites) if credentials is not None else ()
     run = {"plan": str(plan.resolve()), "folder": str(folder.resolve())}
     home = folder / "flower"
-    with flower_family(home) as processes:
-        superlink = start_superlink(processes, host, port, credentials, database=home / "superlink.db")
+    with flower_processes(home) as processes:
+        superlink = _start_superlink(processes, host, port, credentials, database=home / "superlink.db")
         yield f"The server listens at {host}:{port}{' WITHOUT ENCRYPTION' if insecure else ''}."
         for key in keys:
             yield _register(processes, key)
-        return (yield from run_and_watch(processes, superlink, folder, run, simulated_nodes=0))
+        return (yield from _run_plan(processes, superlink, folder, run, simulated_nodes=0))
 
 
 def join(
@@ -236,8 +120,9 @@ def join(
     insecure: bool = False,
     until: Callable[[], bool],
     home: Path,
+    reconnect: float = _RECONNECT,
 ) -> RunStatus:
-    """Connect a site to its server, and stay until ``until`` is true.
+    """Connect a site to its server, and stay connected until ``until()`` is true.
 
     Parameters
     ----------
@@ -250,13 +135,15 @@ def join(
     insecure : bool
         No encryption and no proof of who the server is: for trials on one machine.
     until : callable
-        Looked at twice a second; say, whether the site's policy has been written.
+        Called twice a second; for example whether the site's policy has been written.
     home : path
         A folder for Flower's files and logs.
+    reconnect : float
+        Seconds for which a node that the server refuses is started again.
 
     Returns
     -------
-    Outcome
+    RunStatus
         "completed" when ``until`` was true; "failed" when the server refused the node or the node ended by itself.
 
     Examples
@@ -265,21 +152,21 @@ def join(
     Traceback (most recent call last):
     logofair.errors.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
     """
-    _secure_or_asked(credentials, insecure)
+    _require_credentials(credentials, insecure)
     require_flower()
-    node = {"site": checked_site_name(site), "settings": str(settings.resolve())}
-    with flower_family(home) as processes:
-        command = supernode_command(server, free_port(), node, credentials=credentials)
+    config = {"site": checked_site_name(site), "settings": str(settings.resolve())}
+    with flower_processes(home) as processes:
+        command = supernode_command(server, free_port(), config, credentials=credentials)
         start = time.monotonic()
-        child = processes.start("supernode", command)
+        node = processes.start("supernode", command)
         while not until():
-            if child.process.poll() is not None:
-                if not _may_come_back(child, time.monotonic() - start):
-                    return RunStatus("failed", _why(child))
+            if node.process.poll() is not None:
+                if not (_REFUSED in node.last_lines() and time.monotonic() - start < reconnect):
+                    return RunStatus("failed", _node_failure(node))
                 time.sleep(3.0)
-                child = processes.start("supernode", command)
+                node = processes.start("supernode", command)
             time.sleep(0.5)
-    return RunStatus("completed", "The site has what it came for.")
+    return RunStatus("completed", "The site has its result.")
 
 
 def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[str, None, RunStatus]:
@@ -299,7 +186,7 @@ def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[s
 
     Returns
     -------
-    Outcome
+    RunStatus
         As the generator's value.
 
     Examples
@@ -317,36 +204,41 @@ def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[s
     rows = [{"site": checked_site_name(site), "settings": str(path.resolve())} for site, path in sites.items()]
     listing.write_text(json.dumps(rows), encoding="utf-8")
     run = {"plan": str(plan.resolve()), "folder": str(folder.resolve()), "sites": str(listing.resolve())}
-    # Ray's sockets need a short path
-    with (
-        tempfile.TemporaryDirectory(prefix="lf-", ignore_cleanup_errors=True) as short,
-        flower_family(home, short) as processes,
-    ):
-        superlink = start_superlink(processes, "127.0.0.1", free_port(), None, database=None, simulation=True)
+    with simulation_superlink(home) as (processes, superlink):
         yield f"Simulating {len(sites)} sites."
-        return (yield from run_and_watch(processes, superlink, folder, run, simulated_nodes=len(sites)))
+        return (yield from _run_plan(processes, superlink, folder, run, simulated_nodes=len(sites)))
 
 
 @contextlib.contextmanager
-def flower_family(home: Path, ray_folder: str | None = None) -> Iterator[ProcessGroup]:
-    """Hand out a family of processes in Flower's environment."""
+def flower_processes(home: Path, variables: Mapping[str, str] | None = None) -> Iterator[ProcessGroup]:
+    """Yield a group for processes in Flower's environment and more variables; all are ended with the block."""
     home.mkdir(parents=True, exist_ok=True)
-    variables = environment(home, os.environ)
-    if ray_folder is not None:
-        variables["RAY_TMPDIR"] = ray_folder
-    with family(home, variables) as processes:
+    with process_group(home, environment(home, {**os.environ, **(variables or {})})) as processes:
         yield processes
 
 
-def _secure_or_asked(credentials: object, insecure: bool) -> None:
-    """Raise unless there are credentials, or their absence was asked for by name."""
+@contextlib.contextmanager
+def simulation_superlink(
+    home: Path, variables: Mapping[str, str] | None = None
+) -> Iterator[tuple[ProcessGroup, ManagedProcess]]:
+    """Start a server for simulations on this machine; yield its processes and itself, and end them with the block."""
+    # Ray's sockets need a short path
+    with (
+        tempfile.TemporaryDirectory(prefix="lf-", ignore_cleanup_errors=True) as short,
+        flower_processes(home, {"RAY_TMPDIR": short, **(variables or {})}) as processes,
+    ):
+        yield processes, _start_superlink(processes, "127.0.0.1", free_port(), None, database=None, simulation=True)
+
+
+def _require_credentials(credentials: object, insecure: bool) -> None:
+    """Raise unless there are credentials, or insecure mode was asked for."""
     if credentials is None and not insecure:
         raise InputError("credentials: none given; make keys and certificates, or ask for insecure by name.")
     if credentials is not None and insecure:
         raise InputError("insecure: asked for beside credentials; choose one of the two.")
 
 
-def start_superlink(
+def _start_superlink(
     processes: ProcessGroup,
     host: str,
     port: int,
@@ -355,7 +247,7 @@ def start_superlink(
     database: Path | None,
     simulation: bool = False,
 ) -> ManagedProcess:
-    """Start the server and wait until it listens; the flwr command is told where."""
+    """Start the server and wait until it listens; its address is written where the flwr command looks for it."""
     require_free_port(host, port)
     address = local_address(host, port)
     authority = None if credentials is None else credentials.authority
@@ -367,28 +259,111 @@ def start_superlink(
 
 
 def _register(processes: ProcessGroup, key: Path) -> str:
-    """Let one site connect."""
+    """Register the key of one site, so that it may connect."""
     checked_site_name(key.stem)
-    code, printed = processes.call("register", register_command(key, processes.variables), _WAIT)
+    code, printed = processes.call("register", register_command(key, processes.variables), _CALL)
     answer = json_object(printed)
     if code == 0 and answer.get("success"):
         return f"Site {key.stem} may connect."
     if "already in use" in printed:  # a server started again on the same folder
         return f"Site {key.stem} may connect, as before."
-    raise InputError(f"sites: the server does not take the key {key}; is it an elliptic-curve key in OpenSSH format?")
+    raise InputError(f"sites: the server does not accept the key {key}; is it an elliptic-curve key in OpenSSH format?")
 
 
-def _may_come_back(child: ManagedProcess, elapsed: float) -> bool:
-    """Return whether a node may have been turned away only because Flower takes its predecessor for alive."""
-    return elapsed < _COMEBACK and _TURNED_AWAY in child.last_lines()
-
-
-def _why(child: ManagedProcess) -> str:
-    """Return why a node ended, for its site's people."""
-    lines = child.last_lines()
-    if _TURNED_AWAY in lines:
+def _node_failure(node: ManagedProcess) -> str:
+    """Return why a node ended, for the people at its site."""
+    lines = node.last_lines()
+    if _REFUSED in lines:
         return (
             "The server does not let this site in: its key is not registered there, or another node with the same key "
             "is connected."
         )
-    return f"The node ended with code {child.process.poll()}; its last lines: {' '.join(lines.split())}"
+    return f"The node ended with code {node.process.poll()}; its last lines: {' '.join(lines.split())}"
+
+
+def start_run(processes: ProcessGroup, app: Path, config: Mapping[str, str], *, simulated_nodes: int = 0) -> str:
+    """Start a run of the app in a folder, in a simulation of that many nodes if any; return the run's id."""
+    command = run_command(app, config, processes.variables, simulated_nodes=simulated_nodes)
+    _, printed = processes.call("run", command, _CALL)
+    answer = json_object(printed)
+    if not answer.get("success"):
+        raise RunError(f"Flower did not accept the run; it said: {printed[-300:]}")
+    return str(answer["run-id"])
+
+
+def follow_run(
+    processes: ProcessGroup, superlink: ManagedProcess, folder: Path, run: str, *, check_every: float = _RUN_CHECK
+) -> Generator[str, None, RunStatus]:
+    """Yield new lines of progress until the run has ended; return what became of it.
+
+    Parameters
+    ----------
+    processes, superlink
+        The server's processes, and the SuperLink among them: when it ends, so does the run.
+    folder : path
+        Where the server app writes progress and status.
+    run : str
+        The run's id.
+    check_every : float
+        Seconds between two checks with the server, in case the server app ends without writing its status.
+    """
+    shown, next_check = 0, time.monotonic() + check_every
+    while True:
+        status = read_status(folder, run)  # read before the lines, so that the last ones are not missed
+        lines = read_progress(folder)
+        yield from lines[shown:]
+        shown = len(lines)
+        if status is not None and status.status != "running":
+            _wait_for_result(processes, run)
+            return status
+        superlink.check()
+        if time.monotonic() > next_check:
+            reported = _flower_status(processes, run)
+            if reported.startswith("finished") and status == read_status(folder, run):
+                return RunStatus("failed", f"The server app ended unexpectedly; Flower says {reported}: see its logs.")
+            next_check = time.monotonic() + check_every
+        time.sleep(0.2)
+
+
+def _run_plan(
+    processes: ProcessGroup, superlink: ManagedProcess, folder: Path, config: Mapping[str, str], simulated_nodes: int
+) -> Generator[str, None, RunStatus]:
+    """Start a run of our own app and follow it."""
+    clear_status(folder)
+    with resources.as_file(resources.files("logofair.engines.flower") / "app") as app:
+        run = start_run(processes, app, config, simulated_nodes=simulated_nodes)
+    yield f"Run {run} has started."
+    return (yield from follow_run(processes, superlink, folder, run))
+
+
+def _wait_for_result(processes: ProcessGroup, run: str) -> None:
+    """Let the server app hand in its result, so that a server started again does not find it running."""
+    for _ in range(10):
+        if _flower_status(processes, run).startswith("finished"):
+            return
+        time.sleep(0.5)
+
+
+def _flower_status(processes: ProcessGroup, run: str) -> str:
+    """Return the run's status as the server knows it; the exit code of ``flwr run`` says nothing."""
+    flwr = executable("flwr", processes.variables)
+    command = [flwr, "list", CONNECTION, "--run-id", run, "--format", "json"]
+    _, printed = processes.call("list", command, _CALL)
+    runs = json_object(printed).get("runs")
+    return str(runs[0].get("status", "unknown")) if isinstance(runs, list) and runs else "unknown"
+
+
+def json_object(text: str) -> dict[str, object]:
+    """Return the JSON object at the end of a command's output, empty where there is none.
+
+    Examples
+    --------
+    >>> json_object('Listing runs ... {"success": true}'), json_object("no such command")
+    ({'success': True}, {})
+    """
+    start = text.find("{")
+    try:
+        found = json.loads(text[start:]) if start >= 0 else {}
+    except json.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

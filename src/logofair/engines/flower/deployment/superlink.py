@@ -1,9 +1,9 @@
-"""Flower's SuperLink with its doors for operators closed to other machines.
+"""Flower's SuperLink, which accepts operators' requests from this machine alone.
 
 Flower answers three kinds of requests on one port: those of the sites' nodes, which node authentication guards;
-those that start and list runs; and those of the running server app. The latter two ask nobody who they are, and
-whoever may start a run has the server and every site execute code of his choice. So everything but the nodes'
-requests is answered only to this machine.
+those that start and list runs; and those of the running server app. The latter two are not
+authenticated, and whoever may start a run has the server and every site execute code of his choice. So everything
+but the nodes' requests is answered only to this machine.
 
 Run as ``python -m logofair.engines.flower.deployment.superlink`` with the options of ``flower-superlink``.
 """
@@ -13,12 +13,12 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from logofair.engines.flower.deployment.children import end_with_parent
+from logofair.engines.flower.deployment.supervision import exit_with_parent
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["OperatorsOnThisMachine", "admitted"]
+__all__ = ["LocalOperatorsOnly", "admitted"]
 
 
 _NODES = "/v1/fleet/"
@@ -46,14 +46,8 @@ def admitted(path: str, peer: str | None, own: str | None) -> bool:
         return False
 
 
-class OperatorsOnThisMachine:
-    """ASGI middleware that answers 403 to operators' requests from other machines.
-
-    Examples
-    --------
-    >>> OperatorsOnThisMachine(app=None).app is None
-    True
-    """
+class LocalOperatorsOnly:
+    """ASGI middleware that answers 403 to operators' requests from other machines."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -69,16 +63,21 @@ class OperatorsOnThisMachine:
             await send({"type": "http.response.body", "body": b""})
 
 
-def main() -> None:
-    """Start the SuperLink."""
+def _adapt_flower() -> None:
+    """Adapt Flower's internals (1.41): our middleware is the outermost; Flower has no option to add one."""
     from flwr.superlink import extensions
-    from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
-    end_with_parent()
     inherited = extensions.get_middleware
-    # Flower's own hook for middleware, outermost first; it offers no option to fill it.
-    extensions.get_middleware = lambda: (Middleware(OperatorsOnThisMachine), *inherited())
+    extensions.get_middleware = lambda: (Middleware(LocalOperatorsOnly), *inherited())
+
+
+def main() -> None:
+    """Start the SuperLink."""
+    from flwr.superlink.cli import flower_superlink
+
+    exit_with_parent()
+    _adapt_flower()
     flower_superlink()
 
 

@@ -1,10 +1,13 @@
 """Flower's SuperNode that runs the installed package and nothing else.
 
-An ordinary SuperNode executes whatever app the server hands it, so that a site would have to trust the server
-with its data. This one keeps Flower's connection, authentication and heartbeats, asks Flower to leave the app to
-others (``--isolation process``), and is those others itself: a thread takes each task and answers it with the
-client app of the installed package. Code that came with the run is never loaded. With no process to start per
-message, and Flower's waits shortened, a message takes tenths of a second instead of several seconds.
+An ordinary SuperNode executes whatever app the server sends it, so that a site would have to trust the server
+with its data. This one keeps Flower's connection, authentication and heartbeats, but has the app run outside of it
+(``--isolation process``), in a thread of this very process, which answers each task with the client app of the
+installed package. Code that came with the run is never loaded. With no process to start per message, and Flower's
+waits shortened, a message takes tenths of a second instead of several seconds.
+
+This needs Flower's internals (1.41): the imports from ``flwr.supercore`` and ``flwr.supernode``, and what
+:func:`_adapt_flower` replaces.
 
 Run as ``python -m logofair.engines.flower.deployment.supernode`` with the options of ``flower-supernode``.
 """
@@ -32,26 +35,19 @@ from flwr.supernode.cli import flower_supernode
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from logofair.engines.flower.client_app import app
-from logofair.engines.flower.deployment.children import end_with_parent
+from logofair.engines.flower.deployment.supervision import exit_with_parent
 
-__all__ = ["answer_tasks", "answered", "option", "whole_or_nothing"]
+__all__ = ["answer_tasks", "option", "pull_complete", "reply_to"]
 
 
-_POLL = 0.1  # seconds between two looks for a task, inside this machine
-_HASTE = 6  # Flower waits 3 s between two looks for a message, and 0.5 s between two for its answer
-_HALF = 5.0  # seconds to wait for the rest of a message; a server that died while sending never completes it
+_POLL = 0.1  # seconds between two looks for a task, on this machine
+_FASTER = 6  # Flower waits 3 s between two looks for a message, and 0.5 s between two for its reply
+_INCOMPLETE = 5.0  # seconds to wait for the rest of a message; a server that died while sending never completes it
 _FAILED = 2  # Flower's code for a client app that raised
 
 
-def answered(client_app: ClientApp, message: Message, context: Context) -> Message:
-    """Return the app's reply; a message it does not know, or a failure, gets an error without any text.
-
-    Examples
-    --------
-    >>> import inspect
-    >>> list(inspect.signature(answered).parameters)
-    ['client_app', 'message', 'context']
-    """
+def reply_to(client_app: ClientApp, message: Message, context: Context) -> Message:
+    """Return the app's reply; a message it does not know, or a failure, gets an error without any text."""
     try:
         return client_app(message, context)
     except Exception:  # its text may hold data
@@ -59,7 +55,7 @@ def answered(client_app: ClientApp, message: Message, context: Context) -> Messa
 
 
 def answer_tasks(connect: Callable[[str | None], RuntimeHttpClient], client_app: ClientApp) -> None:
-    """Answer the node's tasks one after the other, for ever.
+    """Answer the node's tasks one after the other, without end.
 
     Parameters
     ----------
@@ -86,22 +82,22 @@ def answer_tasks(connect: Callable[[str | None], RuntimeHttpClient], client_app:
                 time.sleep(_POLL)
 
 
-def whole_or_nothing(parts: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
-    """Pull the parts of a message; one that stays incomplete, or whose run has ended, is an error.
+def pull_complete(parts: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
+    """Pull the parts of a message; raise where it stays incomplete, or its run has ended.
 
     Flower would wait two hours for the parts that a server killed while sending never sent. Where the run has ended
-    it would drop the message and keep its task, for which we would wait in turn.
+    it would drop the message and keep its task.
 
     Examples
     --------
     >>> def ended(part):
     ...     raise RunNotRunningException
-    >>> whole_or_nothing(["7f"], ended)
+    >>> pull_complete(["7f"], ended)
     Traceback (most recent call last):
     flwr.supercore.inflatable.inflatable_utils.ObjectPullError: ...the run has ended...
     """
     try:
-        return pull_objects(parts, pull_object_fn, max_time=_HALF)
+        return pull_objects(parts, pull_object_fn, max_time=_INCOMPLETE)
     except RunNotRunningException:
         raise ObjectPullError(parts[0], "the run has ended") from None
 
@@ -118,15 +114,15 @@ def option(arguments: list[str], name: str) -> str:
 
 
 def _answer(task: RuntimeHttpClient, client_app: ClientApp) -> None:
-    """Answer one task, with signs of life while it takes."""
-    # A refused sign of life is no reason to end the node, as Flower's own function would
+    """Answer one task, with heartbeats meanwhile."""
+    # Flower's own function would end the node at a refused heartbeat
     heartbeat = HeartbeatSender(lambda: task.SendTaskHeartbeat(SendTaskHeartbeatRequest()) is not None)
     heartbeat.start()
     try:
         pulled = _pulled(task)
         if pulled is not None:
             message, context = pulled
-            push_message(task, answered(client_app, message, context), context)
+            push_message(task, reply_to(client_app, message, context), context)
             push_task_output(task, context, "completed", "")
     finally:
         heartbeat.stop()
@@ -151,7 +147,7 @@ def _connect(address: str, token: str | None) -> RuntimeHttpClient:
 
 
 def _work(address: str) -> None:
-    """Answer tasks; if that ever fails, so does the node, and its parent sees it at once."""
+    """Answer tasks; where that fails, end the node, which its supervisor notices at once."""
     deadline = time.monotonic() + 60.0
     while True:
         try:
@@ -163,12 +159,18 @@ def _work(address: str) -> None:
             time.sleep(_POLL)
 
 
+def _adapt_flower() -> None:
+    """Shorten Flower's waits between two looks for a message, and for the parts of one that stays incomplete."""
+    internals = vars(start_client_internal)
+    internals["time"] = SimpleNamespace(sleep=lambda seconds: time.sleep(seconds / _FASTER))
+    internals["pull_objects"] = pull_complete
+
+
 def main() -> None:
     """Start the node; Flower's own handlers need the main thread."""
-    end_with_parent()
+    exit_with_parent()
     sys.argv += ["--isolation", "process"]
-    vars(start_client_internal)["time"] = SimpleNamespace(sleep=lambda seconds: time.sleep(seconds / _HASTE))
-    vars(start_client_internal)["pull_objects"] = whole_or_nothing
+    _adapt_flower()
     address = f"{option(sys.argv, '--host')}:{option(sys.argv, '--port')}"
     threading.Thread(target=_work, args=(address,), daemon=True).start()
     flower_supernode()

@@ -1,8 +1,8 @@
-"""Training's questions and answers inside Flower's records, and out again.
+"""Training's requests and replies inside Flower's records, and out again.
 
 A message holds the model in the record ``arrays`` and the rest in the record ``logofair``: the site's name in both
-directions, as in :mod:`logofair.engines.flower.records`, and in a question what is asked, as JSON. A number passes
-through JSON unchanged to the bit.
+directions, as in :mod:`logofair.engines.flower.records`, and what is requested, as JSON. A number passes through JSON
+unchanged to the bit.
 """
 
 from __future__ import annotations
@@ -23,148 +23,136 @@ from logofair.errors import InputError
 from logofair.files.documents import label_out
 from logofair.training import Network, Schedule, build_network
 from logofair.training.messages import (
-    Answer,
     Gradients,
     GradientsRequest,
     LabelCounts,
-    LocalSteps,
+    Reply,
+    Request,
+    StepsRequest,
     TrainedParameters,
     Vector,
 )
 
 __all__ = [
     "TrainingRequest",
-    "answer_in",
-    "arrays_in",
-    "asked",
-    "content_in",
-    "counts_in",
-    "groups_text",
-    "model_in",
-    "model_out",
-    "sender_in",
-    "told",
-    "understood",
+    "checked_content",
+    "model_record",
+    "pack_reply",
+    "pack_request",
+    "read_counts",
+    "read_model",
+    "read_reply",
+    "unpack_request",
 ]
 
 
 ARRAYS, CONFIG, OURS = "arrays", "config", "logofair"
 _MODEL = "parameters"
-_TASKS: dict[str, type[LocalSteps] | type[GradientsRequest]] = {"steps": LocalSteps, "slopes": GradientsRequest}
+_REQUESTS: dict[str, type[Request]] = {"steps": StepsRequest, "gradients": GradientsRequest}
 # What a sender may add to the bytes of an array: numpy's header.
 _HEADER = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingRequest:
-    """What one site is asked about the model that comes with it.
+    """A request to one site about the model that comes with it.
 
     Parameters
     ----------
     site : str
-        The site asked.
-    round, seed : int
-        The round's number, 0 before the first, and the run's seed.
+        The site it is for.
+    round, random_state : int
+        The round's number, 0 before the first, and the run's random state.
     network : Network
         How to read the model.
     schedule : Schedule
         How to take local steps.
-    task : LocalSteps, AskSlopes or None
-        What to do; None asks for counts.
+    request : StepsRequest, GradientsRequest or None
+        What to do; None requests counts.
 
     Examples
     --------
     >>> network = build_network("logistic", (2,))
-    >>> question = TrainingRequest("north", 3, 0, network, Schedule(), LocalSteps(debias="reweighing"))
-    >>> found, model = understood(asked(question, model_out(network.start(0))))
-    >>> found.site, found.round, found.task.debias, model
+    >>> sent = TrainingRequest("north", 3, 0, network, Schedule(), StepsRequest(debias="reweighing"))
+    >>> found, model = unpack_request(pack_request(sent, model_record(network.start(0))))
+    >>> found.site, found.round, found.request.debias, model
     ('north', 3, 'reweighing', array([0., 0., 0.], dtype=float32))
     """
 
     site: str
     round: int
-    seed: int
+    random_state: int
     network: Network
     schedule: Schedule
-    task: LocalSteps | GradientsRequest | None = None
+    request: Request | None = None
 
 
-def asked(question: TrainingRequest, model: ArrayRecord, config: ConfigRecord | None = None) -> RecordDict:
-    """Return a question as the content of a Flower message; ``config`` goes along for whoever reads it.
+def pack_request(sent: TrainingRequest, model: ArrayRecord, config: ConfigRecord | None = None) -> RecordDict:
+    """Return a request as the content of a Flower message; ``config`` is for the apps of a caller's own.
 
     Examples
     --------
     >>> network = build_network("mlp", (2,), hidden=4)
-    >>> content = asked(TrainingRequest("north", 1, 0, network, Schedule()), model_out(network.start(0)))
+    >>> content = pack_request(TrainingRequest("north", 1, 0, network, Schedule()), model_record(network.start(0)))
     >>> content["logofair"]["network"]
     '{"name": "mlp", "shape": [2], "hidden": 4, "dtype": "float32"}'
     """
-    network = question.network
+    network = sent.network
     kind = str(network.dtype).removeprefix("torch.")
     ours: dict[str, ConfigRecordValues] = {
-        "site": question.site,
-        "round": question.round,
-        "seed": question.seed,
+        "site": sent.site,
+        "round": sent.round,
+        "random_state": sent.random_state,
         "network": json.dumps({"name": network.name, "shape": network.shape, "hidden": network.hidden, "dtype": kind}),
-        "schedule": json.dumps(asdict(question.schedule)),
-        "task": json.dumps(_task_out(question.task), allow_nan=False),
+        "schedule": json.dumps(asdict(sent.schedule)),
+        "request": json.dumps(_as_json(sent.request), allow_nan=False),
     }
     return RecordDict({ARRAYS: model, CONFIG: config or ConfigRecord(), OURS: ConfigRecord(ours)})
 
 
-def understood(content: RecordDict) -> tuple[TrainingRequest, Vector]:
-    """Return the question inside a message's content, and its model; raise where there is no sound one.
+def unpack_request(content: RecordDict) -> tuple[TrainingRequest, Vector]:
+    """Return the request in a message's content, and its model; raise where there is no sound one.
 
     Examples
     --------
-    >>> understood(RecordDict())
+    >>> unpack_request(RecordDict())
     Traceback (most recent call last):
     KeyError: 'logofair'
     """
     ours: Mapping[str, Any] = content.config_records[OURS]
     network = _network(str(ours["network"]))
-    question = TrainingRequest(
+    found = TrainingRequest(
         str(ours["site"]),
         int(ours["round"]),
-        int(ours["seed"]),
+        int(ours["random_state"]),
         network,
         Schedule(**json.loads(ours["schedule"])),
-        _task_in(json.loads(ours["task"])),
+        _from_json(json.loads(ours["request"])),
     )
-    return question, model_in(content.array_records[ARRAYS], network)
+    return found, read_model(content.array_records[ARRAYS], network)
 
 
-def told(site: str, answer: Answer | LabelCounts | None, groups: tuple[Label, ...] = ()) -> RecordDict:
-    """Return a site's answer as the content of a Flower message; None is a refusal, which says no more than that.
+def pack_reply(site: str, reply: Reply | LabelCounts | None, groups: tuple[Label, ...] = ()) -> RecordDict:
+    """Return a site's reply as the content of a Flower message; None is a refusal, which says no more than that.
 
     Examples
     --------
     >>> from logofair.training.messages import TrainedParameters
-    >>> content = told("north", TrainedParameters(np.zeros(2, np.float32)))
+    >>> content = pack_reply("north", TrainedParameters(np.zeros(2, np.float32)))
     >>> content["logofair"]["site"], content["arrays"]["parameters"].numpy()
     ('north', array([0., 0.], dtype=float32))
-    >>> sorted(told("north", None))
+    >>> sorted(pack_reply("north", None))
     ['logofair']
     """
-    ours = ConfigRecord({"site": site, "groups": groups_text(groups)})
-    if answer is None:
+    ours = ConfigRecord({"site": site, "groups": _groups_text(groups)})
+    if reply is None:
         return RecordDict({OURS: ours})
-    arrays = {name: Array(np.asarray(array)) for name, array in vars(answer).items()}
+    arrays = {name: Array(np.asarray(array)) for name, array in vars(reply).items()}
     return RecordDict({OURS: ours, ARRAYS: ArrayRecord(arrays)})
 
 
-def arrays_in(content: RecordDict, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[Any]] | None:
-    """Return an answer's arrays of floating numbers, or None unless there are exactly those of the shapes wanted.
-
-    Examples
-    --------
-    >>> from logofair.training.messages import TrainedParameters
-    >>> content = told("north", TrainedParameters(np.zeros(2)))
-    >>> arrays_in(content, {"parameters": (2,)})
-    {'parameters': array([0., 0.])}
-    >>> arrays_in(content, {"parameters": (3,)}) is None, arrays_in(content, {"values": (2,)}) is None
-    (True, True)
-    """
+def _arrays(content: RecordDict, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[Any]] | None:
+    """Return a reply's arrays of floating numbers, or None unless there are exactly those of the shapes wanted."""
     record = content.array_records.get(ARRAYS)
     if record is None or record.keys() != wanted.keys():
         return None
@@ -172,56 +160,42 @@ def arrays_in(content: RecordDict, wanted: Mapping[str, tuple[int, ...]]) -> dic
     return None if any(array is None for array in found.values()) else found  # type: ignore[return-value]
 
 
-def groups_text(groups: tuple[Label, ...]) -> str:
-    """Return the names of groups in their order, as text two sites can be compared by.
-
-    Examples
-    --------
-    >>> groups_text(("F", "M"))
-    '["F", "M"]'
-    """
+def _groups_text(groups: tuple[Label, ...]) -> str:
+    """Return the names of groups in their order, as text by which sites are compared."""
     return json.dumps([label_out(group, "group") for group in groups])
 
 
-def sender_in(content: RecordDict) -> tuple[str, str] | None:
-    """Return the site that answers and the text of its groups, or None where the answer is not one of ours.
-
-    Examples
-    --------
-    >>> sender_in(told("north", None, ("F", "M")))
-    ('north', '["F", "M"]')
-    >>> sender_in(RecordDict()) is None
-    True
-    """
+def _sender(content: RecordDict) -> tuple[str, str] | None:
+    """Return the site that replies and the text of its groups, or None where the reply is not one of ours."""
     ours = content.config_records.get(OURS, ConfigRecord())
     site, groups = ours.get("site"), ours.get("groups")
     return (site, groups) if isinstance(site, str) and isinstance(groups, str) else None
 
 
-def model_out(parameters: Vector) -> ArrayRecord:
+def model_record(parameters: Vector) -> ArrayRecord:
     """Return a model as Flower's strategies pass it about.
 
     Examples
     --------
-    >>> model_out(np.zeros(3))["parameters"].shape
+    >>> model_record(np.zeros(3))["parameters"].shape
     (3,)
     """
     return ArrayRecord({_MODEL: Array(np.asarray(parameters))})
 
 
-def model_in(record: ArrayRecord, network: Network) -> Vector:
+def read_model(record: ArrayRecord, network: Network) -> Vector:
     """Return the model in a record, if it is one of this network.
 
     Examples
     --------
-    >>> model_in(model_out(np.zeros(3)), build_network("logistic", (7,)))
+    >>> read_model(model_record(np.zeros(3)), build_network("logistic", (7,)))
     Traceback (most recent call last):
-    logofair.errors.InputError: arrays: expected one array 'parameters' of 8 numbers for logistic; use model_out(...).
+    logofair.errors.InputError: arrays: expected one array 'parameters' of 8 numbers for logistic; use model_record.
     """
     found = _array_in(record[_MODEL], (network.size,)) if list(record) == [_MODEL] else None
     if found is None:
         raise InputError(
-            f"arrays: expected one array {_MODEL!r} of {network.size:,} numbers for {network.name}; use model_out(...)."
+            f"arrays: expected one array {_MODEL!r} of {network.size:,} numbers for {network.name}; use model_record."
         )
     return found
 
@@ -239,19 +213,19 @@ def _array_in(array: Array, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
     return found if found.shape == shape else None
 
 
-def _task_out(task: LocalSteps | GradientsRequest | None) -> dict[str, Any] | None:
-    if task is None:
+def _as_json(request: Request | None) -> dict[str, Any] | None:
+    if request is None:
         return None
-    values = dict(vars(task))
+    values = dict(vars(request))
     if values.get("weights") is not None:
         values["weights"] = values["weights"].tolist()
-    return {"kind": "slopes" if isinstance(task, GradientsRequest) else "steps", **values}
+    return {"kind": "gradients" if isinstance(request, GradientsRequest) else "steps", **values}
 
 
-def _task_in(values: dict[str, Any] | None) -> LocalSteps | GradientsRequest | None:
+def _from_json(values: dict[str, Any] | None) -> Request | None:
     if values is None:
         return None
-    kind = _TASKS[values.pop("kind")]
+    kind = _REQUESTS[values.pop("kind")]
     if values.get("weights") is not None:
         values["weights"] = np.asarray(values["weights"], dtype=np.float64)
     return kind(**{**values, "given": tuple(values["given"])})
@@ -261,9 +235,9 @@ def _task_in(values: dict[str, Any] | None) -> LocalSteps | GradientsRequest | N
 def _network(text: str) -> Network:
     import torch
 
-    said = json.loads(text)
+    values = json.loads(text)
     kinds = {"float32": torch.float32, "float64": torch.float64}
-    return build_network(said["name"], tuple(said["shape"]), hidden=said["hidden"], dtype=kinds[said["dtype"]])
+    return build_network(values["name"], tuple(values["shape"]), hidden=values["hidden"], dtype=kinds[values["dtype"]])
 
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -272,76 +246,72 @@ _MOST_ROWS = 2.0**50  # of a cell: sums over all sites stay exact
 _MOST_LOSS = 1e60  # logits in single precision reach 3e38, times rows
 
 
-def content_in(reply: Message, site: str, groups: tuple[Label, ...]) -> RecordDict | NoReply:
+def checked_content(reply: Message, site: str, groups: tuple[Label, ...]) -> RecordDict | NoReply:
     """Return a reply's content if it is the site's and of these groups; no text from the site gets through."""
     if reply.has_error():
         return NoReply(f"Flower reports error code {reply.error.code}")
-    said = sender_in(reply.content)
-    if said is None:
+    sender = _sender(reply.content)
+    if sender is None:
         return NoReply("its reply is not one of federated training")
-    if said[0] != site:
+    if sender[0] != site:
         return NoReply("its node answers for another site")
     if not reply.content.array_records:
         return NoReply("it could not answer; its own log says why")
-    if said[1] != groups_text(groups):
+    if sender[1] != _groups_text(groups):
         return NoReply("its groups, or their order, are not those of the run; pass known_groups to make_rows")
     return reply.content
 
 
-def answer_in(
-    content: RecordDict, task: LocalSteps | GradientsRequest, network: Network, n_groups: int
-) -> Answer | NoReply:
-    """Return an answer to a task, or what is wrong with it.
+def read_reply(content: RecordDict, request: Request, network: Network, n_groups: int) -> Reply | NoReply:
+    """Return the reply to a request, or what is wrong with it.
 
     Examples
     --------
-    >>> from logofair.engines.flower.training.records import told
     >>> from logofair.training import build_network
     >>> network = build_network("logistic", (1,))
-    >>> answer_in(told("north", TrainedParameters(np.array([1.0, np.nan]))), LocalSteps(), network, 2)
+    >>> read_reply(pack_reply("north", TrainedParameters(np.array([1.0, np.nan]))), StepsRequest(), network, 2)
     NoReply(reason='its parameters are not all finite', late=False)
     """
-    if isinstance(task, LocalSteps):
-        trained = arrays_in(content, {"parameters": (network.size,)})
+    if isinstance(request, StepsRequest):
+        trained = _arrays(content, {"parameters": (network.size,)})
         if trained is None:
             return NoReply("its parameters are not those of the network")
-        parameters = _as_trained(trained["parameters"], network)
+        parameters = _in_precision(trained["parameters"], network)
         if not np.isfinite(parameters).all():
             return NoReply("its parameters are not all finite")
         return TrainedParameters(parameters)
-    functions = 1 + len(task.given) * (n_groups - 1)
-    found = arrays_in(content, {"values": (functions,), "gradients": (functions, network.size)})
+    functions = 1 + len(request.given) * (n_groups - 1)
+    found = _arrays(content, {"values": (functions,), "gradients": (functions, network.size)})
     if found is None:
-        return NoReply("its slopes are not those asked for")
-    loss, disparities = found["values"][0], found["values"][1:]
-    if not 0.0 <= loss <= _MOST_LOSS or (disparities < 0.0).any() or (disparities > 1.0).any():
-        return NoReply("its loss or a disparity cannot be true")  # unknown it may be, where the batch lacks a group
-    gradients = _as_trained(found["gradients"], network)
+        return NoReply("its gradients are not those requested")
+    loss, gaps = found["values"][0], found["values"][1:]
+    if not 0.0 <= loss <= _MOST_LOSS or (gaps < 0.0).any() or (gaps > 1.0).any():  # NaN where a batch lacks a group
+        return NoReply("its loss or a gap cannot be true")
+    gradients = _in_precision(found["gradients"], network)
     if not np.isfinite(gradients).all():
         return NoReply("its gradients are not all finite")
     return Gradients(found["values"], gradients)
 
 
-def _as_trained(numbers: npt.NDArray[Any], network: Network) -> npt.NDArray[Any]:
+def _in_precision(numbers: npt.NDArray[Any], network: Network) -> npt.NDArray[Any]:
     """Numbers in the network's own precision; infinite where they are too large for it."""
     with np.errstate(over="ignore"):
         return numbers.astype(network.start(0).dtype)
 
 
-def counts_in(content: RecordDict, n_groups: int, rows: Floats | None = None) -> LabelCounts | NoReply:
-    """Return a site's counts, or what is wrong with them; ``rows`` are those it told at first.
+def read_counts(content: RecordDict, n_groups: int, rows: Floats | None = None) -> LabelCounts | NoReply:
+    """Return a site's counts, or what is wrong with them; ``rows`` are those of its first reply.
 
     Examples
     --------
-    >>> from logofair.engines.flower.training.records import told
     >>> two = np.full((2, 2), 2.0)
-    >>> counts_in(told("north", LabelCounts(rows=two, accepted=two + 1.0, loss=two)), 2)
+    >>> read_counts(pack_reply("north", LabelCounts(rows=two, accepted=two + 1.0, loss=two)), 2)
     NoReply(reason='it accepts more rows than it has, or fewer than none', late=False)
     """
     shape = (n_groups, 2)
-    found = arrays_in(content, {"rows": shape, "accepted": shape, "loss": shape})
+    found = _arrays(content, {"rows": shape, "accepted": shape, "loss": shape})
     if found is None:
-        return NoReply("its counts are not those asked for")
+        return NoReply("its counts are not those requested")
     why = _unsound(found)
     if why is None and rows is not None and not np.array_equal(found["rows"], rows):
         why = "it has other numbers of rows than when the run began"

@@ -1,133 +1,190 @@
-"""Any two Flower apps of installed modules, run in Flower's simulation on this machine: one server, run after run.
+"""Federated training through Flower's simulation on this machine: the states of in-process training, to the bit.
 
-An app is named as Flower names it, ``module:attribute``. The server app's work goes through :func:`reported`, so that
-what became of a run is known: Flower itself reports a run as started long before it fails.
+Slow to start and slow per round beside :func:`logofair.training.train`: use it to see that what was tried in one
+process holds on an engine. A deployment has a server app of its own with :class:`MethodStrategy` in it, and client apps
+made by :func:`training_client_app`.
+
+The two apps at the end of this module run in Flower's processes. They read what to do from a folder that
+:func:`train_each_with_flower` makes for them alone, so that it may hold pickles; the states they write there are read
+without.
 """
 
 from __future__ import annotations
 
+import pickle
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+from flwr.app import ConfigRecord, Context, Message
+from flwr.clientapp.typing import ClientAppCallable
+from flwr.serverapp import Grid
+
+from logofair.columns.checks import Floats, Label, whole_number
 from logofair.engines.flower import require_flower
-from logofair.engines.flower.deployment.children import ManagedProcess, ProcessGroup, free_port
-from logofair.engines.flower.deployment.commands import run_command
-from logofair.engines.flower.deployment.processes import flower_family, json_object, start_superlink, watch_run
-from logofair.errors import InputError, RunError
+from logofair.engines.flower.deployment.simulation import recorded_server_app, simulator
+from logofair.engines.flower.training.client import client_state, node_name, training_client_app
+from logofair.engines.flower.training.records import CONFIG
+from logofair.engines.flower.training.strategy import MethodStrategy
+from logofair.errors import InputError
+from logofair.training import ClientRows, Network, Schedule, TrainingState
+from logofair.training.checkpoint import load_state, save_state
+from logofair.training.methods import Method
 
-if TYPE_CHECKING:
-    from flwr.app import Context
-    from flwr.serverapp import Grid, ServerApp
-
-__all__ = ["Simulator", "reported", "simulator"]
-
-
-_CALL = 60.0  # seconds a flwr command gets
-_APP = """[project]
-name = "logofair-simulated"
-version = "1.0.0"
-description = "Apps of installed modules."
-license = {{ file = "LICENSE" }}
-dependencies = ["flwr>=1.41.0,<1.42"]
-
-[tool.flwr.app]
-publisher = "logofair"
-fab-format-version = 1
-flwr-version-target = "1.41.0"
-
-[tool.flwr.app.components]
-serverapp = "{server}"
-clientapp = "{client}"
-
-[tool.flwr.app.config]
-folder = ""
-"""
+__all__ = ["TrainingJob", "client", "server", "train_each_with_flower", "train_with_flower"]
 
 
-@dataclass(frozen=True)
-class Simulator:
-    """A server that takes one run of simulated nodes after another; made by :func:`simulator`.
-
-    Examples
-    --------
-    >>> Simulator.run.__name__
-    'run'
-    """
-
-    processes: ProcessGroup
-    superlink: ManagedProcess
-
-    def run(self, server: str, client: str, folder: Path, nodes: int) -> None:
-        """Run two apps, with ``folder`` in their run's configuration, to the end; raise where the run fails."""
-        with tempfile.TemporaryDirectory() as app:
-            (Path(app) / "pyproject.toml").write_text(_APP.format(server=server, client=client), encoding="utf-8")
-            (Path(app) / "LICENSE").write_text("Apache-2.0\n", encoding="utf-8")
-            settings = {"folder": str(folder.resolve())}
-            command = run_command(Path(app), settings, self.processes.variables, simulated_nodes=nodes)
-            _, printed = self.processes.call("run", command, _CALL)
-        answer = json_object(printed)
-        if not answer.get("success"):
-            raise RunError(f"Flower did not take the run; it said: {printed[-300:]}")
-        progress = watch_run(self.processes, self.superlink, folder, str(answer["run-id"]))
-        while True:
-            try:
-                next(progress)
-            except StopIteration as end:
-                if end.value.status != "completed":
-                    raise RunError(end.value.sentence) from None
-                return
+_JOBS = "jobs.pickle"
 
 
-@contextmanager
-def simulator(folder: Path) -> Iterator[Simulator]:
-    """Start a server for simulations; its logs lie in the folder, and all its processes end with the block.
+@dataclass(frozen=True, eq=False)
+class TrainingJob:
+    """One training of several in a simulation; the fields are the arguments of :func:`logofair.training.train`."""
+
+    method: Method
+    network: Network
+    rounds: int
+    schedule: Schedule | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        whole_number(self.rounds, "rounds")
+
+
+def train_with_flower(
+    method: Method,
+    network: Network,
+    clients: Sequence[ClientRows],
+    *,
+    rounds: int,
+    schedule: Schedule | None = None,
+    random_state: int = 0,
+) -> TrainingState:
+    """Train as :func:`logofair.training.train` does, every client a node of Flower's simulation; the last state.
+
+    Parameters
+    ----------
+    method, network, clients, rounds, schedule, random_state
+        As in :func:`logofair.training.train`; the clients' rows lie on the CPU.
+
+    Returns
+    -------
+    TrainingState
 
     Examples
     --------
-    >>> with simulator(Path("/no/such/folder")) as flower:
-    ...     pass
+    >>> from logofair.training import FedAvg, build_network
+    >>> train_with_flower(FedAvg(), build_network("logistic", (2,)), [], rounds=5)
     Traceback (most recent call last):
-    logofair.errors.InputError: folder: /no/such/folder is none; make it first.
+    logofair.errors.InputError: clients: there are none; pass what make_rows returns.
     """
-    require_flower("ray")
-    if not folder.is_dir():
-        raise InputError(f"folder: {folder} is none; make it first.")
-    # Ray's sockets need a short path
-    with (
-        tempfile.TemporaryDirectory(prefix="lf-", ignore_cleanup_errors=True) as short,
-        flower_family(folder, short) as processes,
-    ):
-        superlink = start_superlink(processes, "127.0.0.1", free_port(), None, database=None, simulation=True)
-        yield Simulator(processes, superlink)
+    return train_each_with_flower([TrainingJob(method, network, rounds, schedule, random_state)], clients)[0]
 
 
-def reported(work: Callable[[Grid, Path], None]) -> ServerApp:
-    """Return a server app that does some work with the run's folder, and writes there what became of it.
+def train_each_with_flower(jobs: Sequence[TrainingJob], clients: Sequence[ClientRows]) -> list[TrainingState]:
+    """Train once per job, in one simulation: starting one takes longer than most trainings.
 
     Examples
     --------
-    >>> type(reported(lambda grid, folder: None)).__name__
-    'ServerApp'
+    >>> train_each_with_flower([], [])
+    Traceback (most recent call last):
+    logofair.errors.InputError: clients: there are none; pass what make_rows returns.
     """
-    from flwr.serverapp import ServerApp
+    if not clients:
+        raise InputError("clients: there are none; pass what make_rows returns.")
+    if any(rows.labels.device.type != "cpu" for rows in clients):
+        raise InputError(
+            "clients: their rows lie on a GPU, and a simulated node has none; use make_rows(device='cpu')."
+        )
+    require_flower("ray")
+    with tempfile.TemporaryDirectory(prefix="logofair-") as name:
+        folder, logs = Path(name), Path(name) / "flower"
+        _write_jobs(folder, _Jobs(list(jobs), len(clients), clients[0].groups, torch.get_num_threads()), clients)
+        logs.mkdir()
+        with simulator(logs) as flower:
+            flower.run(f"{__name__}:server", f"{__name__}:client", folder, len(clients))
+        return [_state(folder, number, clients) for number in range(len(jobs))]
 
-    from logofair.engines.flower.server_app import described, write_status
 
-    made = ServerApp()
+def _state(folder: Path, number: int, clients: Sequence[ClientRows]) -> TrainingState:
+    """The last state of a job, with what each client keeps and under its own name."""
+    state = load_state(folder / f"state-{number}.npz", {})
+    kept = tuple(_client_state(folder, number, place) for place in range(len(clients)))
+    measured = replace(state.measured, clients=tuple(rows.client for rows in clients))
+    return replace(state, measured=measured, client_states=kept)
 
-    @made.main()
-    def main(grid: Grid, context: Context) -> None:
-        folder, run = Path(str(context.run_config["folder"])), str(context.run_id)
-        write_status(folder, "running", "The run has started.", run)
-        try:
-            work(grid, folder)
-        except BaseException as error:
-            write_status(folder, *described(error), run)
-            raise
-        write_status(folder, "completed", "The run has ended.", run)
 
-    return made
+def _client_state(folder: Path, number: int, place: int) -> Floats | None:
+    path = folder / f"client-{number}-{place}.npy"
+    return np.load(path, allow_pickle=False) if path.exists() else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Jobs:
+    """What the apps are to do: the jobs, the number of clients and their groups, and PyTorch's threads."""
+
+    jobs: Sequence[TrainingJob]
+    clients: int
+    groups: tuple[Label, ...]
+    threads: int
+
+
+def _write_jobs(folder: Path, jobs: _Jobs, clients: Sequence[ClientRows]) -> None:
+    (folder / _JOBS).write_bytes(pickle.dumps(jobs))
+    for place, rows in enumerate(clients):
+        (folder / f"rows-{place}.pickle").write_bytes(pickle.dumps(rows))
+
+
+@cache
+def _read_jobs(folder: Path) -> _Jobs:
+    found: _Jobs = pickle.loads((folder / _JOBS).read_bytes())
+    return found
+
+
+@cache
+def _read_rows(folder: Path, place: str) -> ClientRows:
+    found: ClientRows = pickle.loads((folder / f"rows-{place}.pickle").read_bytes())
+    return found
+
+
+def _folder(context: Context) -> Path:
+    return Path(str(context.run_config["folder"]))
+
+
+def _train_all(grid: Grid, folder: Path) -> None:
+    """The server's work: one strategy after another, over the same nodes."""
+    todo = _read_jobs(folder)
+    sites = [str(place) for place in range(todo.clients)]
+    for number, job in enumerate(todo.jobs):
+        strategy = MethodStrategy(
+            job.method,
+            job.network,
+            sites,
+            groups=todo.groups,
+            schedule=job.schedule,
+            random_state=job.random_state,
+            quorum=len(sites),  # with fewer it would be another training
+        )
+        strategy.start(grid, num_rounds=job.rounds, train_config=ConfigRecord({"job": number}))
+        save_state(folder / f"state-{number}.npz", strategy.state, {})
+
+
+def _as_in_process(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Use as many threads as the process whose bits are wanted, and store what the client keeps beside the states."""
+    folder = _folder(context)
+    torch.set_num_threads(_read_jobs(folder).threads)
+    reply = call_next(message, context)
+    state, config = client_state(context), message.content.config_records.get(CONFIG)
+    if state is not None and config is not None and "job" in config:
+        np.save(folder / f"client-{config['job']!s}-{node_name(context)}.npy", state, allow_pickle=False)
+    return reply
+
+
+server = recorded_server_app(_train_all)
+client = training_client_app(
+    lambda context: _read_rows(_folder(context), node_name(context)), threads=None, mods=[_as_in_process]
+)

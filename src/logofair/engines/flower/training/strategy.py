@@ -1,6 +1,6 @@
-"""Every training method as a Flower strategy, to be started in an engineer's own server app.
+"""Every training method as a Flower strategy, for a server app of one's own.
 
-The strategy only carries: what is asked, and what becomes of the answers, are the method's own
+The strategy only carries messages: requests, and the next model from the replies, are the method's
 (:mod:`logofair.training.methods`). A site whose reply is missing or unsound is left out of that round, and the log says
 so; when fewer than a quorum are left the run fails.
 """
@@ -18,29 +18,28 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from logofair.columns.checks import Label, whole_number
 from logofair.engines.conductor import NoReply
-from logofair.engines.flower.records import WHO, Envelope, opened, sealed, seen, sites_of
+from logofair.engines.flower.records import NAME_QUERY, Envelope, nodes_by_site, online_node, pack, unpack
 from logofair.engines.flower.training.records import (
     TrainingRequest,
-    answer_in,
-    asked,
-    content_in,
-    counts_in,
-    model_in,
-    model_out,
+    checked_content,
+    model_record,
+    pack_request,
+    read_counts,
+    read_model,
+    read_reply,
 )
 from logofair.errors import InputError
 from logofair.training import Network, Schedule, TrainingState
-from logofair.training.messages import Answer, ClientMeasures, GradientsRequest, LabelCounts, LocalSteps
+from logofair.training.messages import ClientMeasures, LabelCounts, Reply
 from logofair.training.methods import Method
 
 __all__ = ["MethodStrategy"]
 
 
-_PATIENCE = 60.0  # seconds for nodes to connect, and to say their names
-_LOOK = 0.2  # seconds between two looks for nodes
+_POLL = 0.2  # seconds between two looks for nodes
 _log = logging.getLogger("flwr")
 
-Sound = TypeVar("Sound")  # what a site may rightly answer
+Sound = TypeVar("Sound")  # what a sound reply is read as
 
 
 class MethodStrategy(Strategy):
@@ -49,7 +48,7 @@ class MethodStrategy(Strategy):
     Parameters
     ----------
     method : FedAvg, FairFed, FedFB or FCFL
-        How the sites' answers become the next model.
+        How the sites' replies become the next model.
     network : Network
         From :func:`logofair.training.build_network`.
     sites : sequence of str
@@ -59,16 +58,18 @@ class MethodStrategy(Strategy):
         The groups, in the order of every table; sites pass them to ``make_rows`` as ``known_groups``.
     schedule : Schedule, optional
         How sites take local steps.
-    seed : int
-        Of the network's first parameters and the sites' shuffling.
+    random_state : int
+        Decides the network's first parameters and the sites' shuffling.
     quorum : int, optional
-        Fewest sites whose answers make a round; by default more than half.
+        Fewest sites whose replies make a round; by default more than half.
+    connect_timeout : float
+        Seconds for nodes to connect at the start, and to give their names.
 
     Attributes
     ----------
-    state : State
-        Where training stands; what sites remember is not in it, but stays with them. To store it after every round,
-        pass ``start`` an ``evaluate_fn`` that does.
+    state : TrainingState
+        Where training stands; what sites keep is not in it, but stays with them. To store it after every round, pass
+        ``start`` an ``evaluate_fn`` that does.
 
     Examples
     --------
@@ -89,20 +90,23 @@ class MethodStrategy(Strategy):
         *,
         groups: Sequence[Label],
         schedule: Schedule | None = None,
-        seed: int = 0,
+        random_state: int = 0,
         quorum: int | None = None,
+        connect_timeout: float = 60.0,
     ) -> None:
         if not sites or len(set(sites)) != len(sites) or not all(isinstance(site, str) and site for site in sites):
             raise InputError(f"sites: got {list(sites)!r}; pass at least one name, each a text of its own.")
         self.method, self.network, self.groups = method, network, tuple(groups)
-        self.schedule, self.seed = schedule or Schedule(), whole_number(seed, "seed", least=0)
+        self.schedule = schedule or Schedule()
+        self.random_state = whole_number(random_state, "random_state", least=0)
         self.sites = tuple(sites)
         self.quorum = len(sites) // 2 + 1 if quorum is None else whole_number(quorum, "quorum")
         if self.quorum > len(sites):
             raise InputError(f"quorum: got {quorum} of {len(sites)} sites; pass at most as many as there are.")
+        self._connect_timeout = connect_timeout
         self._state: TrainingState | None = None
-        self._claims: dict[int, str] = {}  # what nodes without a registered name call themselves
-        self._nodes: dict[str, int] = {}  # who was asked last, and where
+        self._claims: dict[int, str] = {}  # the names that nodes without a registered one give
+        self._nodes: dict[str, int] = {}  # the sites of the last requests, and their nodes
 
     @property
     def state(self) -> TrainingState:
@@ -121,103 +125,101 @@ class MethodStrategy(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Train for so many rounds; sites that do not answer before the first take no part.
+        """Train for that many rounds; sites that do not reply before the first take no part.
 
         Without ``initial_arrays`` training starts from the network's own first parameters; others come from
-        ``model_out``.
+        ``model_record``.
         """
-        arrays = model_out(self.network.start(self.seed)) if initial_arrays is None else initial_arrays
+        arrays = model_record(self.network.start(self.random_state)) if initial_arrays is None else initial_arrays
         self._begin(grid, arrays, timeout, evaluate_config or ConfigRecord())
         return super().start(grid, arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask every site that is there for what the method wants."""
+        """Send the method's request to every site that is connected."""
         return self._messages(MessageType.TRAIN, server_round, arrays, config, grid)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Let the method make the next model of the answers."""
-        state, task = self.state, self.method.task(self.state.memory)
-        found: Mapping[str, Answer] = self._sound(
-            server_round, replies, lambda content, site: answer_in(content, task, self.network, len(self.groups))
+        """Let the method make the next model of the replies."""
+        state, request = self.state, self.method.request(self.state.method_state)
+        found: Mapping[str, Reply] = self._sound(
+            server_round, replies, lambda content, site: read_reply(content, request, self.network, len(self.groups))
         )
-        answers = {place: found[site] for place, site in enumerate(self.sites) if site in found}
-        self._state = state.stepped(self.method, answers)
-        return model_out(self._state.parameters), MetricRecord({"sites": len(answers)})
+        by_number = {number: found[site] for number, site in enumerate(self.sites) if site in found}
+        self._state = state.after_step(self.method, by_number)
+        return model_record(self._state.parameters), MetricRecord({"sites": len(by_number)})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask every site that is there for its counts, in the rounds in which the method measures."""
+        """Request the counts of every site that is connected, in the rounds in which the method measures."""
         if server_round % self.method.measure_every:
             return []
         return self._messages(MessageType.EVALUATE, server_round, arrays, config, grid)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Let the method learn from the counts; a site that is missing keeps those it told last."""
+        """Let the method learn from the counts; of a site that is missing the last ones count."""
         if server_round % self.method.measure_every:
             return None
         state, before = self.state, self.state.measured
         first = dict(zip(self.sites, before.rows, strict=True))
         found = self._sound(
-            server_round, replies, lambda content, site: counts_in(content, len(self.groups), first[site])
+            server_round, replies, lambda content, site: read_counts(content, len(self.groups), first[site])
         )
         kept = zip(before.rows, before.accepted, before.loss, strict=True)
         counts = [found.get(site, LabelCounts(*last)) for site, last in zip(self.sites, kept, strict=True)]
         measured = ClientMeasures.together(self.sites, self.groups, counts)
-        self._state = state.learned(self.method, measured)
+        self._state = state.after_measuring(self.method, measured)
         return MetricRecord({"accuracy": measured.accuracy, "loss": measured.mean_loss, "sites": len(found)})
 
     def summary(self) -> None:
         """Log what is trained, how and by whom."""
         _log.info("%s of %s (%s parameters)", self.method, self.network.name, f"{self.network.size:,}")
-        _log.info("%s, seed %d", self.schedule, self.seed)
+        _log.info("%s, random state %d", self.schedule, self.random_state)
         _log.info("%d sites, quorum %d", len(self.sites), self.quorum)
 
     def _begin(self, grid: Grid, arrays: ArrayRecord, timeout: float, config: ConfigRecord) -> None:
-        """Measure the first model at every site; those that answer are the sites of the run."""
-        parameters = model_in(arrays, self.network)
-        deadline = time.monotonic() + min(timeout, _PATIENCE)
+        """Measure the first model at every site; those that reply are the sites of the run."""
+        parameters = read_model(arrays, self.network)
+        deadline = time.monotonic() + min(timeout, self._connect_timeout)
         while len(list(grid.get_node_ids())) < len(self.sites) and time.monotonic() < deadline:
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
         replies = grid.send_and_receive(self._messages(MessageType.EVALUATE, 0, arrays, config, grid), timeout=timeout)
-        found = self._sound(0, replies, lambda content, site: counts_in(content, len(self.groups)))
+        found = self._sound(0, replies, lambda content, site: read_counts(content, len(self.groups)))
         self.sites = tuple(site for site in self.sites if site in found)
         measured = ClientMeasures.together(self.sites, self.groups, [found[site] for site in self.sites])
-        self._state = TrainingState.before(self.method, parameters, measured)
+        self._state = TrainingState.initial(self.method, parameters, measured)
 
     def _messages(self, kind: str, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
-        """One question per site that is connected."""
-        task = self.method.task(self.state.memory) if kind == MessageType.TRAIN else None
+        """One request per site that is connected."""
+        request = self.method.request(self.state.method_state) if kind == MessageType.TRAIN else None
         self._nodes = self._connected(grid)
-        return [
-            Message(asked(self._question(site, number, task), arrays, config), node, kind)
-            for site, node in self._nodes.items()
-        ]
-
-    def _question(self, site: str, number: int, task: LocalSteps | GradientsRequest | None) -> TrainingRequest:
-        return TrainingRequest(site, number, self.seed, self.network, self.schedule, task)
+        messages = []
+        for site, node in self._nodes.items():
+            sent = TrainingRequest(site, number, self.random_state, self.network, self.schedule, request)
+            messages.append(Message(pack_request(sent, arrays, config), node, kind))
+        return messages
 
     def _connected(self, grid: Grid) -> dict[str, int]:
-        """The node of every site of the run that is connected; nodes never seen before are asked for their names."""
-        nodes = [seen(node) for node in grid.get_nodes()]
+        """The node of every site of the run that is connected; new ones are queried for names."""
+        nodes = [online_node(node) for node in grid.get_nodes()]
         new = [n.node_id for n in nodes if n.registered is None and n.node_id not in self._claims]
         if new:
-            self._claims |= dict.fromkeys(new, "")  # one that says nothing takes part in nothing
-            questions = [Message(sealed(Envelope("")), node, WHO) for node in new]
-            for reply in grid.send_and_receive(questions, timeout=_PATIENCE):
-                envelope = None if reply.has_error() else opened(reply.content)
+            self._claims |= dict.fromkeys(new, "")  # one that gives no name takes part in nothing
+            queries = [Message(pack(Envelope("")), node, NAME_QUERY) for node in new]
+            for reply in grid.send_and_receive(queries, timeout=self._connect_timeout):
+                envelope = None if reply.has_error() else unpack(reply.content)
                 self._claims[reply.metadata.src_node_id] = "" if envelope is None else envelope.site
-        places = sites_of(nodes, self._claims)
-        return {site: places[site] for site in self.sites if site in places}
+        by_site = nodes_by_site(nodes, self._claims)
+        return {site: by_site[site] for site in self.sites if site in by_site}
 
     def _sound(
         self, number: int, replies: Iterable[Message], read: Callable[[RecordDict, str], Sound | NoReply]
     ) -> Mapping[str, Sound]:
-        """The sound replies of a round by site; who is left out is said in the log, too few are an error."""
+        """The sound replies of a round by site; the log names the sites left out, too few are an error."""
         outcome: dict[str, Sound | NoReply] = {
             site: NoReply("no reply in time" if site in self._nodes else "it is not connected") for site in self.sites
         }
@@ -226,7 +228,7 @@ class MethodStrategy(Strategy):
             # An error made by the server itself comes from no site's node: that site has not replied.
             site = sites.get(reply.metadata.src_node_id)
             if site is not None:
-                content = content_in(reply, site, self.groups)
+                content = checked_content(reply, site, self.groups)
                 outcome[site] = content if isinstance(content, NoReply) else read(content, site)
         absent = {site: found for site, found in outcome.items() if isinstance(found, NoReply)}
         for site, why in absent.items():
@@ -235,7 +237,7 @@ class MethodStrategy(Strategy):
         if len(found) < self.quorum:
             first = next(f"{site}: {why.reason}" for site, why in absent.items())
             raise InputError(
-                f"round {number}: {len(found)} of {len(self.sites)} sites gave a sound answer, and {self.quorum} are "
+                f"round {number}: {len(found)} of {len(self.sites)} sites gave a sound reply, and {self.quorum} are "
                 f"needed ({first}); see that they are connected, or ask for a smaller quorum."
             )
         return found

@@ -20,13 +20,14 @@ from logofair.auditing.result import value_of
 from logofair.auditing.support import Support
 from logofair.cli.pages.audit import grid, notes, print_page, words
 from logofair.cli.pages.fit import Stage
-from logofair.cli.training.run import TrainedModel, TrainingRows
+from logofair.cli.training.rows import TrainingRows
+from logofair.cli.training.run import TrainedModel
 from logofair.cli.training.settings import TrainSettings
 from logofair.columns.checks import Label
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.notions import NOTIONS
 
-__all__ = ["TrainingFigures", "as_dict", "measures_of", "show"]
+__all__ = ["TrainingMeasures", "as_dict", "show", "training_measures"]
 
 
 _GROUPS = 8
@@ -35,7 +36,7 @@ _PURPOSE = {"calibration": "calibrate", "test": "test"}
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingFigures:
+class TrainingMeasures:
     """Accuracy and gaps of score >= 1/2 on the rows trained on and on the test rows, and what the latter rest on."""
 
     train: Stage
@@ -43,20 +44,20 @@ class TrainingFigures:
     support: Support
 
 
-def measures_of(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel) -> TrainingFigures:
+def training_measures(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel) -> TrainingMeasures:
     """Measure a trained model.
 
     Examples
     --------
     >>> import torch
     >>> from logofair.cli.pages.console import showing_progress
-    >>> from logofair.cli.training.run import training_rows
+    >>> from logofair.cli.training.rows import training_rows
     >>> from logofair.cli.training.run import train_and_score
     >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
     >>> with showing_progress(quiet=True) as progress:
     ...     rows = training_rows(settings, progress)
     ...     trained = train_and_score(settings, rows, progress, device=torch.device("cpu"))
-    >>> measures = measures_of(settings, rows, trained)
+    >>> measures = training_measures(settings, rows, trained)
     >>> measures.train.accuracy == trained.state.measured.accuracy, int(measures.support.rows.sum())
     (True, 300)
     """
@@ -66,7 +67,7 @@ def measures_of(settings: TrainSettings, rows: TrainingRows, trained: TrainedMod
     groups = Codes(rows.groups, encode_known(test.groups, rows.groups, "groups"))
     counted = tally_of(chance, test.labels.astype(np.float64), None, groups, clients)
     found = audit(chance, test.labels, groups=test.groups, clients=test.clients, notion=settings.notion)
-    return TrainingFigures(
+    return TrainingMeasures(
         _stage(measured.tally, settings, measured.groups, measured.clients),
         _stage(counted, settings, groups.names, clients.names),
         Support.of(found, settings.notion),
@@ -83,7 +84,7 @@ def show(
     settings: TrainSettings,
     rows: TrainingRows,
     trained: TrainedModel,
-    measures: TrainingFigures,
+    measures: TrainingMeasures,
     out: Path,
     console: Console,
 ) -> None:
@@ -120,7 +121,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _table(rows: TrainingRows, measures: TrainingFigures) -> Table:
+def _table(rows: TrainingRows, measures: TrainingMeasures) -> Table:
     """Accuracy and gaps on the rows trained on and on the test rows."""
     before, after = measures.train.notions[0], measures.test.notions[0]
     table = grid("score >= 1/2", "trained on", "rows", "test", "rows", left=1)
@@ -162,7 +163,7 @@ def _rows(figure: Figure) -> str:
     return "" if figure.rows is None else f"{figure.rows:,}"
 
 
-def _reading(measures: TrainingFigures) -> Iterator[tuple[str, str]]:
+def _reading(measures: TrainingMeasures) -> Iterator[tuple[str, str]]:
     """How to read the gaps, and what they rest on."""
     rate, client, group, fewest = measures.support.smallest()
     small, clients = int(measures.support.small_clients.sum()), len(measures.support.clients)
@@ -191,7 +192,7 @@ def _terms(rows: TrainingRows) -> Iterator[tuple[str, str]]:
 
 
 def _next(settings: TrainSettings, rows: TrainingRows, out: Path) -> Iterator[tuple[str, str]]:
-    """What was written and what to do with it."""
+    """What was written, and the commands to use it."""
     sizes = {name: part.places.size for name, part in rows.parts.items() if name != "train"}
     listed = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
     yield "Wrote", f"{out}: the scores of the rows not trained on ({listed})"
@@ -212,7 +213,7 @@ def _commands(settings: TrainSettings, out: Path, calibration: bool) -> Iterator
 
 
 def as_dict(
-    settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, measures: TrainingFigures, out: Path
+    settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, measures: TrainingMeasures, out: Path
 ) -> dict[str, Any]:
     """Plain values, ready for JSON."""
     return {
@@ -220,7 +221,7 @@ def as_dict(
         "data": rows.data.name,
         "licence": rows.data.licence,
         "notes": list(rows.data.notes),
-        "settings": settings.described(),
+        "settings": settings.as_dict(),
         "network": trained.network.name,
         "parameters": trained.network.size,
         "rounds": trained.state.round,

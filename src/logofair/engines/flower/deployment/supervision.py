@@ -1,8 +1,8 @@
-"""Child processes that never outlive their parent's interest in them.
+"""Supervised child processes: started with a log each, and ended together with everything they started.
 
-Flower's processes start others, some of them in sessions of their own. Each family carries a mark in its
-environment, by which what is left of it is found and ended. A parent that is killed outright can do nothing of
-the kind; our own programs watch for that themselves (:func:`end_with_parent`).
+Flower's processes start others, some of them in sessions of their own. Every process of a group inherits the group's
+id in its environment, by which those still running are found and ended. A supervisor killed by SIGKILL cannot do
+that; so our own programs end themselves when their parent process is gone (:func:`exit_with_parent`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from logofair.errors import InputError
 __all__ = [
     "ManagedProcess",
     "ProcessGroup",
-    "end_with_parent",
-    "family",
+    "exit_with_parent",
     "free_port",
+    "process_group",
+    "processes_in_group",
     "require_free_port",
     "wait_for_port",
 ]
 
 
-_MARK = "LOGOFAIR_FAMILY"
-_PARENT = "LOGOFAIR_PARENT"
+_GROUP_ID = "LOGOFAIR_PROCESS_GROUP"
+_PARENT_ID = "LOGOFAIR_PARENT_PROCESS"
 _TAIL = 12
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -46,7 +47,7 @@ class ManagedProcess:
     Examples
     --------
     >>> import sys, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, family(Path(folder), {}) as processes:
+    >>> with tempfile.TemporaryDirectory() as folder, process_group(Path(folder), {}) as processes:
     ...     child = processes.start("hello", [sys.executable, "-c", "print('hi'); raise SystemExit(3)"])
     ...     code = child.process.wait()
     ...     print(code, child.last_lines())
@@ -70,22 +71,16 @@ class ManagedProcess:
 
 
 class ProcessGroup:
-    """Processes that are ended together; made by :func:`family`.
+    """Processes that are ended together; made by :func:`process_group`."""
 
-    Examples
-    --------
-    >>> ProcessGroup(Path("."), {"A": "b"}, "mark").variables["A"]
-    'b'
-    """
-
-    def __init__(self, folder: Path, variables: Mapping[str, str], mark: str) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str], group_id: str) -> None:
         self.folder = folder
-        self.mark = mark
-        self.variables = {**variables, _MARK: mark, _PARENT: str(os.getpid())}
+        self.group_id = group_id
+        self.variables = {**variables, _GROUP_ID: group_id, _PARENT_ID: str(os.getpid())}
         self.children: list[ManagedProcess] = []
 
     def start(self, name: str, command: Sequence[str]) -> ManagedProcess:
-        """Start a process in a group of its own, its output appended to ``NAME.log``."""
+        """Start a process in a session of its own, its output appended to ``NAME.log``."""
         output = self.folder / f"{name}.log"
         with output.open("ab") as file:
             process = subprocess.Popen(
@@ -94,7 +89,7 @@ class ProcessGroup:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C reaches us alone, and we end the others in order
+                start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends the others in order
             )
         self.children.append(ManagedProcess(name, process, output))
         return self.children[-1]
@@ -112,34 +107,34 @@ class ProcessGroup:
         return done.returncode, done.stdout.decode(errors="replace")
 
     def stop(self, child: ManagedProcess, grace: float = 10.0) -> None:
-        """End one process and its group: asked first, then forced."""
+        """End one process and those of its session: SIGTERM first, then SIGKILL."""
         if child in self.children:
             self.children.remove(child)
-        for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
-            _signal_group(child.process.pid, number)
+        for number, timeout in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
+            _signal_session(child.process.pid, number)
             try:
-                child.process.wait(patience)
+                child.process.wait(timeout)
             except subprocess.TimeoutExpired:
                 continue
             break
-        _signal_group(child.process.pid, signal.SIGKILL)
+        _signal_session(child.process.pid, signal.SIGKILL)
 
     def stop_all(self) -> None:
-        """End all processes, the last started first, and whatever they left behind."""
+        """End all processes, the last started first, and then those they have left running."""
         for child in reversed(self.children.copy()):
             self.stop(child)
-        _end_marked(self.mark, grace=3.0)
+        _kill_remaining(self.group_id, grace=3.0)
 
 
 @contextmanager
-def family(folder: Path, variables: Mapping[str, str]) -> Iterator[ProcessGroup]:
-    """Hand out a family whose members are all ended when the block is left, however it is left.
+def process_group(folder: Path, variables: Mapping[str, str]) -> Iterator[ProcessGroup]:
+    """Yield a group whose processes are all ended when the block is left, however it is left.
 
     Examples
     --------
     >>> import sys, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with family(Path(folder), {}) as processes:
+    ...     with process_group(Path(folder), {}) as processes:
     ...         child = processes.start("sleeper", [sys.executable, "-c", "import time; time.sleep(60)"])
     ...     child.process.poll() is not None
     True
@@ -155,33 +150,22 @@ def family(folder: Path, variables: Mapping[str, str]) -> Iterator[ProcessGroup]
             signal.signal(signal.SIGTERM, previous)
 
 
-def end_with_parent() -> None:
-    """End this process when the one that started it through a family is gone, even if that was killed outright.
-
-    Examples
-    --------
-    >>> end_with_parent()  # no family started this process: nothing happens
-    """
-    parent = os.environ.get(_PARENT)
+def exit_with_parent() -> None:
+    """End this process when its supervisor is gone, even if that was killed by SIGKILL."""
+    parent = os.environ.get(_PARENT_ID)
     if parent is not None:
-        threading.Thread(target=_follow, args=(int(parent),), daemon=True).start()
+        threading.Thread(target=_wait_for_end, args=(int(parent),), daemon=True).start()
 
 
 def free_port() -> int:
-    """Return a port on loopback that nobody uses at the moment.
-
-    Examples
-    --------
-    >>> 0 < free_port() < 65536
-    True
-    """
+    """Return a port on loopback that is not in use at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def require_free_port(host: str, port: int) -> None:
-    """Raise where something listens already: whoever asks there would talk to another's server.
+    """Raise where another server listens already: our own requests would go to it.
 
     Examples
     --------
@@ -205,7 +189,7 @@ def require_free_port(host: str, port: int) -> None:
 
 
 def wait_for_port(address: str, check: Callable[[], None], timeout: float) -> None:
-    """Wait until something listens at an address; ``check`` raises when waiting has become pointless.
+    """Wait until a server listens at an address; ``check`` raises where it has ended meanwhile.
 
     Examples
     --------
@@ -222,13 +206,13 @@ def wait_for_port(address: str, check: Callable[[], None], timeout: float) -> No
         except OSError:
             time.sleep(0.1)
             continue
-        check()  # it may be another's port, and our own process have just given up
+        check()  # another server may listen there, and our own process have just ended because of it
         return
     raise InputError(f"server: nothing listens at {address} after {timeout:g} seconds; see the logs in its folder.")
 
 
 def _raise_on_terminate() -> signal.Handlers | Callable[..., object] | int | None:
-    """Let SIGTERM unwind the stack as Ctrl-C does; return the handler it had, None outside the main thread."""
+    """Let SIGTERM raise as Ctrl-C does; return the handler it had, None outside the main thread."""
     try:
         return signal.signal(signal.SIGTERM, _interrupt)
     except ValueError:
@@ -239,38 +223,38 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _follow(parent: int) -> None:
-    """Wait for the parent's end; then ask this process to end, and make it."""
-    while os.getppid() == parent:  # not whether its number exists: a dead parent may never be buried
+def _wait_for_end(parent: int) -> None:
+    """Wait for the end of the parent process; then end this one, by SIGTERM and at last by force."""
+    while os.getppid() == parent:  # its id would exist for as long as nobody waits for it
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(10.0)
     os._exit(1)
 
 
-def _signal_group(pid: int, number: int) -> None:
-    """Send a signal to a process group, if it is still there."""
+def _signal_session(pid: int, number: int) -> None:
+    """Send a signal to the processes of a session's first group, if there are any left."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
 
-def _end_marked(mark: str, grace: float) -> None:
-    """End the processes that carry the mark: they get a moment to follow their parents, then no choice."""
+def _kill_remaining(group_id: str, grace: float) -> None:
+    """Kill the processes of a group that are still there after a time to end by themselves."""
     deadline = time.monotonic() + grace
-    while (left := marked(mark)) and time.monotonic() < deadline:
+    while (left := processes_in_group(group_id)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for pid in left:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
-def marked(mark: str) -> list[int]:
-    """Return the processes with the mark in their environment; none where the system has no /proc."""
-    needle = f"{_MARK}={mark}".encode()
+def processes_in_group(group_id: str) -> list[int]:
+    """Return the ids of a group's processes, by their environment; none where the system has no /proc."""
+    variable = f"{_GROUP_ID}={group_id}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if needle in (entry / "environ").read_bytes().split(b"\0"):
+            if variable in (entry / "environ").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
         except OSError:
             continue

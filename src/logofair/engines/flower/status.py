@@ -1,0 +1,102 @@
+"""What became of a run, in two files of the server's state folder.
+
+Flower reports a run as started long before it fails. So the server app writes ``status.json``, one word and one
+sentence, and ``progress.txt``, lines for people; whoever started the run reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["RunStatus", "append_progress", "clear_status", "read_progress", "read_status", "recorded_status"]
+
+_PROGRESS = "progress.txt"
+_STATUS = "status.json"
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """What became of a run: ``status`` is "running", "completed", "failed" or "stopped", ``sentence`` says more."""
+
+    status: str
+    sentence: str
+
+
+@contextmanager
+def recorded_status(folder: Path, run: str) -> Iterator[None]:
+    """Record in the folder that a run has started, and how the block ended; a failure is raised again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     with recorded_status(Path(name), "7"):
+    ...         print(read_status(Path(name), "7").status)
+    ...     print(read_status(Path(name), "7").status)
+    running
+    completed
+    """
+    _write(folder, RunStatus("running", "The run has started."), run)
+    try:
+        yield
+    except BaseException as error:
+        _write(folder, _failure(error), run)
+        raise
+    _write(folder, RunStatus("completed", "The run has ended."), run)
+
+
+def read_status(folder: Path, run: str) -> RunStatus | None:
+    """Return the status of this very run; None where none is recorded yet.
+
+    Examples
+    --------
+    >>> read_status(Path("no-such-folder"), "7") is None
+    True
+    """
+    try:
+        found = json.loads((folder / _STATUS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return RunStatus(found["status"], found["sentence"]) if found["run"] == run else None
+
+
+def append_progress(folder: Path, line: str) -> None:
+    """Append one line of progress."""
+    with (folder / _PROGRESS).open("a", encoding="utf-8") as file:
+        file.write(" ".join(line.split()) + "\n")
+
+
+def read_progress(folder: Path) -> list[str]:
+    """Return the complete lines of progress so far."""
+    try:
+        text = (folder / _PROGRESS).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
+
+
+def clear_status(folder: Path) -> None:
+    """Remove what an earlier run has left."""
+    for name in (_STATUS, _PROGRESS):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _write(folder: Path, status: RunStatus, run: str) -> None:
+    """Replace the status in one step, so that a reader never sees half of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = folder / f"{_STATUS}.new"
+    fresh.write_text(json.dumps({**asdict(status), "run": run}), encoding="utf-8")
+    os.replace(fresh, folder / _STATUS)
+
+
+def _failure(error: BaseException) -> RunStatus:
+    """Return the status that an exception gives a run."""
+    if not isinstance(error, Exception):
+        return RunStatus("stopped", "The run was stopped; its state is stored.")
+    ours = type(error).__module__.startswith("logofair.")  # such errors are sentences already
+    return RunStatus("failed", " ".join((str(error) if ours else f"{type(error).__name__}: {error}").split()))
