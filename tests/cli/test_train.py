@@ -354,10 +354,10 @@ def test_a_state_of_data_prepared_anew_is_refused(tmp_path: Path, monkeypatch: p
     folder, state = tmp_path / "cache" / "acs", tmp_path / "s.npz"
     words = ("--method", "fedavg", "--data", "acs", "--rounds", 1, "--cache", tmp_path / "cache", "--checkpoint", state)
     folder.mkdir(parents=True)
-    write_about(folder, "acs", 1, {"counts": 1})
+    write_about(folder, "acs", {"counts": 1})
     trained(*words, "--out", tmp_path / "s.csv")
     trained(*words, "--out", tmp_path / "t.csv", "--resume")
-    write_about(folder, "acs", 1, {"counts": 2})
+    write_about(folder, "acs", {"counts": 2})
     said = refused(*words, "--out", tmp_path / "u.csv", "--resume")
     assert said.startswith(f"logofair: {state}: is of a run with prepared data '")
     assert not (tmp_path / "u.csv").exists()
@@ -613,7 +613,7 @@ def test_files_are_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def prepare(source: Path, into: Path, *, progress: object) -> dict[str, int]:
         prepared.append(source)
         into.mkdir(parents=True)
-        write_about(into, "acs", 1, {})
+        write_about(into, "acs", {})
         return {}
 
     drawn = CATALOGUE["generated"].load(rows=1000)

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Floats, nearest_name
 from logofair.datasets.table import Dataset
+from logofair.datasets.terms import terms_of
 from logofair.errors import InputError
 
-__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "load_adult"]
+__all__ = ["load_adult"]
 
 # The order of the original files. No model here sees fnlwgt, a census weight, or education, which
 # says in words what education-num says as a number.
@@ -33,21 +34,6 @@ _RANGES = {
     "hours-per-week": (1, 99),
 }
 _SENSITIVE = ("sex", "race")
-
-LICENCE = "CC BY 4.0"
-CITATION = (
-    "Becker, B. and Kohavi, R. (1996). Adult [Dataset]. UCI Machine Learning Repository. "
-    "https://doi.org/10.24432/C5XW20"
-)
-KNOWN_HARMS = (
-    "The rows are from the 1994 US census and say nothing about incomes, jobs or families of today.",
-    "Sex is recorded as Female or Male only, and race in five coarse categories.",
-    "The income threshold of 50,000 USD is not adjusted for inflation; 76 % of all rows, 88 % of Black people and "
-    "89 % of women lie below it, and findings change with the threshold.",
-    "The census weights (fnlwgt) are ignored, so rates are those of the rows, not of the US population.",
-    "Ding et al. (2021), 'Retiring Adult: New Datasets for Fair Machine Learning', advise against drawing "
-    "conclusions about fairness methods from this data set alone.",
-)
 
 
 def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Dataset:
@@ -86,15 +72,12 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     shown = [name for name in _CATEGORICAL if keep_sensitive or name != sensitive]
     features, feature_names = _features(columns, shown)
     return Dataset(
-        name="adult",
+        **terms_of("adult"),
         features=features,
         feature_names=feature_names,
         # adult.test ends its labels in a full stop.
         labels=np.array([income.startswith(">") for income in columns["income"]]),
         sensitive=np.array(columns[sensitive]),
-        licence=LICENCE,
-        citation=CITATION,
-        known_harms=KNOWN_HARMS,
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import shown, whole_number
-from logofair.datasets.cache import advice_again, new_folder, read_about, write_about
+from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
 from logofair.datasets.images import (
     BATCH,
     Booleans,
@@ -32,24 +32,12 @@ from logofair.datasets.images import (
 )
 from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
+from logofair.datasets.terms import terms_of
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 from logofair.progress import Progress, no_progress
 
-__all__ = [
-    "CITATION",
-    "KNOWN_HARMS",
-    "LICENCE",
-    "VERSION",
-    "WHERE",
-    "CelebaFiles",
-    "ImageSource",
-    "load_celeba",
-    "opened",
-    "prepare_celeba",
-    "read_attributes",
-    "read_identities",
-]
+__all__ = ["load_celeba", "prepare_celeba"]
 
 
 ATTRIBUTES = "list_attr_celeba.txt"
@@ -260,38 +248,6 @@ def _distinct(names: list[str], where: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-LICENCE = (
-    "Non-commercial research only; the images are not the property of the data set's authors, and neither they nor "
-    "portions of them may be published, copied further or sold"
-)
-CITATION = (
-    "Liu, Z., Luo, P., Wang, X. and Tang, X. (2015). Deep Learning Face Attributes in the Wild. Proceedings of the "
-    "IEEE International Conference on Computer Vision (ICCV). https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
-)
-KNOWN_HARMS = (
-    "The images are of celebrities, collected from the web without their consent; other people look, pose and are "
-    "lit differently, so nothing found here holds for a population.",
-    "The attributes are judgements of annotators about appearance, not what people say about themselves; many, such "
-    "as Attractive, Young or Big_Nose, are subjective, unreliable or demeaning.",
-    "Pale_Skin is not race or ethnicity: it is a visual impression that depends on light and make-up, given to about "
-    "4 % of the images.",
-    "Male records gender as seen by annotators, in two values only.",
-    "Smiling is subjective, and says nothing about what people feel.",
-    "Light skin, youth and make-up are far more frequent than among people at large, and attributes occur together "
-    "in ways that models learn as stereotypes.",
-    "The numbers of identities tell which images show the same person: models trained on them can serve to recognise "
-    "people, which this data set must not be used for.",
-)
-WHERE = (
-    "Open https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html and read the agreement.",
-    "From its drive download img_align_celeba.zip (1.4 GB, folder Img), list_attr_celeba.txt and identity_CelebA.txt "
-    "(folder Anno).",
-    "Put the three into one folder; the ZIP need not be unpacked.",
-    "Run: logofair data prepare celeba --from FOLDER",
-)
-
-VERSION = 2
-
 _NAME = "celeba"
 _IMAGES, _VALUES, _PEOPLE = "images.npy", "attributes.npy", "identities.npy"
 _KEPT, _SHOWN = "rows kept", "people shown"
@@ -421,7 +377,7 @@ def _write_tables(folder: Path, official: CelebaFiles, present: Booleans, kept: 
         counts[_SHOWN], notes = np.unique(of_kept).size, []
     skipped = [names[row] for row in np.flatnonzero(~kept)[:_NAMES_LISTED]]
     body = {"size": size, "counts": counts, "skipped": skipped, "notes": notes}
-    write_about(folder, _NAME, VERSION, body | {"attributes": list(official.attributes)})
+    write_about(folder, _NAME, body | {"attributes": list(official.attributes)})
     return counts
 
 
@@ -453,7 +409,7 @@ def load_celeba(
     logofair.errors.InputError: celeba: nothing prepared in nowhere; run: logofair data prepare celeba --from PATH.
     """
     folder = Path(folder)
-    about = read_about(folder, _NAME, VERSION)
+    about = check_about(folder, _NAME)
     names, images, values, people = or_damaged(
         lambda: _stored(folder, about), folder, what="prepared images", remedy=advice_again(_NAME, folder)
     )
@@ -463,15 +419,12 @@ def load_celeba(
     label = values[:, names.index(chosen(target, names, "target"))]
     first = slice(_at_most(rows, len(images)))
     return Dataset(
-        name=_NAME,
+        **terms_of(_NAME),
         features=images[first],
         feature_names=(),
         labels=label[first].astype(np.int64),
         sensitive=np.where(has[first], sensitive, f"not {sensitive}"),
         clients=None if people is None else people[first],
-        licence=LICENCE,
-        citation=CITATION,
-        known_harms=KNOWN_HARMS,
         notes=tuple(about["notes"]),
     )
 

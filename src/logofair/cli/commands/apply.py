@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.data import SCALES, ColumnNames, DataFiles, find_files
-from logofair.cli.options import examples, one_of, seed_option, such_that
-from logofair.files.output import check_output, force_option
+from logofair.cli.options import examples, force_option, one_of, seed_option, such_that
+from logofair.files.inputs import SCALES, ColumnNames, DataFiles, find_files
+from logofair.files.writing import check_output
 
 if TYPE_CHECKING:
     from logofair.cli.deciding import DecisionCounts
@@ -93,7 +93,7 @@ def apply(
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.deciding import Decider, decide_files
-        from logofair.files.scan import column_names
+        from logofair.files.tables import column_names
         from logofair.policy.policy import Policy
 
         rules = Policy.load(policy)

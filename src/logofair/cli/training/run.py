@@ -27,9 +27,9 @@ from logofair.datasets.cache import cache_folder, digest_of, is_prepared
 from logofair.datasets.catalogue import DatasetInfo, choices_of
 from logofair.datasets.prepared import random_rows
 from logofair.errors import InputError, TrainingInterrupted
-from logofair.files.documents import put_whole
-from logofair.files.output import replacing
-from logofair.files.tables import kind_of, polars_module
+from logofair.files import polars_module
+from logofair.files.tables import kind_of
+from logofair.files.writing import put_whole
 from logofair.notions import NOTIONS, Notion
 from logofair.training import ClientRows, Network, TrainingState, build_network, make_rows, train
 from logofair.training.checkpoint import load_state, save_state, stored_settings
@@ -497,5 +497,4 @@ def write_scores(path: Path, rows: TrainingRows, scores: Mapping[str, Floats]) -
         table.write_csv(packed, separator="\t" if path.suffix.lower() == ".tsv" else ",")
     else:
         (table.write_parquet if kind == "Parquet" else table.write_ipc)(packed)
-    with replacing(path) as neighbour:
-        neighbour.write_bytes(packed.getbuffer())
+    put_whole(path, packed.getvalue())
