@@ -442,8 +442,8 @@ def test_the_history_of_fcfl_tells_the_rounds_it_counts(tmp_path: Path) -> None:
             "--first-stage: 3 rounds are more than the 2 in ",
         ),
         ("--method fedavg --data generated --limit 9 --clients 10", "logofair: --clients: got 10 clients for 9 rows; "),
-        ("--method fedavg --data adult --sensitive sxe", "logofair: --sensitive: unknown sensitive column 'sxe'"),
-        ("--method fedavg --data generated --sensitive sex", "logofair: --sensitive: unknown sensitive column 'sex'"),
+        ("--method fedavg --data adult --sensitive sxe", "logofair: --sensitive: got 'sxe' (did you mean 'sex'?)"),
+        ("--method fedavg --data generated --sensitive sex", "logofair: --sensitive: got 'sex'; use one of group"),
         (
             "--method fedavg --data generated --limit 100 --train-share 1e-4",
             "logofair: --train-share and --calibration-share: part 'train' gets none of 100 rows; ",
@@ -524,7 +524,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_scores(ending: str, tmp_path:
     with files_of_at_most(4096):
         said = refused(*QUICK, "--out", out)
     assert said.startswith(f"logofair: {out}: cannot be written (File too large")
-    assert said.endswith("; choose a folder with room that may be written to.")
+    assert said.endswith("has room and may be written to.")
     assert not list(tmp_path.iterdir())
 
 

@@ -88,7 +88,7 @@ class Decider:
     policy: Policy
     numbered: Policy
     columns: ColumnNames
-    record: str | None
+    id_column: str | None
     keep: tuple[str, ...]
     on_unknown: str
     deterministic: bool
@@ -98,7 +98,7 @@ class Decider:
         cls,
         policy: Policy,
         columns: ColumnNames,
-        record: str | None,
+        id_column: str | None,
         keep: Sequence[str],
         on_unknown: str,
         *,
@@ -112,19 +112,19 @@ class Decider:
             policy,
             groups=tuple(range(len(policy.groups))),
             clients=tuple(range(len(policy.clients))) if policy.has_clients else policy.clients,
-            key=policy.key if record is not None else seed,
+            key=policy.key if id_column is not None else seed,
         )
-        return cls(policy, numbered, columns, record, tuple(dict.fromkeys(keep)), on_unknown, deterministic)
+        return cls(policy, numbered, columns, id_column, tuple(dict.fromkeys(keep)), on_unknown, deterministic)
 
     @property
     def by_position(self) -> bool:
         """Whether coins hang on the rows' places."""
-        return self.record is None and not self.deterministic
+        return self.id_column is None and not self.deterministic
 
     def wanted(self) -> dict[str, str]:
         """The columns to read, by role."""
         kept = {f"keep {place}": name for place, name in enumerate(self.keep)}
-        return self.columns.by_role() | ({} if self.record is None else {"id": self.record}) | kept
+        return self.columns.by_role() | ({} if self.id_column is None else {"id": self.id_column}) | kept
 
     def prepared(self, table: Table) -> polars.LazyFrame:
         """The columns of a file in the form that decides: numbers, codes (null: unknown), ids, and columns to keep."""
@@ -181,12 +181,12 @@ class Decider:
         codes = batch[f"{role} code"]
         known, allowed = self.policy.groups if role == "group" else self.policy.clients, ("merged", "base")
         if codes.null_count() and self.on_unknown not in (allowed if role == "client" else ("base",)):
-            self._refuse(batch, codes, role, table, first, known)
+            self._raise_unknown(batch, codes, role, table, first, known)
         if batch[role].null_count():
-            self._refuse(batch, batch[role], role, table, first, known)
+            self._raise_unknown(batch, batch[role], role, table, first, known)
         return np.asarray(codes.fill_null(-1).cast(polars_module().Int32).to_numpy())
 
-    def _refuse(
+    def _raise_unknown(
         self,
         batch: polars.DataFrame,
         column: polars.Series,
@@ -201,9 +201,9 @@ class Decider:
         if batch[role][row] is None:
             raise InputError(f"{where}: row {first + row} has no value; fill it or drop such rows.")
         use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
-        value = shown(batch[role][row])
         raise InputError(
-            f"{where}: row {first + row} is {value}, a {role} the policy does not know (it knows {listed_names(known, 6)}); use {use}."
+            f"{where}: row {first + row} is {shown(batch[role][row])}, a {role} the policy does not know (it knows "
+            f"{listed_names(known, 6)}); use {use}."
         )
 
     def _client(self, batch: polars.DataFrame, table: Table, first: int) -> npt.NDArray[np.int32]:
@@ -215,7 +215,8 @@ class Decider:
         if self.on_unknown == "raise":
             raise InputError(
                 f"{table.file}: without --client the file's name is the client, and the policy does not know "
-                f"{table.file.path.stem!r} (it knows {listed_names(names, 6)}); name the column of clients or use --on-unknown merged."
+                f"{table.file.path.stem!r} (it knows {listed_names(names, 6)}); name the column of clients or use "
+                "--on-unknown merged."
             )
         return np.full(batch.height, -1, dtype=np.int32)
 
@@ -228,7 +229,7 @@ class Decider:
         would hang on who else is in the file.
         """
         pl = polars_module()
-        if self.record is None:
+        if self.id_column is None:
             yield slice(None), np.arange(position, position + batch.height, dtype=np.uint64)
             return
         ids = batch["id"]
@@ -282,7 +283,8 @@ def decide_files(
     >>> from logofair.files.inputs import ColumnNames, find_files
     >>> policy = logofair.fit([0.9, 0.2], None, groups=["F", "M"], calibration="none", local_tolerance=None,
     ...     global_tolerance=None).policy
-    >>> decider = Decider.of(policy, ColumnNames(score="p", group=("sex",)), None, (), "raise", seed=0, deterministic=False)
+    >>> columns = ColumnNames(score="p", group=("sex",))
+    >>> decider = Decider.of(policy, columns, None, (), "raise", seed=0, deterministic=False)
     >>> with tempfile.TemporaryDirectory() as folder, showing_progress(quiet=True) as progress:
     ...     with Path(folder, "new.csv").open("w") as file:
     ...         print("p,sex", "0.75,F", "0.25,M", sep=chr(10), file=file)
@@ -323,16 +325,16 @@ def _batches(decider: Decider, files: DataFiles, totals: DecisionCounts, batch: 
 
 
 def _output(decider: Decider, rows: polars.DataFrame, decided: Any, first: int, path: Path | None) -> polars.DataFrame:
-    """Record id or row number, decision, and the columns to keep; of several files also the file's name."""
+    """Id or row number, decision, and the columns to keep; of several files also the file's name."""
     pl = polars_module()
     columns: dict[str, Any] = {} if path is None else {"file": pl.Series([path.name]).new_from_index(0, rows.height)}
-    if decider.record is None:
+    if decider.id_column is None:
         columns["row"] = pl.arange(first, first + rows.height, eager=True, dtype=pl.Int64)
     else:
-        columns[decider.record] = rows["id"]
+        columns[decider.id_column] = rows["id"]
     columns["decision"] = pl.Series(decided, dtype=pl.Int8)
     for place, name in enumerate(decider.keep):
-        if name in columns and name != decider.record:
+        if name in columns and name != decider.id_column:
             raise InputError(f"--keep: {name!r} is a column of the output already; rename it in the data.")
         columns.setdefault(name, rows[f"keep {place}"])
     return pl.DataFrame(columns)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Counting for an audit, file by file and in pieces: no file needs to fit into memory.
+"""Counting for an audit, file by file and in batches: no file needs to fit into memory.
 
 Every file becomes a small table with a line per client, group, label and decision; columns are checked on the way.
 """
@@ -18,7 +18,7 @@ from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles
-from logofair.files.rows import check_some_rows, combined
+from logofair.files.rows import check_some_rows, whole_column
 from logofair.files.tables import Table, open_table
 from logofair.files.values import as_chances, check_clients, check_missing, check_scores, join_groups, plain_values
 
@@ -71,7 +71,7 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
         parts = [part.with_columns(client=pl.lit(path.stem)) for part, path in zip(parts, files.paths, strict=True)]
     used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "client"]
     counted = [role for role in used if role not in ("score", "weight")]
-    whole = {role: combined([part[role] for part in parts], role, files, columns) for role in counted}
+    whole = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
     group = join_groups([whole.pop(role) for role in used if role.startswith("group ")])
     rows = int(whole["rows"].sum())
     if not rows:

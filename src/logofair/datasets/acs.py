@@ -176,22 +176,9 @@ _GROUPS = {
 def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, batch: int = BATCH) -> Mapping[str, int]:
     """Read person records of one year, keep those of the income task, and store them in a folder.
 
-    Parameters
-    ----------
-    source : Path
-        A folder with psam_pXX.csv or csv_pXX.zip (as folktables downloads them, in folders below it too), one such
-        file, or a Parquet file of folktables' income task with a column STATE.
-    into : Path
-        The folder to make; a prepared one that is there is replaced.
-    progress : Progress
-        Shows how far the reading is.
-    batch : int
-        Rows read at a time; memory grows with it and with the rows kept, not with the file.
-
-    Returns
-    -------
-    mapping of str to int
-        How many rows were read, were dropped by each filter in turn, and are kept.
+    ``source`` is a folder with psam_pXX.csv or csv_pXX.zip (as folktables downloads them, in folders below it too), one
+    such file, or a Parquet file of folktables' income task with a column STATE; the rest as of
+    `logofair.datasets.catalogue.DatasetInfo`.
 
     Examples
     --------
@@ -281,7 +268,7 @@ def load_acs(
     numbers = numbers[prepared.random_rows(numbers.size, rows, rng)]
     table = table[numbers]
     shown = [feature for feature in features if keep_sensitive or feature.name != column]
-    values, names = prepared.feature_table(table, shown)
+    values, names = prepared.feature_table(lambda name: table[name].to_numpy(), shown)
     return Dataset(
         **terms_of(_NAME),
         features=values,

@@ -120,11 +120,10 @@ def digest_of(folder: Path) -> str:
     ...     len(digest_of(Path(folder)))
     64
     """
-    about = Path(folder) / _ABOUT
-    try:
-        return of_type(json.loads(about.read_text(encoding="utf-8"))["checksum"], str)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        raise InputError(f"{about}: is missing or damaged; prepare the data again.") from None
+    found = _unchecked(Path(folder)).get("checksum")
+    if not isinstance(found, str):
+        raise InputError(f"{Path(folder) / _ABOUT}: is missing or damaged; prepare the data again.")
+    return found
 
 
 def summary_of(folder: Path) -> dict[str, Any]:
@@ -135,11 +134,16 @@ def summary_of(folder: Path) -> dict[str, Any]:
     >>> summary_of(Path("nowhere"))
     {}
     """
-    try:
-        body = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))[_WHAT]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return {}
+    body = _unchecked(folder).get(_WHAT)
     return body if isinstance(body, dict) else {}
+
+
+def _unchecked(folder: Path) -> dict[str, Any]:
+    try:
+        document = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def advice_again(name: str, folder: Path) -> str:

@@ -43,7 +43,10 @@ class DatasetInfo:
     model : {"logistic", "mlp", "resnet18"}
         The paper's model for it, or the one of the nearest kind.
     prepare : callable or None
-        ``prepare(source, into, *, progress, **choices)``, which returns counts; None where no files are needed.
+        ``prepare(source, into, *, progress, **choices)``; None where no files are needed. Reads official files and
+        makes the folder ``into``, whole or not at all; a prepared one that is there is replaced. Where a choice is
+        ``batch``, so many rows are read at a time: memory grows with it and with the rows kept, not with the files.
+        Returns how many rows were read, were dropped for each reason in turn, and are kept.
     load : callable
         ``load(folder, *, sensitive, **choices)``, without the folder where no files are needed.
     """

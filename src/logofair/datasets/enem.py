@@ -233,21 +233,8 @@ def prepare_enem(
 ) -> Mapping[str, int]:
     """Read official microdata of one year, keep who counts, and store them in a folder.
 
-    Parameters
-    ----------
-    source : Path
-        MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one year.
-    into : Path
-        The folder to make; a prepared one that is there is replaced.
-    progress : Progress
-        Shows how far the reading is.
-    batch : int
-        Rows read at a time; memory grows with it and with the rows kept, not with the file.
-
-    Returns
-    -------
-    mapping of str to int
-        How many rows were read, were dropped by each filter in turn, and are kept.
+    ``source`` is MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one
+    year; the rest as of `logofair.datasets.catalogue.DatasetInfo`.
 
     Examples
     --------
@@ -360,7 +347,9 @@ def load_enem(
     n_rows, median, named = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=remedy)
     numbers = prepared.random_rows(n_rows, rows, rng)
     table = prepared.load_rows(folder, _NAME, n_rows)[numbers]
-    features, names = prepared.feature_table(table, _features_of(sensitive, keep_sensitive))
+    features, names = prepared.feature_table(
+        lambda name: table[name].to_numpy(), _features_of(sensitive, keep_sensitive)
+    )
     return Dataset(
         **terms_of(_NAME),
         features=features,

@@ -14,13 +14,13 @@ from logofair.columns.checks import (
     Floats,
     RandomSource,
     generator,
-    nearest_name,
     numbers,
     positive_number,
     probabilities,
     whole_number,
 )
 from logofair.columns.labels import encode_known
+from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
 from logofair.datasets.terms import terms_of
 from logofair.errors import InputError
@@ -306,9 +306,7 @@ def load_generated(*, sensitive: str = "group", rows: int = 20_000, clients: int
     >>> load_generated()
     Dataset(generated: 20,000 rows, 10 features, 54.0 % positive, groups a 8,548, b 11,452, 5 natural clients)
     """
-    if sensitive != "group":
-        hint = nearest_name(sensitive, ("group",))
-        raise InputError(f"load_generated: unknown sensitive column {sensitive!r}{hint}; use 'group'.")
+    chosen(sensitive, ("group",), "sensitive")
     random, rows = generator(rng), whole_number(rows, "rows")
     if rows > _MOST_ROWS:
         raise InputError(f"rows: got {rows:,}; at most {_MOST_ROWS:,} are drawn at once: ask for fewer.")

@@ -214,23 +214,22 @@ class CategoryFeature:
 
 
 def feature_table(
-    rows: polars.DataFrame, features: Sequence[NumberFeature | CategoryFeature]
+    column: Callable[[str], npt.NDArray[Any]], features: Sequence[NumberFeature | CategoryFeature]
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Features of some rows side by side, and their names; each is made of the column of its name.
+    """Features of some rows side by side, and their names; ``column`` finds the column of a name.
 
     Examples
     --------
-    >>> import polars
-    >>> rows = polars.DataFrame({"SEX": [2, 1], "AGEP": [57, 17]})
+    >>> rows = {"SEX": np.array([2, 1]), "AGEP": np.array([57, 17])}
     >>> features = [NumberFeature("AGEP", 17, 97), CategoryFeature("SEX", {1: "Male", 2: "Female"})]
-    >>> feature_table(rows, features)[0].tolist()
+    >>> feature_table(rows.__getitem__, features)[0].tolist()
     [[0.5, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
     names = [name for feature in features for name in feature.names]
-    table: Floats = np.empty((rows.height, len(names)))  # filled block by block: never twice in memory
+    table: Floats = np.empty((column(features[0].name).size, len(names)))  # filled in parts: never twice in memory
     place = 0
     for feature in features:
         width = len(feature.names)
-        table[:, place : place + width] = feature.values(rows[feature.name].to_numpy())
+        table[:, place : place + width] = feature.values(column(feature.name))
         place += width
     return table, tuple(names)

@@ -31,7 +31,7 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["DataRows", "check_some_rows", "combined", "read_rows"]
+__all__ = ["DataRows", "check_some_rows", "read_rows", "whole_column"]
 
 _LISTED = 10
 
@@ -74,7 +74,7 @@ def read_rows(
     wanted = columns.by_role() | {f"feature {place}": name for place, name in enumerate(features)}
     read = [_part(path, files, columns, wanted) for path in progress(files.paths, "Reading", len(files.paths))]
     parts = [part for part, _ in read]
-    whole = {role: combined([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
+    whole = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
     group = join_groups([column for role, column in whole.items() if role.startswith("group ")])
     if not group.len():
         check_some_rows(files, columns)
@@ -182,7 +182,7 @@ def _checked(table: Table, column: polars.Series) -> polars.Series:
     return values.fill_nan(None) if values.dtype.is_float() else values
 
 
-def combined(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:
+def whole_column(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:
     """A column of all files, with labels and decisions as 0 and 1."""
     named = columns.by_role().get(role)
     if named is None or _is_number(role):

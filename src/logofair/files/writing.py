@@ -129,7 +129,7 @@ def _neighbour(target: Path) -> Path:
 
 def _new_file(path: Path, mode: int) -> Path:
     """Make an empty file that nobody else has made."""
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+    path.touch(mode, exist_ok=False)
     return path
 
 

@@ -119,7 +119,7 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
 def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: int | None) -> None:
     """Check the official files of a data set and store what is needed of them.
 
-    Reads files of any size piece by piece, says how many rows were kept and why the
+    Reads files of any size in batches, says how many rows were kept and why the
     others were not, and leaves the official files as they are.
     """
     from logofair.cli.pages.console import page, showing_progress

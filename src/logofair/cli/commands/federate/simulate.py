@@ -155,8 +155,8 @@ def _site_name(value: object, data: Path, columns: ColumnNames) -> str:
 
     if not _NAME.fullmatch(str(value)):
         raise InputError(
-            f"{data}: column {columns.client!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 letters, "
-            "digits, '-', '_' and '.', starting with a letter or digit."
+            f"{data}: column {columns.client!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 "
+            "letters, digits, '-', '_' and '.', starting with a letter or digit."
         )
     return str(value)
 
