@@ -17,7 +17,15 @@ from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles
 from logofair.files.tables import Table, estimated_rows, open_table
-from logofair.files.values import as_chances, check_scores, group_expression, label_text, listed_names, plain_values
+from logofair.files.values import (
+    as_chances,
+    check_scores,
+    group_expression,
+    label_text,
+    listed_names,
+    number,
+    plain_values,
+)
 from logofair.files.writing import TableWriter, replacing
 from logofair.policy.policy import Policy
 
@@ -134,7 +142,7 @@ class Decider:
                 expected = "numbers" if role == "score" else "text or numbers"
                 plain_values(pl.Series([], dtype=schema[role]), table.where(role), expected)
         groups = group_expression([_text(role, schema[role]) for role in table.names if role.startswith("group ")])
-        found = [pl.col("score").cast(pl.Float64, strict=False), groups.alias("group")]
+        found = [number("score"), groups.alias("group")]
         found += [pl.col("score").alias("raw score")] if schema["score"] == pl.String else []
         found += [_text("client", schema["client"]).alias("client")] if "client" in table.names else []
         found += [pl.col(role) for role in table.names if role == "id" or role.startswith("keep ")]
@@ -166,7 +174,7 @@ class Decider:
         return decided, group, int(strange.sum())
 
     def _scores(self, batch: polars.DataFrame, table: Table, first: int) -> npt.NDArray[np.float64]:
-        pl, column = polars_module(), batch["score"].fill_nan(None)
+        pl, column = polars_module(), batch["score"]
         if column.null_count():
             row = int(column.is_null().arg_max() or 0)
             raw = batch["raw score"][row] if "raw score" in batch.columns else None

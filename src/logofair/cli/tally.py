@@ -20,7 +20,15 @@ from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles
 from logofair.files.rows import check_some_rows, whole_column
 from logofair.files.tables import Table, open_table
-from logofair.files.values import as_chances, check_clients, check_missing, check_scores, join_groups, plain_values
+from logofair.files.values import (
+    as_chances,
+    check_clients,
+    check_missing,
+    check_scores,
+    join_groups,
+    number,
+    plain_values,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -128,9 +136,8 @@ def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.Da
 def _number(role: str, kind: Any) -> list[Any]:
     """A column of numbers, null where one is missing; and, of text, whether a cell holds something else."""
     pl = polars_module()
-    number = pl.col(role).cast(pl.Float64, strict=False)
-    unread = pl.col(role).is_not_null() & number.is_null()
-    return [number.fill_nan(None), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
+    unread = pl.col(role).is_not_null() & pl.col(role).cast(pl.Float64, strict=False).is_null()  # NaN can be read
+    return [number(role), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
 
 
 def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> list[Any]:
@@ -175,6 +182,4 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
 
 def _missing(table: Table, role: str) -> int:
     """How many rows lack a number."""
-    pl = polars_module()
-    number = pl.col(role).cast(pl.Float64, strict=False).fill_nan(None)
-    return int(table.collect(table.rows.select(number.is_null().sum())).item())
+    return int(table.collect(table.rows.select(number(role).is_null().sum())).item())

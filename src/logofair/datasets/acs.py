@@ -18,13 +18,14 @@ from logofair.columns.checks import RandomSource
 from logofair.datasets import prepared
 from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
 from logofair.datasets.official import BATCH, OfficialTable, find_tables, one_layout
-from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen, number
+from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen
 from logofair.datasets.table import Dataset
 from logofair.datasets.terms import terms_of
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.documents import or_damaged
 from logofair.files.tables import open_table
+from logofair.files.values import number
 from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ __all__ = [
     "chosen",
     "feature_table",
     "load_rows",
-    "number",
     "random_rows",
     "read_official",
     "select_rows",
@@ -55,6 +54,7 @@ def select_rows(
     Examples
     --------
     >>> import polars
+    >>> from logofair.files.values import number
     >>> counts, people = Counter(), polars.DataFrame({"age": ["12", "30", "40"], "sex": ["f", "", "m"]})
     >>> sex = polars.col("sex").replace_strict({"f": 1, "m": 2}, default=None)
     >>> select_rows(people, {"a child": number("age") >= 18}, {"SEX": sex}, counts)["SEX"].to_list()
@@ -71,13 +71,6 @@ def select_rows(
     complete = coded.drop_nulls()
     counts["dropped: a value missing"] += coded.height - complete.height
     return complete
-
-
-def number(name: str) -> polars.Expr:
-    """A column as numbers, null where it holds something else."""
-    pl = polars_module()
-    cells: polars.Expr = pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
-    return cells
 
 
 def store_rows(folder: Path, rows: polars.DataFrame) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "label_text",
     "labels_by_text",
     "listed_names",
+    "number",
     "plain_values",
 ]
 
@@ -129,6 +130,20 @@ def as_chances(scores: Any, scale: str) -> Any:
     if scale == "percent":
         return scores / 100.0
     return 1.0 / (1.0 + (-scores).exp()) if scale == "logit" else scores
+
+
+def number(name: str) -> polars.Expr:
+    """A column as numbers, null where one is missing or a cell holds something else.
+
+    Examples
+    --------
+    >>> import polars
+    >>> polars.DataFrame({"p": ["0.5", "NaN", "high"]}).select(number("p")).to_series().to_list()
+    [0.5, None, None]
+    """
+    pl = polars_module()
+    cells: polars.Expr = pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
+    return cells
 
 
 def combine_columns(parts: Sequence[polars.Series], names: Sequence[str], csv: Sequence[bool]) -> polars.Series:
