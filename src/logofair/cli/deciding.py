@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,19 @@ class DecisionCounts:
         return {"rows": self.rows, "accepted": self.accepted, "unknown_rows": self.unknown, "groups": groups}
 
 
+class Batch(NamedTuple):
+    """Rows of a file in the form that decides; ``first`` is the first one's number in it, ``position`` in all files."""
+
+    rows: polars.DataFrame
+    table: Table
+    first: int
+    position: int
+
+    def number_of(self, flags: polars.Series) -> int:
+        """The number in the file of the first row that is flagged."""
+        return self.first + int(flags.arg_max() or 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Decider:
     """A policy whose labels are numbered, with the columns it reads and how it decides."""
@@ -150,19 +163,13 @@ class Decider:
         codes += [_code("client", self.policy.clients)] if "client" in table.names else []
         return table.rows.select(found).with_columns(codes)
 
-    def decide(
-        self, batch: polars.DataFrame, table: Table, first: int, position: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], int]:
-        """Decisions and groups of a batch, and how many rows are of unknown clients or groups.
-
-        ``first`` is the batch's first row in its file, ``position`` that in all files.
-        """
-        scores = self._scores(batch, table, first)
-        group = self._codes(batch, "group", table, first)
-        client = self._client(batch, table, first) if self.policy.has_clients else None
+    def decide(self, batch: Batch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], int]:
+        """Decisions and groups of a batch, and how many rows are of unknown clients or groups."""
+        scores, group = self._scores(batch), self._codes(batch, "group")
+        client = self._client(batch) if self.policy.has_clients else None
         strange = (group < 0) if client is None else (group < 0) | (client < 0)
-        decided = np.empty(batch.height, dtype=np.int64)
-        for rows, ids in self._ids(batch, table, first, position):
+        decided = np.empty(batch.rows.height, dtype=np.int64)
+        for rows, ids in self._ids(batch):
             decided[rows] = self.numbered.decide(
                 scores[rows],
                 groups=group[rows],
@@ -173,64 +180,49 @@ class Decider:
             )
         return decided, group, int(strange.sum())
 
-    def _scores(self, batch: polars.DataFrame, table: Table, first: int) -> npt.NDArray[np.float64]:
-        pl, column = polars_module(), batch["score"]
+    def _scores(self, batch: Batch) -> npt.NDArray[np.float64]:
+        rows, column, where = batch.rows, batch.rows["score"], batch.table.where("score")
         if column.null_count():
-            row = int(column.is_null().arg_max() or 0)
-            raw = batch["raw score"][row] if "raw score" in batch.columns else None
+            row = batch.number_of(column.is_null())
+            raw = rows["raw score"][row - batch.first] if "raw score" in rows.columns else None
             got = "has no value" if raw is None else f"is {shown(raw)}"
-            raise InputError(f"{table.where('score')}: row {first + row} {got}, expected a number; repair such rows.")
-        low, high = batch.select(pl.col("score").min(), pl.col("score").max().alias("high")).row(0)
-        check_scores(low, high, self.columns.scale, table.where("score"))
+            raise InputError(f"{where}: row {row} {got}, expected a number; repair such rows.")
+        check_scores(float(column.min()), float(column.max()), self.columns.scale, where)  # type: ignore[arg-type]
         return np.asarray(as_chances(column, self.columns.scale).to_numpy(), dtype=np.float64)
 
-    def _codes(self, batch: polars.DataFrame, role: str, table: Table, first: int) -> npt.NDArray[np.int32]:
+    def _codes(self, batch: Batch, role: str) -> npt.NDArray[np.int32]:
         """Numbers of groups or clients, -1 where unknown; raise where a value is missing or may not be unknown."""
-        codes = batch[f"{role} code"]
-        known, allowed = self.policy.groups if role == "group" else self.policy.clients, ("merged", "base")
-        if codes.null_count() and self.on_unknown not in (allowed if role == "client" else ("base",)):
-            self._raise_unknown(batch, codes, role, table, first, known)
-        if batch[role].null_count():
-            self._raise_unknown(batch, batch[role], role, table, first, known)
+        labels, codes = batch.rows[role], batch.rows[f"{role} code"]
+        allowed = ("merged", "base") if role == "client" else ("base",)
+        for column in (codes if self.on_unknown not in allowed else labels, labels):
+            if column.null_count():
+                raise self._unknown_error(batch, role, batch.number_of(column.is_null()))
         return np.asarray(codes.fill_null(-1).cast(polars_module().Int32).to_numpy())
 
-    def _raise_unknown(
-        self,
-        batch: polars.DataFrame,
-        column: polars.Series,
-        role: str,
-        table: Table,
-        first: int,
-        known: tuple[Label, ...],
-    ) -> None:
-        row = int(column.is_null().arg_max() or 0)
+    def _unknown_error(self, batch: Batch, role: str, row: int) -> InputError:
+        table, label = batch.table, batch.rows[role][row - batch.first]
         named = "group 0" if role == "group" else role
         where = table.where(named) if len(self.columns.group) == 1 or role == "client" else f"{table.file}: groups"
-        if batch[role][row] is None:
-            raise InputError(f"{where}: row {first + row} has no value; fill it or drop such rows.")
+        if label is None:
+            return InputError(f"{where}: row {row} has no value; fill it or drop such rows.")
         use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
-        raise InputError(
-            f"{where}: row {first + row} is {shown(batch[role][row])}, a {role} the policy does not know (it knows "
-            f"{listed_names(known, 6)}); use {use}."
-        )
+        known = listed_names(self.policy.groups if role == "group" else self.policy.clients, 6)
+        does = f"a {role} the policy does not know (it knows {known})"
+        return InputError(f"{where}: row {row} is {shown(label)}, {does}; use {use}.")
 
-    def _client(self, batch: polars.DataFrame, table: Table, first: int) -> npt.NDArray[np.int32]:
-        if "client" in table.names:
-            return self._codes(batch, "client", table, first)
-        names = [label_text(name) for name in self.policy.clients]
-        if table.file.path.stem in names:
-            return np.full(batch.height, names.index(table.file.path.stem), dtype=np.int32)
-        if self.on_unknown == "raise":
+    def _client(self, batch: Batch) -> npt.NDArray[np.int32]:
+        if "client" in batch.table.names:
+            return self._codes(batch, "client")
+        path, names = batch.table.file.path, [label_text(name) for name in self.policy.clients]
+        if path.stem not in names and self.on_unknown == "raise":
             raise InputError(
-                f"{table.file}: without --client the file's name is the client, and the policy does not know "
-                f"{table.file.path.stem!r} (it knows {listed_names(names, 6)}); name the column of clients or use "
-                "--on-unknown merged."
+                f"{path}: without --client the file's name is the client, and the policy does not know {path.stem!r} "
+                f"(it knows {listed_names(names, 6)}); name the column of clients or use --on-unknown merged."
             )
-        return np.full(batch.height, -1, dtype=np.int32)
+        code = names.index(path.stem) if path.stem in names else -1
+        return np.full(batch.rows.height, code, dtype=np.int32)
 
-    def _ids(
-        self, batch: polars.DataFrame, table: Table, first: int, position: int
-    ) -> Iterator[tuple[npt.NDArray[np.intp] | slice, Any]]:
+    def _ids(self, batch: Batch) -> Iterator[tuple[npt.NDArray[np.intp] | slice, Any]]:
         """Rows and their ids, or their places where there are no ids.
 
         A CSV cell that is how an integer is written is an integer, whatever stands in other rows: else a person's coin
@@ -238,17 +230,17 @@ class Decider:
         """
         pl = polars_module()
         if self.id_column is None:
-            yield slice(None), np.arange(position, position + batch.height, dtype=np.uint64)
+            yield slice(None), np.arange(batch.position, batch.position + batch.rows.height, dtype=np.uint64)
             return
-        ids = batch["id"]
+        ids, where = batch.rows["id"], batch.table.where("id")
         if ids.null_count():
-            row = first + int(ids.is_null().arg_max() or 0)
-            raise InputError(f"{table.where('id')}: row {row} has no value; ids must not be missing.")
+            row = batch.number_of(ids.is_null())
+            raise InputError(f"{where}: row {row} has no value; ids must not be missing.")
         if ids.dtype.is_integer():
             yield slice(None), ids.to_numpy()
         elif ids.dtype not in (pl.String, pl.Categorical, pl.Enum):
-            raise InputError(f"{table.where('id')}: holds {ids.dtype}; ids are integers or text.")
-        elif table.kind != "CSV":
+            raise InputError(f"{where}: holds {ids.dtype}; ids are integers or text.")
+        elif batch.table.kind != "CSV":
             yield slice(None), ids.cast(pl.String).to_list()
         else:
             whole = ids.str.contains(_WHOLE)
@@ -320,7 +312,7 @@ def _batches(decider: Decider, files: DataFiles, totals: DecisionCounts, batch: 
         with open_table(path, decider.wanted()) as table:
             first = 0
             for rows in table.batches(batch, decider.prepared(table)):
-                decided, group, unknown = decider.decide(rows, table, first, totals.rows)
+                decided, group, unknown = decider.decide(Batch(rows, table, first, totals.rows))
                 totals.add(group, decided, unknown)
                 output = _output(decider, rows, decided, first, path if len(files.paths) > 1 else None)
                 schema = schema or output.schema

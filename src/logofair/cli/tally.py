@@ -18,7 +18,7 @@ from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles
-from logofair.files.rows import check_some_rows, whole_column
+from logofair.files.rows import no_rows_error, whole_column
 from logofair.files.tables import Table, open_table
 from logofair.files.values import (
     as_chances,
@@ -83,7 +83,7 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
     group = join_groups([whole.pop(role) for role in used if role.startswith("group ")])
     rows = int(whole["rows"].sum())
     if not rows:
-        check_some_rows(files, columns)
+        raise no_rows_error(files, columns)
     if "client" in whole:
         check_clients(whole["client"].n_unique(), rows, columns.client)
     tally, groups, clients = _tallied(whole, group, columns)

@@ -31,7 +31,7 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["DataRows", "check_some_rows", "read_rows", "whole_column"]
+__all__ = ["DataRows", "no_rows_error", "read_rows", "whole_column"]
 
 _LISTED = 10
 
@@ -75,9 +75,9 @@ def read_rows(
     read = [_part(path, files, columns, wanted) for path in progress(files.paths, "Reading", len(files.paths))]
     parts = [part for part, _ in read]
     whole = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
-    group = join_groups([column for role, column in whole.items() if role.startswith("group ")])
+    group = join_groups([whole.pop(role) for role in parts[0].columns if role.startswith("group ")])
     if not group.len():
-        check_some_rows(files, columns)
+        raise no_rows_error(files, columns)
     if "client" in whole:
         check_clients(whole["client"].n_unique(), group.len(), columns.client)
     arrays = {role: _array(column) for role, column in whole.items()}
@@ -94,8 +94,8 @@ def read_rows(
     )
 
 
-def check_some_rows(files: DataFiles, columns: ColumnNames) -> None:
-    """Raise because no row is left: none has the values asked for, or all lack a value.
+def no_rows_error(files: DataFiles, columns: ColumnNames) -> InputError:
+    """Say why no row is left: none has the values asked for, or all lack a value.
 
     Examples
     --------
@@ -103,19 +103,18 @@ def check_some_rows(files: DataFiles, columns: ColumnNames) -> None:
     >>> from logofair.files.inputs import find_files
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
     ...     print("p,part", "0.5,test", "0.25,train", sep=chr(10), file=file, flush=True)
-    ...     check_some_rows(find_files([file.name]), ColumnNames(where=(("part", "tets"),)))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    logofair.errors.InputError: --where: no row has part=tets (did you mean 'test'?); part holds 'test' and 'train'.
+    ...     print(no_rows_error(find_files([file.name]), ColumnNames(where=(("part", "tets"),))))
+    --where: no row has part=tets (did you mean 'test'?); part holds 'test' and 'train'.
     """
     if not columns.where or any(_has_rows(path, columns.where) for path in files.paths):
-        raise InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
+        return InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
     for condition in columns.where:
         if not any(_has_rows(path, [condition]) for path in files.paths):
             name, value = condition
             seen = _values(files, name)
             hint = nearest_name(value, [text for text in seen if text != value])
-            raise InputError(f"--where: no row has {name}={value}{hint}; {name} holds {_listed(seen)}.")
-    raise InputError(f"--where: no row has {columns.conditions}, though some have each of them; ask for less.")
+            return InputError(f"--where: no row has {name}={value}{hint}; {name} holds {_listed(seen)}.")
+    return InputError(f"--where: no row has {columns.conditions}, though some have each of them; ask for less.")
 
 
 def _has_rows(path: Path, where: Sequence[tuple[str, str]]) -> bool:

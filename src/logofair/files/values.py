@@ -241,10 +241,12 @@ def binary_labels(column: polars.Series, where: str, positive: str | None, optio
     """
     pl, values = polars_module(), plain_values(column, where, "text or numbers")
     values = values.fill_nan(None) if values.dtype.is_float() else values
-    texts = values.cast(pl.String).str.to_lowercase()
-    if positive is None and texts.is_in([*_BINARY, None], nulls_equal=True).all():
-        return texts.replace_strict(_BINARY, return_dtype=pl.Int64)
-    found = values.drop_nulls().unique(maintain_order=True).head(3).to_list()
+    found = values.drop_nulls().unique(maintain_order=True).head(100).to_list()
+    if positive is None and all(str(value).lower() in _BINARY for value in found):
+        codes = {value: _BINARY[str(value).lower()] for value in found}
+        return (
+            values.replace_strict(codes, return_dtype=pl.Int64) if values.dtype == pl.String else values.cast(pl.Int64)
+        )
     listed = " and ".join(map(shown, found[:2]))
     if len(found) > 2:
         raise InputError(f"{where}: holds more than two values (such as {listed}); a label has two: merge some first.")

@@ -80,7 +80,12 @@ def _option(name: str, *others: Any, help: str, **settings: Any) -> Callable[[Co
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    _option("--groups", metavar="A,B", callback=listed, help="The groups compared, separated by commas; names that hold one in quotes."),
+    _option(
+        "--groups",
+        metavar="A,B",
+        callback=listed,
+        help="The groups compared, separated by commas.",
+    ),
     _option(
         "--notion",
         metavar="NAME",
