@@ -22,10 +22,12 @@ import polars as pl
 
 import logofair
 from logofair.cli import deciding as apply_write
-from logofair.cli.data import ColumnNames, find_files
-from logofair.cli.deciding import Decider, spelling
+from logofair.cli.deciding import Decider
 from logofair.cli.group import LazyGroup
 from logofair.cli.pages.console import showing_progress
+from logofair.files import writing
+from logofair.files.inputs import ColumnNames, find_files
+from logofair.files.values import label_text
 
 pytestmark = pytest.mark.tool
 
@@ -215,7 +217,7 @@ def test_unknown_clients_and_groups_are_refused_or_decided_as_the_library_does(
     [("a", "a"), (1, "1"), (1.0, "1"), (1.5, "1.5"), (True, "true"), (("a", "b, c"), 'a, "b, c"'), (-3, "-3")],
 )
 def test_labels_are_found_by_how_a_file_spells_them(label: Any, text: str) -> None:
-    assert spelling(label) == text
+    assert label_text(label) == text
 
 
 @pytest.mark.parametrize("kind", [pl.Int16, pl.Float64, pl.String])
@@ -310,7 +312,7 @@ def test_a_disk_that_fails_while_writing_is_one_sentence(folder: Path, monkeypat
         path.write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(apply_write, "_sink", full)
+    monkeypatch.setattr(writing, "sink", full)
     monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": 100})
     before = sorted(folder.iterdir())
     sentence = refused(folder / "policy.json", folder / "new.parquet", *NAMED, "--out", folder / "out.parquet")
@@ -336,7 +338,7 @@ def test_a_failure_on_both_sides_at_once_does_not_leave_one_waiting_for_the_othe
             raise ValueError("stop")
         return usual(self, *arguments)
 
-    monkeypatch.setattr(apply_write, "_sink", full)
+    monkeypatch.setattr(writing, "sink", full)
     monkeypatch.setattr(Decider, "decide", interrupted)
     columns = ColumnNames(score="p", group=("sex",), client="site")
     decider = Decider.of(policy, columns, None, (), "raise", seed=5, deterministic=False)

@@ -21,14 +21,13 @@ import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logofair.cli.data import ColumnNames, find_files
 from logofair.cli.pages.console import showing_progress
-from logofair.cli.rows import DataRows, read_rows
 from logofair.errors import InputError
-from logofair.files import scan as data_scan
-from logofair.files.output import check_output, replacing
-from logofair.files.scan import column_names, scanned
-from logofair.files.values import as_chances, check_scores, join_groups, united
+from logofair.files.inputs import ColumnNames, find_files
+from logofair.files.rows import DataRows, read_rows
+from logofair.files.tables import column_names, open_table
+from logofair.files.values import as_chances, check_scores, combine_columns, join_groups
+from logofair.files.writing import check_output, replacing
 
 pytestmark = pytest.mark.tool
 modest = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -98,15 +97,13 @@ def test_nothing_found_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n  \n", "\n "])
-def test_separator_encoding_and_blank_ends_are_found(
-    separator: str, encoding: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(data_scan, "_BLOCK", 5)  # so that pieces end within characters
+def test_separator_encoding_and_blank_ends_are_found(separator: str, encoding: str, end: str, tmp_path: Path) -> None:
     rows = [["größe", "Stadt"], ["0.5", "Köln"], ["0.25", " Zürich "], ["", "Bonn"]]
     content = ("\n".join(separator.join(row) for row in rows) + end).encode(encoding)
     file = written(tmp_path / "site.csv", content)
-    with scanned(file, {"score": "größe", "group": "Stadt"}) as scan:
-        assert scan.collect(scan.table).rows() == [("0.5", "Köln"), ("0.25", "Zürich"), (None, "Bonn")]
+    wanted = {"score": "größe", "group": "Stadt"}
+    with open_table(file, wanted, block=5) as table:  # so that blocks end within characters
+        assert table.collect().rows() == [("0.5", "Köln"), ("0.25", "Zürich"), (None, "Bonn")]
     assert column_names(file) == ["größe", "Stadt"]
 
 
@@ -115,8 +112,8 @@ def test_separator_encoding_and_blank_ends_are_found(
 def test_cells_come_back_as_the_standard_library_reads_them(tmp_path: Path, cells: list[str]) -> None:
     buffer = io.StringIO(newline="")
     csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([["id", "g"], *((i, cell) for i, cell in enumerate(cells))])
-    with scanned(written(tmp_path / "a.csv", buffer.getvalue()), {"id": "id", "g": "g"}) as scan:
-        got = scan.collect(scan.table).rows()
+    with open_table(written(tmp_path / "a.csv", buffer.getvalue()), {"id": "id", "g": "g"}) as table:
+        got = table.collect().rows()
     assert got == [(str(i), cell.strip() or None) for i, cell in enumerate(cells)]
 
 
@@ -228,7 +225,7 @@ def test_intersections_read_as_people_write_them() -> None:
 def test_labels_of_several_files_agree_on_a_kind(
     parts: list[list[Any]], csv_files: list[bool], values: list[Any]
 ) -> None:
-    got = united([pl.Series(part) for part in parts], ["one", "two"], csv_files)
+    got = combine_columns([pl.Series(part) for part in parts], ["one", "two"], csv_files)
     assert got.to_list() == values
 
 
@@ -236,7 +233,7 @@ def test_stored_numbers_beside_stored_text_are_refused_with_both_files() -> None
     with pytest.raises(
         InputError, match=r"^two: holds text, but one holds numbers; store the column alike in all files\.$"
     ):
-        united([pl.Series([1]), pl.Series(["a"])], ["one", "two"], [False, False])
+        combine_columns([pl.Series([1]), pl.Series(["a"])], ["one", "two"], [False, False])
 
 
 def test_labels_are_read_over_all_files_so_that_a_client_may_have_one_label_only(tmp_path: Path) -> None:
@@ -251,7 +248,7 @@ def test_labels_are_read_over_all_files_so_that_a_client_may_have_one_label_only
 def test_three_labels_and_other_numbers_are_refused(tmp_path: Path) -> None:
     assert "more than two values" in refused(written(tmp_path / "a.csv", "p,y,sex\n0.5,a,F\n0.5,b,F\n0.5,c,M\n"))
     sentence = refused(written(tmp_path / "a.csv", "p,y,sex\n0.5,1,F\n0.5,2,F\n"))
-    assert sentence.endswith("column 'y': holds 1, 2, expected 0 and 1; say with --positive which value counts as 1.")
+    assert sentence.endswith("column 'y': holds 1 and 2, expected 0 and 1; say with --positive which one counts as 1.")
 
 
 def test_missing_values_are_counted_or_their_rows_left_out(tmp_path: Path) -> None:

@@ -111,16 +111,6 @@ def test_a_prepared_data_set_is_replaced_only_by_force(tmp_path: Path, official:
     assert "rows kept 2" in words_of(*arguments, "--force")
 
 
-def test_what_is_left_of_prepared_data_is_replaced_by_force(tmp_path: Path, official: Path) -> None:
-    arguments = ("prepare", "acs", "--from", official, "--cache", tmp_path)
-    words_of(*arguments)
-    (tmp_path / "acs" / "about.json").unlink()
-    assert refused(*arguments) == (
-        f"logofair: {tmp_path / 'acs'}: holds what is left of prepared data; add --force to replace it."
-    )
-    assert "rows kept 2" in words_of(*arguments, "--force")
-
-
 @pytest.mark.parametrize("damage", ["about", "rows"])
 def test_list_and_describe_say_what_is_wrong_with_prepared_data(tmp_path: Path, official: Path, damage: str) -> None:
     words_of("prepare", "acs", "--from", official, "--cache", tmp_path)

@@ -31,6 +31,7 @@ from logofair.cli.commands.federate.server import watched
 from logofair.cli.group import cli
 from logofair.engines.folder import read_plan, read_result, write_plan
 from logofair.errors import InputError
+from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 
 pytestmark = [pytest.mark.federation, pytest.mark.tool]
@@ -518,6 +519,49 @@ def test_a_simulation_trains_where_it_is_asked_to_and_needs_no_scores(file: Path
     assert len(list((tmp_path / "try" / "policies").glob("*.json"))) == 3
 
 
+def test_groups_scale_conditions_and_missing_values_mean_what_they_mean_in_a_fit(tmp_path: Path) -> None:
+    table = people()
+    old = table["age"] > 48
+    life = np.where(old, "old", "young").tolist()
+    plain = table | {"both": [f"{sex}, {age}" for sex, age in zip(table["sex"], life, strict=True)]}
+    keep = np.arange(900) % 9 > 1
+    kept = write_csv(tmp_path / "kept.csv", {name: np.asarray(values)[keep] for name, values in plain.items()})
+    raw: dict[str, Any] = dict(table)
+    raw["risk"] = (100 * table["risk"]).round(4).tolist()
+    raw["part"] = np.where(np.arange(900) % 9 == 0, "test", "train")
+    raw["life"] = ["" if row % 9 == 1 else value for row, value in enumerate(life)]
+    file = write_csv(tmp_path / "raw.csv", raw)
+    more = ("--engine", "inprocess", *TIGHT)
+    columns = ("--client", "place", "--score", "risk", "--label", "repaid")
+    reading = ("--group", "sex", "--group", "life", "--scale", "percent", "--where", "part=train", "--drop-missing")
+    for source, words, folder in ((kept, ("--group", "both"), "one"), (file, reading, "other")):
+        code, output = run("federate", "simulate", source, *columns, *words, *more, "--folder", tmp_path / folder)
+        assert code == 0, output
+    one, other = (read_result(tmp_path / folder / "result.json") for folder in ("one", "other"))
+    assert one.plan.groups == other.plan.groups == ("F, old", "F, young", "M, old", "M, young")
+    assert other.certificate.primal == pytest.approx(one.certificate.primal, abs=1e-9)
+    late = (
+        "federate",
+        "join",
+        tmp_path / "one" / "result.json",
+        "--site",
+        "west",
+        "--score",
+        "risk",
+        "--label",
+        "repaid",
+    )
+    for source, words, name in ((kept, ("--group", "both"), "a"), (file, reading, "b")):
+        code, output = run(*late, "--data", source, *words, "--out", tmp_path / f"{name}.json")
+        assert code == 0, output
+    rules = [Policy.load(tmp_path / f"{name}.json").rules for name in "ab"]
+    assert str(rules[0]) == str(rules[1])
+    start = ("federate", "simulate", file, *columns, *more, "--folder", tmp_path / "third")
+    assert "--group: not given; name the column of the groups" in refused(*start)
+    assert "add --drop-missing" in refused(*start, "--group", "life", "--scale", "percent")
+    assert "no row has part=tests (did you mean 'test'?)" in refused(*start, "--group", "sex", "--where", "part=tests")
+
+
 def test_algorithm_1_may_miss_a_tolerance_and_says_so_but_does_not_fail(file: Path, tmp_path: Path) -> None:
     code, output = simulate(file, tmp_path / "try", "--local", "none", "--global", "0", "--solver", "algorithm1")
     result = read_result(tmp_path / "try" / "result.json")
@@ -538,7 +582,7 @@ def test_integer_sites_and_groups_and_text_labels_are_read_as_meant(tmp_path: Pa
     assert policy.groups == (0, 1)
     assert policy.decide([0.99, 0.01], groups=[1, 0]).tolist() == [1, 0]
     start = ("federate", "simulate", file, *COLUMNS, "--engine", "inprocess")
-    assert "expected 0 and 1; say with positive which one" in refused(*start, "--folder", tmp_path / "other")
+    assert "expected 0 and 1; say with --positive which one" in refused(*start, "--folder", tmp_path / "other")
 
 
 @pytest.mark.parametrize(
@@ -549,9 +593,9 @@ def test_integer_sites_and_groups_and_text_labels_are_read_as_meant(tmp_path: Pa
         ({}, ["--groups", "F,X"], "--groups: leaves out 'M'"),
         ({}, ["--engine", "flour"], "did you mean 'flower'?"),
         ({"place": ["New York"] * 900}, [], "holds 'New York', which cannot name a site"),
-        ({"risk": [1.5] * 900}, [], "column 'risk': row 0 is 1.5, outside [0, 1]"),
-        ({"sex": [""] * 900}, [], "column 'sex': row 0 has no value"),
-        ({"repaid": [2] * 900}, [], "column 'repaid': row 0 is 2"),
+        ({"risk": [1.5] * 900}, [], "column 'risk': runs from 1.5 to 1.5, which looks like percentages"),
+        ({"sex": [""] * 900}, [], "column 'sex': 900 of 900 rows have no value"),
+        ({"repaid": [2] * 900}, [], "column 'repaid': holds 2, expected 0 and 1"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
@@ -672,7 +716,7 @@ def client(tmp_path: Path, *arguments: object) -> tuple[object, ...]:
         (["--keys", "none-such"], "there is no none-such"),
         (["--insecure", "--authority", "ca.crt"], "--insecure: given beside"),
         (["--insecure", "--group", "sexe"], "did you mean 'sex'?"),
-        (["--insecure", "--score", "age"], "outside [0, 1]"),
+        (["--insecure", "--score", "age"], "looks like percentages; add --scale percent"),
         (["--insecure", "--data", "none.csv"], "none.csv: cannot be read"),
         (["--insecure", "--server", "localhost"], "--server: got 'localhost'; pass HOST:PORT"),
         (["--insecure", "--out", "none-such/p.json"], "there is no folder none-such"),
@@ -726,7 +770,7 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
     (given_,) = seen
     site = given_["settings"]
     assert (site.site, site.agreed_without, site.again, given_["insecure"]) == ("north", ("south",), True, True)
-    assert site.columns == {"group": "sex", "score": "risk", "label": "repaid"}
+    assert site.columns == ColumnNames(score="risk", label="repaid", group=("sex",))
     code, output = run(*line)  # a supervisor starts it again
     assert code == 0
     assert "Run spring has ended" in output

@@ -354,10 +354,10 @@ def test_a_state_of_data_prepared_anew_is_refused(tmp_path: Path, monkeypatch: p
     folder, state = tmp_path / "cache" / "acs", tmp_path / "s.npz"
     words = ("--method", "fedavg", "--data", "acs", "--rounds", 1, "--cache", tmp_path / "cache", "--checkpoint", state)
     folder.mkdir(parents=True)
-    write_about(folder, "acs", 1, {"counts": 1})
+    write_about(folder, "acs", {"counts": 1})
     trained(*words, "--out", tmp_path / "s.csv")
     trained(*words, "--out", tmp_path / "t.csv", "--resume")
-    write_about(folder, "acs", 1, {"counts": 2})
+    write_about(folder, "acs", {"counts": 2})
     said = refused(*words, "--out", tmp_path / "u.csv", "--resume")
     assert said.startswith(f"logofair: {state}: is of a run with prepared data '")
     assert not (tmp_path / "u.csv").exists()
@@ -442,8 +442,8 @@ def test_the_history_of_fcfl_tells_the_rounds_it_counts(tmp_path: Path) -> None:
             "--first-stage: 3 rounds are more than the 2 in ",
         ),
         ("--method fedavg --data generated --limit 9 --clients 10", "logofair: --clients: got 10 clients for 9 rows; "),
-        ("--method fedavg --data adult --sensitive sxe", "logofair: --sensitive: unknown sensitive column 'sxe'"),
-        ("--method fedavg --data generated --sensitive sex", "logofair: --sensitive: unknown sensitive column 'sex'"),
+        ("--method fedavg --data adult --sensitive sxe", "logofair: --sensitive: got 'sxe' (did you mean 'sex'?)"),
+        ("--method fedavg --data generated --sensitive sex", "logofair: --sensitive: got 'sex'; use one of group"),
         (
             "--method fedavg --data generated --limit 100 --train-share 1e-4",
             "logofair: --train-share and --calibration-share: part 'train' gets none of 100 rows; ",
@@ -524,7 +524,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_scores(ending: str, tmp_path:
     with files_of_at_most(4096):
         said = refused(*QUICK, "--out", out)
     assert said.startswith(f"logofair: {out}: cannot be written (File too large")
-    assert said.endswith("; choose a folder with room that may be written to.")
+    assert said.endswith("has room and may be written to.")
     assert not list(tmp_path.iterdir())
 
 
@@ -613,7 +613,7 @@ def test_files_are_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def prepare(source: Path, into: Path, *, progress: object) -> dict[str, int]:
         prepared.append(source)
         into.mkdir(parents=True)
-        write_about(into, "acs", 1, {})
+        write_about(into, "acs", {})
         return {}
 
     drawn = CATALOGUE["generated"].load(rows=1000)

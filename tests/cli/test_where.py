@@ -21,9 +21,9 @@ import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logofair.cli.data import ColumnNames, find_files
 from logofair.cli.pages.console import showing_progress
-from logofair.cli.rows import read_rows
+from logofair.files.inputs import ColumnNames, find_files
+from logofair.files.rows import read_rows
 
 pytestmark = pytest.mark.tool
 modest = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

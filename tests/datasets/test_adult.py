@@ -147,7 +147,7 @@ def test_without_the_sensitive_column_only_its_columns_go(adult: Dataset, sensit
 
 
 def test_an_unknown_sensitive_column_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(InputError, match=r"unknown sensitive column 'rase' \(did you mean 'race'\?\); use one of sex"):
+    with pytest.raises(InputError, match=r"sensitive: got 'rase' \(did you mean 'race'\?\); use one of sex"):
         load_adult("rase")
 
 

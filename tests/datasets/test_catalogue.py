@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,16 +12,18 @@ import pytest
 
 from logofair.datasets import CATALOGUE, load, load_adult
 from logofair.datasets.cache import (
-    are_remains,
     cache_folder,
+    check_about,
     digest_of,
     is_prepared,
     new_folder,
-    read_about,
     summary_of,
     write_about,
 )
 from logofair.errors import InputError
+from logofair.files.documents import write_document
+
+WHAT = "prepared data set"
 
 
 def test_the_catalogue_holds_the_five_data_sets_under_their_own_names() -> None:
@@ -92,7 +93,7 @@ def test_prepared_data_lie_where_the_user_says(monkeypatch: pytest.MonkeyPatch, 
 
 def filled(into: Path, number: int) -> None:
     with new_folder(into) as folder:
-        write_about(folder, "toy", 1, {"number": number})
+        write_about(folder, "toy", {"number": number})
 
 
 def test_a_prepared_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -100,9 +101,9 @@ def test_a_prepared_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> No
     filled(into, 1)
     with pytest.raises(ZeroDivisionError), new_folder(into) as folder:
         (folder / "rows").write_text(str(1 / 0))
-    assert read_about(into, "toy", 1) == {"number": 1}
+    assert check_about(into, "toy") == {"number": 1}
     filled(into, 2)
-    assert read_about(into, "toy", 1) == {"number": 2}
+    assert check_about(into, "toy") == {"number": 2}
     assert [path.name for path in into.parent.iterdir()] == ["toy"]
 
 
@@ -120,123 +121,39 @@ def test_an_empty_folder_is_filled_and_a_file_is_refused(tmp_path: Path) -> None
 def test_a_folder_of_another_data_set_or_version_is_refused(tmp_path: Path) -> None:
     filled(tmp_path / "toy", 1)
     with pytest.raises(InputError, match="not a prepared data set file"):
-        read_about(tmp_path / "toy", "enem", 1)
-    with pytest.raises(InputError, match=r"older version \(file 1, known 2\); prepare it again: .* --force\.$"):
-        read_about(tmp_path / "toy", "toy", 2)
+        check_about(tmp_path / "toy", "enem")
+    write_document(tmp_path / "toy" / "about.json", "logofair data: toy", 1, {"number": 1, "files": {}}, what=WHAT)
+    with pytest.raises(InputError, match=r"older version \(file 1, known 3\); prepare it again: .* --force\.$"):
+        check_about(tmp_path / "toy", "toy")
     assert summary_of(tmp_path / "toy") == {"number": 1, "files": {}}
-
-
-def test_a_folder_that_lost_its_description_is_replaced_and_foreign_files_stay(tmp_path: Path) -> None:
-    into = tmp_path / "toy"
-    into.mkdir()
-    (into / "rows.parquet").write_bytes(b"1")
-    assert are_remains(into)
-    filled(into, 1)
-    assert [path.name for path in into.iterdir()] == ["about.json"]
-    assert not are_remains(into)
-    (into / "about.json").unlink()
-    (into / "rows.parquet").write_bytes(b"1")
-    (into / "thesis.txt").write_text("1")
-    assert not are_remains(into)
-    with pytest.raises(InputError, match="holds other files"):
-        filled(into, 1)
-    assert (into / "thesis.txt").read_text() == "1"
 
 
 def toy(into: Path, rows: bytes) -> str:
     """A prepared folder with one file; what identifies it."""
     with new_folder(into) as folder:
         (folder / "rows.parquet").write_bytes(rows)
-        write_about(folder, "toy", 1, {})
+        write_about(folder, "toy", {})
     return digest_of(into)
 
 
-def test_what_was_prepared_is_known_by_its_digest_and_changed_files_are_refused(tmp_path: Path) -> None:
+def test_what_was_prepared_is_known_by_its_digest_and_files_of_another_size_are_refused(tmp_path: Path) -> None:
     one, same, other = (toy(tmp_path / str(number) / "toy", rows) for number, rows in enumerate((b"1", b"1", b"2")))
     assert one == same != other
     folder = tmp_path / "0" / "toy"
-    assert read_about(folder, "toy", 1) == {}
+    assert check_about(folder, "toy") == {}
     stored = summary_of(folder)["files"]["rows.parquet"]
-    assert stored == hashlib.sha256(b"1 1").hexdigest()  # the length, a blank, the one byte
+    assert stored == {"bytes": 1, "sha256": hashlib.sha256(b"1").hexdigest()}
     again = f"prepare it again: logofair data prepare toy --from PATH --cache {tmp_path / '0'} --force."
-    (folder / "rows.parquet").write_bytes(b"2")
+    (folder / "rows.parquet").write_bytes(b"12")
     with pytest.raises(InputError) as caught:
-        read_about(folder, "toy", 1)
+        check_about(folder, "toy")
     assert str(caught.value) == f"{folder / 'rows.parquet'}: is damaged; {again}"
     (folder / "rows.parquet").unlink()
     with pytest.raises(InputError) as caught:
-        read_about(folder, "toy", 1)
+        check_about(folder, "toy")
     assert str(caught.value) == f"{folder / 'rows.parquet'}: is missing; {again}"
     with pytest.raises(InputError, match=r"about\.json: is missing or damaged; prepare the data again\.$"):
         digest_of(tmp_path)
-
-
-def test_a_large_file_is_known_by_its_length_and_by_blocks_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("logofair.datasets.cache._BLOCK", 2)
-    monkeypatch.setattr("logofair.datasets.cache._BLOCKS", 3)
-    rows = bytes(range(14))  # 14 bytes are read in blocks of 2, of which every second is looked at
-    toy(tmp_path / "toy", rows)
-    for place in range(14):
-        (tmp_path / "toy" / "rows.parquet").write_bytes(rows[:place] + b"x" + rows[place + 1 :])
-        if place % 4 < 2:
-            with pytest.raises(InputError, match="is damaged"):
-                read_about(tmp_path / "toy", "toy", 1)
-        else:
-            read_about(tmp_path / "toy", "toy", 1)
-    (tmp_path / "toy" / "rows.parquet").write_bytes(rows + b"x")
-    with pytest.raises(InputError, match="is damaged"):
-        read_about(tmp_path / "toy", "toy", 1)
-
-
-def test_what_a_killed_process_left_is_cleared_and_what_a_living_one_fills_is_not(tmp_path: Path) -> None:
-    code = (
-        "import os, sys\nfrom pathlib import Path\nfrom logofair.datasets.cache import new_folder\n"
-        "with new_folder(Path(sys.argv[1])) as folder:\n"
-        "    (folder / 'rows.parquet').write_bytes(b'1')\n    os._exit(9)"
-    )
-    into = tmp_path / "toy"
-    assert subprocess.run([sys.executable, "-c", code, str(into)], check=False).returncode == 9
-    (left,) = tmp_path.iterdir()
-    filled(tmp_path / "toy2", 1)  # another data set
-    assert left.exists()
-    with new_folder(into) as folder:
-        assert not left.exists()
-        with pytest.raises(ZeroDivisionError), new_folder(into):
-            raise ZeroDivisionError
-        assert folder.exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["toy", "toy2"]
-
-
-def test_what_another_machine_left_is_cleared_after_a_day(tmp_path: Path) -> None:
-    left = tmp_path / ".logofair-toy-elsewhere-1-00.part"
-    left.mkdir()
-    (left / "rows.parquet").write_bytes(b"1")
-    filled(tmp_path / "toy", 1)
-    assert left.exists()
-    for path in (left / "rows.parquet", left):
-        os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
-    filled(tmp_path / "toy", 2)
-    assert [path.name for path in tmp_path.iterdir()] == ["toy"]
-
-
-@pytest.mark.parametrize("there_before", [False, True])
-def test_of_two_preparations_at_once_the_later_one_says_so(tmp_path: Path, there_before: bool) -> None:
-    into = tmp_path / "toy"
-    if there_before:
-        filled(into, 0)
-    sentence = r"toy: was prepared by another process meanwhile; what that one stored is kept\.$"
-
-    def both() -> None:
-        with new_folder(into) as folder:
-            write_about(folder, "toy", 1, {"number": 1})
-            filled(into, 2)
-
-    with pytest.raises(InputError, match=sentence):
-        both()
-    assert read_about(into, "toy", 1) == {"number": 2}
-    assert [path.name for path in tmp_path.iterdir()] == ["toy"]
 
 
 def test_the_room_is_imported_without_polars_pillow_and_torch() -> None:

@@ -245,14 +245,14 @@ def test_ages_in_years_become_the_ranges_of_later_layouts(tmp_path: Path) -> Non
     assert (1 + 19 * found).round().astype(int).tolist() == [_age_range(age) for age in ages]
 
 
-def test_small_pieces_give_the_same_cache_as_one(tmp_path: Path) -> None:
+def test_small_batches_give_the_same_cache_as_one(tmp_path: Path) -> None:
     source = written(tmp_path / "MICRODADOS_ENEM_2020.csv", many(300))
     assert source.stat().st_size > 30_000
-    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
-    assert prepare_enem(source, whole) == prepare_enem(source, pieces, piece=700)
-    assert (whole / "about.json").read_text() == (pieces / "about.json").read_text()
-    assert pl.read_parquet(whole / "rows.parquet").equals(pl.read_parquet(pieces / "rows.parquet"))
-    assert sorted(path.name for path in pieces.iterdir()) == ["about.json", "rows.parquet"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert prepare_enem(source, whole) == prepare_enem(source, parts, batch=7)
+    assert (whole / "about.json").read_text() == (parts / "about.json").read_text()
+    assert pl.read_parquet(whole / "rows.parquet").equals(pl.read_parquet(parts / "rows.parquet"))
+    assert sorted(path.name for path in parts.iterdir()) == ["about.json", "rows.parquet"]
 
 
 def test_a_csv_a_zip_with_other_files_and_a_folder_are_read_alike(tmp_path: Path) -> None:
@@ -358,13 +358,13 @@ def test_people_who_are_there_twice_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(files / "rr.csv.zip", "w") as archive:
         archive.writestr("RORAIMA.csv", content)
     sentence = refused(files, into).replace(f"files{os.sep}", "")
-    both = "rr.csv.zip (RORAIMA.csv): 9 of its 9 rows are in rr.csv too (the same NU_INSCRICAO)"
-    assert sentence == f"{both}; leave one of the files."
+    both = "rr.csv.zip (RORAIMA.csv): 9 of its 9 rows repeat the NU_INSCRICAO of rows in rr.csv"
+    assert sentence == f"{both}; leave out the file or these rows."
     (files / "rr.csv.zip").unlink()
     header, *lines = content.splitlines(keepends=True)
     (files / "rr.csv").write_bytes(b"".join([header, *(line for line in lines for _ in range(2))]))
     assert refused(files / "rr.csv", into) == (
-        "rr.csv: 9 of its 18 rows repeat the NU_INSCRICAO of another row in it; download it again, or take them out."
+        "rr.csv: 9 of its 18 rows repeat the NU_INSCRICAO of rows in itself; leave out the file or these rows."
     )
 
 
@@ -413,7 +413,7 @@ def test_text_that_is_cut_short_or_no_text_is_refused(tmp_path: Path) -> None:
     source.write_bytes(whole[:-60])
     assert refused(source, into) == "a.csv: cut short: its last line has too few fields; write the file again."
     source.write_bytes(whole[:900] + bytes(9) + whole[900:])
-    assert refused(source, into) == "a.csv: is no CSV text (it holds zero bytes); download it again."
+    assert refused(source, into) == "a.csv: is no CSV text (it holds zero bytes); save it as CSV in UTF-8."
     assert refused(tmp_path / "none.csv", into) == "none.csv: not there; check the path."
 
 

@@ -228,7 +228,7 @@ def test_tables_that_are_no_population_are_refused(changes: dict[str, object], m
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sensitive": "grupo"}, r"unknown sensitive column 'grupo' \(did you mean 'group'\?\); use 'group'"),
+        ({"sensitive": "grupo"}, r"sensitive: got 'grupo' \(did you mean 'group'\?\); use one of group"),
         ({"rows": 0}, "rows: got 0"),
         ({"clients": 0}, "clients: got 0"),
         ({"rng": None}, "rng: got None"),

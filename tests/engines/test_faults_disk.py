@@ -19,6 +19,7 @@ from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Privacy, Server, late_policy
 from logofair.federation.replies import Refusal
 from logofair.federation.wire import decode, encode
+from logofair.files.inputs import ColumnNames
 from logofair.files.locks import locked
 from support.sites import Tampered, clients, federation, go, plan_of, private_key, public_key, same_policy
 
@@ -64,7 +65,7 @@ def set_up_sites(root, sites, **more):
         table = zip(columns.groups, columns.scores, columns.labels, strict=True)
         lines = [f"{g},{float(s)!r},{y}" for g, s, y in table]
         (home / "rows.csv").write_text("sex,p,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
-        names = {"group": "sex", "score": "p", "label": "y"}
+        names = ColumnNames(score="p", label="y", group=("sex",))
         settings = SiteSettings(
             site, str(home / "rows.csv"), names, folder=str(home / "private"), policy=str(home / "policy.json"), **more
         )
@@ -286,7 +287,7 @@ def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is
         raise OSError(28, "No space left on device", f"/data/{MARK}")
 
     with monkeypatch.context() as patch:
-        patch.setattr("logofair.files.documents._replace", full)
+        patch.setattr("os.replace", full)
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
     assert decode(reply).refusal == "BAD_DATA"
     assert MARK.encode() not in reply

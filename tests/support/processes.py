@@ -184,7 +184,7 @@ class Deployment:
         killed = any(command.process.returncode == -signal.SIGKILL for command in self.commands)
         for file in self.folder.rglob("*"):
             if file.parent.name != "flower" and file.is_file():
-                assert killed or not file.name.endswith((".new", ".part")), file
+                assert killed or (not file.name.endswith(".new") and ".part" not in file.name), file
                 for end, (form, what) in _FORMATS.items():
                     if file.name.endswith(end):
                         read_document(file, form, 1, what=what)

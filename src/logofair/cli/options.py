@@ -7,13 +7,15 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
-__all__ = ["NOTIONS", "Check", "examples", "notion_option", "one_of", "seed_option", "such_that"]
+__all__ = ["NOTIONS", "Check", "examples", "force_option", "notion_option", "one_of", "seed_option", "such_that"]
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
+
+force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
 
 
 def examples(*lines: str) -> str:

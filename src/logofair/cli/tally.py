@@ -1,4 +1,4 @@
-"""Counting for an audit, file by file and in pieces: no file needs to fit into memory.
+"""Counting for an audit, file by file and in batches: no file needs to fit into memory.
 
 Every file becomes a small table with a line per client, group, label and decision; columns are checked on the way.
 """
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from logofair.auditing.measure import Tally
-from logofair.cli.data import ColumnNames, DataFiles
-from logofair.cli.rows import refuse_unmatched
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import encode
 from logofair.errors import InputError
-from logofair.files.scan import Scan, refuse_text, scanned
-from logofair.files.tables import kind_of, plain_values, polars_module
+from logofair.files import polars_module
+from logofair.files.inputs import ColumnNames, DataFiles
+from logofair.files.rows import no_rows_error, whole_column
+from logofair.files.tables import Table, open_table
 from logofair.files.values import (
     as_chances,
     check_clients,
+    check_missing,
     check_scores,
     join_groups,
-    refuse_missing,
-    two_values,
-    united,
+    number,
+    plain_values,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
     --------
     >>> import tempfile
     >>> from logofair.cli.pages.console import showing_progress
-    >>> from logofair.cli.data import find_files
+    >>> from logofair.files.inputs import find_files
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file, showing_progress(quiet=True) as progress:
     ...     print("p,sex", "0.5,F", "0.25,F", "0.75,M", sep=chr(10), file=file, flush=True)
     ...     found = count_rows(find_files([file.name]), ColumnNames(score="p", group=("sex",)), 0.5, progress)
@@ -78,12 +78,12 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
     if files.by_file:
         parts = [part.with_columns(client=pl.lit(path.stem)) for part, path in zip(parts, files.paths, strict=True)]
     used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "client"]
-    whole = {role: _whole(parts, role, files, columns) for role in used if role not in ("score", "weight")}
+    counted = [role for role in used if role not in ("score", "weight")]
+    whole = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
     group = join_groups([whole.pop(role) for role in used if role.startswith("group ")])
     rows = int(whole["rows"].sum())
     if not rows:
-        refuse_unmatched(files, columns)
-        raise InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
+        raise no_rows_error(files, columns)
     if "client" in whole:
         check_clients(whole["client"].n_unique(), rows, columns.client)
     tally, groups, clients = _tallied(whole, group, columns)
@@ -118,16 +118,16 @@ def _tallied(
 def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.DataFrame, int]:
     """One file's table, checked; and how many rows were left out."""
     pl = polars_module()
-    with scanned(path, columns.by_role(), columns.where) as scan:
-        numbers = [role for role in ("score", "weight") if role in scan.names]
-        schema = scan.table.collect_schema()
+    with open_table(path, columns.by_role(), columns.where) as table:
+        numbers = [role for role in ("score", "weight") if role in table.names]
+        schema = table.rows.collect_schema()
         for role, kind in schema.items():  # refuses dates, lists and whatever else no column may hold
             expected = "numbers" if role in numbers else "text or numbers"
-            plain_values(pl.Series([], dtype=kind), scan.where(role), expected)
-        keys = [role for role in scan.names if role not in numbers]
-        table = scan.table.with_columns(*(each for role in numbers for each in _number(role, schema[role])))
-        counted = scan.collect(table.group_by(keys).agg(*_sums(numbers, columns, threshold)))
-        _check(scan, counted, keys, columns)
+            plain_values(pl.Series([], dtype=kind), table.where(role), expected)
+        keys = [role for role in table.names if role not in numbers]
+        rows = table.rows.with_columns(*(each for role in numbers for each in _number(role, schema[role])))
+        counted = table.collect(rows.group_by(keys).agg(*_sums(numbers, columns, threshold)))
+        _check(table, counted, keys, columns)
         complete = counted.drop_nulls(keys)
         left_out = int(counted["lines"].sum()) - int(complete["rows"].sum())
         return complete.filter(pl.col("rows") > 0), left_out
@@ -136,9 +136,8 @@ def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.Da
 def _number(role: str, kind: Any) -> list[Any]:
     """A column of numbers, null where one is missing; and, of text, whether a cell holds something else."""
     pl = polars_module()
-    number = pl.col(role).cast(pl.Float64, strict=False)
-    unread = pl.col(role).is_not_null() & number.is_null()
-    return [number.fill_nan(None), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
+    unread = pl.col(role).is_not_null() & pl.col(role).cast(pl.Float64, strict=False).is_null()  # NaN can be read
+    return [number(role), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
 
 
 def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> list[Any]:
@@ -158,52 +157,29 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
     return found
 
 
-def _check(scan: Scan, counted: polars.DataFrame, keys: Sequence[str], columns: ColumnNames) -> None:
+def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns: ColumnNames) -> None:
     """Raise where a column of the file cannot be used."""
     pl, rows = polars_module(), int(counted["lines"].sum())
     if not rows and not columns.where:
-        raise InputError(f"{scan.source}: has columns but no rows; pass a file with at least one.")
+        raise InputError(f"{table.file}: has columns but no rows; pass a file with at least one.")
     if counted.height > _MOST_CELLS:
-        raise InputError(f"{scan.source}: has too many clients and groups to audit; name columns of sites, not of ids.")
+        raise InputError(f"{table.file}: has too many clients and groups to audit; name columns of sites, not of ids.")
     for role in ("score", "weight"):
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
-            refuse_text(scan, role)
+            table.check_numbers(role)
     if not columns.drop_missing:
         for role in keys:
-            refuse_missing(int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows, scan.where(role))
+            check_missing(int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows, table.where(role))
         for role in ("score", "weight"):
-            if role in scan.names and counted["rows"].sum() < rows:
-                refuse_missing(_missing(scan, role), rows, scan.where(role))
+            if role in table.names and counted["rows"].sum() < rows:
+                check_missing(_missing(table, role), rows, table.where(role))
     if "low" in counted.columns and counted["low"].count():
         low, high = counted.select(pl.col("low").min(), pl.col("high").max()).row(0)
-        check_scores(low, high, columns.scale, scan.where("score"))
+        check_scores(low, high, columns.scale, table.where("score"))
     if "lightest" in counted.columns and (counted["lightest"].min() or 0) < 0:  # type: ignore[operator]
-        raise InputError(f"{scan.where('weight')}: holds a negative weight; weights must not be negative.")
+        raise InputError(f"{table.where('weight')}: holds a negative weight; weights must not be negative.")
 
 
-def _missing(scan: Scan, role: str) -> int:
+def _missing(table: Table, role: str) -> int:
     """How many rows lack a number."""
-    pl = polars_module()
-    number = pl.col(role).cast(pl.Float64, strict=False).fill_nan(None)
-    return int(scan.collect(scan.table.select(number.is_null().sum())).item())
-
-
-def _whole(parts: Sequence[polars.DataFrame], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:
-    """A column of the tables of all files, with keys as labels."""
-    named = columns.by_role().get(role)
-    if named is None:
-        column: polars.Series = polars_module().concat([part[role] for part in parts])
-        return column
-    places = [f"{path}: column {named!r}" for path in files.paths]
-    column = united([part[role] for part in parts], places, [kind_of(path) == "CSV" for path in files.paths])
-    where = f"{files.name}: column {named!r}"
-    if role == "label":
-        return two_values(column, where, columns.positive, "--positive")
-    if role == "decision":
-        return two_values(column, where, _accepting(column, columns.positive), "--positive")
-    return column
-
-
-def _accepting(column: polars.Series, positive: str | None) -> str | None:
-    """The value of a decision column that accepts: the positive label, where the column knows it."""
-    return positive if positive in column.cast(polars_module().String).to_list() else None
+    return int(table.collect(table.rows.select(number(role).is_null().sum())).item())

@@ -6,8 +6,8 @@ Read from person records as folktables downloads them, or from a table of folkta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,49 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets import acs as layouts
-from logofair.datasets.cache import advice_again, new_folder, read_about, write_about
-from logofair.datasets.prepared import (
-    CategoryFeature,
-    NumberFeature,
-    chosen,
-    feature_table,
-    kept_rows,
-    number,
-    random_rows,
-    read_rows,
-    refuse_nothing_left,
-    write_rows,
-)
-from logofair.datasets.streams import PIECE, DuplicateFinder, Table, find_tables, one_layout, pieces, refuse_shared
+from logofair.datasets import prepared
+from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
+from logofair.datasets.official import BATCH, OfficialTable, find_tables, one_layout
+from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen
 from logofair.datasets.table import Dataset
+from logofair.datasets.terms import terms_of
 from logofair.errors import InputError
+from logofair.files import polars_module
 from logofair.files.documents import or_damaged
-from logofair.files.tables import polars_module
+from logofair.files.tables import open_table
+from logofair.files.values import number
 from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = [
-    "CITATION",
-    "KNOWN_HARMS",
-    "LICENCE",
-    "OCCUPATIONS",
-    "RACES",
-    "REGIONS",
-    "RELATIONS",
-    "SENSITIVE",
-    "STATES",
-    "VERSION",
-    "WHERE",
-    "AcsLayout",
-    "coded_rows",
-    "layout_of",
-    "load_acs",
-    "prepare_acs",
-]
-
+__all__ = ["load_acs", "prepare_acs"]
 
 RACES = {1: "White", 2: "Black", 3: "Asian", 4: "Native", 5: "Other"}
 # RAC1P as published to the five above: 3 to 5 are American Indians and Alaska Natives, 7 to 9 Pacific Islanders,
@@ -91,16 +65,11 @@ _INCOME = 50_000
 
 
 @dataclass(frozen=True)
-class AcsLayout:
+class _Layout:
     """What differs between tables.
 
     ``relation`` and ``state`` name columns. ``labelled``: PINCP is 0 or 1, and the rows are already those of the task.
     ``merged``: RAC1P is already one of five codes and MAR 1 (married) or 2 (not), as FeDa4Fair writes them.
-
-    Examples
-    --------
-    >>> AcsLayout("RELP", "ST", labelled=False, merged=False).columns[-3:]
-    ('RELP', 'ST', 'PWGTP')
     """
 
     relation: str
@@ -114,7 +83,7 @@ class AcsLayout:
         return (*_NEEDED, self.relation, self.state, *(() if self.labelled else ("PWGTP",)))
 
 
-def layout_of(table: Table) -> AcsLayout:
+def _layout_of(table: OfficialTable) -> _Layout:
     """Find out what kind of table it is; raise one sentence where needed columns are missing."""
     header = set(table.header)
     relations = [name for name in RELATIONS if name in header]
@@ -126,26 +95,19 @@ def layout_of(table: Table) -> AcsLayout:
     missing += [] if labelled or "PWGTP" in header else ["PWGTP"]
     if missing:
         raise InputError(
-            f"{table.where}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; pass person records of "
+            f"{table}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; pass person records of "
             "the ACS (psam_pXX.csv), or the income task of folktables with a state column."
         )
-    return AcsLayout(relations[0], states[0], labelled, merged)
+    return _Layout(relations[0], states[0], labelled, merged)
 
 
-def _kind(table: Table) -> tuple[bool, bool]:
+def _kind(table: OfficialTable) -> tuple[bool, bool]:
     """Whether PINCP is a label, and whether race and marriage are merged: told by the largest codes of all rows."""
-    largest = {name: 0.0 for name in ("PINCP", "RAC1P", "MAR") if name in table.header}
-    for piece in table.pieces(list(largest)):
-        for name in largest:
-            largest[name] = max(largest[name], piece.select(number(name).max()).item() or 0.0)
-        if largest["PINCP"] > 1:
-            return False, False
-    return True, largest.get("RAC1P", 0.0) <= 5 and largest.get("MAR", 0.0) <= 2
-
-
-def coded_rows(piece: polars.DataFrame, layout: AcsLayout, counts: Counter[str]) -> polars.DataFrame:
-    """Keep who counts, code the answers as small integers, and add to ``counts`` how many were dropped and why."""
-    return kept_rows(piece, {} if layout.labelled else _filters(), _codes(layout), counts)
+    names = [name for name in ("PINCP", "RAC1P", "MAR") if name in table.header]
+    with open_table(table.file, {name: name for name in names}) as opened:
+        largest = opened.collect(opened.rows.select(number(name).max() for name in names)).row(0, named=True)
+    income, race, marriage = (largest.get(name) or 0.0 for name in ("PINCP", "RAC1P", "MAR"))
+    return income <= 1, income <= 1 and race <= 5 and marriage <= 2
 
 
 def _filters() -> dict[str, polars.Expr]:
@@ -158,7 +120,7 @@ def _filters() -> dict[str, polars.Expr]:
     }
 
 
-def _codes(layout: AcsLayout) -> dict[str, polars.Expr]:
+def _codes(layout: _Layout) -> dict[str, polars.Expr]:
     """The columns to store; null where a value is missing or not one of those known."""
     pl = polars_module()
     races = {code: code for code in RACES} if layout.merged else _RACE_OF
@@ -199,31 +161,7 @@ def _state(name: str) -> polars.Expr:
     return state
 
 
-LICENCE = "US Census Bureau, public domain"
-CITATION = (
-    "Ding, F., Hardt, M., Miller, J. and Schmidt, L. (2021). Retiring Adult: New Datasets for Fair Machine Learning. "
-    "NeurIPS 34. Data: US Census Bureau, American Community Survey, Public Use Microdata Sample."
-)
-KNOWN_HARMS = (
-    "Sex is recorded as Female or Male only, and race is merged into five coarse groups, of which Other joins people "
-    "who have little in common.",
-    "The threshold of 50,000 USD cuts at different places of each state's incomes, and findings change with it.",
-    "Only people of 17 and older with work and an income above 100 USD are kept: who finds no work is not seen.",
-    "The survey's weights are ignored, so rates are those of the rows, not of the population.",
-    "Income is what people answered, rounded and cut off at the top by the Census Bureau.",
-)
-WHERE = (
-    "Either pip install folktables and run: ACSDataSource(survey_year='2018', horizon='1-Year', survey='person')"
-    ".get_data(states=['CA', 'TX'], download=True); pass the folder data it writes.",
-    "Or download csv_pca.zip and others (two letters of a state) from "
-    "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/ and pass the folder they are in.",
-    "Run: logofair data prepare acs --from PATH",
-)
-SENSITIVE = ("sex", "race", "race2")
-VERSION = 2
-
 _NAME = "acs"
-_KEPT = "rows kept"
 _PERSON = ("SERIALNO", "SPORDER")
 _SEXES = {1: "Male", 2: "Female"}
 _WORK = dict(enumerate(("private company", "not-for-profit", "local government", "state government"), 1))
@@ -231,30 +169,17 @@ _WORK |= dict(enumerate(("federal government", "self-employed", "own company", "
 _MARRIED = dict(enumerate(("married", "widowed", "divorced", "separated", "never married"), 1))
 _GROUPS = {
     "sex": ("SEX", _SEXES),
-    "race": ("RAC1P", layouts.RACES),
-    "race2": ("RAC1P", {code: race if race == "White" else "Other" for code, race in layouts.RACES.items()}),
+    "race": ("RAC1P", RACES),
+    "race2": ("RAC1P", {code: race if race == "White" else "Other" for code, race in RACES.items()}),
 }
 
 
-def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, piece: int = PIECE) -> Mapping[str, int]:
+def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, batch: int = BATCH) -> Mapping[str, int]:
     """Read person records of one year, keep those of the income task, and store them in a folder.
 
-    Parameters
-    ----------
-    source : Path
-        A folder with psam_pXX.csv or csv_pXX.zip (as folktables downloads them, in folders below it too), one such
-        file, or a Parquet file of folktables' income task with a column STATE.
-    into : Path
-        The folder to make; a prepared one that is there is replaced.
-    progress : Progress
-        Shows how far the reading is.
-    piece : int
-        Bytes read at a time; memory grows with it and not with the file.
-
-    Returns
-    -------
-    mapping of str to int
-        How many rows were read, were dropped by each filter in turn, and are kept.
+    ``source`` is a folder with psam_pXX.csv or csv_pXX.zip (as folktables downloads them, in folders below it too), one
+    such file, or a Parquet file of folktables' income task with a column STATE; the rest as of
+    `logofair.datasets.catalogue.DatasetInfo`.
 
     Examples
     --------
@@ -263,60 +188,35 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, p
     logofair.errors.InputError: psam_p06.csv: not there; check the path.
     """
     tables = find_tables(source, "PINCP", "ACS person records")
-    layout = one_layout(tables, layouts.layout_of, "columns or codes", "kind")
-    reading = _Reading(layout, DuplicateFinder((layout.state, *_PERSON)) if _have_persons(tables) else None)
-    counts = reading.counts
+    layout = one_layout(tables, _layout_of, "columns or codes", "kind")
+    named = all(set(_PERSON) <= set(table.header) for table in tables)
+
+    def select(_: OfficialTable, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
+        return prepared.select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
+
     with new_folder(into) as folder:
-        columns = (*layout.columns, *(_PERSON if reading.people else ()))
-        kept = write_rows(folder, reading.coded(pieces(tables, lambda table: columns, progress, size=piece)))
-        if kept == 0:
-            refuse_nothing_left(source, counts, "pass records of adults who work")
-        reading.refuse_repeats()
-        labels = read_rows(folder, _NAME, kept, ["PINCP"])["PINCP"]
-        if labels.n_unique() == 1:
-            side = "above" if labels[0] else "at or below"
+        rows, counts = prepared.read_official(
+            source,
+            tables,
+            layout.columns,
+            select,
+            person=(layout.state, *_PERSON) if named else (),
+            advice="pass records of adults who work",
+            progress=progress,
+            batch=batch,
+        )
+        if rows["PINCP"].n_unique() == 1:
+            side = "above" if rows["PINCP"][0] else "at or below"
             raise InputError(
                 f"{source}: every income is {side} 50,000 USD, so there is one label only; pass records of more people."
             )
-        counts[_KEPT] = kept
-        about = {"relation": layout.relation, "merged": layout.merged, "counts": counts, "notes": _notes(layout)}
-        write_about(folder, _NAME, VERSION, about)
+        prepared.store_rows(folder, rows)
+        about = {"relation": layout.relation, "merged": layout.merged, "counts": dict(counts), "notes": _notes(layout)}
+        write_about(folder, _NAME, about)
     return counts
 
 
-def _have_persons(tables: Sequence[Table]) -> bool:
-    """Whether all tables tell which person a row is."""
-    return all(set(_PERSON) <= set(table.header) for table in tables)
-
-
-@dataclass
-class _Reading:
-    """What is learnt while rows go by: counts, and who they are; where that is unknown, the states of each table."""
-
-    layout: layouts.AcsLayout
-    people: DuplicateFinder | None
-    counts: Counter[str] = field(default_factory=Counter)
-    states: dict[str, set[str]] = field(default_factory=dict)
-
-    def coded(self, read: Iterable[tuple[Table, polars.DataFrame]]) -> Iterator[polars.DataFrame]:
-        """Hand on the rows that are kept, as codes."""
-        for table, rows in read:
-            if self.people is not None:
-                self.people.add(table, rows)
-            kept = layouts.coded_rows(rows, self.layout, self.counts)
-            names = (layouts.STATES[code] for code in kept["ST"].unique())
-            self.states.setdefault(table.where, set()).update(names)
-            yield kept
-
-    def refuse_repeats(self) -> None:
-        """Raise where rows would count twice."""
-        if self.people is None:
-            refuse_shared(self.states, "the state")
-        else:
-            self.people.refuse()
-
-
-def _notes(layout: layouts.AcsLayout) -> list[str]:
+def _notes(layout: _Layout) -> list[str]:
     notes = []
     if layout.labelled:
         notes.append("PINCP holds labels, so the rows were taken as those of the income task, without filters.")
@@ -361,25 +261,22 @@ def load_acs(
     Traceback (most recent call last):
     logofair.errors.InputError: acs: nothing prepared in nowhere; run: logofair data prepare acs --from PATH.
     """
-    column, groups = _GROUPS[chosen(sensitive, SENSITIVE, "sensitive")]
-    about = read_about(folder, _NAME, VERSION)
+    column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
+    about = check_about(folder, _NAME)
     n_rows, features = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=advice_again(_NAME, folder))
-    table = read_rows(folder, _NAME, n_rows)
+    table = prepared.load_rows(folder, _NAME, n_rows)
     numbers = _of_states(table["ST"], states)
-    numbers = numbers[random_rows(numbers.size, rows, rng)]
+    numbers = numbers[prepared.random_rows(numbers.size, rows, rng)]
     table = table[numbers]
     shown = [feature for feature in features if keep_sensitive or feature.name != column]
-    values, names = feature_table(table, shown)
+    values, names = prepared.feature_table(lambda name: table[name].to_numpy(), shown)
     return Dataset(
-        name=_NAME,
+        **terms_of(_NAME),
         features=values,
         feature_names=names,
         labels=table["PINCP"].to_numpy().astype(np.int64),
         sensitive=_named(table[column], groups),
-        clients=_named(table["ST"], layouts.STATES),
-        licence=LICENCE,
-        citation=CITATION,
-        known_harms=KNOWN_HARMS,
+        clients=_named(table["ST"], STATES),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )
@@ -395,20 +292,20 @@ def _stored(about: Mapping[str, Any]) -> tuple[int, list[NumberFeature | Categor
         NumberFeature("WKHP", 1, 99),
         CategoryFeature("COW", _WORK),
         CategoryFeature("MAR", married),
-        CategoryFeature(relation, {code: str(code) for code in layouts.RELATIONS[relation]}),
+        CategoryFeature(relation, {code: str(code) for code in RELATIONS[relation]}),
         CategoryFeature("SEX", _SEXES),
-        CategoryFeature("RAC1P", layouts.RACES),
-        CategoryFeature("OCCP", layouts.OCCUPATIONS),
-        CategoryFeature("POBP", layouts.REGIONS),
+        CategoryFeature("RAC1P", RACES),
+        CategoryFeature("OCCP", OCCUPATIONS),
+        CategoryFeature("POBP", REGIONS),
     ]
-    return int(about["counts"][_KEPT]), features
+    return int(about["counts"]["rows kept"]), features
 
 
 def _of_states(rows: polars.Series, states: Sequence[str] | None) -> npt.NDArray[np.intp]:
     """The numbers of the rows of some states."""
     if states is None:
         return np.arange(rows.len())
-    codes = {layouts.STATES[code]: code for code in rows.unique().sort()}
+    codes = {STATES[code]: code for code in rows.unique().sort()}
     wanted = [codes[chosen(state, codes, "states")] for state in ([states] if isinstance(states, str) else states)]
     if not wanted:
         raise InputError("states: got an empty list; name at least one, or None for all.")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from importlib.resources import files
 
 import numpy as np
-import numpy.typing as npt
 
-from logofair.columns.checks import Floats, nearest_name
+from logofair.columns.checks import Floats
+from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen, feature_table
 from logofair.datasets.table import Dataset
-from logofair.errors import InputError
+from logofair.datasets.terms import known_facts, terms_of
 
-__all__ = ["CITATION", "KNOWN_HARMS", "LICENCE", "load_adult"]
+__all__ = ["load_adult"]
 
 # The order of the original files. No model here sees fnlwgt, a census weight, or education, which
 # says in words what education-num says as a number.
@@ -32,22 +32,6 @@ _RANGES = {
     "capital-loss": (0, 4_356),
     "hours-per-week": (1, 99),
 }
-_SENSITIVE = ("sex", "race")
-
-LICENCE = "CC BY 4.0"
-CITATION = (
-    "Becker, B. and Kohavi, R. (1996). Adult [Dataset]. UCI Machine Learning Repository. "
-    "https://doi.org/10.24432/C5XW20"
-)
-KNOWN_HARMS = (
-    "The rows are from the 1994 US census and say nothing about incomes, jobs or families of today.",
-    "Sex is recorded as Female or Male only, and race in five coarse categories.",
-    "The income threshold of 50,000 USD is not adjusted for inflation; 76 % of all rows, 88 % of Black people and "
-    "89 % of women lie below it, and findings change with the threshold.",
-    "The census weights (fnlwgt) are ignored, so rates are those of the rows, not of the US population.",
-    "Ding et al. (2021), 'Retiring Adult: New Datasets for Fair Machine Learning', advise against drawing "
-    "conclusions about fairness methods from this data set alone.",
-)
 
 
 def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Dataset:
@@ -76,25 +60,18 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     >>> load_adult("race", keep_sensitive=False).features.shape
     (48842, 86)
     """
-    if sensitive not in _SENSITIVE:
-        raise InputError(
-            f"load_adult: unknown sensitive column {sensitive!r}{nearest_name(sensitive, _SENSITIVE)}; "
-            f"use one of {', '.join(_SENSITIVE)}."
-        )
+    chosen(sensitive, known_facts()["adult"]["sensitive"], "sensitive")
     fields = _fields("adult.data") + _fields("adult.test")
     columns = {name: fields[place :: len(_COLUMNS)] for place, name in enumerate(_COLUMNS)}
     shown = [name for name in _CATEGORICAL if keep_sensitive or name != sensitive]
     features, feature_names = _features(columns, shown)
     return Dataset(
-        name="adult",
+        **terms_of("adult"),
         features=features,
         feature_names=feature_names,
         # adult.test ends its labels in a full stop.
         labels=np.array([income.startswith(">") for income in columns["income"]]),
         sensitive=np.array(columns[sensitive]),
-        licence=LICENCE,
-        citation=CITATION,
-        known_harms=KNOWN_HARMS,
     )
 
 
@@ -109,23 +86,9 @@ def _fields(name: str) -> list[str]:
 
 def _features(columns: dict[str, list[str]], categorical: list[str]) -> tuple[Floats, tuple[str, ...]]:
     """Scaled numeric columns, then one-hot categorical ones, and the names of both."""
-    coded = {name: _coded(columns[name]) for name in categorical}
-    width = len(_RANGES) + sum(len(categories) for categories, _ in coded.values())
-    names: list[str] = list(_RANGES)
-    n_rows = len(columns["age"])
-    features: Floats = np.zeros((n_rows, width))
-    for place, (name, (low, high)) in enumerate(_RANGES.items()):
-        values = np.fromiter(map(float, columns[name]), dtype=np.float64, count=n_rows)
-        features[:, place] = (values - low) / (high - low)
-    every_row = np.arange(n_rows)
-    for name, (categories, codes) in coded.items():
-        features[every_row, len(names) + codes] = 1.0
-        names += [f"{name}={category}" for category in categories]
-    return features, tuple(names)
-
-
-def _coded(values: list[str]) -> tuple[list[str], npt.NDArray[np.intp]]:
-    """Categories in sorted order, and the place of each row's among them."""
-    categories = sorted(set(values))
-    place = {category: code for code, category in enumerate(categories)}
-    return categories, np.fromiter(map(place.__getitem__, values), dtype=np.intp, count=len(values))
+    coded = {name: np.unique(columns[name], return_inverse=True) for name in categorical}
+    numbers = {name: np.array(columns[name], dtype=np.float64) for name in _RANGES}
+    values = numbers | {name: codes for name, (_, codes) in coded.items()}
+    features: list[NumberFeature | CategoryFeature] = [NumberFeature(name, *ends) for name, ends in _RANGES.items()]
+    features += [CategoryFeature(name, dict(enumerate(found.tolist()))) for name, (found, _) in coded.items()]
+    return feature_table(values.__getitem__, features)

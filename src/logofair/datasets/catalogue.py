@@ -9,10 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from logofair.datasets import acs, adult, celeba, enem, generated
+from logofair.datasets.acs import load_acs, prepare_acs
+from logofair.datasets.adult import load_adult
 from logofair.datasets.cache import cache_folder
+from logofair.datasets.celeba import load_celeba, prepare_celeba
+from logofair.datasets.enem import load_enem, prepare_enem
+from logofair.datasets.generated import load_generated
 from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
+from logofair.datasets.terms import known_facts
 
 __all__ = ["CATALOGUE", "DatasetInfo", "choices_of", "load"]
 
@@ -35,16 +40,15 @@ class DatasetInfo:
         Names for the loader's ``sensitive``, the default first; empty where it may be any attribute of the files.
     natural_clients : str or None
         What the natural clients are, such as "state".
-    needs_files : bool
-        Whether it must be prepared from official files first.
     model : {"logistic", "mlp", "resnet18"}
         The paper's model for it, or the one of the nearest kind.
     prepare : callable or None
-        ``prepare(source, into, *, progress, **choices)``, which returns counts.
+        ``prepare(source, into, *, progress, **choices)``; None where no files are needed. Reads official files and
+        makes the folder ``into``, whole or not at all; a prepared one that is there is replaced. Where a choice is
+        ``batch``, so many rows are read at a time: memory grows with it and with the rows kept, not with the files.
+        Returns how many rows were read, were dropped for each reason in turn, and are kept.
     load : callable
         ``load(folder, *, sensitive, **choices)``, without the folder where no files are needed.
-    version : int
-        The version of the folder that ``prepare`` makes; 0 where it makes none.
     """
 
     name: str
@@ -55,95 +59,30 @@ class DatasetInfo:
     known_harms: tuple[str, ...]
     where: tuple[str, ...]
     sensitive: tuple[str, ...]
-    natural_clients: str | None
-    needs_files: bool
     model: str
-    prepare: Callable[..., Mapping[str, int]] | None
     load: Callable[..., Dataset]
-    version: int = 0
+    prepare: Callable[..., Mapping[str, int]] | None = None
+    natural_clients: str | None = None
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether it must be prepared from official files first."""
+        return self.prepare is not None
 
 
-_ENTRIES = (
-    DatasetInfo(
-        name="adult",
-        title="Adult (UCI)",
-        summary="Who earned more than 50,000 USD in the US of 1994; part of this package.",
-        licence=adult.LICENCE,
-        citation=adult.CITATION,
-        known_harms=adult.KNOWN_HARMS,
-        where=(),
-        sensitive=("sex", "race"),
-        natural_clients=None,
-        needs_files=False,
-        model="logistic",
-        prepare=None,
-        load=adult.load_adult,
-    ),
-    DatasetInfo(
-        name="enem",
-        title="ENEM microdata (INEP, Brazil)",
-        summary="Whose mark in human sciences lies above the median of Brazil's national exam.",
-        licence=enem.LICENCE,
-        citation=enem.CITATION,
-        known_harms=enem.KNOWN_HARMS,
-        where=enem.WHERE,
-        sensitive=enem.SENSITIVE,
-        natural_clients="municipality",
-        needs_files=True,
-        model="mlp",
-        prepare=enem.prepare_enem,
-        load=enem.load_enem,
-        version=enem.VERSION,
-    ),
-    DatasetInfo(
-        name="celeba",
-        title="CelebA",
-        summary="Who smiles on portraits of celebrities.",
-        licence=celeba.LICENCE,
-        citation=celeba.CITATION,
-        known_harms=celeba.KNOWN_HARMS,
-        where=celeba.WHERE,
-        sensitive=(),
-        natural_clients="person shown",
-        needs_files=True,
-        model="resnet18",
-        prepare=celeba.prepare_celeba,
-        load=celeba.load_celeba,
-        version=celeba.VERSION,
-    ),
-    DatasetInfo(
-        name="acs",
-        title="ACSIncome (American Community Survey)",
-        summary="Who earns more than 50,000 USD a year in the US.",
-        licence=acs.LICENCE,
-        citation=acs.CITATION,
-        known_harms=acs.KNOWN_HARMS,
-        where=acs.WHERE,
-        sensitive=acs.SENSITIVE,
-        natural_clients="state",
-        needs_files=True,
-        model="logistic",
-        prepare=acs.prepare_acs,
-        load=acs.load_acs,
-        version=acs.VERSION,
-    ),
-    DatasetInfo(
-        name="generated",
-        title="Generated rows",
-        summary="Rows of a random population whose best possible rule is known; describes nobody.",
-        licence=generated.LICENCE,
-        citation="",
-        known_harms=generated.KNOWN_HARMS,
-        where=(),
-        sensitive=("group",),
-        natural_clients="generated client",
-        needs_files=False,
-        model="logistic",
-        prepare=None,
-        load=generated.load_generated,
-    ),
+_LOADERS: Mapping[str, tuple[Any, ...]] = {
+    "adult": (load_adult,),
+    "enem": (load_enem, prepare_enem),
+    "celeba": (load_celeba, prepare_celeba),
+    "acs": (load_acs, prepare_acs),
+    "generated": (load_generated,),
+}
+CATALOGUE: Mapping[str, DatasetInfo] = MappingProxyType(
+    {
+        name: DatasetInfo(name, **known_facts()[name], **dict(zip(("load", "prepare"), work, strict=False)))
+        for name, work in _LOADERS.items()
+    }
 )
-CATALOGUE: Mapping[str, DatasetInfo] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
 
 
 def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, **choices: Any) -> Dataset:

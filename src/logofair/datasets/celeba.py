@@ -5,21 +5,21 @@ The images are prepared once: cut to squares, resized, stored as one array that 
 
 from __future__ import annotations
 
-import os
 import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import shown, whole_number
-from logofair.datasets.cache import advice_again, new_folder, read_about, write_about
+from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
 from logofair.datasets.images import (
     BATCH,
     Booleans,
@@ -32,24 +32,12 @@ from logofair.datasets.images import (
 )
 from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
+from logofair.datasets.terms import terms_of
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 from logofair.progress import Progress, no_progress
 
-__all__ = [
-    "CITATION",
-    "KNOWN_HARMS",
-    "LICENCE",
-    "VERSION",
-    "WHERE",
-    "CelebaFiles",
-    "ImageSource",
-    "load_celeba",
-    "opened",
-    "prepare_celeba",
-    "read_attributes",
-    "read_identities",
-]
+__all__ = ["load_celeba", "prepare_celeba"]
 
 
 ATTRIBUTES = "list_attr_celeba.txt"
@@ -58,119 +46,77 @@ IMAGES = "img_align_celeba"
 N_ATTRIBUTES = 40
 
 # Where the files lie below the folder given: beside each other, as downloaded from the official drive, or one deeper.
-_TABLE_FOLDERS = ("", "Anno", "celeba")
-_IMAGE_FOLDERS = ("", "Img", "celeba")
+_FOLDERS = ("", "Anno", "Img", "celeba")
 
 _SIGNS = frozenset(("-1", "1"))
+Readers: TypeAlias = Mapping[str, Callable[[], bytes]]
 
 
 @dataclass(frozen=True, eq=False)
-class ImageSource:
-    """The encoded images: ``places`` says by file name where each is, ``read`` gets it from there."""
-
-    places: Mapping[str, str]
-    read: Callable[[str], bytes]
-
-    def get(self, name: str) -> bytes | None:
-        """The bytes of an image, None where they cannot be read."""
-        try:
-            return self.read(self.places[name])
-        # A damaged ZIP raises errors of zipfile, zlib, struct and the system.
-        except Exception:
-            return None
-
-
-@dataclass(frozen=True, eq=False)
-class CelebaFiles:
-    """All that the official files say: file names, attributes, people, and the images themselves."""
+class _OfficialFiles:
+    """All that the official files say: file names, attributes, people, and how to read each image."""
 
     names: tuple[str, ...]
     attributes: tuple[str, ...]
     values: Booleans
     identities: npt.NDArray[np.int32] | None
-    pictures: ImageSource
+    images: Readers
+
+    def image(self, name: str) -> bytes | None:
+        """The bytes of an image, None where they cannot be read."""
+        try:
+            return self.images[name]()
+        # A damaged ZIP raises errors of zipfile, zlib, struct and the system.
+        except Exception:
+            return None
 
 
 @contextmanager
-def opened(source: Path) -> Iterator[CelebaFiles]:
+def _opened(source: Path) -> Iterator[_OfficialFiles]:
     """Read the tables of a folder or ZIP, and hand out the images while it is open."""
     if not source.exists():
         raise InputError(f"{source}: not there; pass the folder or ZIP file that holds CelebA's official files.")
-    source = _only_archive(source) or source
     with ExitStack() as stack:
-        if source.is_dir():
-            tables = {name: path.read_bytes() for name in (ATTRIBUTES, IDENTITIES) if (path := _table(source, name))}
-            pictures = _pictures(source, stack)
-        else:
-            archive = stack.enter_context(_archive(source))
-            tables, pictures = _tables_inside(archive, source), _inside(archive)
+        tables, images = (_in_folder if source.is_dir() else _in_archive)(source, stack)
         if ATTRIBUTES not in tables:
             raise InputError(f"{source}: holds no {ATTRIBUTES}; pass the folder or ZIP file with CelebA's files.")
-        if not pictures.places:
+        if not images:
             raise InputError(f"{source}: holds no images; put {IMAGES}.zip or the folder {IMAGES} beside {ATTRIBUTES}.")
-        with _inside_of(source):
-            names, attributes, values = read_attributes(tables[ATTRIBUTES])
-            people = read_identities(tables[IDENTITIES], names) if IDENTITIES in tables else None
-        yield CelebaFiles(names, attributes, values, people, pictures)
+        try:
+            contents = {name: read() for name, read in tables.items()}
+        except Exception:  # as in _OfficialFiles.image
+            raise InputError(f"{source}: its text files are damaged; download it again.") from None
+        try:
+            names, attributes, values = read_attributes(contents[ATTRIBUTES])
+            people = read_identities(contents[IDENTITIES], names) if IDENTITIES in contents else None
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from None
+        yield _OfficialFiles(names, attributes, values, people, images)
 
 
-@contextmanager
-def _inside_of(source: Path) -> Iterator[None]:
-    """Say of which folder or ZIP file a sentence speaks."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
-
-
-def _only_archive(source: Path) -> Path | None:
-    """The ZIP of a folder that holds nothing else to read."""
-    if not source.is_dir() or _table(source, ATTRIBUTES) is not None:
-        return None
-    archives = sorted(source.glob("*.zip"))
-    return archives[0] if len(archives) == 1 else None
-
-
-def _table(source: Path, name: str) -> Path | None:
-    paths = (source / folder / name for folder in _TABLE_FOLDERS)
-    return next((path for path in paths if path.is_file()), None)
-
-
-def _pictures(source: Path, stack: ExitStack) -> ImageSource:
-    """The images of a folder, or of the official ZIP in it."""
-    for place in (source / folder for folder in _IMAGE_FOLDERS):
+def _in_folder(source: Path, stack: ExitStack) -> tuple[Readers, Readers]:
+    """How to read the text files and the images of a folder; the images, or all, may be in a ZIP of their own."""
+    tables: dict[str, Callable[[], bytes]] = {}
+    images: dict[str, Callable[[], bytes]] = {}
+    for place in (source / folder for folder in _FOLDERS):
+        tables |= {name: (place / name).read_bytes for name in (ATTRIBUTES, IDENTITIES) if (place / name).is_file()}
         if (place / IMAGES).is_dir():
-            with os.scandir(place / IMAGES) as entries:
-                return ImageSource({entry.name: entry.path for entry in entries}, _read_path)
-        if (path := place / f"{IMAGES}.zip").is_file():
-            return _inside(stack.enter_context(_archive(path)))
-    return ImageSource({}, _read_path)
+            images |= {path.name: path.read_bytes for path in (place / IMAGES).iterdir()}
+        elif (place / f"{IMAGES}.zip").is_file():
+            images |= _in_archive(place / f"{IMAGES}.zip", stack)[1]
+    archives = sorted(source.glob("*.zip"))
+    return _in_archive(archives[0], stack) if ATTRIBUTES not in tables and len(archives) == 1 else (tables, images)
 
 
-def _read_path(path: str) -> bytes:
-    return Path(path).read_bytes()
-
-
-def _archive(path: Path) -> zipfile.ZipFile:
+def _in_archive(path: Path, stack: ExitStack) -> tuple[Readers, Readers]:
+    """How to read the text files and the images of a ZIP file."""
     try:
-        return zipfile.ZipFile(path)
+        archive = stack.enter_context(zipfile.ZipFile(path))
     except (OSError, ValueError, zipfile.BadZipFile):
         raise InputError(f"{path}: is no readable ZIP file, or cut short; download it again.") from None
-
-
-def _tables_inside(archive: zipfile.ZipFile, source: Path) -> dict[str, bytes]:
-    """The tables of a ZIP, by name."""
-    inside = {path.rsplit("/", 1)[-1]: path for path in archive.namelist()}
-    try:
-        return {name: archive.read(inside[name]) for name in (ATTRIBUTES, IDENTITIES) if name in inside}
-    except Exception:  # as in Pictures.get
-        raise InputError(f"{source}: its text files are damaged; download it again.") from None
-
-
-def _inside(archive: zipfile.ZipFile) -> ImageSource:
-    """The images of a ZIP."""
-    paths = ((path, path.split("/")) for path in archive.namelist())
-    return ImageSource({parts[-1]: path for path, parts in paths if parts[-2:-1] == [IMAGES]}, archive.read)
+    members = [(name.split("/"), partial(archive.read, name)) for name in archive.namelist()]
+    tables = {parts[-1]: read for parts, read in members if parts[-1] in (ATTRIBUTES, IDENTITIES)}
+    return tables, {parts[-1]: read for parts, read in members if parts[-2:-1] == [IMAGES]}
 
 
 def read_attributes(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...], Booleans]:
@@ -260,38 +206,6 @@ def _distinct(names: list[str], where: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-LICENCE = (
-    "Non-commercial research only; the images are not the property of the data set's authors, and neither they nor "
-    "portions of them may be published, copied further or sold"
-)
-CITATION = (
-    "Liu, Z., Luo, P., Wang, X. and Tang, X. (2015). Deep Learning Face Attributes in the Wild. Proceedings of the "
-    "IEEE International Conference on Computer Vision (ICCV). https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
-)
-KNOWN_HARMS = (
-    "The images are of celebrities, collected from the web without their consent; other people look, pose and are "
-    "lit differently, so nothing found here holds for a population.",
-    "The attributes are judgements of annotators about appearance, not what people say about themselves; many, such "
-    "as Attractive, Young or Big_Nose, are subjective, unreliable or demeaning.",
-    "Pale_Skin is not race or ethnicity: it is a visual impression that depends on light and make-up, given to about "
-    "4 % of the images.",
-    "Male records gender as seen by annotators, in two values only.",
-    "Smiling is subjective, and says nothing about what people feel.",
-    "Light skin, youth and make-up are far more frequent than among people at large, and attributes occur together "
-    "in ways that models learn as stereotypes.",
-    "The numbers of identities tell which images show the same person: models trained on them can serve to recognise "
-    "people, which this data set must not be used for.",
-)
-WHERE = (
-    "Open https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html and read the agreement.",
-    "From its drive download img_align_celeba.zip (1.4 GB, folder Img), list_attr_celeba.txt and identity_CelebA.txt "
-    "(folder Anno).",
-    "Put the three into one folder; the ZIP need not be unpacked.",
-    "Run: logofair data prepare celeba --from FOLDER",
-)
-
-VERSION = 2
-
 _NAME = "celeba"
 _IMAGES, _VALUES, _PEOPLE = "images.npy", "attributes.npy", "identities.npy"
 _KEPT, _SHOWN = "rows kept", "people shown"
@@ -314,15 +228,12 @@ def prepare_celeba(
     89 x 109 lines 10 to 98. It is resized (bilinear, antialiased) to ``size`` x ``size`` pixels of red, green and
     blue. Images that are missing or damaged are skipped and counted; more than 1 % of them are an error.
 
+    ``source`` is a folder with list_attr_celeba.txt, identity_CelebA.txt (optional: without it there are no natural
+    clients) and the images, as img_align_celeba.zip or as the folder img_align_celeba; or one ZIP file of all this. The
+    rest as of `logofair.datasets.catalogue.DatasetInfo`.
+
     Parameters
     ----------
-    source : Path
-        A folder with list_attr_celeba.txt, identity_CelebA.txt (optional: without it there are no natural clients) and
-        the images, as img_align_celeba.zip or as the folder img_align_celeba; or one ZIP file of all this.
-    into : Path
-        The folder to write, whole or not at all; an older one is replaced.
-    progress : Progress
-        Shows progress.
     size : int
         Width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB at
         64.
@@ -331,11 +242,6 @@ def prepare_celeba(
     workers : int
         Processes that decode images. A script that asks for more than one must do so below
         ``if __name__ == "__main__":``.
-
-    Returns
-    -------
-    mapping of str to int
-        Rows read, dropped because the image is missing or damaged, and kept, and the people shown on those kept.
 
     Examples
     --------
@@ -347,12 +253,12 @@ def prepare_celeba(
     size = image_size(size)
     workers = whole_number(workers, "workers")
     limit = None if limit is None else whole_number(limit, "limit")
-    with opened(Path(source)) as official, new_folder(Path(into)) as folder:
+    with _opened(Path(source)) as official, new_folder(Path(into)) as folder:
         names = official.names[:limit]
-        present = np.array([name in official.pictures.places for name in names])
+        present = np.array([name in official.images for name in names])
         _check_skipped(source, names, present)
         _check_space(into, folder, names, size)
-        squares = to_squares(_batches(official.pictures, names, progress), size, workers=workers)
+        squares = to_squares(_batches(official, names, progress), size, workers=workers)
         try:
             kept = store_squares(folder / _IMAGES, _not_too_many_skipped(source, squares, names), size)
         except OSError as error:
@@ -360,11 +266,11 @@ def prepare_celeba(
         return _write_tables(folder, official, present, kept, size)
 
 
-def _batches(pictures: ImageSource, names: Sequence[str], progress: Progress) -> Iterator[list[bytes | None]]:
+def _batches(official: _OfficialFiles, names: Sequence[str], progress: Progress) -> Iterator[list[bytes | None]]:
     """The encoded images, some at a time."""
     starts = range(0, len(names), BATCH)
     for start in progress(starts, "Resizing images", total=len(starts)):
-        yield [pictures.get(name) for name in names[start : start + BATCH]]
+        yield [official.image(name) for name in names[start : start + BATCH]]
 
 
 def _not_too_many_skipped(
@@ -404,7 +310,9 @@ def _room(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
-def _write_tables(folder: Path, official: CelebaFiles, present: Booleans, kept: Booleans, size: int) -> dict[str, int]:
+def _write_tables(
+    folder: Path, official: _OfficialFiles, present: Booleans, kept: Booleans, size: int
+) -> dict[str, int]:
     """Write attributes, identities and what the folder holds; return the counts."""
     names = official.names[: kept.size]
     np.save(folder / _VALUES, np.packbits(official.values[: kept.size][kept], axis=1))
@@ -421,7 +329,7 @@ def _write_tables(folder: Path, official: CelebaFiles, present: Booleans, kept: 
         counts[_SHOWN], notes = np.unique(of_kept).size, []
     skipped = [names[row] for row in np.flatnonzero(~kept)[:_NAMES_LISTED]]
     body = {"size": size, "counts": counts, "skipped": skipped, "notes": notes}
-    write_about(folder, _NAME, VERSION, body | {"attributes": list(official.attributes)})
+    write_about(folder, _NAME, body | {"attributes": list(official.attributes)})
     return counts
 
 
@@ -453,7 +361,7 @@ def load_celeba(
     logofair.errors.InputError: celeba: nothing prepared in nowhere; run: logofair data prepare celeba --from PATH.
     """
     folder = Path(folder)
-    about = read_about(folder, _NAME, VERSION)
+    about = check_about(folder, _NAME)
     names, images, values, people = or_damaged(
         lambda: _stored(folder, about), folder, what="prepared images", remedy=advice_again(_NAME, folder)
     )
@@ -463,15 +371,12 @@ def load_celeba(
     label = values[:, names.index(chosen(target, names, "target"))]
     first = slice(_at_most(rows, len(images)))
     return Dataset(
-        name=_NAME,
+        **terms_of(_NAME),
         features=images[first],
         feature_names=(),
         labels=label[first].astype(np.int64),
         sensitive=np.where(has[first], sensitive, f"not {sensitive}"),
         clients=None if people is None else people[first],
-        licence=LICENCE,
-        citation=CITATION,
-        known_harms=KNOWN_HARMS,
         notes=tuple(about["notes"]),
     )
 

@@ -1,12 +1,12 @@
 """ENEM, Brazil's national exam at the end of secondary school: whose mark in human sciences lies above the median.
 
-Read from the official microdata of INEP, which everyone downloads for themselves (`WHERE`), and kept as Parquet.
+Read from the official microdata of INEP, which everyone downloads for themselves, and kept as Parquet.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,52 +15,22 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets import enem as layouts
-from logofair.datasets.cache import advice_again, new_folder, read_about, write_about
-from logofair.datasets.prepared import (
-    CategoryFeature,
-    NumberFeature,
-    chosen,
-    feature_table,
-    kept_rows,
-    number,
-    random_rows,
-    read_rows,
-    refuse_nothing_left,
-    write_rows,
-)
-from logofair.datasets.streams import PIECE, DuplicateFinder, Table, find_tables, one_layout, pieces
+from logofair.datasets import prepared
+from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
+from logofair.datasets.official import BATCH, OfficialTable, find_tables, one_layout
+from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen
 from logofair.datasets.table import Dataset
+from logofair.datasets.terms import known_facts, terms_of
 from logofair.errors import InputError
+from logofair.files import polars_module
 from logofair.files.documents import or_damaged
-from logofair.files.tables import polars_module
+from logofair.files.values import number
 from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = [
-    "AGE_RANGES",
-    "CITATION",
-    "KNOWN_HARMS",
-    "LICENCE",
-    "QUESTIONS",
-    "RACES",
-    "SENSITIVE",
-    "SEXES",
-    "STATES",
-    "VERSION",
-    "WHERE",
-    "EnemLayout",
-    "clients_of",
-    "coded_rows",
-    "features_of",
-    "groups_of",
-    "layout_of",
-    "load_enem",
-    "prepare_enem",
-]
-
+__all__ = ["load_enem", "prepare_enem"]
 
 RACES = {1: "White", 2: "Black", 3: "Brown", 4: "Asian", 5: "Indigenous"}
 SEXES = {1: "F", 2: "M"}
@@ -80,14 +50,8 @@ _NEEDED = (*_EXAMS, "NU_ANO", "IN_TREINEIRO", "TP_ST_CONCLUSAO", "TP_COR_RACA", 
 
 
 @dataclass(frozen=True)
-class EnemLayout:
-    """What differs from year to year: the column of the age, and of which place the municipality is known.
-
-    Examples
-    --------
-    >>> EnemLayout("TP_FAIXA_ETARIA", "PROVA", named=True).municipality
-    'CO_MUNICIPIO_PROVA'
-    """
+class _Layout:
+    """What differs from year to year: the column of the age, and of which place the municipality is known."""
 
     age: str
     place: str
@@ -110,7 +74,7 @@ class EnemLayout:
         return (*_NEEDED, *QUESTIONS, self.age, self.municipality, *names)
 
 
-def layout_of(table: Table) -> EnemLayout:
+def _layout_of(table: OfficialTable) -> _Layout:
     """Find out a table's layout; raise one sentence with its year where needed columns are missing."""
     header = set(table.header)
     ages = [name for name in ("TP_FAIXA_ETARIA", "NU_IDADE") if name in header]
@@ -120,29 +84,24 @@ def layout_of(table: Table) -> EnemLayout:
     missing += [] if places else ["CO_MUNICIPIO_PROVA"]
     if missing:
         raise InputError(
-            f"{table.where}: ENEM of {_year(table)} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "
+            f"{table}: ENEM of {_year(table)} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "
             "pass microdata in the layout of 2019 or 2020."
         )
-    return EnemLayout(ages[0], places[0], f"NO_MUNICIPIO_{places[0]}" in header)
+    return _Layout(ages[0], places[0], f"NO_MUNICIPIO_{places[0]}" in header)
 
 
-def _year(table: Table) -> str:
+def _year(table: OfficialTable) -> str:
     """The year of a table's first row, for people."""
-    first = next(table.pieces(["NU_ANO"], 1 << 16), None) if "NU_ANO" in table.header else None
+    first = next(table.batches(["NU_ANO"], 1), None) if "NU_ANO" in table.header else None
     return "an unknown year" if first is None else str(first["NU_ANO"][0])
 
 
-def coded_rows(piece: polars.DataFrame, layout: EnemLayout, counts: Counter[str]) -> polars.DataFrame:
-    """Keep who counts, code their answers as small integers, and add to ``counts`` how many were dropped and why.
+def _filters() -> dict[str, polars.Expr]:
+    """Whom to keep, by the reason why the others are dropped.
 
     Kept are those present at all four exams, no trainees, who have finished school (TP_ST_CONCLUSAO 1) and told their
-    race, with a value in every column used. Ages in years become the ranges of TP_FAIXA_ETARIA.
+    race, with a value in every column used.
     """
-    return kept_rows(piece, _filters(), _codes(layout), counts)
-
-
-def _filters() -> dict[str, polars.Expr]:
-    """Whom to keep, by the reason why the others are dropped."""
     pl = polars_module()
     return {
         "absent from an exam": pl.all_horizontal(*(number(exam) == 1 for exam in _EXAMS)),
@@ -152,7 +111,7 @@ def _filters() -> dict[str, polars.Expr]:
     }
 
 
-def _codes(layout: EnemLayout) -> dict[str, polars.Expr]:
+def _codes(layout: _Layout) -> dict[str, polars.Expr]:
     """The columns to store; null where a value is missing or not one of those known."""
     pl = polars_module()
     letters = {chr(64 + code): code for code in range(1, 27)}
@@ -199,7 +158,7 @@ def _age_range(age: polars.Expr) -> polars.Expr:
     return found
 
 
-def _municipality(layout: EnemLayout) -> polars.Expr:
+def _municipality(layout: _Layout) -> polars.Expr:
     """The code of a municipality, null where it does not begin with that of a state."""
     code, known = number(layout.municipality), [float(state) for state in STATES]
     found: polars.Expr = polars_module().when((code / 100_000).floor().is_in(known)).then(code)
@@ -214,14 +173,14 @@ _GROUPS = {
 }
 
 
-def features_of(sensitive: str, keep_sensitive: bool | None) -> list[NumberFeature | CategoryFeature]:
+def _features_of(sensitive: str, keep_sensitive: bool | None) -> list[NumberFeature | CategoryFeature]:
     """What a model sees: by default sex and not race, as in the paper; else whether it sees the sensitive column.
 
     Examples
     --------
-    >>> [sum(len(feature.names) for feature in features_of("race", keep)) for keep in (None, True, False)]
+    >>> [sum(len(feature.names) for feature in _features_of("race", keep)) for keep in (None, True, False)]
     [153, 158, 153]
-    >>> [sum(len(feature.names) for feature in features_of("sex", keep)) for keep in (None, True, False)]
+    >>> [sum(len(feature.names) for feature in _features_of("sex", keep)) for keep in (None, True, False)]
     [153, 153, 151]
     """
     letters = [(code, chr(64 + code)) for code in range(1, 27)]
@@ -237,26 +196,19 @@ def features_of(sensitive: str, keep_sensitive: bool | None) -> list[NumberFeatu
     return features
 
 
-def groups_of(rows: polars.DataFrame, sensitive: str) -> npt.NDArray[np.str_]:
-    """The sensitive group of each row, by name.
-
-    Examples
-    --------
-    >>> import polars
-    >>> groups_of(polars.DataFrame({"TP_COR_RACA": [4, 2]}), "race").tolist()
-    ['White or Asian', 'Other']
-    """
+def _groups_of(rows: polars.DataFrame, sensitive: str) -> npt.NDArray[np.str_]:
+    """The sensitive group of each row, by name."""
     column, names = _GROUPS[sensitive]
     groups: npt.NDArray[np.str_] = np.array(["", *names.values()])[rows[column].to_numpy()]  # codes begin at 1
     return groups
 
 
-def clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
+def _clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
     """The municipality or state of each row by name.
 
     Examples
     --------
-    >>> clients_of(np.array([1200401, 1400100]), "municipality", {"1200401": "Rio Branco"}).tolist()
+    >>> _clients_of(np.array([1200401, 1400100]), "municipality", {"1200401": "Rio Branco"}).tolist()
     ['Rio Branco, AC', '1400100, RR']
     """
     found, inverse = np.unique(codes if kind == "municipality" else codes // 100_000, return_inverse=True)
@@ -272,57 +224,18 @@ def clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> 
     return clients
 
 
-LICENCE = "INEP open data"
-CITATION = (
-    "Instituto Nacional de Estudos e Pesquisas Educacionais Anísio Teixeira (INEP). Microdados do Enem. "
-    "https://www.gov.br/inep/pt-br/acesso-a-informacao/dados-abertos/microdados/enem"
-)
-KNOWN_HARMS = (
-    "Race is what people said of themselves in five categories of the Brazilian census; joining White with Asian "
-    "against all others hides differences inside both groups.",
-    "Sex is recorded as F or M only.",
-    "Only those who came to all four exams and have finished school are kept: who stayed away, often for want of "
-    "money or time, is not seen.",
-    "The questionnaire asks for income, parents' schooling and goods at home, so that a model learns wealth more than "
-    "ability.",
-    "A mark above the median is no measure of merit, and the threshold moves with the rows that are prepared.",
-    "Rows of single persons are public: do not try to find out who they are.",
-)
-WHERE = (
-    "Open https://www.gov.br/inep/pt-br/acesso-a-informacao/dados-abertos/microdados/enem in a browser.",
-    "Download the microdata of 2019 or 2020 (microdados_enem_2020.zip, some 600 MB).",
-    "Pass the ZIP file as it is, the CSV file inside it, or the folder you unpacked it to.",
-    "Run: logofair data prepare enem --from PATH",
-)
-SENSITIVE = ("race", "race5", "sex")
-VERSION = 2
-
-_NAME = "enem"
-_PERSON, _KEPT = "NU_INSCRICAO", "rows kept"
+_NAME, _PERSON = "enem", "NU_INSCRICAO"
 _KNOWN_YEARS = ("2019", "2020")
 _PLACES = ("municipality", "state")
 
 
 def prepare_enem(
-    source: Path, into: Path, *, progress: Progress = no_progress, piece: int = PIECE
+    source: Path, into: Path, *, progress: Progress = no_progress, batch: int = BATCH
 ) -> Mapping[str, int]:
     """Read official microdata of one year, keep who counts, and store them in a folder.
 
-    Parameters
-    ----------
-    source : Path
-        MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one year.
-    into : Path
-        The folder to make; a prepared one that is there is replaced.
-    progress : Progress
-        Shows how far the reading is.
-    piece : int
-        Bytes read at a time; memory grows with it and not with the file.
-
-    Returns
-    -------
-    mapping of str to int
-        How many rows were read, were dropped by each filter in turn, and are kept.
+    ``source`` is MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one
+    year; the rest as of `logofair.datasets.catalogue.DatasetInfo`.
 
     Examples
     --------
@@ -331,23 +244,27 @@ def prepare_enem(
     logofair.errors.InputError: MICRODADOS_ENEM_2020.csv: not there; check the path.
     """
     tables = find_tables(source, _PERSON, "ENEM microdata")
-    reading = _Reading(one_layout(tables, layouts.layout_of, "columns", "year"))
+    reading = _Reading(one_layout(tables, _layout_of, "columns", "year"))
     with new_folder(into) as folder:
-        columns = (*reading.layout.columns, _PERSON)
-        read = pieces(tables, lambda table: columns, progress, size=piece)
-        kept = write_rows(folder, reading.coded(read))
-        if kept == 0:
-            refuse_nothing_left(source, reading.counts, "pass microdata of all participants")
-        reading.people.refuse()
-        marks = read_rows(folder, _NAME, kept, ["NU_NOTA_CH"])["NU_NOTA_CH"].to_numpy()
+        rows, counts = prepared.read_official(
+            source,
+            tables,
+            reading.layout.columns,
+            reading.select,
+            person=(_PERSON,),
+            advice="pass microdata of all participants",
+            progress=progress,
+            batch=batch,
+        )
+        marks = rows["NU_NOTA_CH"].to_numpy()
         median = float(np.median(marks))
         if not (marks > median).any():
             raise InputError(
                 f"{source}: no mark lies above the median {median:g}, so there is one label only; "
                 "pass microdata of more people."
             )
-        counts = {**reading.counts, _KEPT: kept}
-        write_about(folder, _NAME, VERSION, reading.about() | {"median": median, "counts": counts})
+        prepared.store_rows(folder, rows)
+        write_about(folder, _NAME, reading.about() | {"median": median, "counts": dict(counts)})
     return counts
 
 
@@ -355,33 +272,25 @@ def prepare_enem(
 class _Reading:
     """What is learnt while rows go by."""
 
-    layout: layouts.EnemLayout
-    counts: Counter[str] = field(default_factory=Counter)
-    years: dict[str, str] = field(default_factory=dict)
+    layout: _Layout
+    years: set[str] = field(default_factory=set)
     municipalities: dict[int, str] = field(default_factory=dict)
-    people: DuplicateFinder = field(default_factory=lambda: DuplicateFinder((_PERSON,)))
 
-    def coded(self, read: Iterable[tuple[Table, polars.DataFrame]]) -> Iterator[polars.DataFrame]:
-        """Hand on the rows that are kept, as codes."""
-        for table, piece in read:
-            self._same_year(table, piece)
-            self.people.add(table, piece)
-            kept = layouts.coded_rows(piece, self.layout, self.counts)
-            if self.layout.named:
-                self._name(piece, set(kept["CO_MUNICIPIO"].unique()))
-            yield kept
-
-    def _same_year(self, table: Table, piece: polars.DataFrame) -> None:
-        for year in piece["NU_ANO"].drop_nulls().unique():
-            self.years.setdefault(year, table.where)
+    def select(self, table: OfficialTable, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
+        """The rows that are kept, as codes."""
+        self.years |= set(rows["NU_ANO"].drop_nulls().unique())
         if len(self.years) > 1:
-            (one, other), where = sorted(self.years)[:2], table.where
-            raise InputError(f"{where}: there are rows of {one} and of {other}; prepare one year at a time.")
+            one, other = sorted(self.years)[:2]
+            raise InputError(f"{table}: there are rows of {one} and of {other}; prepare one year at a time.")
+        kept = prepared.select_rows(rows, _filters(), _codes(self.layout), counts)
+        if self.layout.named:
+            self._name(rows, set(kept["CO_MUNICIPIO"].unique()))
+        return kept
 
-    def _name(self, piece: polars.DataFrame, codes: set[int]) -> None:
+    def _name(self, rows: polars.DataFrame, codes: set[int]) -> None:
         """Note the names of municipalities that have rows."""
         columns = [self.layout.municipality, self.layout.municipality_name]
-        for code, name in piece.select(columns).unique().drop_nulls().sort(columns).rows():
+        for code, name in rows.select(columns).unique().drop_nulls().sort(columns).rows():
             if code.isdigit() and int(code) in codes:
                 self.municipalities.setdefault(int(code), name)
 
@@ -433,28 +342,26 @@ def load_enem(
     Traceback (most recent call last):
     logofair.errors.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
     """
-    chosen(sensitive, SENSITIVE, "sensitive")
+    chosen(sensitive, known_facts()[_NAME]["sensitive"], "sensitive")
     chosen(clients, _PLACES, "clients")
-    about = read_about(folder, _NAME, VERSION)
-    remedy = advice_again(_NAME, folder)
+    about, remedy = check_about(folder, _NAME), advice_again(_NAME, folder)
     n_rows, median, named = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=remedy)
-    numbers = random_rows(n_rows, rows, rng)
-    table = read_rows(folder, _NAME, n_rows)[numbers]
-    features, names = feature_table(table, features_of(sensitive, keep_sensitive))
+    numbers = prepared.random_rows(n_rows, rows, rng)
+    table = prepared.load_rows(folder, _NAME, n_rows)[numbers]
+    features, names = prepared.feature_table(
+        lambda name: table[name].to_numpy(), _features_of(sensitive, keep_sensitive)
+    )
     return Dataset(
-        name=_NAME,
+        **terms_of(_NAME),
         features=features,
         feature_names=names,
         labels=(table["NU_NOTA_CH"].to_numpy() > median).astype(np.int64),
-        sensitive=groups_of(table, sensitive),
-        clients=clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, named),
-        licence=LICENCE,
-        citation=CITATION,
-        known_harms=KNOWN_HARMS,
+        sensitive=_groups_of(table, sensitive),
+        clients=_clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, named),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )
 
 
 def _stored(about: Mapping[str, Any]) -> tuple[int, float, dict[str, str]]:
-    return int(about["counts"][_KEPT]), float(about["median"]), dict(about["municipalities"])
+    return int(about["counts"]["rows kept"]), float(about["median"]), dict(about["municipalities"])

@@ -14,25 +14,22 @@ from logofair.columns.checks import (
     Floats,
     RandomSource,
     generator,
-    nearest_name,
     numbers,
     positive_number,
     probabilities,
     whole_number,
 )
 from logofair.columns.labels import encode_known
+from logofair.datasets.prepared import chosen
 from logofair.datasets.table import Dataset
+from logofair.datasets.terms import terms_of
 from logofair.errors import InputError
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import side_requirements
 
-__all__ = ["KNOWN_HARMS", "LICENCE", "BestRule", "Population", "load_generated", "make_population"]
+__all__ = ["BestRule", "Population", "load_generated", "make_population"]
 
 
-LICENCE = "none needed: the rows are generated"
-KNOWN_HARMS = (
-    "The rows are drawn by chance and describe nobody: they show how a method works, not what it does to people.",
-)
 # As everywhere in the library: a rate of fewer than one in 100,000 of its expected members is left out.
 _NOBODY = 1e-5
 
@@ -131,14 +128,12 @@ class Population:
         client, group, level = np.unravel_index(entry, self.mass.shape)
         groups, levels = self.mass.shape[1:]
         return Dataset(
-            name="generated",
+            **terms_of("generated"),
             features=np.hstack([np.eye(groups)[group], np.eye(levels)[level]]),
             feature_names=(*(f"group={name}" for name in self.groups), *(f"level={k}" for k in range(levels))),
             labels=(random.random(n) < self.chance.ravel()[entry]).astype(np.int64),
             sensitive=np.array(self.groups)[group],
             clients=np.array(self.clients)[client],
-            licence=LICENCE,
-            known_harms=KNOWN_HARMS,
         )
 
     def scores(self, rows: Dataset) -> Floats:
@@ -311,9 +306,7 @@ def load_generated(*, sensitive: str = "group", rows: int = 20_000, clients: int
     >>> load_generated()
     Dataset(generated: 20,000 rows, 10 features, 54.0 % positive, groups a 8,548, b 11,452, 5 natural clients)
     """
-    if sensitive != "group":
-        hint = nearest_name(sensitive, ("group",))
-        raise InputError(f"load_generated: unknown sensitive column {sensitive!r}{hint}; use 'group'.")
+    chosen(sensitive, ("group",), "sensitive")
     random, rows = generator(rng), whole_number(rows, "rows")
     if rows > _MOST_ROWS:
         raise InputError(f"rows: got {rows:,}; at most {_MOST_ROWS:,} are drawn at once: ask for fewer.")

@@ -27,18 +27,7 @@ from logofair.errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = [
-    "BATCH",
-    "Booleans",
-    "DecodedImages",
-    "Pixels",
-    "cut_square",
-    "decode_squares",
-    "image_size",
-    "needs_pillow",
-    "store_squares",
-    "to_squares",
-]
+__all__ = ["DecodedImages", "cut_square", "decode_squares", "store_squares", "to_squares"]
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 Booleans: TypeAlias = npt.NDArray[np.bool_]
@@ -57,12 +46,7 @@ class DecodedImages:
 
 
 def needs_pillow(who: str) -> None:
-    """Raise where Pillow is missing.
-
-    Examples
-    --------
-    >>> needs_pillow("prepare_celeba")
-    """
+    """Raise where Pillow is missing."""
     if find_spec("PIL") is None:
         raise InputError(f"{who}: needs Pillow; install it with: pip install 'logofair[images]'.")
 
@@ -118,16 +102,7 @@ def _decoded(data: bytes, size: int) -> Pixels | None:
 
 
 def to_squares(batches: Iterable[list[bytes | None]], size: int, *, workers: int) -> Iterator[DecodedImages]:
-    """Decode batch after batch, in order, by some processes; few batches are in memory at a time.
-
-    Parameters
-    ----------
-    batches : iterable of lists of bytes
-        The encoded images.
-    size : int
-        Width and height of the squares.
-    workers : int
-        Number of processes; 1 is this process alone.
+    """Decode batch after batch, in order, by some processes (1: this one alone); few batches are in memory at a time.
 
     Examples
     --------
@@ -191,13 +166,7 @@ def _write_header(file: BinaryIO, rows: int, size: int) -> None:
 
 
 def image_size(size: object) -> int:
-    """Return a width in pixels that makes sense.
-
-    Examples
-    --------
-    >>> image_size(128)
-    128
-    """
+    """Return a width in pixels that makes sense."""
     number = whole_number(size, "size", least=8)
     if number > 1024:
         raise InputError(f"size: got {number}; pass a width of 8 to 1024 pixels.")

@@ -6,10 +6,9 @@ categories and not by the rows, so that every part of the data has the same feat
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,10 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Floats, RandomSource, generator, nearest_name, whole_number
 from logofair.datasets.cache import advice_again
+from logofair.datasets.official import OfficialTable, batches, check_people, persons_of
 from logofair.errors import InputError
-from logofair.files.tables import polars_module
+from logofair.files import polars_module
+from logofair.progress import Progress
 
 if TYPE_CHECKING:
     import polars
@@ -30,19 +31,18 @@ __all__ = [
     "NumberFeature",
     "chosen",
     "feature_table",
-    "kept_rows",
-    "number",
+    "load_rows",
     "random_rows",
-    "read_rows",
-    "refuse_nothing_left",
-    "write_rows",
+    "read_official",
+    "select_rows",
+    "store_rows",
 ]
 
 _ROWS = "rows.parquet"
 
 
-def kept_rows(
-    piece: polars.DataFrame,
+def select_rows(
+    rows: polars.DataFrame,
     filters: Mapping[str, polars.Expr],
     codes: Mapping[str, polars.Expr],
     counts: Counter[str],
@@ -54,101 +54,76 @@ def kept_rows(
     Examples
     --------
     >>> import polars
+    >>> from logofair.files.values import number
     >>> counts, people = Counter(), polars.DataFrame({"age": ["12", "30", "40"], "sex": ["f", "", "m"]})
     >>> sex = polars.col("sex").replace_strict({"f": 1, "m": 2}, default=None)
-    >>> kept_rows(people, {"a child": number("age") >= 18}, {"SEX": sex}, counts)["SEX"].to_list()
+    >>> select_rows(people, {"a child": number("age") >= 18}, {"SEX": sex}, counts)["SEX"].to_list()
     [2]
     >>> dict(counts)
     {'rows read': 3, 'dropped: a child': 1, 'dropped: a value missing': 1}
     """
-    counts["rows read"] += piece.height
+    counts["rows read"] += rows.height
     for reason, keep in filters.items():
-        left = piece.filter(keep)
-        counts[f"dropped: {reason}"] += piece.height - left.height
-        piece = left
-    coded = piece.select(**codes)
+        left = rows.filter(keep)
+        counts[f"dropped: {reason}"] += rows.height - left.height
+        rows = left
+    coded = rows.select(**codes)
     complete = coded.drop_nulls()
     counts["dropped: a value missing"] += coded.height - complete.height
     return complete
 
 
-def number(name: str) -> polars.Expr:
-    """A column as numbers, null where it holds something else."""
-    pl = polars_module()
-    cells: polars.Expr = pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
-    return cells
-
-
-def write_rows(folder: Path, pieces: Iterable[polars.DataFrame]) -> int:
-    """Write pieces of a table as one Parquet file, never all of them in memory; return the number of rows.
-
-    Examples
-    --------
-    >>> import polars, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_rows(Path(folder), (polars.DataFrame({"age": [age]}) for age in (30, 40)))
-    ...     read_rows(Path(folder), "toy", 2)["age"].to_list()
-    2
-    [30, 40]
-    """
-    parts: list[Path] = []
-    total = 0
-    for piece in pieces:
-        if piece.height:
-            parts.append(folder / f"part-{len(parts)}.parquet")
-            with _writing(folder):
-                piece.write_parquet(parts[-1])
-            total += piece.height
-    with _writing(folder):
-        _join(parts, folder / _ROWS)
-    return total
-
-
-def _join(parts: list[Path], whole: Path) -> None:
-    """Make one file of many."""
-    if parts:
-        polars_module().scan_parquet(parts, glob=False).sink_parquet(whole, row_group_size=1 << 18)
-        with whole.open("rb") as file:
-            os.fsync(file.fileno())  # else a power cut may leave the name with none of its bytes
-    for part in parts:
-        part.unlink()
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def store_rows(folder: Path, rows: polars.DataFrame) -> None:
+    """Write the rows of a prepared table."""
     pl = polars_module()
     try:
-        yield
+        rows.rechunk().write_parquet(folder / _ROWS)  # the same file whatever the batches were
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(f"{folder.parent}: cannot be written ({reason}); make room or choose another.") from None
 
 
-def read_rows(folder: Path, name: str, n_rows: int, columns: Sequence[str] | None = None) -> polars.DataFrame:
-    """Read what `write_rows` wrote; raise one sentence where it is damaged or does not have ``n_rows`` rows."""
-    pl, fault = polars_module(), "is damaged"
-    try:
-        rows: polars.DataFrame = pl.read_parquet(folder / _ROWS, columns=columns, glob=False)
+def load_rows(folder: Path, name: str, n_rows: int) -> polars.DataFrame:
+    """Read what `store_rows` wrote; raise one sentence where it is damaged or does not have ``n_rows`` rows."""
+    pl = polars_module()
+    with contextlib.suppress(pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+        rows: polars.DataFrame = pl.read_parquet(folder / _ROWS, glob=False)
         if rows.height == n_rows:
             return rows
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        fault = "is missing" if isinstance(error, FileNotFoundError) else fault
-    raise InputError(f"{folder / _ROWS}: {fault}; {advice_again(name, folder)}.")
+    raise InputError(f"{folder / _ROWS}: is damaged; {advice_again(name, folder)}.")
 
 
-def refuse_nothing_left(source: Path, counts: Mapping[str, int], advice: str) -> None:
-    """Raise one sentence on why no row is left; ``advice`` says what to pass where all were dropped.
+def read_official(
+    source: Path,
+    tables: Sequence[OfficialTable],
+    columns: Sequence[str],
+    select: Callable[[OfficialTable, polars.DataFrame, Counter[str]], polars.DataFrame],
+    *,
+    person: Sequence[str],
+    advice: str,
+    progress: Progress,
+    batch: int,
+) -> tuple[polars.DataFrame, Counter[str]]:
+    """The rows of official tables that ``select`` keeps of each batch, and what it counted; nobody may be there twice.
 
-    Examples
-    --------
-    >>> refuse_nothing_left(Path("a.csv"), {}, "pass records of adults")
-    Traceback (most recent call last):
-    logofair.errors.InputError: a.csv: has no rows below its header; download it again.
+    ``person`` are the columns that tell who a row is, where there are any; ``advice`` says what to pass where all rows
+    were dropped.
     """
-    if not counts.get("rows read"):
+    counts, parts, people = Counter[str](), [], []
+    for table, rows in batches(tables, [*columns, *person], progress, batch):
+        if person:
+            people.append(persons_of(table, rows, person))
+        parts.append(select(table, rows, counts))
+    if not parts:
         raise InputError(f"{source}: has no rows below its header; download it again.")
-    dropped = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
-    raise InputError(f"{source}: none of its rows is left ({dropped}); {advice}.")
+    kept: polars.DataFrame = polars_module().concat(parts)
+    if kept.is_empty():
+        dropped = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
+        raise InputError(f"{source}: none of its rows is left ({dropped}); {advice}.")
+    if people:
+        check_people(people, person)
+    counts["rows kept"] = kept.height
+    return kept, counts
 
 
 def random_rows(n_rows: int, wanted: int | None, rng: RandomSource) -> npt.NDArray[np.intp]:
@@ -232,22 +207,22 @@ class CategoryFeature:
 
 
 def feature_table(
-    rows: polars.DataFrame, features: Sequence[NumberFeature | CategoryFeature]
+    column: Callable[[str], npt.NDArray[Any]], features: Sequence[NumberFeature | CategoryFeature]
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Features of some rows side by side, and their names; each is made of the column of its name.
+    """Features of some rows side by side, and their names; ``column`` finds the column of a name.
 
     Examples
     --------
-    >>> import polars
-    >>> rows = polars.DataFrame({"SEX": [2, 1], "AGEP": [57, 17]})
-    >>> feature_table(rows, [NumberFeature("AGEP", 17, 97), CategoryFeature("SEX", {1: "Male", 2: "Female"})])[0].tolist()
+    >>> rows = {"SEX": np.array([2, 1]), "AGEP": np.array([57, 17])}
+    >>> features = [NumberFeature("AGEP", 17, 97), CategoryFeature("SEX", {1: "Male", 2: "Female"})]
+    >>> feature_table(rows.__getitem__, features)[0].tolist()
     [[0.5, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
     names = [name for feature in features for name in feature.names]
-    table: Floats = np.empty((rows.height, len(names)))  # filled block by block: never twice in memory
+    table: Floats = np.empty((column(features[0].name).size, len(names)))  # filled in parts: never twice in memory
     place = 0
     for feature in features:
         width = len(feature.names)
-        table[:, place : place + width] = feature.values(rows[feature.name].to_numpy())
+        table[:, place : place + width] = feature.values(column(feature.name))
         place += width
     return table, tuple(names)

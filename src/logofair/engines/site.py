@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,8 +24,10 @@ from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.state import StoredClient
 from logofair.federation.wire import decode, encode
 from logofair.files.documents import read_document, write_document
+from logofair.files.inputs import ColumnNames, one_file
 from logofair.files.locks import locked
-from logofair.files.tables import feature_matrix, fingerprint, read_columns
+from logofair.files.rows import read_rows
+from logofair.files.tables import fingerprint
 from logofair.policy.policy import Policy
 
 __all__ = ["SiteSettings", "answer_on_disk", "read_site", "stored_release"]
@@ -46,10 +47,9 @@ class SiteSettings:
         The site's name in the run.
     data : str
         Its file: CSV, Parquet or Arrow.
-    columns : mapping
-        Names of the columns by role: ``group``, and as the plan needs them ``score``, ``label``, ``weight``.
-    positive : str or None
-        The value of the label column that counts as 1, where labels are text.
+    columns : ColumnNames
+        Which columns mean what and which rows count: ``group``, and as the plan needs them ``score``, ``label``,
+        ``weight``.
     folder : str
         Where the site keeps its state (private) and the problems it had.
     policy : str
@@ -67,16 +67,16 @@ class SiteSettings:
 
     Examples
     --------
-    >>> SiteSettings("north", "north.csv", {"group": "sex", "score": "p"}, folder="state", policy="north.json").site
+    >>> columns = ColumnNames(group=("sex",), score="p")
+    >>> SiteSettings("north", "north.csv", columns, folder="state", policy="north.json").site
     'north'
     """
 
     site: str
     data: str
-    columns: Mapping[str, str]
+    columns: ColumnNames
     folder: str
     policy: str
-    positive: str | None = None
     key: str | None = None
     peers: str | None = None
     agreed_without: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class SiteSettings:
     def write(self, path: str | Path) -> None:
         """Store the settings."""
         body = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        body["columns"], body["agreed_without"] = dict(self.columns), list(self.agreed_without)
+        body["columns"], body["agreed_without"] = self.columns.as_dict(), list(self.agreed_without)
         write_document(path, _FORMAT, _VERSION, body, what=_WHAT, private=True)
 
     @classmethod
@@ -95,8 +95,9 @@ class SiteSettings:
         """Read stored settings."""
         body = read_document(path, _FORMAT, _VERSION, what=_WHAT, remedy="start the site again")
         try:
-            return cls(**{**body, "agreed_without": tuple(body["agreed_without"])})
-        except (LookupError, TypeError):
+            columns = ColumnNames.from_dict(body["columns"])
+            return cls(**{**body, "columns": columns, "agreed_without": tuple(body["agreed_without"])})
+        except (LookupError, TypeError, ValueError):
             raise InputError(f"{path}: parts of the {_WHAT} are missing; start the site again.") from None
 
     def identity(self) -> SecureIdentity | None:
@@ -151,15 +152,15 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
 
 def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
     """The columns of a site's file that a plan needs."""
-    wanted = {role: name for role, name in settings.columns.items() if role in _needed(plan)}
-    for role in _needed(plan):
-        if role not in wanted and role != "weight":
+    needed = _needed(plan)
+    for role in needed:
+        if role != "weight" and not getattr(settings.columns, role):
             raise InputError(f"{settings.data}: the plan needs a {role} column; name it with --{role}.")
-    table = read_columns(settings.data, wanted, positive=settings.positive)
+    features = () if plan.training is None else plan.training.features
+    rows = read_rows(one_file(Path(settings.data)), settings.columns.only(*needed), features=features)
     names = {str(name): name for name in plan.groups}  # a CSV file has text where another site's has numbers
-    groups = [names.get(str(value), value) for value in table["group"].tolist()]
-    features = None if plan.training is None else feature_matrix(settings.data, plan.training.features)
-    return SiteColumns(groups, table.get("score"), table.get("label"), table.get("weight"), features)
+    groups = [names.get(str(value), value) for value in rows.groups.tolist()]
+    return SiteColumns(groups, rows.scores, rows.labels, rows.weights, rows.features)
 
 
 def _needed(plan: Plan) -> tuple[str, ...]:

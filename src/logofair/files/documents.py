@@ -7,22 +7,18 @@ file cut short, edited, foreign or newer says so. Floats come back to the last b
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InputError
+from logofair.files.writing import FileName, put_whole
 
-FileName: TypeAlias = str | os.PathLike[str]
 Kind = TypeVar("Kind")
 
 
@@ -43,27 +39,6 @@ def write_document(
     {'tolerance': 0.30000000000000004}
     """
     put_whole(path, _encoded(format, version, body, what), private=private)
-
-
-def put_whole(path: FileName, data: bytes, *, private: bool = False) -> None:
-    """Write bytes to a file; an existing one is replaced at once or not at all, even if the machine dies meanwhile.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     put_whole(Path(folder, "page.html"), b"<!DOCTYPE html>")
-    ...     os.listdir(folder)
-    ['page.html']
-    """
-    target = _path(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise InputError(f"{target}: cannot be written, since it is no regular file; choose a file name.")
-    try:
-        _replace(Path(os.path.realpath(target)), data, private)
-    except (OSError, ValueError) as error:
-        advice = "choose a folder that exists and may be written to"
-        raise InputError(f"{target}: cannot be written ({_reason(error)}); {advice}.") from None
 
 
 def read_document(path: FileName, format: str, version: int, *, what: str, remedy: str | None = None) -> dict[str, Any]:
@@ -230,36 +205,6 @@ def _json(path: Path, what: str, again: str) -> Any:
         raise InputError(f"{path}: cannot be read ({_reason(error)}); check the path.") from None
     except (ValueError, RecursionError):
         raise InputError(f"{path}: not a {what} file, or cut short: it is no valid JSON; {again}.") from None
-
-
-def _replace(path: Path, data: bytes, private: bool) -> None:
-    """Write to a temporary neighbour, then rename: the file is whole or not there."""
-    temporary = path.with_name(f".logofair-{secrets.token_hex(8)}.part")
-    if private:
-        file = open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
-    else:
-        file = temporary.open("xb")  # not mkstemp, whose files only their owner may read
-    try:
-        with file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave the new name with none of its bytes
-        if path.exists() and not private:
-            shutil.copymode(path, temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut, where folders can be synced (not on Windows or some networks)."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,8 @@
-"""What values may be: scores on the scale said, no gaps in the columns, labels with two values, groups that join."""
+"""What the values of a table's columns mean: labels as 0 and 1, scores as chances, columns joined to groups.
+
+Text stays text, unless every cell of a CSV column is how an integer is written (not "007"); two texts become 0 and 1
+only where it is said which is 1.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +10,35 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logofair.columns.checks import nearest_name, shown
+from logofair.columns.checks import Label, nearest_name, shown
 from logofair.errors import InputError
-from logofair.files.tables import plain_values, polars_module, whole_numbers, zero_or_one
+from logofair.files import polars_module
 
 if TYPE_CHECKING:
     import polars
 
 __all__ = [
     "as_chances",
-    "by_spelling",
+    "binary_labels",
     "check_clients",
+    "check_missing",
     "check_scores",
+    "combine_columns",
+    "group_expression",
     "has_value",
+    "integers_or_text",
     "join_groups",
-    "joined_groups",
     "known_label",
-    "refuse_missing",
-    "two_values",
-    "united",
+    "label_text",
+    "labels_by_text",
+    "listed_names",
+    "number",
+    "plain_values",
 ]
 
 
 _LARGEST_LOGIT = 50.0  # beyond it a chance is 0 or 1 to the last bit or so: such numbers are no logits
-_DECISIONS = ("0", "1", "true", "false", "0.0", "1.0")
+_BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
 def check_scores(low: float, high: float, scale: str, where: str) -> None:
@@ -61,12 +70,12 @@ def check_scores(low: float, high: float, scale: str, where: str) -> None:
     raise InputError(f"{spread}, but scores are chances of the positive label; bring them to 0 to 1 first.")
 
 
-def refuse_missing(missing: int, rows: int, where: str) -> None:
+def check_missing(missing: int, rows: int, where: str) -> None:
     """Raise if rows lack a value.
 
     Examples
     --------
-    >>> refuse_missing(3, 1200, "a.csv: column 'sex'")
+    >>> check_missing(3, 1200, "a.csv: column 'sex'")
     Traceback (most recent call last):
     logofair.errors.InputError: a.csv: column 'sex': 3 of 1,200 rows have no value; fill them or add --drop-missing.
     """
@@ -123,7 +132,21 @@ def as_chances(scores: Any, scale: str) -> Any:
     return 1.0 / (1.0 + (-scores).exp()) if scale == "logit" else scores
 
 
-def united(parts: Sequence[polars.Series], names: Sequence[str], csv: Sequence[bool]) -> polars.Series:
+def number(name: str) -> polars.Expr:
+    """A column as numbers, null where one is missing or a cell holds something else.
+
+    Examples
+    --------
+    >>> import polars
+    >>> polars.DataFrame({"p": ["0.5", "NaN", "high"]}).select(number("p")).to_series().to_list()
+    [0.5, None, None]
+    """
+    pl = polars_module()
+    cells: polars.Expr = pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
+    return cells
+
+
+def combine_columns(parts: Sequence[polars.Series], names: Sequence[str], csv: Sequence[bool]) -> polars.Series:
     """One column of what several files hold: text, or numbers where every file holds numbers.
 
     The cells of a CSV file are text that may mean numbers; other files say what they hold, and must agree.
@@ -131,7 +154,8 @@ def united(parts: Sequence[polars.Series], names: Sequence[str], csv: Sequence[b
     Examples
     --------
     >>> import polars
-    >>> united([polars.Series(["1", "2"]), polars.Series([3])], ["a.csv", "b.parquet"], [True, False]).to_list()
+    >>> parts, names = [polars.Series(["1", "2"]), polars.Series([3])], ["a.csv", "b.parquet"]
+    >>> combine_columns(parts, names, [True, False]).to_list()
     [1, 2, 3]
     """
     pl = polars_module()
@@ -150,7 +174,7 @@ def united(parts: Sequence[polars.Series], names: Sequence[str], csv: Sequence[b
         whole: polars.Series = pl.concat([part.cast(common) for part in plain])
         return whole
     texts = pl.concat([part.cast(pl.String) for part in plain])
-    return whole_numbers(texts) if stored.keys() <= {"numbers"} else texts
+    return integers_or_text(texts) if stored.keys() <= {"numbers"} else texts
 
 
 def _kind(column: polars.Series) -> str:
@@ -174,11 +198,11 @@ def join_groups(columns: Sequence[polars.Series]) -> polars.Series:
         return columns[0]
     pl = polars_module()
     table = pl.DataFrame({str(place): column for place, column in enumerate(columns)})
-    joined: polars.Series = table.select(joined_groups([pl.col(name) for name in table.columns])).to_series()
+    joined: polars.Series = table.select(group_expression([pl.col(name) for name in table.columns])).to_series()
     return joined
 
 
-def joined_groups(columns: Sequence[Any]) -> Any:
+def group_expression(columns: Sequence[Any]) -> Any:
     """The same as an expression on expressions; null where a part is."""
     pl = polars_module()
     parts = [column.cast(pl.String) for column in columns]
@@ -190,29 +214,85 @@ def joined_groups(columns: Sequence[Any]) -> Any:
     return pl.concat_str(safe, separator=", ")
 
 
-def two_values(column: polars.Series, where: str, positive: str | None, option: str) -> polars.Series:
-    """A column of labels or decisions as 0 and 1; raise where that would be a guess, or numbers are others.
+def label_text(label: Label) -> str:
+    """A label as a file holds it, intersections of groups too.
+
+    Examples
+    --------
+    >>> label_text("Female"), label_text(2.0), label_text(True), label_text(("Female", "Black"))
+    ('Female', '2', 'true', 'Female, Black')
+    """
+    if isinstance(label, tuple):
+        parts = (label_text(part) for part in label)
+        return ", ".join('"' + p.replace('"', '""') + '"' if ", " in p or p.startswith('"') else p for p in parts)
+    if isinstance(label, bool):
+        return str(label).lower()
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def binary_labels(column: polars.Series, where: str, positive: str | None, option: str) -> polars.Series:
+    """A column of labels or decisions as 0 and 1; raise where that would be a guess.
 
     Examples
     --------
     >>> import polars
-    >>> two_values(polars.Series(["no", "yes"]), "people.csv: column 'paid'", "yes", "--positive").to_list()
+    >>> binary_labels(polars.Series(["no", "yes"]), "people.csv: column 'paid'", "yes", "--positive").to_list()
     [0, 1]
     """
-    column = plain_values(column, where, "text or numbers")
-    found = {str(value).lower() for value in column.drop_nulls().unique().head(10).to_list()}
-    if positive is None and not found <= set(_DECISIONS) and column.dtype.is_numeric():
-        listed = ", ".join(sorted(found)[:3])
-        raise InputError(f"{where}: holds {listed}, expected 0 and 1; say with {option} which value counts as 1.")
-    return zero_or_one(column, where, positive, option)
+    pl, values = polars_module(), plain_values(column, where, "text or numbers")
+    values = values.fill_nan(None) if values.dtype.is_float() else values
+    found = values.drop_nulls().unique(maintain_order=True).head(100).to_list()
+    if positive is None and all(str(value).lower() in _BINARY for value in found):
+        codes = {value: _BINARY[str(value).lower()] for value in found}
+        return (
+            values.replace_strict(codes, return_dtype=pl.Int64) if values.dtype == pl.String else values.cast(pl.Int64)
+        )
+    listed = " and ".join(map(shown, found[:2]))
+    if len(found) > 2:
+        raise InputError(f"{where}: holds more than two values (such as {listed}); a label has two: merge some first.")
+    if positive is None:
+        raise InputError(f"{where}: holds {listed}, expected 0 and 1; say with {option} which one counts as 1.")
+    one = _typed(positive)
+    if [_typed(value) for value in found].count(one) != 1:
+        raise InputError(f"{where}: holds {listed or 'nothing'}, not {shown(positive)}; correct {option}.")
+    return values.replace_strict({value: int(_typed(value) == one) for value in found}, return_dtype=pl.Int64)
 
 
-def by_spelling(names: Sequence[object], where: str) -> Mapping[str, Any]:
+def _typed(value: object) -> str:
+    """A value of a label column as people type it: 2.0 as 2, True as true."""
+    return str(value).strip().lower().removesuffix(".0")
+
+
+def integers_or_text(cells: polars.Series) -> polars.Series:
+    """Cells of a CSV as integers where each is how an integer is written, else as text; empty ones are missing."""
+    cells = cells.str.strip_chars().replace("", None)
+    whole = cells.cast(polars_module().Int64, strict=False)
+    fits = whole.null_count() == cells.null_count() < cells.len()
+    return whole if fits and cells.str.contains("^(0|-?[1-9][0-9]*)$").all() else cells
+
+
+def plain_values(values: polars.Series, where: str, expected: str) -> polars.Series:
+    """A column as text, bool, int64 (uint64 where too large for that) or float64; raise on any other kind."""
+    pl, kind = polars_module(), values.dtype
+    if kind in (pl.String, pl.Boolean):
+        return values
+    if kind in (pl.Categorical, pl.Enum, pl.Null):
+        return values.cast(pl.String)
+    if not kind.is_numeric():
+        raise InputError(f"{where}: holds {kind}, expected {expected}; convert the column first.")
+    for target in (pl.Int64, pl.UInt64) if kind.is_integer() else (pl.Float64,):
+        same = values.cast(target, strict=False)
+        if same.null_count() == values.null_count():
+            return same
+    raise InputError(f"{where}: holds integers of more than 64 bits; store them as text.")
+
+
+def labels_by_text(names: Sequence[object], where: str) -> Mapping[str, Any]:
     """Labels by how they are typed; raise where two are typed alike."""
     found: dict[str, Any] = {}
     for name in names:
         if str(name) in found:
-            raise InputError(f"{where}: two labels are both spelled {shown(str(name))}; rename one of them.")
+            raise InputError(f"{where}: two labels are both written {shown(str(name))}; rename one of them.")
         found[str(name)] = name
     return found
 
@@ -221,6 +301,16 @@ def known_label(name: str, known: Mapping[str, Any], where: str) -> Any:
     """Find a label by how it is typed, or say which are there."""
     if name in known:
         return known[name]
-    listed = ", ".join(map(shown, list(known)[:6])) + (f" and {len(known) - 6} more" if len(known) > 6 else "")
     alike = [each for each in known if each.casefold() == name.casefold()] or known
-    raise InputError(f"{where}: no {name!r}{nearest_name(name, alike)}; there are {listed}.")
+    raise InputError(f"{where}: no {name!r}{nearest_name(name, alike)}; there are {listed_names(list(known), 6)}.")
+
+
+def listed_names(names: Sequence[object], most: int = 20) -> str:
+    """Names for people, no more than so many.
+
+    Examples
+    --------
+    >>> listed_names(["age", "sex", "race"], 2)
+    "'age', 'sex' and 1 more"
+    """
+    return ", ".join(map(shown, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

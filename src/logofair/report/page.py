@@ -8,8 +8,8 @@ import os
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from logofair.files.documents import put_whole
 from logofair.files.tables import DataSource
+from logofair.files.writing import put_whole
 from logofair.fitting.solution import Solution
 from logofair.report.facts import Provenance, ReportData, gather
 from logofair.report.figures import NewRows

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.errors import InputError
-from logofair.files.documents import FileName, label_in, label_out, put_whole
+from logofair.files.documents import label_in, label_out
+from logofair.files.writing import FileName, put_whole
 from logofair.training.messages import ClientMeasures
 from logofair.training.rounds import TrainingState
 

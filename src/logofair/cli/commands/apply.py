@@ -1,4 +1,4 @@
-"""``logofair apply``: decide on new rows by a policy, in pieces, so that files may be larger than memory."""
+"""``logofair apply``: decide on new rows by a policy, in batches, so that files may be larger than memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.data import SCALES, ColumnNames, DataFiles, find_files
-from logofair.cli.options import examples, one_of, seed_option, such_that
-from logofair.files.output import check_output, force_option
+from logofair.cli.options import examples, force_option, one_of, seed_option, such_that
+from logofair.files.inputs import SCALES, ColumnNames, DataFiles, find_files
+from logofair.files.writing import check_output
 
 if TYPE_CHECKING:
     from logofair.cli.deciding import DecisionCounts
@@ -43,7 +43,7 @@ ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
     callback=lambda ctx, param, name: name and one_of(SCALES)(ctx, param, name),
     help=f"What scores are: {', '.join(SCALES)}.  [default: as in the fit]",
 )
-@click.option("--id", "record", metavar="COLUMN", help="Record ids: the same id always gets the same decision.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Ids of people: the same id always gets the same decision.")
 @click.option("--keep", metavar="COLUMN", multiple=True, help="Column to copy into the output; may be given again.")
 @click.option(
     "--out",
@@ -72,7 +72,7 @@ def apply(
     group: tuple[str, ...],
     client: str | None,
     scale: str | None,
-    record: str | None,
+    id_column: str | None,
     keep: tuple[str, ...],
     out: Path,
     on_unknown: str,
@@ -84,7 +84,7 @@ def apply(
     """Decide on the rows of NEW by a policy: 1 accept, 0 reject.
 
     NEW is a file (CSV, Parquet, Arrow), several, a pattern in quotes, or a folder
-    with one file per client, of any size. The output has the record id (or the
+    with one file per client, of any size. The output has the id (or the
     row's number from 0), the decision, and the columns to keep.
     """
     check_output(out, force=force)
@@ -93,7 +93,7 @@ def apply(
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.deciding import Decider, decide_files
-        from logofair.files.scan import column_names
+        from logofair.files.tables import column_names
         from logofair.policy.policy import Policy
 
         rules = Policy.load(policy)
@@ -102,7 +102,7 @@ def apply(
             columns = replace(columns, client=None)  # then the file's name is the client
         files = find_files(new, client=columns.client)
         _check(rules, columns, files, out)
-        decider = Decider.of(rules, columns, record, keep, on_unknown, seed=seed, deterministic=deterministic)
+        decider = Decider.of(rules, columns, id_column, keep, on_unknown, seed=seed, deterministic=deterministic)
         totals = decide_files(decider, files, out, progress)
     _show(totals, rules, out, decider.by_position and bool(rules.mixtures.mixed.any()), as_json)
 

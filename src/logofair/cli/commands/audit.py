@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logofair.cli.data import ColumnNames, data_options, find_files
+from logofair.cli.data import data_options
 from logofair.cli.options import NOTIONS, examples, one_of, such_that
+from logofair.files.inputs import ColumnNames, find_files
 
 if TYPE_CHECKING:
     from logofair.auditing.figures import NotionFigures

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from logofair.cli.group import LazyGroup
-from logofair.cli.options import examples, one_of, such_that
-from logofair.files.output import force_option
+from logofair.cli.options import examples, force_option, one_of, such_that
 
 if TYPE_CHECKING:
     from logofair.datasets.catalogue import DatasetInfo
@@ -120,7 +119,7 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
 def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: int | None) -> None:
     """Check the official files of a data set and store what is needed of them.
 
-    Reads files of any size piece by piece, says how many rows were kept and why the
+    Reads files of any size in batches, says how many rows were kept and why the
     others were not, and leaves the official files as they are.
     """
     from logofair.cli.pages.console import page, showing_progress
@@ -138,15 +137,13 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: 
 
 def _preparation(entry: DatasetInfo, folder: Path, force: bool) -> Preparation:
     """How to prepare a data set; raise where that is not needed, or would replace something without being told."""
-    from logofair.datasets.cache import are_remains, is_prepared
+    from logofair.datasets.cache import is_prepared
     from logofair.errors import InputError
 
     if entry.prepare is None:
         raise InputError(f"{entry.name}: needs no files and is ready; see logofair data describe {entry.name}.")
     if is_prepared(folder) and not force:
         raise InputError(f"{folder}: {entry.name} is prepared already; add --force to replace it.")
-    if are_remains(folder) and not force:
-        raise InputError(f"{folder}: holds what is left of prepared data; add --force to replace it.")
     return entry.prepare
 
 

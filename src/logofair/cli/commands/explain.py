@@ -56,14 +56,13 @@ def explain(policy: Path, client: str | None, group: str | None, as_json: bool) 
 
 def _chosen(policy: Policy, client: str | None, group: str | None) -> tuple[list[int], list[int]]:
     """Numbers of the clients and groups asked for."""
-    from logofair.cli.deciding import spelling
     from logofair.errors import InputError
-    from logofair.files.values import known_label
+    from logofair.files.values import known_label, label_text
 
     if client is not None and not policy.has_clients:
         raise InputError("--client: the policy was fitted without clients; leave it out.")
-    clients = {spelling(name): place for place, name in enumerate(policy.clients)}
-    groups = {spelling(name): place for place, name in enumerate(policy.groups)}
+    clients = {label_text(name): place for place, name in enumerate(policy.clients)}
+    groups = {label_text(name): place for place, name in enumerate(policy.groups)}
     return (
         list(clients.values()) if client is None else [known_label(client, clients, "--client")],
         list(groups.values()) if group is None else [known_label(group, groups, "--group")],

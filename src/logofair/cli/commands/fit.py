@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.data import ColumnNames, data_options, find_files
-from logofair.cli.options import NOTIONS, examples, one_of, seed_option
-from logofair.files.output import check_output, force_option
+from logofair.cli.data import data_options
+from logofair.cli.options import NOTIONS, examples, force_option, one_of, seed_option
+from logofair.files.inputs import ColumnNames, find_files
+from logofair.files.writing import check_output
 
 if TYPE_CHECKING:
     from logofair.cli.pages.fit import FitOptions
-    from logofair.cli.rows import DataRows
+    from logofair.files.rows import DataRows
     from logofair.fitting.solution import Solution
 
 __all__ = ["fit"]
@@ -131,7 +132,6 @@ def fit(
     rows of DATA, writes them as a policy, and proves how good they are. Use rows
     the model was not trained on. Then see logofair explain and logofair apply.
     """
-
     for path in (out, report):
         if path is not None:
             check_output(path, force=force)
@@ -139,7 +139,7 @@ def fit(
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
-        from logofair.cli.rows import read_rows
+        from logofair.files.rows import read_rows
 
         wanted = work.FitOptions(**wishes)
         files = find_files(data, client=columns.client)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.commands.fit import CALIBRATIONS
-from logofair.cli.data import ColumnNames, data_options, find_files
-from logofair.cli.options import examples, notion_option, one_of, seed_option, such_that
-from logofair.files.output import check_output, force_option, replacing
+from logofair.cli.data import data_options
+from logofair.cli.options import examples, force_option, notion_option, one_of, seed_option, such_that
+from logofair.files.inputs import ColumnNames, find_files
+from logofair.files.writing import check_output, put_whole
 
 if TYPE_CHECKING:
     from logofair.progress import Progress
@@ -135,7 +136,7 @@ def _solve(
     data: Sequence[str], columns: ColumnNames, wishes: dict[str, Any], progress: Progress
 ) -> tuple[str, Frontier]:
     """Read the rows and solve the grid; the data's name and the frontier."""
-    from logofair.cli.rows import read_rows  # here, while the reader sees that work goes on
+    from logofair.files.rows import read_rows  # here, while the reader sees that work goes on
     from logofair.tradeoff import frontier as solve
 
     files = find_files(data, client=columns.client)
@@ -163,5 +164,4 @@ def _write(surface: Frontier, out: Path | None, plot: Path | None) -> None:
     texts = ((out, surface.as_csv), (plot, lambda: frontier_figure(surface) + "\n"))
     for path, text in texts:
         if path is not None:
-            with replacing(path) as neighbour:
-                neighbour.write_text(text(), encoding="utf-8")
+            put_whole(path, text().encode("utf-8"))

@@ -12,8 +12,8 @@ import click
 
 from logofair.cli.commands.apply import ENDINGS
 from logofair.cli.commands.data import NAMES
-from logofair.cli.options import Check, examples, notion_option, one_of, seed_option, such_that
-from logofair.files.output import check_output, force_option
+from logofair.cli.options import Check, examples, force_option, notion_option, one_of, seed_option, such_that
+from logofair.files.writing import check_output
 
 if TYPE_CHECKING:
     from logofair.cli.training.rows import TrainingRows
@@ -220,7 +220,7 @@ def _check(
 ) -> None:
     """Raise where files cannot be written, or options do not go together, before any work is done."""
     from logofair.errors import InputError
-    from logofair.files.tables import polars_module
+    from logofair.files import polars_module
 
     polars_module()
     check_output(out, force=force)

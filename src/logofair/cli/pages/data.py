@@ -57,7 +57,7 @@ def _fault(entry: DatasetInfo, folder: Path) -> str | None:
     if not entry.needs_files or not is_prepared(folder):
         return None
     try:
-        check_about(folder, entry.name, entry.version)
+        check_about(folder, entry.name)
     except InputError as error:
         return str(error)
     return None

@@ -17,11 +17,11 @@ import logofair
 from logofair.auditing.figures import FEW_ROWS, Figure, NotionFigures, figures_of, plain
 from logofair.auditing.measure import Tally, tally_of
 from logofair.auditing.result import value_of
-from logofair.cli.data import ColumnNames
 from logofair.cli.pages.audit import grid, notes, print_page, words
-from logofair.cli.rows import DataRows
 from logofair.errors import InputError
-from logofair.files.values import by_spelling, known_label
+from logofair.files.inputs import ColumnNames
+from logofair.files.rows import DataRows
+from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.notions import NOTIONS
 
@@ -68,7 +68,7 @@ class FitOptions:
             return None
         if rows.clients is None:
             raise InputError("--local-for: names a client, but the data have none; add --client.")
-        known = by_spelling(list(dict.fromkeys(rows.clients.tolist())), "--client")
+        known = labels_by_text(list(dict.fromkeys(rows.clients.tolist())), "--client")
         return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
 
 

@@ -22,9 +22,9 @@ from logofair.cli.training.rows import RowPart, TrainingRows
 from logofair.cli.training.settings import TrainSettings
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, TrainingInterrupted
-from logofair.files.documents import put_whole
-from logofair.files.output import replacing
-from logofair.files.tables import kind_of, polars_module
+from logofair.files import polars_module
+from logofair.files.tables import kind_of
+from logofair.files.writing import put_whole
 from logofair.notions import NOTIONS, Notion
 from logofair.training import ClientRows, Network, TrainingState, build_network, make_rows, train
 from logofair.training.checkpoint import load_state, save_state, stored_settings
@@ -375,5 +375,4 @@ def write_scores(path: Path, rows: TrainingRows, scores: Mapping[str, Floats]) -
         table.write_csv(packed, separator="\t" if path.suffix.lower() == ".tsv" else ",")
     else:
         (table.write_parquet if kind == "Parquet" else table.write_ipc)(packed)
-    with replacing(path) as neighbour:
-        neighbour.write_bytes(packed.getbuffer())
+    put_whole(path, packed.getvalue())

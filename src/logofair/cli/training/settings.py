@@ -43,8 +43,6 @@ _OPTIONS = {
     "rows": "--limit",
     "start": "--checkpoint",
     "fractions": "--train-share and --calibration-share",
-    "load_adult": "--sensitive",
-    "load_generated": "--sensitive",
     "method_alpha": "--step",
     "method_smoothing": "smoothing",
     "share_train": "--train-share",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.columns import column_options, columns_by_role, look_at
+from logofair.cli.data import column_options, read_client_file
 from logofair.cli.options import examples, such_that
+from logofair.files.inputs import ColumnNames
 
 if TYPE_CHECKING:
     from logofair.policy.policy import Policy
@@ -167,7 +168,7 @@ def client(
     again: bool,
     only_secure: bool,
     most_epsilon: float | None,
-    **columns: Any,
+    columns: ColumnNames,
 ) -> None:
     """Take part as one site, with its own file and key.
 
@@ -176,8 +177,7 @@ def client(
     the same command goes on where it stopped.
     """
     credentials = Credentials.named(site, keys, authority, key, peers, insecure)
-    named = columns_by_role(columns)
-    look_at(data, named, columns["positive"])
+    read_client_file(data, columns)
     _check_address(server)
     earlier = None if force else finished_policy(out, folder)
     if earlier is not None:
@@ -190,10 +190,9 @@ def client(
     settings = SiteSettings(
         site=site,
         data=str(data.resolve()),
-        columns=named,
+        columns=columns,
         folder=str(folder.resolve()),
         policy=str(out.resolve()),
-        positive=columns["positive"],
         key=None if credentials.key is None else str(credentials.key.resolve()),
         peers=None if credentials.peers is None else str(credentials.peers.resolve()),
         agreed_without=agree_without,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from logofair.cli.commands.federate.columns import column_options, columns_by_role, look_at
+from logofair.cli.data import column_options, read_client_file
 from logofair.cli.options import examples
+from logofair.files.inputs import ColumnNames
 
 __all__ = ["join"]
 
@@ -26,7 +26,9 @@ __all__ = ["join"]
 @click.option("--folder", type=click.Path(path_type=Path), help="The site's private state; needed under --epsilon.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where its policy is written.")
 @click.option("--force", is_flag=True, help="Replace a file that is there already.")
-def join(result: Path, site: str, data: Path, folder: Path | None, out: Path, force: bool, **columns: Any) -> None:
+def join(
+    result: Path, site: str, data: Path, folder: Path | None, out: Path, force: bool, columns: ColumnNames
+) -> None:
     """Make the policy of a site that comes later, or that missed the end.
 
     RESULT is the server's result.json. The policy is made from it and the site's own
@@ -48,9 +50,8 @@ def join(result: Path, site: str, data: Path, folder: Path | None, out: Path, fo
             "--folder: missing, but the run is differentially private: name the folder of the site's private state, "
             "where its one noised histogram is kept (or will be)."
         )
-    named = columns_by_role(columns)
-    look_at(data, named, columns["positive"])
-    settings = SiteSettings(site, str(data), named, folder="", policy=str(out), positive=columns["positive"])
+    read_client_file(data, columns)
+    settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
     policy = late_policy(found, rows, site, release)

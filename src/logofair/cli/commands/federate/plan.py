@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,16 +34,18 @@ _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
 def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Read names separated by commas, each once.
+    """Read names separated by commas, each once; a name with a comma, such as an intersection, stands in quotes.
 
     Examples
     --------
     >>> listed(click.Context(click.Command("server")), click.Option(["--sites"]), "north, south")
     ('north', 'south')
+    >>> listed(click.Context(click.Command("server")), click.Option(["--groups"]), '"F, 1", "M, 1"')
+    ('F, 1', 'M, 1')
     """
     if value is None:
         return ()
-    names = tuple(name.strip() for name in value.split(","))
+    names = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), ()))
     if not all(names) or len(set(names)) != len(names):
         raise click.BadParameter(f"got {value!r}; separate names by commas, each once.", ctx, param)
     return names
@@ -79,7 +82,12 @@ def _option(name: str, *others: Any, help: str, **settings: Any) -> Callable[[Co
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    _option("--groups", metavar="A,B", callback=listed, help="The groups compared, separated by commas."),
+    _option(
+        "--groups",
+        metavar="A,B",
+        callback=listed,
+        help="The groups compared, separated by commas.",
+    ),
     _option(
         "--notion",
         metavar="NAME",

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.columns import column_options, columns_by_role, look_at
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, plan_options, planned
 from logofair.cli.commands.federate.server import report, watched
+from logofair.cli.data import column_options, read_client_file
 from logofair.cli.options import examples, one_of
+from logofair.files.inputs import ColumnNames
 
 if TYPE_CHECKING:
     from logofair.columns.checks import Label
     from logofair.engines.site import SiteSettings
     from logofair.federation import Plan
+    from logofair.files.rows import DataRows
 
 __all__ = ["simulate", "write_sites"]
 
@@ -52,7 +54,9 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 @click.option("--force", is_flag=True, help="Replace an earlier simulation in the folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON in place of the page.")
 @plan_options
-def simulate(data: Path, client: str, folder: Path, engine: str, force: bool, as_json: bool, **options: Any) -> None:
+def simulate(
+    data: Path, columns: ColumnNames, folder: Path, engine: str, force: bool, as_json: bool, **options: Any
+) -> None:
     """Rehearse a run with the sites of one file.
 
     Splits the rows of DATA by their site into one file each, runs the plan as if every
@@ -63,8 +67,7 @@ def simulate(data: Path, client: str, folder: Path, engine: str, force: bool, as
 
     if engine == "flower":
         _require_flower()
-    columns = columns_by_role(options)
-    plan, parts = _plan_and_parts(data, client, columns, options)
+    plan, parts = _plan_and_parts(data, columns, options)
     _check_folder(folder, force)
     with locked(folder / "command.lock", wait=False):
         _clear(folder)
@@ -76,14 +79,15 @@ def simulate(data: Path, client: str, folder: Path, engine: str, force: bool, as
         click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
 
 
-def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) -> list[SiteSettings]:
-    """Write one file per site, and return each site's settings.
+def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: ColumnNames) -> list[SiteSettings]:
+    """Write one file per site, whose rows are those that count, and return each site's settings.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     (site,) = write_sites(Path(folder), {"north": {"sex": ["F"], "p": [0.5]}}, {"group": "sex", "score": "p"})
+    ...     parts, columns = {"north": {"sex": ["F"], "p": [0.5]}}, ColumnNames(group=("sex",), score="p")
+    ...     (site,) = write_sites(Path(folder), parts, columns)
     ...     site.site, Path(site.data).name
     ('north', 'north.parquet')
     """
@@ -92,45 +96,53 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: M
     from logofair.engines.site import SiteSettings
 
     home = folder.resolve()
+    written = ColumnNames(columns.score, columns.label, (", ".join(columns.group),), weight=columns.weight)
     (home / _SITES).mkdir(parents=True)
     sites = []
     for site, table in parts.items():
         file = home / _SITES / f"{site}.parquet"
         polars.DataFrame(dict(table)).write_parquet(file)
         state, policy = home / _STATES / site, home / _POLICIES / f"{site}.json"
-        sites.append(SiteSettings(site, str(file), dict(columns), folder=str(state), policy=str(policy)))
+        sites.append(SiteSettings(site, str(file), written, folder=str(state), policy=str(policy)))
     return sites
 
 
 def _plan_and_parts(
-    data: Path, client: str, columns: Mapping[str, str], options: Mapping[str, Any]
+    data: Path, columns: ColumnNames, options: Mapping[str, Any]
 ) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """Read and check the file, make the plan, and split the columns by site; nothing is written."""
     from logofair.errors import InputError
-    from logofair.files.tables import feature_matrix
 
-    table = look_at(data, {**columns, "client": client}, options["positive"])
-    plan = planned(options, _groups(table["group"].tolist()))
+    rows = read_client_file(data, columns, options["train"])
+    plan = planned(options, _groups(rows.groups.tolist()))
     for role, needed in (("label", plan.needs_labels), ("score", plan.training is None)):
-        if needed and role not in columns:
+        if needed and getattr(columns, role) is None:
             raise InputError(f"--{role}: missing, but the plan needs it; name the column of {data}.")
     known = {str(group) for group in plan.groups}
-    strange = next((value for value in table["group"].tolist() if str(value) not in known), None)
+    strange = next((value for value in rows.groups.tolist() if str(value) not in known), None)
     if strange is not None:
         raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
-    named = {columns[role]: values for role, values in table.items() if role != "client"}
+    named = _named(rows, columns)
     if plan.training is not None:
-        features = feature_matrix(data, plan.training.features)
         for place, name in enumerate(plan.training.features):
-            named.setdefault(name, features[:, place])
-    site_of_row = table["client"]
-    sites = {_site_name(value, data, client): value for value in dict.fromkeys(site_of_row.tolist())}
+            named.setdefault(name, rows.features[:, place])  # type: ignore[index]
+    assert rows.clients is not None
+    sites = {_site_name(value, data, columns): value for value in dict.fromkeys(rows.clients.tolist())}
     if len(sites) < plan.quorum:
         raise InputError(
-            f"--client: column {client!r} names {len(sites)} sites, but the plan needs {plan.quorum} (--quorum)."
+            f"--client: column {columns.client!r} names {len(sites)} sites, but the plan needs {plan.quorum} "
+            "(--quorum)."
         )
     return plan, {
-        site: {name: values[site_of_row == sites[site]] for name, values in named.items()} for site in sorted(sites)
+        site: {name: values[rows.clients == sites[site]] for name, values in named.items()} for site in sorted(sites)
+    }
+
+
+def _named(rows: DataRows, columns: ColumnNames) -> dict[str, Any]:
+    """The columns by the names they have in the sites' files."""
+    found = {columns.score: rows.scores, columns.label: rows.labels, columns.weight: rows.weights}
+    return {", ".join(columns.group): rows.groups} | {
+        name: values for name, values in found.items() if name is not None
     }
 
 
@@ -138,13 +150,13 @@ def _groups(values: list[Label]) -> list[Label]:
     return sorted(dict.fromkeys(values), key=lambda value: (str(type(value)), value))
 
 
-def _site_name(value: object, data: Path, client: str) -> str:
+def _site_name(value: object, data: Path, columns: ColumnNames) -> str:
     from logofair.errors import InputError
 
     if not _NAME.fullmatch(str(value)):
         raise InputError(
-            f"{data}: column {client!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 letters, "
-            "digits, '-', '_' and '.', starting with a letter or digit."
+            f"{data}: column {columns.client!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 "
+            "letters, digits, '-', '_' and '.', starting with a letter or digit."
         )
     return str(value)
 

@@ -1,0 +1,176 @@
+"""Which files are meant, and which of their columns mean what; imports nothing heavy, so that options may use it."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from logofair.errors import InputError
+
+__all__ = ["SCALES", "ColumnNames", "DataFiles", "find_files", "one_file"]
+
+SCALES = ("chance", "percent", "logit")
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
+
+    ``where`` are columns and values: only rows that have all of these values count.
+
+    Examples
+    --------
+    >>> ColumnNames(score="p", group=("sex", "race"), client="site").by_role()
+    {'score': 'p', 'client': 'site', 'group 0': 'sex', 'group 1': 'race'}
+    """
+
+    score: str | None = None
+    label: str | None = None
+    group: tuple[str, ...] = ()
+    client: str | None = None
+    weight: str | None = None
+    decision: str | None = None
+    positive: str | None = None
+    scale: str = "chance"
+    drop_missing: bool = False
+    where: tuple[tuple[str, str], ...] = ()
+
+    def by_role(self) -> dict[str, str]:
+        """The columns named, by role; groups are numbered."""
+        single = {role: getattr(self, role) for role in ("score", "label", "client", "weight", "decision")}
+        groups = {f"group {place}": name for place, name in enumerate(self.group)}
+        return {role: name for role, name in (single | groups).items() if name is not None}
+
+    def described(self) -> dict[str, str]:
+        """The columns and how they are read, for people and for the record."""
+        single = {role: name for role, name in self.by_role().items() if not role.startswith("group ")}
+        more = {
+            "positive": self.positive,
+            "scale": None if self.scale == "chance" else self.scale,
+            "where": self.conditions or None,
+        }
+        known = {name: value for name, value in more.items() if value is not None}
+        return {**single, "group": ", ".join(self.group), **known}
+
+    @property
+    def conditions(self) -> str:
+        """What rows must have, in words; empty where all count.
+
+        Examples
+        --------
+        >>> ColumnNames(where=(("part", "test"), ("sex", "F"))).conditions
+        'part=test and sex=F'
+        """
+        return " and ".join(f"{name}={value}" for name, value in self.where)
+
+    def only(self, *roles: str) -> ColumnNames:
+        """The same without the columns of other roles.
+
+        Examples
+        --------
+        >>> ColumnNames(score="p", label="y", group=("sex",)).only("group", "score").by_role()
+        {'score': 'p', 'group 0': 'sex'}
+        """
+        unwanted = [role for role in ("score", "label", "client", "weight", "decision") if role not in roles]
+        return replace(self, **dict.fromkeys(unwanted))  # type: ignore[arg-type]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self) | {"group": list(self.group), "where": [list(pair) for pair in self.where]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ColumnNames:
+        """Return what `as_dict` told.
+
+        Examples
+        --------
+        >>> names = ColumnNames(score="p", group=("sex",), where=(("part", "test"),))
+        >>> ColumnNames.from_dict(names.as_dict()) == names
+        True
+        """
+        where = tuple((str(name), str(value)) for name, value in values["where"])
+        return cls(**{**values, "group": tuple(values["group"]), "where": where})
+
+    def require(self, files: DataFiles, **needed: str) -> None:
+        """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""
+        missing = [role for role in needed if not getattr(self, role)]
+        if missing:
+            from logofair.files.tables import column_names
+            from logofair.files.values import listed_names
+
+            there = f"{files.paths[0]} has {listed_names(column_names(files.paths[0]))}"
+            raise InputError(f"--{missing[0]}: not given; name the column of {needed[missing[0]]}: {there}.")
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The files of some data; ``by_file``: each is a client, called as the file without its ending."""
+
+    name: str
+    paths: tuple[Path, ...]
+    by_file: bool
+
+
+def one_file(path: Path) -> DataFiles:
+    """One file, whose rows are of one client or name their clients.
+
+    Examples
+    --------
+    >>> one_file(Path("data/north.csv")).name
+    'data/north.csv'
+    """
+    return DataFiles(str(path), (path,), by_file=False)
+
+
+def find_files(data: Sequence[str], *, client: str | None = None) -> DataFiles:
+    """Find the files meant by DATA: a file, several, a pattern, or a folder with one file per client.
+
+    With a ``client`` column, files are no clients.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for site in ("south", "north"):
+    ...         _ = Path(folder, f"{site}.csv").write_text("p,sex")
+    ...     found = find_files([folder])
+    >>> [path.name for path in found.paths], found.by_file
+    (['north.csv', 'south.csv'], True)
+    """
+    name = data[0] if len(data) == 1 else f"{len(data)} files"
+    paths = [path for each in data for path in _matching(each)]
+    single = len(data) == 1 and paths == [Path(data[0])]
+    found = DataFiles(Path(name).name or name, tuple(dict.fromkeys(paths)), not single and client is None)
+    if found.by_file:
+        _check_names(found.paths)
+    return found
+
+
+def _matching(name: str) -> list[Path]:
+    """The tables in a folder, those that match a pattern, or the one file."""
+    from logofair.files.tables import KINDS
+
+    folder = Path(name)
+    if folder.is_dir():
+        inside = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS and path.is_file())
+        if not inside:
+            raise InputError(f"{name}: the folder holds no table; known endings are {', '.join(KINDS)}.")
+        return inside
+    if not folder.exists() and glob.has_magic(name):
+        matching = sorted(Path(match) for match in glob.glob(name, recursive=True) if Path(match).is_file())
+        if not matching:
+            raise InputError(f"{name}: no file matches the pattern; check the path.")
+        return matching
+    return [folder]
+
+
+def _check_names(paths: Sequence[Path]) -> None:
+    """Raise if two files would be the same client."""
+    known: dict[str, Path] = {}
+    for path in paths:
+        if path.stem in known:
+            raise InputError(f"{path}: would be the same client as {known[path.stem]}; rename one of them.")
+        known[path.stem] = path

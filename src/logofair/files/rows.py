@@ -1,0 +1,220 @@
+"""The rows of some data in memory: the named columns of one or more files, checked and ready to fit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.columns.checks import Floats, nearest_name, shown
+from logofair.errors import InputError
+from logofair.files import polars_module
+from logofair.files.inputs import ColumnNames, DataFiles
+from logofair.files.tables import DataSource, Table, fingerprint, kind_of, open_table
+from logofair.files.values import (
+    as_chances,
+    binary_labels,
+    check_clients,
+    check_missing,
+    check_scores,
+    combine_columns,
+    join_groups,
+    plain_values,
+)
+from logofair.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["DataRows", "no_rows_error", "read_rows", "whole_column"]
+
+_LISTED = 10
+
+
+@dataclass(frozen=True, eq=False)
+class DataRows:
+    """Checked columns, as :func:`logofair.fit` takes them; None where there is no such column.
+
+    ``features`` are the columns asked for by name, (rows, columns). ``dropped``: how many rows were left out because
+    they lack a value.
+    """
+
+    scores: Floats | None
+    labels: npt.NDArray[np.int64] | None
+    groups: npt.NDArray[Any]
+    clients: npt.NDArray[Any] | None
+    weights: Floats | None
+    features: Floats | None
+    dropped: int
+    source: DataSource
+
+
+def read_rows(
+    files: DataFiles, columns: ColumnNames, progress: Progress = no_progress, *, features: Sequence[str] = ()
+) -> DataRows:
+    """Read the named columns of all files, and ``features``, columns of numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from logofair.files.inputs import find_files
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for site in ("north", "south"):
+    ...         with Path(folder, f"{site}.csv").open("w") as file:
+    ...             print("p,sex", "0.5,F", "0.75,M", sep=chr(10), file=file)
+    ...     rows = read_rows(find_files([folder]), ColumnNames(score="p", group=("sex",)))
+    >>> rows.clients.tolist(), rows.groups.tolist(), rows.source.rows
+    (['north', 'north', 'south', 'south'], ['F', 'M', 'F', 'M'], 4)
+    """
+    wanted = columns.by_role() | {f"feature {place}": name for place, name in enumerate(features)}
+    read = [_part(path, files, columns, wanted) for path in progress(files.paths, "Reading", len(files.paths))]
+    parts = [part for part, _ in read]
+    whole = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
+    group = join_groups([whole.pop(role) for role in parts[0].columns if role.startswith("group ")])
+    if not group.len():
+        raise no_rows_error(files, columns)
+    if "client" in whole:
+        check_clients(whole["client"].n_unique(), group.len(), columns.client)
+    arrays = {role: _array(column) for role, column in whole.items()}
+    names = tuple(path.name for path in files.paths)
+    return DataRows(
+        scores=arrays.get("score"),
+        labels=arrays.get("label"),
+        groups=_array(group),
+        clients=arrays.get("client"),
+        weights=arrays.get("weight"),
+        features=_matrix([arrays[role] for role in wanted if role.startswith("feature ")]),
+        dropped=sum(left_out for _, left_out in read),
+        source=DataSource(files.name, names, _fingerprint(files.paths), group.len(), columns.described()),
+    )
+
+
+def no_rows_error(files: DataFiles, columns: ColumnNames) -> InputError:
+    """Say why no row is left: none has the values asked for, or all lack a value.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from logofair.files.inputs import find_files
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     print("p,part", "0.5,test", "0.25,train", sep=chr(10), file=file, flush=True)
+    ...     print(no_rows_error(find_files([file.name]), ColumnNames(where=(("part", "tets"),))))
+    --where: no row has part=tets (did you mean 'test'?); part holds 'test' and 'train'.
+    """
+    if not columns.where or any(_has_rows(path, columns.where) for path in files.paths):
+        return InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
+    for condition in columns.where:
+        if not any(_has_rows(path, [condition]) for path in files.paths):
+            name, value = condition
+            seen = _values(files, name)
+            hint = nearest_name(value, [text for text in seen if text != value])
+            return InputError(f"--where: no row has {name}={value}{hint}; {name} holds {_listed(seen)}.")
+    return InputError(f"--where: no row has {columns.conditions}, though some have each of them; ask for less.")
+
+
+def _has_rows(path: Path, where: Sequence[tuple[str, str]]) -> bool:
+    """Whether a file has rows with these values."""
+    with open_table(path, {}, where) as table:
+        return table.collect(table.numbered.head(1)).height > 0
+
+
+def _values(files: DataFiles, name: str) -> list[str]:
+    """The values of a column, as they are typed; one more than are listed."""
+    pl, seen = polars_module(), dict[str, None]()
+    for path in files.paths:
+        with open_table(path, {"value": name}) as table:
+            texts = pl.col("value").cast(pl.String).drop_nulls().unique().sort().head(_LISTED + 1)
+            seen |= dict.fromkeys(table.collect(table.rows.select(texts)).to_series().to_list())
+        if len(seen) > _LISTED:
+            break
+    return sorted(seen)[: _LISTED + 1]
+
+
+def _listed(values: list[str]) -> str:
+    """Values for people."""
+    if not values:
+        return "no value at all"
+    if len(values) > _LISTED:
+        return ", ".join(map(shown, values[:_LISTED])) + " and more"
+    *others, last = map(shown, values)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _is_number(role: str) -> bool:
+    return role in ("score", "weight") or role.startswith("feature ")
+
+
+def _part(path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str]) -> tuple[polars.DataFrame, int]:
+    """One file's complete rows, with numbers as such and scores as chances; and how many rows were left out."""
+    pl = polars_module()
+    with open_table(path, wanted, columns.where) as table:
+        rows = table.collect()
+        if not rows.height and not columns.where:
+            raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")
+        rows = rows.with_columns(*(_checked(table, column) for column in rows.get_columns()))
+        complete = rows.drop_nulls()
+        for role in rows.columns if not columns.drop_missing else ():
+            check_missing(rows[role].null_count(), rows.height, table.where(role))
+        if "score" in wanted and complete.height:
+            scores = complete["score"]
+            check_scores(float(scores.min()), float(scores.max()), columns.scale, table.where("score"))  # type: ignore[arg-type]
+            complete = complete.with_columns(as_chances(pl.col("score"), columns.scale))
+    if files.by_file:
+        complete = complete.with_columns(client=pl.lit(path.stem))
+    return complete, rows.height - complete.height
+
+
+def _checked(table: Table, column: polars.Series) -> polars.Series:
+    """A column of numbers or of a kind that labels may have, null where a value is missing; raise on another."""
+    pl, role = polars_module(), column.name
+    expected = "numbers" if _is_number(role) else "text or numbers"
+    values = plain_values(column, table.where(role), expected)
+    if _is_number(role):
+        values = values.cast(pl.Float64, strict=False)
+        if values.null_count() > column.null_count():
+            table.check_numbers(role)  # which names the row by its number in the file
+    return values.fill_nan(None) if values.dtype.is_float() else values
+
+
+def whole_column(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:
+    """A column of all files, with labels and decisions as 0 and 1."""
+    named = columns.by_role().get(role)
+    if named is None or _is_number(role):
+        column: polars.Series = polars_module().concat(list(parts))
+        return column
+    places = [f"{path}: column {named!r}" for path in files.paths]
+    column = combine_columns(parts, places, [kind_of(path) == "CSV" for path in files.paths])
+    if role not in ("label", "decision"):
+        return column
+    positive = columns.positive
+    if role == "decision" and positive not in column.cast(polars_module().String).to_list():
+        positive = None  # the decisions have other names than the labels
+    return binary_labels(column, f"{files.name}: column {named!r}", positive, "--positive")
+
+
+def _matrix(columns: Sequence[npt.NDArray[Any]]) -> Floats | None:
+    return np.column_stack(columns) if columns else None
+
+
+def _array(column: polars.Series) -> npt.NDArray[Any]:
+    """A column as an array; rows of the same text share it."""
+    pl = polars_module()
+    if column.dtype != pl.String:
+        return np.array(column.to_numpy())
+    names = column.unique(maintain_order=True)
+    places = column.cast(pl.Enum(names)).to_physical().to_numpy()
+    texts: npt.NDArray[Any] = np.array(names.to_list(), dtype=object)[places]
+    return texts
+
+
+def _fingerprint(paths: Sequence[Path]) -> str:
+    """Of one file its own; of several that of the list of them."""
+    if len(paths) == 1:
+        return fingerprint(paths[0])
+    listed = "\n".join(f"{fingerprint(path)}  {path.name}" for path in sorted(paths, key=lambda path: path.name))
+    return hashlib.sha256(listed.encode()).hexdigest()

@@ -1,0 +1,214 @@
+"""Writing files: whole or not at all, and never over another without being told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from logofair.errors import InputError
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["FileName", "TableWriter", "check_output", "put_whole", "replacing"]
+
+FileName: TypeAlias = str | os.PathLike[str]
+_WAITING = 4  # tables that may wait to be written
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Raise unless a file can be written there, before any work is done.
+
+    Examples
+    --------
+    >>> check_output(Path(__file__), force=False)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    logofair.errors.InputError: ...writing.py: exists already; choose another name or add --force.
+    """
+    _check_regular(path)
+    if path.exists() and not force:
+        raise InputError(f"{path}: exists already; choose another name or add --force.")
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise InputError(f"{path}: cannot be written (no folder {str(path.parent)!r}); make the folder first.")
+    try:  # what a folder may hold is known only once it does: /sys, a full disk, another's folder
+        _new_file(_neighbour(folder / path.name), 0o666).unlink()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({_reason(error)}); choose another folder.") from None
+
+
+@contextmanager
+def replacing(path: FileName, *, private: bool = False) -> Iterator[Path]:
+    """Hand out a temporary neighbour to write to, which takes the file's name if all goes well and else vanishes.
+
+    An existing file is replaced at once or not at all, even if the machine dies meanwhile. A ``private`` file can be
+    read by its owner alone, from its first byte on and whatever an older file allowed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder, "decisions.csv")) as neighbour:
+    ...         _ = neighbour.write_text("row,decision")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['decisions.csv']
+    """
+    _check_regular(path)
+    target, neighbour = Path(), None
+    try:
+        with _refusals(path):
+            target = Path(os.path.realpath(path))
+            # Not mkstemp, whose files only their owner may read.
+            neighbour = _new_file(_neighbour(target), 0o600 if private else 0o666)
+        try:
+            yield neighbour
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        with _refusals(path):
+            with neighbour.open("rb+") as file:
+                os.fsync(file.fileno())  # else a power cut may leave the new name with none of its bytes
+            if target.exists() and not private:
+                shutil.copymode(target, neighbour)
+            os.replace(neighbour, target)
+    finally:
+        if neighbour is not None:
+            neighbour.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+
+
+def put_whole(path: FileName, data: bytes, *, private: bool = False) -> None:
+    """Write bytes to a file by `replacing`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     put_whole(Path(folder, "page.html"), b"<!DOCTYPE html>")
+    ...     os.listdir(folder)
+    ['page.html']
+    """
+    with replacing(path, private=private) as neighbour:
+        neighbour.write_bytes(data)
+
+
+def _check_regular(path: FileName) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path: got {path!r}; pass a file name.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{path}: cannot be written, since it is no regular file; choose a file name.")
+
+
+@contextmanager
+def _refusals(path: FileName) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: FileName, error: Exception) -> InputError:
+    advice = "choose a folder that exists, has room and may be written to"
+    return InputError(f"{path}: cannot be written ({_reason(error)}); {advice}.")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _neighbour(target: Path) -> Path:
+    return target.with_name(f".logofair-{secrets.token_hex(8)}.part{target.suffix}")
+
+
+def _new_file(path: Path, mode: int) -> Path:
+    """Make an empty file that nobody else has made."""
+    path.touch(mode, exist_ok=False)
+    return path
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut, where folders can be synced (not on Windows or some networks)."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class TableWriter:
+    """Writes a table part by part in another thread, as the ending of the file's name says.
+
+    Whatever goes wrong on either side ends both, and neither waits for ever.
+    """
+
+    def __init__(self, path: Path, schema: Any) -> None:
+        self.path, self.schema = path, schema
+        self.queue: Queue[polars.DataFrame | None] = Queue(_WAITING)
+        self.stopped, self.ended = threading.Event(), threading.Event()
+        self.failed: list[BaseException] = []
+        self.thread = threading.Thread(target=self._work, daemon=True)
+
+    def __enter__(self) -> TableWriter:
+        self.thread.start()
+        return self
+
+    def write(self, table: polars.DataFrame) -> None:
+        """Hand a part over; raise if writing has failed."""
+        if self.failed:
+            raise _as_raised_here(self.failed[0])
+        self.queue.put(table)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.stopped.set()
+        self.queue.put(None)
+        self.thread.join()
+        if self.failed and kind is None:
+            raise _as_raised_here(self.failed[0])
+
+    def _work(self) -> None:
+        from polars.io.plugins import register_io_source
+
+        try:
+            sink(register_io_source(self._source, schema=self.schema), self.path)
+        except BaseException as error:  # raised again in the thread that writes
+            self.failed.append(error)
+        finally:
+            while not self.ended.is_set():  # take what is still to come, so that the other thread can go on
+                list(self._tables())
+
+    def _tables(self) -> Iterator[polars.DataFrame]:
+        while (table := self.queue.get()) is not None:
+            yield table
+        self.ended.set()
+
+    def _source(self, *_: Any) -> Iterator[polars.DataFrame]:
+        yield from self._tables()
+        if self.stopped.is_set():
+            raise InterruptedError("no more rows")
+
+
+def _as_raised_here(error: BaseException) -> BaseException:
+    """A failure of the writing thread as the other thread raises it."""
+    if isinstance(error, KeyboardInterrupt):  # polars listens to interrupts in every thread
+        return KeyboardInterrupt()
+    return OSError(" ".join(str(error).split())[:200])
+
+
+def sink(table: polars.LazyFrame, path: Path) -> None:
+    """Write a lazy table as its name's ending says."""
+    ending = path.suffix.lower()
+    if ending in (".csv", ".tsv"):
+        table.sink_csv(path, separator="\t" if ending == ".tsv" else ",", check_extension=False)
+    elif ending in (".parquet", ".pq"):
+        table.sink_parquet(path)
+    else:
+        table.sink_ipc(path)
