@@ -123,9 +123,7 @@ def _warnings(crowd: ClientBatch, number: int) -> list[str]:
     chances, scored = one.chances[0], one.bench.scored(0, one.memory)
     codes = Codes((sites[number],), np.zeros(chances.groups.size, dtype=np.int32))
     groups = Codes(plan.groups, chances.groups)
-    rows = CalibrationRows(
-        chances.calibrated, scored.labels, groups, codes, chances.weights, chances.calibrated, chances.eta
-    )
+    rows = CalibrationRows(chances.calibrated, scored.labels, groups, codes, chances.weights)
     return list(small_cells(one.problem, rows, merged=False))
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from logofair._version import __version__
-from logofair.calibration import CrossFit
 from logofair.columns.checks import Label, seed_number
-from logofair.columns.labels import Codes
+from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
-from logofair.fitting.prepare import checked_rows, ordered_cells, prepare, with_chances
+from logofair.fitting.prepare import Prepared, checked_rows, ordered_cells, prepare, with_chances
 from logofair.fitting.solution import CalibrationRows, Solution, small_cells
 from logofair.notions import NotionLike
 from logofair.policy.mixtures import Mixtures, filled, reduce
@@ -118,7 +117,7 @@ def fit(
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
-    merged_rule = _merged(rows, fitted, requirements, basis) if merged and clients is not None else None
+    merged_rule = _merged(prepared, requirements, basis) if merged and clients is not None else None
     mixtures = filled(problem.cells, mixtures, merged_rule)
     policy = Policy(
         groups=rows.groups.names,
@@ -191,14 +190,13 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
     return mixtures, certify(problem, mixtures, optimum.local_multipliers, optimum.global_multipliers, basis)
 
 
-def _merged(rows: CalibrationRows, fitted: CrossFit, requirements: Requirements, basis: str) -> Mixtures:
+def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures:
     """The rules of the federation taken as one client, with the groups' calibrators."""
-    one = replace(
-        rows, clients=Codes((None,), np.zeros_like(rows.clients.codes)), calibrated=rows.scores, eta=rows.scores
-    )
+    rows, fitted, rising = prepared.rows, prepared.fitted, prepared.rising
+    one = replace(rows, clients=one_client(rows.scores.size))
     unknown = np.full_like(rows.clients.codes, -1)
-    one = with_chances(one, fitted.calibrator, fitted.pooled_eta, unknown)
-    return _solve(make_problem(requirements.merged(), ordered_cells(one, basis)), None, basis)[0]
+    one = with_chances(one, fitted.calibrator, fitted.merged_eta, unknown, rising)
+    return _solve(make_problem(requirements.merged(), ordered_cells(one, basis, rising)), None, basis)[0]
 
 
 def _about(

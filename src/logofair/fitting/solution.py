@@ -13,7 +13,8 @@ from logofair.auditing.measure import FEW_ROWS
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.labels import Codes
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.order import RowOrder
+from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.notions import Notion
 from logofair.policy.mixtures import evaluate_single
 from logofair.policy.policy import Policy
@@ -24,26 +25,45 @@ from logofair.solvers.problem import Problem
 _NAMED = 20
 
 
-@dataclass(frozen=True)
-class CalibrationRows:
-    """The calibration rows after checking.
+@dataclass(frozen=True, eq=False)
+class CalibratedScores:
+    """What calibration made of rows: the calibrated scores, the chances they count with, and their order.
 
-    ``calibrated`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
-    with: estimated without the row itself, and rising with ``calibrated``. Without calibration both are the scores.
+    ``scores`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
+    with: estimated without the row itself, and rising with ``scores``. ``order`` is that of the rows by cell and
+    calibrated score, where it is known.
     """
+
+    scores: Floats
+    eta: Floats
+    order: RowOrder | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationRows:
+    """The calibration rows after checking; ``calibration`` is None where scores are taken as they are."""
 
     scores: Floats
     labels: Floats | None
     groups: Codes
     clients: Codes
     weights: Floats | None
-    calibrated: Floats
-    eta: Floats
+    calibration: CalibratedScores | None = None
+
+    @property
+    def calibrated(self) -> Floats:
+        """What the stored policy compares with its thresholds."""
+        return self.scores if self.calibration is None else self.calibration.scores
+
+    @property
+    def eta(self) -> Floats:
+        """The chance of label 1 each row counts with."""
+        return self.scores if self.calibration is None else self.calibration.eta
 
     @property
     def cells(self) -> Integers:
         """Number of each row's cell."""
-        return self.clients.codes * np.int32(len(self.groups.names)) + self.groups.codes
+        return cell_numbers(self.groups.codes, self.clients.codes, len(self.groups.names))
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class Policy:
         table = self._table
         if deterministic:
             return _past(eta, cells, table.single, None)
-        decided = _past(eta, cells, table.pure, table.turned)
+        decided = _past(eta, cells, table.pure, table.reversed)
         mixed = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.int64)
         if mixed.size:
             chance = table.chances(eta[mixed], cells[mixed])
@@ -209,7 +209,7 @@ class _Table:
     single: Floats
     mixed: Booleans
     pure: Floats  # threshold of the one certain rule; inf: reject
-    turned: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
+    reversed: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
 
     @classmethod
     def build(cls, mixtures: Mixtures, merged: Mixtures | None, n_groups: int) -> _Table:
@@ -225,9 +225,9 @@ class _Table:
         mixed = np.asarray(((weight > 0) & (weight < 1)).any(axis=1))
         rows, largest = np.arange(weight.shape[0]), weight.argmax(axis=1)
         certain = weight[rows, largest] == 1.0
-        turned = certain & ~above[rows, largest]
+        reversed = certain & ~above[rows, largest]
         pure = np.where(certain, threshold[rows, largest], np.inf)
-        return cls(weight, threshold, above, single, mixed, pure, turned if turned.any() else None)
+        return cls(weight, threshold, above, single, mixed, pure, reversed if reversed.any() else None)
 
     def chances(self, eta: Floats, cells: Integers) -> Floats:
         """Total weight of the rules that accept each row."""
@@ -243,7 +243,7 @@ class _Table:
         return chance
 
 
-def _past(eta: Floats, cells: Integers, threshold: Floats, turned: Booleans | None) -> npt.NDArray[np.int64]:
+def _past(eta: Floats, cells: Integers, threshold: Floats, reversed: Booleans | None) -> npt.NDArray[np.int64]:
     """Compare every row with its cell's threshold, in pieces that stay in the cache."""
     decided = np.empty(eta.size, dtype=np.int64)
     for first in range(0, eta.size, _CHUNK):
@@ -251,8 +251,8 @@ def _past(eta: Floats, cells: Integers, threshold: Floats, turned: Booleans | No
         cell, score = cells[piece], eta[piece]
         limit = threshold[cell]
         accepts = score >= limit
-        if turned is not None:
-            accepts = np.where(turned[cell], score <= limit, accepts)
+        if reversed is not None:
+            accepts = np.where(reversed[cell], score <= limit, accepts)
         decided[piece] = accepts
     return decided
 

@@ -171,7 +171,7 @@ def measure_new(solution: Solution, new_rows: NewRows) -> RowsMeasured:
     weight = weights(new_rows.sample_weight, scores.size)
     groups, clients = encode(new_rows.groups, "groups"), _clients(solution.policy, new_rows.clients, scores.size)
     same_length(scores.size, labels=labels, groups=groups, clients=clients)
-    return _measured("Test rows", solution, CalibrationRows(scores, labels, groups, clients, weight, scores, scores))
+    return _measured("Test rows", solution, CalibrationRows(scores, labels, groups, clients, weight))
 
 
 def _clients(policy: Policy, clients: object, n: int) -> Codes:
