@@ -25,7 +25,7 @@ def gap(chance, weight, sex):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("basis", ["eta", "labels"])
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-def test_its_decisions_on_the_calibration_rows_keep_the_promise(method, basis, notion):
+def test_its_decisions_on_the_calibration_rows_meet_the_requirements(method, basis, notion):
     score, label, sex, site = people(1)
     solution = logofair.fit(
         score,

@@ -7,8 +7,8 @@ All that a decision rule does to accuracy and to any rate it does through two nu
 which range over a convex polygon. Its corners are "accept the rows from some score up" (upper edge) and "accept
 the rows up to some score" (lower edge, the upper one's mirror image). Rows are ordered by a *score* and count with a
 separate *value*: the calibrated chance of label 1, or the label itself. Where values do not rise with the score, the
-blocks are the edges of the convex hull (:mod:`logofair.cells.hulls`) and remember the thresholds behind their corners; so
-every cell has blocks of rising value, and a corner is found by one binary search.
+blocks are the edges of the convex hull (:mod:`logofair.cells.hulls`) and remember the thresholds behind their corners;
+so every cell has blocks of rising value, and a corner is found by one binary search.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class RowOrder:
 
     def changes(self, levels: Floats) -> Booleans:
         """Where a row's level, given in this order, or its cell differs from that of the row before."""
-        return (np.diff(levels) != 0) | (np.diff(self.cells) != 0)
+        return np.asarray((np.diff(levels) != 0) | (np.diff(self.cells) != 0))
 
     def along(self, levels: Floats) -> RowOrder:
         """The order by a column that rises with the scores inside each cell, as calibrated scores do.

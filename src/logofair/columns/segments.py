@@ -38,7 +38,7 @@ def group_by(keys: npt.NDArray[Any], n_keys: int, data: Column) -> tuple[Column,
     n = keys.size
     narrow = np.int32 if max(n, n_keys) < 2**31 - 1 else np.int64
     triple: Any = (data, keys.astype(narrow, copy=False), np.arange(n + 1, dtype=narrow))
-    together = csc_array(triple, shape=(n_keys, n)).tocsr()
+    together: Any = csc_array(triple, shape=(n_keys, n)).tocsr()
     return together.data, together.indptr.astype(np.int64)
 
 

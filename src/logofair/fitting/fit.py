@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from logofair._version import __version__
-from logofair.columns.checks import Label, seed_number
+from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
 from logofair.fitting.prepare import Prepared, checked_rows, ordered_cells, prepare, with_chances
-from logofair.fitting.solution import CalibrationRows, Solution, small_cells
+from logofair.fitting.solution import Solution, certificate_info
+from logofair.fitting.warnings import cell_warnings
 from logofair.notions import NotionLike
+from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, make_requirements
@@ -45,7 +46,7 @@ def fit(
     folds: int = 5,
     merged: bool = True,
 ) -> Solution:
-    """Find the most accurate decision rule that is fair inside every client and across all of them.
+    """Find the most accurate decision rule that is fair inside every client and over all of them.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def fit(
         tolerances of a mapping take the place of ``local_tolerance`` and ``global_tolerance``, which then only say
         whether a side is constrained at all (None: it is not).
     local_tolerance, global_tolerance : float or None
-        Largest gap allowed inside each client and across all; None: not constrained.
+        Largest gap allowed inside each client and over all of them; None: not constrained.
     client_tolerances : mapping, optional
         Tolerances of single clients, for all local rates, in place of ``local_tolerance``; None frees a client. The
         merged rule for unknown clients follows the tolerances of all.
@@ -77,7 +78,7 @@ def fit(
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
-        Seed of the calibration folds and key of the policy's coins (0 by default: results are reproducible).
+        For the calibration folds, and the key of the policy's coins (0 by default: results are reproducible).
     folds : int
         Number of calibration folds.
     merged : bool
@@ -108,12 +109,10 @@ def fit(
     (True, True)
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
-    seed = 0 if random_state is None else seed_number(random_state)
-    requirements = make_requirements(
-        notion, local_tolerance, global_tolerance, client_tolerances, rows.clients, clients is not None
-    )
+    key = 0 if random_state is None else random_number(random_state)
+    requirements = make_requirements(notion, local_tolerance, global_tolerance, client_tolerances, rows.clients)
     settings = _settings(solver, merged)
-    prepared = prepare(rows, calibration, basis, folds, seed)
+    prepared = prepare(rows, calibration, basis, folds, key)
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
@@ -125,16 +124,22 @@ def fit(
         mixtures=mixtures,
         calibrator=fitted.calibrator,
         merged=merged_rule,
-        key=seed,
-        has_clients=clients is not None,
-        about=_about(requirements, certificate, rows, calibration, optimum.solver),
+        key=key,
+        info=PolicyInfo(
+            requirements=RequirementsInfo.from_dict(requirements.as_dict()),
+            certificate=certificate_info(certificate),
+            rows=int(rows.scores.size),
+            calibration=calibration,
+            solver=optimum.solver,
+            version=__version__,
+        ),
     )
     return Solution(
         policy=policy,
         certificate=certificate,
         requirements=requirements,
         problem=problem,
-        warnings=tuple(small_cells(problem, rows, merged=merged_rule is not None)),
+        warnings=tuple(cell_warnings(problem, rows, merged=merged_rule is not None)),
         solver=optimum.solver,
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
@@ -197,19 +202,3 @@ def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtu
     unknown = np.full_like(rows.clients.codes, -1)
     one = with_chances(one, fitted.calibrator, fitted.merged_eta, unknown, rising)
     return _solve(make_problem(requirements.merged(), ordered_cells(one, basis, rising)), None, basis)[0]
-
-
-def _about(
-    requirements: Requirements, certificate: Certificate, rows: CalibrationRows, calibration: str, solver: str
-) -> dict[str, Any]:
-    """What a reader of the policy file wants to know, as plain values."""
-    return {
-        "logofair": __version__,
-        "requirements": requirements.as_dict(),
-        "certificate": {
-            name: getattr(certificate, name) for name in ("primal", "dual", "optimality_gap", "violation", "basis")
-        },
-        "rows": int(rows.scores.size),
-        "calibration": calibration,
-        "solver": solver,
-    }

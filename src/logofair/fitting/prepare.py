@@ -18,16 +18,69 @@ from logofair.columns.checks import (
     same_length,
     weights,
 )
-from logofair.columns.labels import encode, one_client
+from logofair.columns.labels import Codes, encode, one_client
 from logofair.columns.order import RowOrder
-from logofair.columns.segments import Indices
+from logofair.columns.segments import Indices, cell_numbers
 from logofair.errors import InputError
-from logofair.fitting.solution import CalibratedScores, CalibrationRows
 
-__all__ = ["Prepared", "checked_rows", "ordered_cells", "prepare", "with_chances"]
+__all__ = [
+    "CalibratedScores",
+    "CalibrationRows",
+    "Prepared",
+    "checked_rows",
+    "ordered_cells",
+    "prepare",
+    "with_chances",
+]
 
 
 _MOST_FOLDS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedScores:
+    """What calibration made of rows: the calibrated scores, the chances they count with, and their order.
+
+    ``scores`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
+    with: estimated without the row itself, and rising with ``scores``. ``order`` is that of the rows by cell and
+    calibrated score, where it is known.
+    """
+
+    scores: Floats
+    eta: Floats
+    order: RowOrder | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationRows:
+    """The calibration rows after checking; ``calibration`` is None where scores are taken as they are."""
+
+    scores: Floats
+    labels: Floats | None
+    groups: Codes
+    clients: Codes
+    weights: Floats | None
+    calibration: CalibratedScores | None = None
+
+    @property
+    def calibrated(self) -> Floats:
+        """What the stored policy compares with its thresholds."""
+        return self.scores if self.calibration is None else self.calibration.scores
+
+    @property
+    def eta(self) -> Floats:
+        """The chance of label 1 each row counts with."""
+        return self.scores if self.calibration is None else self.calibration.eta
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether the user said which client each row is of."""
+        return self.clients.names != (None,)
+
+    @property
+    def cells(self) -> Integers:
+        """Number of each row's cell."""
+        return cell_numbers(self.groups.codes, self.clients.codes, len(self.groups.names))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from logofair.columns.checks import Floats, Label, binary, probabilities, same_l
 from logofair.columns.labels import Codes, encode
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
-from logofair.fitting.solution import CalibrationRows, Solution
+from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.solution import Solution
 from logofair.notions import Rate
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirement, Requirements

@@ -18,7 +18,7 @@ from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
-from logofair.fitting.solution import CalibrationRows
+from logofair.fitting.prepare import CalibrationRows
 from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.tradeoff.result import HeldOut
