@@ -9,7 +9,7 @@ import numpy as np
 
 from logofair.auditing.measure import FEW_ROWS, Side, Tally, side_of, tally_of
 from logofair.columns.checks import Floats, Label, binary, probabilities, same_length, weights
-from logofair.columns.labels import Codes, encode
+from logofair.columns.labels import Codes, encode, one_client
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows
@@ -180,7 +180,7 @@ def _clients(policy: Policy, clients: object, n: int) -> Codes:
     if (clients is None) == policy.has_clients:
         advice = "pass one per row" if policy.has_clients else "leave them out"
         raise InputError(f"new_rows: the policy has {'' if policy.has_clients else 'no '}clients; {advice}.")
-    return Codes((None,), np.zeros(n, dtype=np.int32)) if clients is None else encode(clients, "clients")
+    return one_client(n) if clients is None else encode(clients, "clients")
 
 
 def _measured(title: str, solution: Solution, rows: CalibrationRows) -> RowsMeasured:
