@@ -215,7 +215,7 @@ def _value(hint: Any, value: Any) -> Any:
         return _number(value)
     if hasattr(hint, "from_dict"):
         return hint.from_dict(value)
-    return record_from(hint, value) if is_dataclass(hint) else of_type(value, hint)
+    return record_from(hint, value) if isinstance(hint, type) and is_dataclass(hint) else of_type(value, hint)
 
 
 def _number(value: Any) -> float:
