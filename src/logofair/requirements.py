@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Label, nearest_name
+from logofair.columns.checks import Floats, Label, listed, nearest_name
 from logofair.columns.labels import Codes
 from logofair.errors import InputError
 from logofair.notions import NotionLike, Rate, as_number, named_notion, sides
 
 # Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
 SMALLEST_TOLERANCE = 1e-9
+# Above this a tolerance for rates of the user's own, in whatever unit, overflows sooner than it binds.
+LARGEST_TOLERANCE = 1e100
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,10 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Requirements:
-    """Requirements inside each client and across all.
+    """Requirements inside each client and over all of them.
 
-    ``tolerances`` is (clients, local requirements), infinity meaning free; ``client_tolerances`` are the single clients whose
-    tolerance replaces that of the local requirements.
+    ``tolerances`` is (clients, local requirements), infinity meaning free; ``client_tolerances`` are the single
+    clients whose tolerance replaces that of the local requirements.
     """
 
     local: tuple[Requirement, ...]
@@ -40,14 +42,25 @@ class Requirements:
     client_tolerances: tuple[tuple[Label, float | None], ...] = ()
 
     def merged(self) -> Requirements:
-        """The same promise for one client that holds all rows: local is global, and the smaller tolerance holds."""
+        """The same for one client that holds all rows: local is global, and the smaller tolerance holds."""
         smallest: dict[Rate, Requirement] = {}
         for requirement in (*self.local, *self.global_):
             known = smallest.get(requirement.rate)
-            if known is None or bound_of(requirement) < bound_of(known):
+            if known is None or tolerance_of(requirement) < tolerance_of(known):
                 smallest[requirement.rate] = requirement
         local = tuple(smallest.values())
-        return Requirements(local, (), np.array([[bound_of(r) for r in local]]))
+        return Requirements(local, (), np.array([[tolerance_of(r) for r in local]]))
+
+    def summary(self) -> str:
+        """What must hold, in words."""
+        parts = []
+        for side, items in (("inside each client", self.local), ("over all clients", self.global_)):
+            tolerances = dict.fromkeys((r.notion, r.tolerance) for r in items)
+            parts += [f"{notion} within {t:g} {side}" for notion, t in tolerances if t is not None]
+        if self.client_tolerances:
+            single = (f"{name!r} {'free' if t is None else f'within {t:g}'}" for name, t in self.client_tolerances)
+            parts.append(f"in place of that inside single clients: {listed(single, len(self.client_tolerances))}")
+        return " and ".join(parts) or "nothing (every tolerance is None)"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for files and reports."""
@@ -64,14 +77,13 @@ def make_requirements(
     global_tolerance: object,
     client_tolerances: Mapping[Label, float | None] | None,
     clients: Codes,
-    has_clients: bool,
 ) -> Requirements:
-    """Read the user's notion and tolerances."""
+    """Read the user's notion and tolerances; ``clients`` is that of :func:`one_client` where there are none."""
     local_notion, global_notion = sides(notion)
     local = side_requirements(local_notion, local_tolerance, "local")
     global_ = side_requirements(global_notion, global_tolerance, "global")
-    tolerances = np.tile([bound_of(r) for r in local], (len(clients.names), 1))
-    single = _overrides(client_tolerances, clients, has_clients)
+    tolerances = np.tile([tolerance_of(r) for r in local], (len(clients.names), 1))
+    single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
         tolerances[place[name]] = np.inf if tolerance is None else tolerance
@@ -83,13 +95,13 @@ def make_requirements(
     return requirements
 
 
-def _overrides(client_tolerances: object, clients: Codes, has_clients: bool) -> dict[Label, float | None]:
+def _overrides(client_tolerances: object, clients: Codes, *, of_shares: bool) -> dict[Label, float | None]:
     """Check the tolerances of single clients."""
     if client_tolerances is None:
         return {}
     if not isinstance(client_tolerances, Mapping):
         raise InputError(f"client_tolerances: got {client_tolerances!r}; pass a mapping from client to tolerance.")
-    if client_tolerances and not has_clients:
+    if client_tolerances and clients.names == (None,):
         raise InputError("client_tolerances: names clients, but clients= is missing; pass the client of each row.")
     known = set(clients.names)
     for name in client_tolerances:
@@ -99,12 +111,12 @@ def _overrides(client_tolerances: object, clients: Codes, has_clients: bool) -> 
                 f"there are {len(known)} clients, the first is {clients.names[0]!r}."
             )
     return {
-        name: check_tolerance(tolerance, f"client_tolerances: client {name!r}")
+        name: check_tolerance(tolerance, f"client_tolerances: client {name!r}", of_shares=of_shares)
         for name, tolerance in client_tolerances.items()
     }
 
 
-def bound_of(requirement: Requirement) -> float:
+def tolerance_of(requirement: Requirement) -> float:
     """The tolerance as a number: infinity where the rate is free."""
     return np.inf if requirement.tolerance is None else requirement.tolerance
 
@@ -113,8 +125,12 @@ def _finite(tolerance: float) -> float | None:
     return float(tolerance) if np.isfinite(tolerance) else None
 
 
-def check_tolerance(tolerance: object, where: str) -> float | None:
-    """Return a tolerance as a float in [0, inf), or None; raise otherwise."""
+def check_tolerance(tolerance: object, where: str, *, of_shares: bool = False) -> float | None:
+    """Return a tolerance as a float of at least 0, or None; raise otherwise.
+
+    ``of_shares`` says that the rates lie between 0 and 1, so that a tolerance of 1 would require nothing; rates of the
+    user's own may be counted in anything, up to numbers with which nothing can be computed.
+    """
     if tolerance is None:
         return None
     value = as_number(tolerance)
@@ -124,6 +140,13 @@ def check_tolerance(tolerance: object, where: str) -> float | None:
         raise InputError(
             f"{where}: a tolerance must be finite and at least 0, got {value!r}; use None for no constraint."
         )
+    if of_shares and value >= 1.0:
+        raise InputError(
+            f"{where}: got {value:g}; rates lie between 0 and 1, so a tolerance is below 1: write 0.02 for 2 percent, "
+            "or None for no constraint."
+        )
+    if value > LARGEST_TOLERANCE:
+        raise InputError(f"{where}: got {value:g}, which no gap exceeds; use None for no constraint.")
     return 0.0 if value < SMALLEST_TOLERANCE else value
 
 
@@ -133,16 +156,16 @@ def side_requirements(notion: NotionLike, tolerance: object, where: str) -> tupl
     A mapping carries its own tolerances, one per notion; ``tolerance`` then only says whether the side
     is constrained at all (``None``: it is not).
     """
-    default = check_tolerance(tolerance, f"{where}_tolerance")
     if isinstance(notion, Mapping):
         if not notion:
             raise InputError(f"notion: the mapping for the {where} side is empty; name at least one notion.")
-        pairs = [
-            (named_notion(key, "notion"), check_tolerance(value, f"notion: {where} tolerance of {key!r}"))
-            for key, value in notion.items()
-        ]
+        default = check_tolerance(tolerance, f"{where}_tolerance")
+        named = [(named_notion(key, "notion"), t, f"notion: {where} tolerance of {key!r}") for key, t in notion.items()]
+        pairs = [(item, check_tolerance(t, what, of_shares=item.of_shares)) for item, t, what in named]
     else:
-        pairs = [(named_notion(notion, "notion"), default)]
+        item = named_notion(notion, "notion")
+        default = check_tolerance(tolerance, f"{where}_tolerance", of_shares=item.of_shares)
+        pairs = [(item, default)]
     return tuple(
-        Requirement(item.name, rate, None if default is None else bound) for item, bound in pairs for rate in item.rates
+        Requirement(item.name, rate, None if default is None else own) for item, own in pairs for rate in item.rates
     )

@@ -19,6 +19,7 @@ from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Descent, Normal, unit_sums
 from logofair.calibration.runs import Runs, Units
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
+from logofair.columns.order import RowOrder
 from logofair.errors import InputError
 
 Array = NDArray[np.float64]
@@ -65,7 +66,7 @@ class Federation:
         start = Levels.start(self.method, n_groups=self.n_groups, folds=self.folds, least_gain=least_gain, slack=slack)
         levels = start.count(self.counts())
         while not levels.done:
-            levels = levels.take(self.sums(levels.ask))
+            levels = levels.take(self.sums(levels.request))
         return levels
 
     def central(self, fit: int) -> Calibrator:
@@ -199,7 +200,7 @@ def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str) -
             own = central[fold](one_score, one_group, np.array([code], np.int32))
             assert fitted.eta[place] == pytest.approx(own[0], abs=1e-7)
             merged = central[fold](one_score, one_group, np.array([-1], np.int32))
-            assert fitted.pooled_eta[place] == pytest.approx(merged[0], abs=1e-7)
+            assert fitted.merged_eta[place] == pytest.approx(merged[0], abs=1e-7)
 
 
 def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
@@ -230,7 +231,7 @@ def test_sums_of_limited_precision_end_the_same_way() -> None:
     levels = Levels.start("beta", n_groups=2, least_gain=1e-4, slack=1e-4)
     levels = levels.count(np.sum([rounded(calibration_counts(client)) for client in federation.clients], axis=0))
     while not levels.done:
-        points = levels.ask
+        points = levels.request
         levels = levels.take(np.sum([rounded(calibration_sums(c, points)) for c in federation.clients], axis=0))
     assert levels.rounds <= 6
     assert_like_the_central_fit(federation, levels.published, within=1e-4)
@@ -250,7 +251,7 @@ def test_a_handful_of_rounds_suffices_even_for_scores_far_too_sure_of_themselves
 
 def test_counts_and_the_first_sums_of_five_groups_fit_into_4_kilobytes() -> None:
     client = drawn(0, n=100, n_groups=5, n_clients=1).clients[0]
-    points = Levels.start("beta", n_groups=5).ask
+    points = Levels.start("beta", n_groups=5).request
     assert calibration_counts(client).nbytes + calibration_sums(client, points).nbytes <= 4096 - 512
 
 
@@ -258,13 +259,13 @@ def test_what_is_done_is_not_asked_again() -> None:
     federation = drawn(4, n=500)
     levels = Levels.start("beta", n_groups=2).count(federation.counts())
     while not levels.done:
-        points = levels.ask
+        points = levels.request
         sums = federation.sums(points)
         assert points.live.any()
         assert not sums[:, ~points.live].any()
         levels = levels.take(sums)
-    assert not levels.ask.live.any()
-    assert not federation.sums(levels.ask).any()
+    assert not levels.request.live.any()
+    assert not federation.sums(levels.request).any()
 
 
 # The sums
@@ -312,8 +313,9 @@ def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: b
     )
     weights = np.concatenate([one.sample.weights, other.sample.weights])[order] if weighted else None
     fold = np.concatenate([one.fold, other.fold])[order]
-    both = OwnRows(method, 5, Sample(*columns, weights, Units(2, 1)), fold, order)
-    points = Levels.start(method, n_groups=2).ask
+    sample = Sample(*columns, weights, Units(2, 1))
+    both = OwnRows(method, 5, sample, fold, order, RowOrder.of(sample.scores, sample.cells, 2))
+    points = Levels.start(method, n_groups=2).request
     separate = calibration_sums(one, points) + calibration_sums(other, points)
     np.testing.assert_allclose(calibration_sums(both, points), separate, rtol=1e-10, atol=1e-10)
     counted = calibration_counts(one) + calibration_counts(other)
@@ -323,7 +325,7 @@ def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: b
 @methods
 def test_rows_handled_in_portions_give_the_same_sums_and_cells(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     federation = drawn(9, method, n=200, n_clients=1)
-    client, points = federation.clients[0], Levels.start(method, n_groups=2).ask
+    client, points = federation.clients[0], Levels.start(method, n_groups=2).request
     maps, sums = federation.levels().published, calibration_sums(client, points)
     eta = cell_calibrators(client, maps).eta
     for most_rows in (1, 450):
@@ -357,7 +359,9 @@ def test_folds_are_dealt_as_in_the_central_cross_fit_and_the_same_every_time() -
     scores, labels = rng.random(57), rng.integers(0, 2, 57).astype(float)
     groups = rng.integers(0, 2, 57).astype(np.int32)
     sample = Sample(scores, labels, groups, np.zeros_like(groups), None, Units(2, 1))
-    order, fold = deal_folds(sample, np.argsort(scores), 5, np.random.default_rng(9))
+    order, fold = deal_folds(
+        sample, RowOrder.of(scores, sample.cells, sample.units.n_cells), 5, np.random.default_rng(9)
+    )
     expected = np.empty(57, dtype=np.int16)
     expected[order] = fold
     for _ in range(2):
@@ -404,7 +408,7 @@ def test_odd_clients_are_fitted_like_any_other(method: str) -> None:
 def test_the_only_row_of_a_cell_gets_the_chance_of_its_group(method: str) -> None:
     federation = odd_clients(method)
     alone = cell_calibrators(federation.clients[1], federation.levels().published)
-    assert alone.eta[0] == alone.pooled_eta[0]
+    assert alone.eta[0] == alone.merged_eta[0]
 
 
 @methods
@@ -435,7 +439,7 @@ def test_a_client_that_comes_later_leans_on_the_published_maps_alone() -> None:
     newcomer = cell_calibrators(few, maps)
     parameters = parameters_of(newcomer.calibrator)
     np.testing.assert_allclose(parameters[3:], maps.groups[:, -1].T, atol=0.05)
-    assert np.array_equal(newcomer.eta, newcomer.pooled_eta)
+    assert np.array_equal(newcomer.eta, newcomer.merged_eta)
 
 
 # Refusals
@@ -465,14 +469,14 @@ def test_sums_before_counts_are_refused() -> None:
     federation = drawn(0)
     levels = Levels.start("beta", n_groups=2)
     with pytest.raises(InputError, match="sums came before counts"):
-        levels.take(federation.sums(levels.ask))
+        levels.take(federation.sums(levels.request))
 
 
 def test_totals_of_ever_other_rows_end_in_a_refusal_not_in_a_map() -> None:
     federation = drawn(0, n=50)
     levels = Levels.start("beta", n_groups=2).count(federation.counts())
     for number in range(60):
-        rising = federation.sums(levels.ask)
+        rising = federation.sums(levels.request)
         rising[0] += 1000.0 * number
         levels = levels.take(rising)
     assert not levels.done

@@ -85,6 +85,25 @@ def audit(
     return Audit(group.names, client.names, accuracy, auc, table, _notes(positive, score, auc), local_side, global_side)
 
 
+def audit_codes(
+    chance: Floats,
+    positive: Floats | None,
+    weight: Floats | None,
+    group: Codes,
+    client: Codes,
+    local: Notion,
+    global_: Notion,
+) -> Audit:
+    """The audit of columns that were checked and encoded already; without clients, ``client`` is `one_client`."""
+    tally = tally_of(chance, positive, weight, group, client)
+    local_side = side_of(local.rates, group.names, client.names, tally)
+    same = client.names == (None,) and local.rates == global_.rates
+    global_side = local_side if same else side_of(global_.rates, group.names, (None,), tally.merged())
+    names = ("all",) if client.names == (None,) else client.names
+    table, accuracy = ClientTable(names, tally.accuracy(), local_side), value_of(global_side.tally.accuracy()[0])
+    return Audit(group.names, names, accuracy, None, table, _notes(positive, None, None), local_side, global_side)
+
+
 def _merged(side: object) -> Notion:
     """One notion with the rates of all those named."""
     members: list[Any] = list(side) if isinstance(side, list | tuple | Mapping) else [side]

@@ -1,6 +1,6 @@
-"""The doors: users' columns in, checked arrays out, or one clear sentence.
+"""Checks of what users pass: columns in, checked arrays out, or one clear sentence.
 
-Everything below the doors trusts what these functions return. Messages say where, what was got and what
+All other code trusts what these functions return. Messages say where, what was got and what
 to do; they never quote more than one value of the user's data.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Hashable, Iterable, Sized
+from itertools import islice
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -34,6 +35,9 @@ __all__ = [
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int32]
 Label: TypeAlias = Hashable
+
+
+NAMED = 20  # names that one sentence lists
 
 
 def nearest_name(name: object, known: Iterable[object]) -> str:
@@ -152,13 +156,25 @@ def not_empty(n: int, where: str) -> None:
         raise InputError(f"{where}: no rows; pass at least one.")
 
 
+def listed(names: Iterable[str], total: int, most: int = NAMED) -> str:
+    """The first names, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["'north'", "'south'"], total=5, most=2)
+    "'north', 'south' and 3 more"
+    """
+    first = ", ".join(islice(names, most))
+    return first if total <= most else f"{first} and {total - most:,} more"
+
+
 def shown(value: object) -> str:
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def seed_number(random_state: object) -> int:
-    """Return a seed as a non-negative integer; raise on anything else."""
+def random_number(random_state: object) -> int:
+    """Return a ``random_state`` as a non-negative integer; raise on anything else."""
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return int(random_state)
     raise InputError(f"random_state: got {random_state!r}; pass a non-negative integer, or None.")
@@ -175,7 +191,7 @@ def matrix(values: object, where: str) -> Floats:
         table: Floats = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            f"{where}: expected a table of numbers, one row of equal length per record; encode text first."
+            f"{where}: expected a table of numbers, each row of equal length; encode text first."
         ) from None
     if table.ndim != 2:
         raise InputError(f"{where}: expected rows and columns, got an array of shape {table.shape}.")
@@ -217,9 +233,9 @@ def not_negative(value: Any, where: str) -> float:
 
 
 def generator(rng: object, where: str = "rng") -> np.random.Generator:
-    """Return a generator as it is, or a fresh one from a seed."""
+    """Return a generator as it is, or a fresh one from a number."""
     if isinstance(rng, np.random.Generator):
         return rng
     if rng is None:
-        raise InputError(f"{where}: got None; pass a seed such as 0, or a np.random.Generator, so that runs repeat.")
+        raise InputError(f"{where}: got None; pass a number such as 0, or a np.random.Generator, so that runs repeat.")
     return np.random.default_rng(whole_number(rng, where, least=0))

@@ -115,7 +115,7 @@ def _only(problem: Problem, clients: Indices) -> Problem:
 
 def _cells_of(cells: Cells, clients: Indices) -> Cells:
     """The cells of some clients, whose values rise with their scores."""
-    assert cells.ladder is None
+    assert cells.hull_of is None
     which = (clients[:, None] * cells.n_groups + np.arange(cells.n_groups)).ravel()
     sizes = np.diff(cells.starts)[which]
     starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -375,7 +375,7 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
 def _cells(chances: Sequence[Chances], n_groups: int) -> Cells:
     """The rows of all clients in cells, ordered by what the stored policy compares with its thresholds."""
     client = np.repeat(np.arange(len(chances), dtype=np.int32), [each.groups.size for each in chances])
-    plain = all(each.eta is each.calibrated for each in chances)
+    plain = all(each.calibrator.method == "none" for each in chances)
     weighted = any(each.weights is not None for each in chances)
     return build_cells(
         np.concatenate([each.calibrated for each in chances]),

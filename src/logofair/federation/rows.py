@@ -14,6 +14,7 @@ from logofair.calibration.levels import cell_calibrators
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import Floats, Integers, binary, matrix, not_empty, probabilities, same_length, weights
 from logofair.columns.labels import encode_known
+from logofair.columns.order import RowOrder
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan, Training
 from logofair.federation.privacy.release import Release, release
@@ -221,7 +222,8 @@ def prepare(preparation: Preparation, state: ClientState) -> tuple[Chances, ...]
     prepared = []
     for each, fit in zip(every, fits, strict=True):
         calibrated = fit.calibrator(each.scores, each.groups, np.zeros_like(each.groups))
-        eta = rising_chances(calibrated, fit.eta, each.groups, each.weights)
+        order = RowOrder.of(calibrated, each.groups, groups)
+        eta = rising_chances(order, calibrated, fit.eta, each.weights)
         prepared.append(Chances(each.groups, each.weights, calibrated, eta, fit.calibrator))
     return tuple(prepared)
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from logofair.auditing.measure import FEW_ROWS, Side, Tally, side_of, tally_of
 from logofair.columns.checks import Floats, Label, binary, probabilities, same_length, weights
-from logofair.columns.labels import Codes, encode
+from logofair.columns.labels import Codes, encode, one_client
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
-from logofair.fitting.solution import CalibrationRows, Solution
+from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.solution import Solution
 from logofair.notions import Rate
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirement, Requirements
@@ -171,7 +172,7 @@ def measure_new(solution: Solution, new_rows: NewRows) -> RowsMeasured:
     weight = weights(new_rows.sample_weight, scores.size)
     groups, clients = encode(new_rows.groups, "groups"), _clients(solution.policy, new_rows.clients, scores.size)
     same_length(scores.size, labels=labels, groups=groups, clients=clients)
-    return _measured("Test rows", solution, CalibrationRows(scores, labels, groups, clients, weight, scores, scores))
+    return _measured("Test rows", solution, CalibrationRows(scores, labels, groups, clients, weight))
 
 
 def _clients(policy: Policy, clients: object, n: int) -> Codes:
@@ -179,7 +180,7 @@ def _clients(policy: Policy, clients: object, n: int) -> Codes:
     if (clients is None) == policy.has_clients:
         advice = "pass one per row" if policy.has_clients else "leave them out"
         raise InputError(f"new_rows: the policy has {'' if policy.has_clients else 'no '}clients; {advice}.")
-    return Codes((None,), np.zeros(n, dtype=np.int32)) if clients is None else encode(clients, "clients")
+    return one_client(n) if clients is None else encode(clients, "clients")
 
 
 def _measured(title: str, solution: Solution, rows: CalibrationRows) -> RowsMeasured:

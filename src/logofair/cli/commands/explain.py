@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 from logofair.cli.options import examples
 
 if TYPE_CHECKING:
+    from logofair.policy.info import PolicyInfo
     from logofair.policy.policy import Policy
 
 __all__ = ["explain"]
@@ -45,7 +46,7 @@ def explain(policy: Path, client: str | None, group: str | None, as_json: bool) 
     from logofair.cli.pages.audit import notes, print_page
     from logofair.cli.pages.console import page
 
-    lines = [] if client or group else [("Policy", _overview(rules)), *requirement_lines(rules.about)]
+    lines = [] if client or group else [("Policy", _overview(rules)), *requirement_lines(rules.info)]
     listed = clients if client else clients[: max(1, _LINES // len(groups))]
     parts: list[Any] = [notes(lines), ""] if lines else []
     parts += [notes(list(_rules(rules, listed, groups, client)))]
@@ -71,9 +72,9 @@ def _chosen(policy: Policy, client: str | None, group: str | None) -> tuple[list
 
 def _overview(policy: Policy) -> str:
     """What the policy is about."""
-    data, rows = policy.about.get("data"), policy.about.get("rows")
-    made = f", made from {rows:,} rows" if isinstance(rows, int) else ""
-    made += f" of {data['name']}" if isinstance(data, Mapping) and "name" in data else ""
+    data, rows = policy.info.data, policy.info.rows
+    made = "" if rows is None else f", made from {rows:,} rows"
+    made += "" if data is None else f" of {data.name}"
     clients = f"{len(policy.clients):,} clients and " if policy.has_clients else ""
     coins, cells = int(policy.mixtures.mixed.sum()), len(policy.mixtures.weight)
     tossed = f"{coins:,} of {cells:,} rules toss a coin for some scores" if coins else "no rule tosses a coin"
@@ -82,41 +83,41 @@ def _overview(policy: Policy) -> str:
     return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}."
 
 
-def requirement_lines(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the policy file tells about promise, certificate, prices and warnings; each with a word to stand beside.
+def requirement_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
+    """What a policy tells of requirements, certificate, prices and warnings; each with a word to stand beside.
 
     Examples
     --------
-    >>> bound = {"notion": "demographic_parity", "rate": "selection rate", "tolerance": 0.1}
-    >>> list(requirement_lines({"requirements": {"local": [], "global": [bound]}}))
-    [('Requirements', 'Across all clients, the selection rate of any two groups differs by at most 0.1.')]
+    >>> from logofair.policy.info import PolicyInfo, RequirementInfo, RequirementsInfo
+    >>> parity = RequirementInfo("demographic_parity", "selection rate", 0.1)
+    >>> list(requirement_lines(PolicyInfo(RequirementsInfo(global_=(parity,)))))
+    [('Requirements', 'Over all clients, the selection rate of any two groups differs by at most 0.1.')]
     """
-    title = "Requirements"
-    for side, where in (("local", "Inside each client"), ("global", "Across all clients")):
+    title, required = "Requirements", info.requirements
+    for items, where in ((required.local, "Inside each client"), (required.global_, "Over all clients")):
         bounds: dict[float, list[str]] = {}
-        for item in about.get("requirements", {}).get(side, ()):
-            if item["tolerance"] is not None:
-                bounds.setdefault(item["tolerance"], []).append(item["rate"])
+        for item in items:
+            if item.tolerance is not None:
+                bounds.setdefault(item.tolerance, []).append(item.rate)
         for tolerance, rates in bounds.items():
             what, differ = " and the ".join(dict.fromkeys(rates)), "differs" if len(rates) == 1 else "differ"
             yield title, f"{where}, the {what} of any two groups {differ} by at most {tolerance:g}."
             title = ""
-    for item in about.get("requirements", {}).get("single clients", ()):
-        bound = "is free" if item["tolerance"] is None else f"is at most {item['tolerance']:g}"
-        yield title, f"In place of that, the gap at {item['client']} {bound}."
+    for client, own in required.client_tolerances:
+        bound = "is free" if own is None else f"is at most {own:g}"
+        yield title, f"In place of that, the gap at {client} {bound}."
         title = ""
-    proof = about.get("certificate", {})
-    if {"primal", "dual", "violation"} <= set(proof):
-        kept = "keeps it" if proof["violation"] <= _ROUNDING else f"misses it by up to {proof['violation']:.4f}"
+    proof = info.certificate
+    if proof is not None:
+        kept = "keeps it" if proof.violation <= _ROUNDING else f"misses it by up to {proof.violation:.4f}"
         yield (
             "Proof",
-            f"On the rows it was made from, the policy {kept} and is expected to be right in {proof['primal']:.2%} of "
-            f"all cases; no policy that keeps the promise is in more than {proof['dual']:.2%}. New rows differ by "
-            "chance.",
+            f"On the rows it was made from, the policy {kept} and is expected to be right in {proof.primal:.2%} of "
+            f"all cases; no policy that keeps it is in more than {proof.dual:.2%}. New rows differ by chance.",
         )
-    for what in ("prices", "warnings"):
-        for place, sentence in enumerate(about.get(what, ())):
-            yield "" if place else what.capitalize().removesuffix("s"), str(sentence)
+    for word, sentences in (("Price", info.prices), ("Warning", info.warnings)):
+        for place, sentence in enumerate(sentences):
+            yield "" if place else word, sentence
 
 
 def _rules(policy: Policy, clients: list[int], groups: list[int], asked: str | None) -> Iterator[tuple[str, str]]:
@@ -161,4 +162,4 @@ def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, 
                 "bands": [vars(band) for band in bands],
             }
         )
-    return {"about": dict(policy.about), "calibration": policy.calibrator.method, "rules": rules}
+    return {"info": policy.info.as_dict(), "calibration": policy.calibrator.method, "rules": rules}

@@ -81,7 +81,7 @@ def bands_of(policy: Policy, client: int, group: int) -> list[Band]:
 
 def _as_in_files(raw: Floats, policy: Policy) -> Floats:
     """Raw scores on the scale of the files the policy was made from; logits end where chances are 0 or 1."""
-    scale = policy.about.get("columns", {}).get("scale")
+    scale = None if policy.info.columns is None else policy.info.columns.scale
     if scale == "logit":
         inside = np.clip(raw, 2.0**-53, 1 - 2.0**-53)
         return np.asarray(np.log(inside / (1 - inside)))

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 import logofair
-from logofair.auditing.figures import FEW_ROWS, Figure, NotionFigures, figures_of, plain
+from logofair.auditing.figures import FEW_ROWS, Figure, NotionFigures, figures_of
 from logofair.auditing.measure import Tally, tally_of
 from logofair.auditing.result import value_of
 from logofair.cli.pages.audit import grid, notes, print_page, words
@@ -24,6 +24,7 @@ from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.notions import NOTIONS
+from logofair.policy.info import ColumnsInfo, DataInfo
 
 __all__ = [
     "FitOptions",
@@ -104,19 +105,15 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
 
 def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_file: bool) -> Solution:
     """Add to the policy what apply and explain want to know."""
-    about = dict(solution.policy.about) | {
-        "columns": {
-            "score": columns.score,
-            "group": list(columns.group),
-            "client": columns.client,
-            "scale": columns.scale,
-            "client is the file name": by_file,
-        },
-        "data": vars(rows.source) | {"files": list(rows.source.files), "columns": dict(rows.source.columns)},
-        "prices": solution.prices(),
-        "warnings": list(solution.warnings),
-    }
-    return replace(solution, policy=replace(solution.policy, about=about))
+    source = rows.source
+    info = replace(
+        solution.policy.info,
+        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file),
+        data=DataInfo(source.name, source.files, source.fingerprint, source.rows, dict(source.columns)),
+        prices=tuple(solution.prices()),
+        warnings=tuple(map(str, solution.warnings)),
+    )
+    return replace(solution, policy=replace(solution.policy, info=info))
 
 
 def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: FitOptions, command: str) -> None:
@@ -260,16 +257,16 @@ def _rows(figure: Figure) -> str:
 
 
 def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
-    """Promise, certificate, coins, prices and warnings."""
-    c, lines = solution.certificate, solution.summary().splitlines()
-    yield "Requirements", lines[0].removeprefix("Promised: ").replace("_", " ")
+    """Requirements, certificate, coins, prices and warnings."""
+    c = solution.certificate
+    yield "Requirements", f"{solution.requirements.summary().replace('_', ' ')}."
     kept = "kept" if c.violation <= c.precision else f"missed by {c.violation:.4f}"
     yield (
         "Proof",
         f"On the calibration rows, in calibrated chances, the promise is {kept}; expected accuracy is {c.primal:.4f}, "
         f"and no rule that keeps it reaches more than {c.dual:.4f} (certified gap {max(c.optimality_gap, 0.0):.0e}).",
     )
-    yield "Coins", lines[2]
+    yield "Coins", solution.coins_summary()
     for place, sentence in enumerate(solution.prices()):
         yield "" if place else "Price", sentence
     yield (
@@ -277,8 +274,8 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
         "will differ by chance, the more so the fewer there are; gaps above are counted with labels, the promise with "
         "chances, so they differ a little too.",
     )
-    for place, sentence in enumerate(solution.warnings):
-        yield "" if place else "Warning", sentence
+    for place, warning in enumerate(solution.warnings):
+        yield "" if place else "Warning", str(warning)
 
 
 def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
@@ -291,29 +288,11 @@ def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
 
 def as_dict(solution: Solution, compared: tuple[Stage, Stage], rows: DataRows) -> dict[str, Any]:
     """Plain values, ready for JSON."""
-    about, c, problem = solution.policy.about, solution.certificate, solution.problem
-    accuracy, violation = solution.deterministic
-    local = [
-        {"client": plain(name), "rate": rate.name, "price": float(c.prices.local[place, k])}
-        for place, name in enumerate(solution.policy.clients)
-        for k, rate in enumerate(problem.local_rates)
-        if c.prices.local[place, k] > 0
-    ]
-    global_ = [{"rate": rate.name, "price": float(c.prices.global_[k])} for k, rate in enumerate(problem.global_rates)]
-    return {
-        "data": about["data"],
+    found = solution.as_dict()
+    return found | {
+        "data": solution.policy.info.as_dict()["data"],
         "rows_left_out": rows.dropped,
-        "groups": [plain(name) for name in solution.policy.groups],
-        "clients": [plain(name) for name in solution.policy.clients] if solution.policy.has_clients else None,
-        "requirements": about["requirements"],
-        "certificate": about["certificate"] | {"holds": c.holds},
-        "calibration": about["calibration"],
-        "solver": solution.solver,
-        "rounds": solution.rounds,
-        "prices": {"local": local, "global": global_},
         "before": compared[0].as_dict(0.0),
         "after": compared[1].as_dict(0.0),
-        "cells_with_coins": int(solution.policy.mixtures.mixed.sum()),
-        "without_coins": {"accuracy": accuracy, "violation": violation},
-        "warnings": list(solution.warnings),
+        "warnings": list(map(str, solution.warnings)),
     }

@@ -23,8 +23,8 @@ from logofair.columns.checks import (
     column,
     nearest_name,
     probabilities,
+    random_number,
     same_length,
-    seed_number,
     whole_number,
 )
 from logofair.errors import InputError
@@ -190,7 +190,7 @@ def release(
     if random_state is None:
         noised, mechanism = add_noise(counts, spending.scale), _PRIVATE
     else:
-        noised, mechanism = add_seeded_noise(counts, spending.scale, seed_number(random_state)), _REHEARSAL
+        noised, mechanism = add_seeded_noise(counts, spending.scale, random_number(random_state)), _REHEARSAL
     return Release(noised, privacy, spending.epsilon, spending.delta, spending.scale, mechanism)
 
 

@@ -1,0 +1,232 @@
+"""What a policy says about itself: requirements, certificate, where its rows came from, and the run it is of.
+
+Each record is plain values, and is checked against the types of its fields when it is read from a file or a message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from logofair.files.documents import of_type
+
+__all__ = [
+    "CertificateInfo",
+    "ColumnsInfo",
+    "DataInfo",
+    "FederationInfo",
+    "ModelInfo",
+    "PolicyInfo",
+    "RequirementInfo",
+    "RequirementsInfo",
+    "price_sentence",
+    "record_from",
+]
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class RequirementInfo:
+    """One rate whose gap must stay within a tolerance; None: free."""
+
+    notion: str
+    rate: str
+    tolerance: float | None
+
+
+@dataclass(frozen=True)
+class RequirementsInfo:
+    """What must hold inside each client and over all, and the single clients whose tolerance is another."""
+
+    local: tuple[RequirementInfo, ...] = ()
+    global_: tuple[RequirementInfo, ...] = ()
+    client_tolerances: tuple[tuple[str, float | None], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "local": [asdict(each) for each in self.local],
+            "global": [asdict(each) for each in self.global_],
+            "single clients": [{"client": name, "tolerance": t} for name, t in self.client_tolerances],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> RequirementsInfo:
+        """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
+        local, global_ = (
+            tuple(record_from(RequirementInfo, each) for each in _list(data[side])) for side in ("local", "global")
+        )
+        single = _list(data["single clients"])
+        return cls(local, global_, tuple((of_type(i["client"], str), _tolerance(i["tolerance"])) for i in single))
+
+
+@dataclass(frozen=True)
+class CertificateInfo:
+    """The figures of a certificate, without prices; ``rounding`` is what secure sums may be off by."""
+
+    primal: float
+    dual: float
+    optimality_gap: float
+    violation: float
+    basis: str
+    holds: bool
+    rounding: float = 0.0
+
+
+@dataclass(frozen=True)
+class ColumnsInfo:
+    """The columns of the files a policy was made from, so that new files need not name them again."""
+
+    score: str | None = None
+    group: tuple[str, ...] = ()
+    client: str | None = None
+    scale: str = "chance"
+    client_is_file_name: bool = False
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """The files a policy was made from: names, fingerprint, rows, and the columns by role."""
+
+    name: str
+    files: tuple[str, ...]
+    fingerprint: str
+    rows: int
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A federation's trained logistic model, on the features as they come."""
+
+    features: tuple[str, ...]
+    weights: tuple[float, ...]
+    intercept: float
+
+
+@dataclass(frozen=True)
+class FederationInfo:
+    """The federated run a policy is of: who took part, who was excluded when and why, and what was measured."""
+
+    run: str
+    sites: tuple[str, ...]
+    excluded: tuple[Mapping[str, str], ...]
+    exchanges: Mapping[str, int]
+    rounds: int
+    global_gaps: Mapping[str, float]
+    prices: Mapping[str, float]
+    groups: Mapping[str, float]
+    secure_sums: bool
+
+
+@dataclass(frozen=True)
+class PolicyInfo:
+    """What a reader of a policy wants to know besides its rules.
+
+    Parameters
+    ----------
+    requirements, certificate
+        What was required, and the proof of how good the policy is on the rows it was made from.
+    rows : int or None
+        How many rows these were; a federated policy does not tell.
+    calibration, solver, version : str
+        How scores became chances, which solver found the rules, and the version of logofair that wrote them.
+    prices, warnings : tuple of str
+        Sentences: what more tolerance would win, and which cells rest on little.
+    columns, data
+        The columns and files it was made from, where it was made from files.
+    site, federation, model, note
+        A federated policy's own site, its run, the trained model, and what a site that joined late should know.
+
+    Examples
+    --------
+    >>> info = PolicyInfo(rows=20, prices=("0.01 more tolerance ...",))
+    >>> PolicyInfo.from_dict(info.as_dict()) == info
+    True
+    """
+
+    requirements: RequirementsInfo = field(default_factory=RequirementsInfo)
+    certificate: CertificateInfo | None = None
+    rows: int | None = None
+    calibration: str = "none"
+    solver: str | None = None
+    version: str = ""
+    prices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    columns: ColumnsInfo | None = None
+    data: DataInfo | None = None
+    site: str | None = None
+    federation: FederationInfo | None = None
+    model: ModelInfo | None = None
+    note: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; what is None is left out."""
+        plain = asdict(self) | {"requirements": self.requirements.as_dict()}
+        return {name: value for name, value in plain.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> PolicyInfo:
+        """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
+        return record_from(cls, data)
+
+
+def price_sentence(price: float, rate: str, where: str) -> str:
+    """What 0.01 more tolerance for a rate would win at most.
+
+    Examples
+    --------
+    >>> price_sentence(0.25, "selection rate", " over all clients")
+    '0.01 more tolerance for the selection rate over all clients wins at most 0.00250 accuracy.'
+    """
+    return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
+
+
+def record_from(kind: type[Kind], data: Any) -> Kind:
+    """A record of this class from plain values by field name, every one of the type that its field says.
+
+    Fields of records, of tuples (written as lists), of mappings by text and of optional values are read as such.
+
+    Examples
+    --------
+    >>> record_from(ModelInfo, {"features": ["age"], "weights": [0.5], "intercept": 0})
+    ModelInfo(features=('age',), weights=(0.5,), intercept=0.0)
+    """
+    hints, given = get_type_hints(kind), of_type(data, dict)
+    if set(given) - set(hints):
+        raise TypeError("unknown fields")
+    return kind(**{name: _value(hints[name], value) for name, value in given.items()})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """A plain value as its type hint says."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        return None if value is None else _value(parts[0], value)
+    if origin is tuple and parts[-1] is ...:
+        return tuple(_value(parts[0], each) for each in _list(value))
+    if origin is Mapping:
+        return {of_type(name, str): _value(parts[1], each) for name, each in of_type(value, dict).items()}
+    if hint is float:
+        return _number(value)
+    if hasattr(hint, "from_dict"):
+        return hint.from_dict(value)
+    return record_from(hint, value) if isinstance(hint, type) and is_dataclass(hint) else of_type(value, hint)
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise TypeError("number")
+    return float(value)
+
+
+def _tolerance(value: Any) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if type(value) is tuple else of_type(value, list)
