@@ -20,13 +20,13 @@ from logofair.errors import InputError
 from logofair.fitting import prepare as preparing
 from logofair.fitting.prepare import checked_rows
 from logofair.notions import NOTIONS, Notion, Rate
-from logofair.solvers.certificate import Certificate, Prices
+from logofair.solvers.certificate import Certificate, TolerancePrices
+from logofair.solvers.decomposition import ExactSolver
 from logofair.tradeoff import Frontier, Point, frontier
 from logofair.tradeoff.figure import frontier_figure
 from logofair.tradeoff.grid import default_grid
 from logofair.tradeoff.held_out import keep_back
 from logofair.tradeoff.result import find_knee, given_away
-from logofair.tradeoff.sweep import Sweep
 
 pytestmark = pytest.mark.tool
 
@@ -136,12 +136,12 @@ def test_without_clients_the_smaller_tolerance_holds_and_the_grid_has_one_side()
 
 def test_where_the_sweep_fails_the_exact_solver_takes_over(monkeypatch):
     usual = surface("equalized_odds").accuracies
-    monkeypatch.setattr(Sweep, "solve", lambda self, problem: None)
+    monkeypatch.setattr(ExactSolver, "solve", lambda self, problem: None)
     assert surface("equalized_odds").accuracies == pytest.approx(usual, abs=1.1e-6)
 
 
 def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
-    right = Sweep.solve
+    right = ExactSolver.solve
 
     def wrong(self, problem):
         optimum = right(self, problem)
@@ -150,7 +150,7 @@ def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
         return optimum
 
     usual = surface().accuracies
-    monkeypatch.setattr(Sweep, "solve", wrong)
+    monkeypatch.setattr(ExactSolver, "solve", wrong)
     assert surface().accuracies == pytest.approx(usual, abs=1.1e-6)
 
 
@@ -268,7 +268,7 @@ def made(local, global_, accuracies, base=0.9):
     pairs = itertools.product(local, global_)
     points = []
     for (inside, across), accuracy in zip(pairs, np.ravel(accuracies), strict=True):
-        certificate = Certificate(accuracy, accuracy, 0.0, 0.0, Prices(np.zeros(1), np.zeros((1, 1))), "eta")
+        certificate = Certificate(accuracy, accuracy, 0.0, 0.0, TolerancePrices(np.zeros(1), np.zeros((1, 1))), "eta")
         points.append(Point(inside, across, certificate, base - accuracy, 0.0, 0.0, 0.0, 0.0))
     return points
 

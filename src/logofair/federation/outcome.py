@@ -18,7 +18,7 @@ from logofair.federation.messages import FinalFigures, Model, Totals
 from logofair.federation.phases import Finished, global_bounds
 from logofair.federation.plan import Plan
 from logofair.federation.wire import carried, decode, encode
-from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, Prices
+from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 
 __all__ = ["ExcludedSite", "RunResult"]
 
@@ -123,7 +123,7 @@ class RunResult:
     def certificate(self) -> Certificate:
         """Accuracy, bound, gap and violation; local prices stay with the sites."""
         _, units = global_bounds(self.plan)
-        prices = Prices(0.5 * np.abs(self.duals).sum(axis=0) * units, np.zeros((0, len(self.plan.local))))
+        prices = TolerancePrices(0.5 * np.abs(self.duals).sum(axis=0) * units, np.zeros((0, len(self.plan.local))))
         precision = LARGEST_VIOLATION / float(min([1.0, *units.tolist()]))
         gap = self.bound - self.accuracy
         return Certificate(self.accuracy, self.bound, gap, self.violation, prices, "eta", precision)

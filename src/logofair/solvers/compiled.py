@@ -22,12 +22,12 @@ def maximise_compiled(
 ) -> tuple[Floats, Floats, Floats, float]:
     """Pivot every program until it cannot improve, in place; ``done`` says which got there.
 
-    Returns u, v (clients, groups), the multipliers (clients, groups, rates), and how far any constraint is missed.
+    Returns u, v (clients, groups), the prices (clients, groups, rates), and how far any constraint is missed.
     """
     cells, (rate_u, rate_v) = problem.cells, problem.local
     mass_below = cells.mass_below if cells.mass_below is not None else np.zeros(0)
     u, v, off = np.empty_like(gain_u), np.empty_like(gain_v), np.empty(gain_u.shape[0])
-    multipliers = np.empty_like(rate_u)
+    prices = np.empty_like(rate_u)
     arrays = (
         (tableau.inverse, tableau.solution, tableau.gain, tableau.u, tableau.v, tableau.rates),
         tableau.kind,
@@ -39,14 +39,14 @@ def maximise_compiled(
         (cells.starts, cells.values, cells.positives_below, mass_below, cells.scale, cells.positives),
         u,
         v,
-        multipliers,
+        prices,
         off,
     )
     if off.size < _ENOUGH_CLIENTS:
         _some(0, off.size, *arrays)
     else:
         _all(*arrays)
-    return u, v, multipliers, float(off.max(initial=0.0))
+    return u, v, prices, float(off.max(initial=0.0))
 
 
 @numba.njit(cache=True)
@@ -222,8 +222,8 @@ def _one(client, state, kind, at_upper, floor, tolerance, gains, table, work):
 
 
 @numba.njit(cache=True)
-def _read(client, state, kind, tolerance, gains, u, v, multipliers, dual):
-    """Write a program's mixture and multipliers; how far its weights and gaps are off."""
+def _read(client, state, kind, tolerance, gains, u, v, prices, dual):
+    """Write a program's mixture and prices; how far its weights and gaps are off."""
     inverse, solution, gain, at_u, at_v, _ = state
     _, _, rate_u, rate_v = gains
     groups, rates = rate_u.shape[1], rate_u.shape[2]
@@ -244,7 +244,7 @@ def _read(client, state, kind, tolerance, gains, u, v, multipliers, dual):
     for k in range(rates):
         highest, lowest, total, members = -np.inf, np.inf, 0.0, 0
         for a in range(groups):
-            multipliers[client, a, k] = 0.0
+            prices[client, a, k] = 0.0
             if tolerance[client, a * rates + k] < np.inf:
                 rate = rate_u[client, a, k] * u[client, a] + rate_v[client, a, k] * v[client, a]
                 highest, lowest = max(highest, rate), min(lowest, rate)
@@ -253,24 +253,24 @@ def _read(client, state, kind, tolerance, gains, u, v, multipliers, dual):
         for a in range(groups):
             if tolerance[client, a * rates + k] < np.inf:
                 off = max(off, highest - lowest - tolerance[client, a * rates + k])
-                multipliers[client, a, k] = dual[groups + a * rates + k] - total / members
+                prices[client, a, k] = dual[groups + a * rates + k] - total / members
     return off
 
 
 @numba.njit(cache=True)
-def _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off):
+def _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off):
     """Pivot and read the programs of some clients."""
     rows = state[1].shape[1]
     work = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows + rows, dtype=np.bool_))
     for client in range(first, last):
         done[client] = _one(client, state, kind, at_upper, floor, tolerance, gains, table, work)
-        off[client] = _read(client, state, kind, tolerance, gains, u, v, multipliers, work[0])
+        off[client] = _read(client, state, kind, tolerance, gains, u, v, prices, work[0])
 
 
 # Not one body compiled twice: numba's cache on disk would hand the serial code out for the parallel one.
 @numba.njit(cache=True, parallel=True)
-def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off):
+def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off):
     clients, shares = done.size, 16
     for share in numba.prange(shares):
         first, last = share * clients // shares, (share + 1) * clients // shares
-        _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off)
+        _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off)

@@ -20,11 +20,11 @@ from logofair.policy.mixtures import Mixtures, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirements import Requirements, make_requirements
 from logofair.solvers.certificate import Certificate
-from logofair.solvers.problem import Problem, make_problem, spread
+from logofair.solvers.decomposition import ExactSolver
+from logofair.solvers.problem import Problem, gap_of, make_problem
 from logofair.tradeoff.grid import Grid, Tolerances
 from logofair.tradeoff.held_out import HeldOutRows, keep_back
 from logofair.tradeoff.result import Frontier, Point, UnconstrainedRule
-from logofair.tradeoff.sweep import Sweep
 
 __all__ = ["FrontierRequirements", "Progress", "Surface", "frontier"]
 
@@ -101,15 +101,15 @@ class Surface:
 
         In this order an earlier point's answers can be mixed at every later one.
         """
-        sweep = Sweep()
+        solver = ExactSolver()
         for inside in local:
             for across in reversed(global_):
                 problem = make_problem(self.question.requirements(inside, across), self.prepared.cells)
                 # A single client's promises are all local: there is no sweep at one local tolerance.
-                solvers = () if self.question.alone else (sweep.solve,)
+                solvers = () if self.question.alone else (solver.solve,)
                 mixtures, certificate, _ = certified(problem, self.basis, *solvers)
                 yield self._point(inside, across, mixtures, certificate)
-            sweep = sweep.looser()
+            solver = solver.looser()
 
     def _point(self, local: float | None, global_: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
         local_gap, global_gap = _gaps(self.ruler, mixtures)
@@ -182,8 +182,8 @@ def _gaps(ruler: Problem, mixtures: Mixtures) -> tuple[float | None, float | Non
 def _every_gap(ruler: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
     """Gaps in expectation inside clients, (clients, local rates), and across them, (global rates,)."""
     u, v = (array.reshape(ruler.shape) for array in evaluate(ruler.cells, mixtures))
-    local = spread(ruler.local_values(u, v), ruler.local_counts, axis=1) / ruler.local_units
-    global_ = spread(ruler.global_shares(u, v), ruler.global_counts, axis=0) / ruler.global_units
+    local = gap_of(ruler.local_values(u, v), ruler.local_counts, axis=1) / ruler.local_units
+    global_ = gap_of(ruler.global_shares(u, v), ruler.global_counts, axis=0) / ruler.global_units
     # A gap that is not compared is 0; just below, so that one of 0 that is compared is found before it.
     local = np.where(ruler.local_counts.any(axis=1), local, -1.0)
     return local, np.where(ruler.global_counts.any(axis=0), global_, -1.0)
