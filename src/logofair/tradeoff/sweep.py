@@ -1,10 +1,9 @@
-"""The door of the frontier: check, calibrate and sort once, then solve every pair of tolerances."""
+"""``logofair.frontier``: check, calibrate and sort once, then solve every pair of tolerances."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,15 +22,15 @@ from logofair.solvers.certificate import Certificate
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, gap_of, make_problem
 from logofair.tradeoff.grid import Grid, Tolerances
-from logofair.tradeoff.held_out import HeldOutRows, keep_back
+from logofair.tradeoff.held_out import HeldOutRows, hold_out
 from logofair.tradeoff.result import Frontier, Point, UnconstrainedRule
 
-__all__ = ["FrontierRequirements", "Progress", "Surface", "frontier"]
+__all__ = ["FrontierRequirements", "Sweep", "frontier"]
 
 
 @dataclass(frozen=True, eq=False)
 class FrontierRequirements:
-    """What is fair inside each client and across all, and which clients have a tolerance of their own."""
+    """What is fair inside each client and over all, and which clients have a tolerance of their own."""
 
     local: Notion
     global_: Notion
@@ -52,9 +51,9 @@ class FrontierRequirements:
             )
         local, global_ = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
         single = {} if client_tolerances is None else client_tolerances
-        question = cls(local, global_, single, clients, has_clients)  # type: ignore[arg-type]  # checked next
-        question.requirements(0.0, 0.0)
-        return question
+        made = cls(local, global_, single, clients, has_clients)  # type: ignore[arg-type]  # checked next
+        made.at(0.0, 0.0)
+        return made
 
     @property
     def alone(self) -> bool:
@@ -62,138 +61,141 @@ class FrontierRequirements:
         return len(self.clients.names) == 1
 
     @property
-    def own(self) -> Booleans:
-        """Which clients have a tolerance of their own."""
+    def exempt(self) -> Booleans:
+        """Which clients have a tolerance of their own, which no point changes."""
         return np.array([name in self.client_tolerances for name in self.clients.names])
 
-    def requirements(self, local: float | None, global_: float | None) -> Requirements:
-        """The promise at a pair of tolerances."""
+    def at(self, local: float | None, global_: float | None) -> Requirements:
+        """The requirements at a pair of tolerances."""
         notion = {"local": self.local, "global": self.global_}
         return make_requirements(notion, local, global_, self.client_tolerances, self.clients, self.has_clients)
 
 
 @dataclass(frozen=True, eq=False)
-class Surface:
-    """Calibrated rows in cells, and what to ask of them."""
+class Sweep:
+    """Calibrated rows in cells, and what is required of them.
 
-    question: FrontierRequirements
+    ``every_rate`` is a problem in which all rates count, by which gaps are measured whatever is constrained.
+    """
+
+    requirements: FrontierRequirements
     prepared: Prepared
     basis: str
-    ruler: Problem
-    base: UnconstrainedRule
-    measure: HeldOutRows | None
+    every_rate: Problem
+    unconstrained: UnconstrainedRule
+    test_rows: HeldOutRows | None
 
     @classmethod
     def of(
-        cls, question: FrontierRequirements, prepared: Prepared, basis: str, held: CalibrationRows | None
-    ) -> Surface:
-        """Measure the unconstrained rule, and order the rows kept back."""
-        local, global_ = question.local.rates, question.global_.rates
-        ruler = _ruler(prepared, local, global_, question.own)
-        free = FrontierRequirements(question.local, question.global_, {}, question.clients, question.has_clients)
-        mixtures, certificate, _ = certified(make_problem(free.requirements(None, None), prepared.cells), basis)
-        base = _base(question, ruler, mixtures, certificate.primal)
-        measure = None if held is None else HeldOutRows.of(held, prepared.fitted.calibrator, local, global_)
-        return cls(question, prepared, basis, ruler, base, measure)
+        cls, requirements: FrontierRequirements, prepared: Prepared, basis: str, test: CalibrationRows | None
+    ) -> Sweep:
+        """Measure the unconstrained rule, and order the rows held out."""
+        local, global_ = requirements.local.rates, requirements.global_.rates
+        every_rate = _every_rate(prepared, local, global_, requirements.exempt)
+        free = replace(requirements, client_tolerances={}).at(None, None)
+        mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
+        unconstrained = _unconstrained(requirements, every_rate, mixtures, certificate.primal)
+        test_rows = None if test is None else HeldOutRows.of(test, prepared.fitted.calibrator, local, global_)
+        return cls(requirements, prepared, basis, every_rate, unconstrained, test_rows)
 
-    def points(self, local: Tolerances, global_: Tolerances) -> Iterator[Point]:
+    def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
 
         In this order an earlier point's answers can be mixed at every later one.
         """
         solver = ExactSolver()
-        for inside in local:
-            for across in reversed(global_):
-                problem = make_problem(self.question.requirements(inside, across), self.prepared.cells)
-                # A single client's promises are all local: there is no sweep at one local tolerance.
-                solvers = () if self.question.alone else (solver.solve,)
+        for local in local_tolerances:
+            for global_ in reversed(global_tolerances):
+                problem = make_problem(self.requirements.at(local, global_), self.prepared.cells)
+                # A single client's requirements are all local: nothing is left to vary at one local tolerance.
+                solvers = () if self.requirements.alone else (solver.solve,)
                 mixtures, certificate, _ = certified(problem, self.basis, *solvers)
-                yield self._point(inside, across, mixtures, certificate)
+                yield self._point(local, global_, mixtures, certificate)
             solver = solver.looser()
 
     def _point(self, local: float | None, global_: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
-        local_gap, global_gap = _gaps(self.ruler, mixtures)
+        local_gap, global_gap = _gaps(self.every_rate, mixtures)
         local_price, global_price = self._prices(local, global_, certificate)
-        whole = filled(self.prepared.cells, mixtures, None)
         return Point(
             local_tolerance=local,
             global_tolerance=global_,
             certificate=certificate,
-            loss=self.base.accuracy - certificate.primal,
+            loss=self.unconstrained.accuracy - certificate.primal,
             local_gap=local_gap,
             global_gap=global_gap,
             local_price=local_price,
             global_price=global_price,
-            held_out=None if self.measure is None else self.measure(whole),
+            held_out=None
+            if self.test_rows is None
+            else self.test_rows.measured(filled(self.prepared.cells, mixtures, None)),
         )
 
     def _prices(self, local: float | None, global_: float | None, certificate: Certificate) -> tuple[float, float]:
         """What a unit more of either tolerance wins at most."""
-        prices, own = certificate.prices, self.question.own
-        if not self.question.alone:
-            return float(prices.local[~own].sum()), float(prices.global_.sum())
-        # A single client holds the smaller of the two tolerances of each rate: the price is that of the smaller.
-        held = self.question.client_tolerances.get(self.question.clients.names[0], local)
-        bounds = dict.fromkeys(self.question.local.rates, np.inf if held is None else held)
-        across = dict.fromkeys(self.question.global_.rates, np.inf if global_ is None else global_)
-        promised = [r.rate for r in self.question.requirements(local, global_).local if r.tolerance is not None]
-        inside = np.array([bounds.get(rate, np.inf) < across.get(rate, np.inf) for rate in promised], dtype=bool)
-        each = prices.local[0]
-        return 0.0 if own[0] else float(each[inside].sum()), float(each[~inside].sum())
+        prices, required = certificate.prices, self.requirements
+        if not required.alone:
+            return float(prices.local[~required.exempt].sum()), float(prices.global_.sum())
+        # For a single client the smaller of the two tolerances of each rate holds: the price is that of the smaller.
+        tolerance = required.client_tolerances.get(required.clients.names[0], local)
+        local_limit = dict.fromkeys(required.local.rates, np.inf if tolerance is None else tolerance)
+        global_limit = dict.fromkeys(required.global_.rates, np.inf if global_ is None else global_)
+        rates = [r.rate for r in required.at(local, global_).local if r.tolerance is not None]
+        smaller = [local_limit.get(rate, np.inf) < global_limit.get(rate, np.inf) for rate in rates]
+        by_local, each = np.array(smaller, dtype=bool), prices.local[0]
+        return 0.0 if required.exempt[0] else float(each[by_local].sum()), float(each[~by_local].sum())
 
 
-def _ruler(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate, ...], own: Booleans) -> Problem:
+def _every_rate(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate, ...], exempt: Booleans) -> Problem:
     """A problem in which every rate counts, except inside clients with a tolerance of their own."""
-    inside, across = ([rate.normalised() for rate in basis] for basis in (local, global_))
+    local_rates, global_rates = ([rate.normalised() for rate in rates] for rates in (local, global_))
     return Problem(
         cells=prepared.cells,
-        local_rates=tuple(rate for rate, _ in inside),
-        global_rates=tuple(rate for rate, _ in across),
-        local_tolerance=np.where(own[:, None], np.inf, np.zeros((own.size, len(inside)))),
-        global_tolerance=np.zeros(len(across)),
-        local_units=np.array([unit for _, unit in inside]),
-        global_units=np.array([unit for _, unit in across]),
+        local_rates=tuple(rate for rate, _ in local_rates),
+        global_rates=tuple(rate for rate, _ in global_rates),
+        local_tolerance=np.where(exempt[:, None], np.inf, np.zeros((exempt.size, len(local_rates)))),
+        global_tolerance=np.zeros(len(global_rates)),
+        local_units=np.array([unit for _, unit in local_rates]),
+        global_units=np.array([unit for _, unit in global_rates]),
     )
 
 
-def _base(question: FrontierRequirements, ruler: Problem, mixtures: Mixtures, accuracy: float) -> UnconstrainedRule:
+def _unconstrained(
+    requirements: FrontierRequirements, problem: Problem, mixtures: Mixtures, accuracy: float
+) -> UnconstrainedRule:
     """The unconstrained rule, with the rows its gaps rest on."""
-    (local, global_), (local_gap, global_gap) = _every_gap(ruler, mixtures), _gaps(ruler, mixtures)
-    rows = ruler.cells.rows.reshape(ruler.shape)
+    (local, global_), (local_gap, global_gap) = _every_gap(problem, mixtures), _gaps(problem, mixtures)
+    rows = problem.cells.rows.reshape(problem.shape)
     client, rate = np.unravel_index(int(local.argmax()), local.shape)
-    inside = rows[client, ruler.local_counts[client, :, rate]]
-    across = rows.sum(axis=0)[ruler.global_counts[:, int(global_.argmax())]]
+    local_rows = rows[client, problem.local_counts[client, :, rate]]
+    global_rows = rows.sum(axis=0)[problem.global_counts[:, int(global_.argmax())]]
     return UnconstrainedRule(
         accuracy=accuracy,
         local_gap=local_gap,
-        local_gap_client=None if local_gap is None else question.clients.names[client],
-        local_gap_rows=None if local_gap is None else int(inside.min()),
+        local_gap_client=None if local_gap is None else requirements.clients.names[client],
+        local_gap_rows=None if local_gap is None else int(local_rows.min()),
         global_gap=global_gap,
-        global_gap_rows=None if global_gap is None else int(across.min()),
+        global_gap_rows=None if global_gap is None else int(global_rows.min()),
     )
 
 
-def _gaps(ruler: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
+def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
     """Largest local and global gap of a rule in expectation; None where no two groups are compared."""
-    local, global_ = _every_gap(ruler, mixtures)
-    return _largest(local, ruler.local_counts), _largest(global_, ruler.global_counts)
+    local, global_ = _every_gap(problem, mixtures)
+    return _largest(local, problem.local_counts), _largest(global_, problem.global_counts)
 
 
-def _every_gap(ruler: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
-    """Gaps in expectation inside clients, (clients, local rates), and across them, (global rates,)."""
-    u, v = (array.reshape(ruler.shape) for array in evaluate(ruler.cells, mixtures))
-    local = gap_of(ruler.local_values(u, v), ruler.local_counts, axis=1) / ruler.local_units
-    global_ = gap_of(ruler.global_shares(u, v), ruler.global_counts, axis=0) / ruler.global_units
+def _every_gap(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
+    """Local and global gaps in expectation, (clients, local rates) and (global rates,)."""
+    u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
+    local = gap_of(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
+    global_ = gap_of(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
     # A gap that is not compared is 0; just below, so that one of 0 that is compared is found before it.
-    local = np.where(ruler.local_counts.any(axis=1), local, -1.0)
-    return local, np.where(ruler.global_counts.any(axis=0), global_, -1.0)
+    local = np.where(problem.local_counts.any(axis=1), local, -1.0)
+    return local, np.where(problem.global_counts.any(axis=0), global_, -1.0)
 
 
 def _largest(gaps: Floats, counts: Booleans) -> float | None:
     return float(np.max(gaps)) if counts.any() else None
-
-
-T = TypeVar("T")
 
 
 def frontier(
@@ -219,7 +221,7 @@ def frontier(
 
     Parameters
     ----------
-    scores, labels, groups, clients, calibration, rates, sample_weight, random_state, folds
+    scores, labels, groups, clients, calibration, basis, sample_weight, random_state, folds
         As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
     notion : str, Notion, or {"local": ..., "global": ...} of these
         What is fair. Not a mapping with tolerances, since these are what the grid varies.
@@ -231,15 +233,15 @@ def frontier(
     chosen : (float or None, float or None), optional
         A pair of tolerances to add to the grid and to mark in figures.
     test_share : float, optional
-        Share of every cell's rows to keep back, on which accuracy and gaps are then measured with labels. What a small
-        cell promises on its own rows says little about others.
-    watch : callable, optional
+        Share of every cell's rows to hold out, on which accuracy and gaps are then measured with labels. What holds on
+        the few rows of a small cell says little about others.
+    progress : Progress, optional
         ``progress(steps, what, total)`` passes steps through and shows how many are done.
 
     Returns
     -------
     Frontier
-        The points with their certificates, ``table``, ``knee``, ``best(accuracy_cost)``, ``as_csv()``, ``as_dict()``.
+        The points with their certificates; ``knee``, ``best(accuracy_cost)``, ``summary()``, ``as_csv()``, ``as_dict()``.
 
     Raises
     ------
@@ -263,30 +265,30 @@ def frontier(
     True
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
-    seed = 0 if random_state is None else seed_number(random_state)
-    question = FrontierRequirements.of(notion, client_tolerances, rows.clients, has_clients=clients is not None)
-    grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=question.alone)
-    held = None
+    key = 0 if random_state is None else seed_number(random_state)
+    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients, has_clients=clients is not None)
+    grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
+    test = None
     if test_share is not None:
-        rows, held = keep_back(rows, _share(test_share, rows), np.random.default_rng([seed, 1]))
-    (prepared,) = progress((prepare(rows, calibration, basis, folds, seed) for _ in range(1)), "Calibrating", 1)
-    surface = Surface.of(question, prepared, basis, held)
-    local, global_ = grid.filled(surface.base.local_gap, surface.base.global_gap)
+        rows, test = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
+    (prepared,) = progress((prepare(rows, calibration, basis, folds, key) for _ in range(1)), "Calibrating", 1)
+    sweep = Sweep.of(requirements, prepared, basis, test)
+    local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(
-        progress(surface.points(local, global_), "Solving", len(local) * len(global_)),
+        progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),
         key=lambda point: (local.index(point.local_tolerance), global_.index(point.global_tolerance)),
     )
-    strictest = make_problem(question.requirements(local[0], global_[0]), prepared.cells)
+    strictest = make_problem(requirements.at(local[0], global_[0]), prepared.cells)
     return Frontier(
         local_tolerances=local,
         global_tolerances=global_,
         points=tuple(points),
-        base=surface.base,
-        notions=(question.local.name, question.global_.name),
+        unconstrained=sweep.unconstrained,
+        notions=(requirements.local.name, requirements.global_.name),
         groups=rows.groups.names,
         clients=rows.clients.names,
         rows=rows.scores.size,
-        held_out_rows=0 if held is None else held.scores.size,
+        held_out_rows=0 if test is None else test.scores.size,
         basis=basis,
         calibration=calibration,
         chosen=grid.chosen,
@@ -295,7 +297,7 @@ def frontier(
 
 
 def _share(test_share: object, rows: CalibrationRows) -> float:
-    """Check the share of rows to keep back."""
+    """Check the share of rows to hold out."""
     if rows.labels is None:
         raise InputError("test_share: needs labels to measure with, but labels= is None; pass labels or leave it out.")
     number = isinstance(test_share, int | float | np.number) and not isinstance(test_share, bool)
