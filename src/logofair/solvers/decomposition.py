@@ -30,7 +30,7 @@ _ROUNDS = 200
 _RETREATS = 6
 _NEGATIVE = -1e-11  # a weight below this is not one of rounding
 _ROUNDING = 1e-12
-_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ class Decomposition:
                 limits.append(tolerance[a, k])
         rows.append(np.ones(size))
         solved = linprog(  # type: ignore[call-overload]  # the stubs want the options typed
-            -tried.gains, np.array(rows), [*limits, 1.0], method="highs", options=_OPTIONS
+            -tried.gains, np.array(rows), [*limits, 1.0], method="highs", options=HIGHS
         )
         few = np.flatnonzero(solved.x > 1e-9) if solved.status == 0 else np.zeros(0, dtype=np.int64)
         mixed = _mix(tried.only(few), tolerance, _start(tolerance))

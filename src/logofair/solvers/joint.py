@@ -14,11 +14,10 @@ from scipy.sparse import csr_array, vstack
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
-from logofair.solvers.decomposition import Optimum
+from logofair.solvers.decomposition import HIGHS, Optimum
 from logofair.solvers.problem import Problem, zero_sum
 
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
-_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 @dataclass
@@ -109,7 +108,7 @@ def _linprog(
     equality = csr_array((np.ones(n), (columns.cell, np.arange(n))), shape=(problem.mass.size, width))
     bounds = [(0.0, None)] * n + [(None, None)] * (width - n)
     solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
-        objective, inequality, limit, equality, np.ones(problem.mass.size), bounds, "highs", options=_OPTIONS
+        objective, inequality, limit, equality, np.ones(problem.mass.size), bounds, "highs", options=HIGHS
     )
     if solved.status != 0:
         return None
