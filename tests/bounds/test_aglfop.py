@@ -87,7 +87,7 @@ def test_a_label_that_is_the_group_leaves_the_best_constant_where_no_information
     check(found, 0, None)
 
 
-def test_clients_that_cancel_out_cost_nothing_across_all_and_everything_inside():
+def test_clients_that_cancel_out_cost_nothing_globally_and_everything_locally():
     table = probability_table([[[0.25, 0.0], [0.0, 0.25]], [[0.0, 0.25], [0.25, 0.0]]])
     assert aglfop(table, global_information=0, local_information=None).bound == pytest.approx(1.0)
     assert aglfop(table, global_information=None, local_information=0).bound == pytest.approx(0.5)

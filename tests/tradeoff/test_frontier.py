@@ -414,9 +414,9 @@ def test_the_csv_reads_back_as_the_table():
     found = surface(test_share=0.3)
     read = list(csv.DictReader(io.StringIO(found.as_csv())))
     assert len(read) == 25
-    for line, record in zip(read, found.table, strict=True):
-        assert line.keys() == record.keys()
-        for name, value in record.items():
+    for line, row in zip(read, found.table, strict=True):
+        assert line.keys() == row.keys()
+        for name, value in row.items():
             if value is None:
                 assert line[name] == ("none" if name.endswith("tolerance") else "")
             elif isinstance(value, float):

@@ -45,10 +45,8 @@ class InformationBound(AccuracyBound):
 
     Attributes
     ----------
-    accuracy : float
-        That of the distribution found.
-    bound : float
-        No joint distribution within the limits is more accurate.
+    accuracy, bound : float
+        As in :class:`AccuracyBound`.
     global_information, local_information : float
         I(Z; Yhat) and I(Z; Yhat | S) of the distribution found, in ``unit``.
     unit : str

@@ -1,8 +1,7 @@
 """The bound with gaps: the best joint distribution whose rates agree, as a linear program.
 
 The program of AGLFOP (Hamman and Dutta, ICLR 2024) with the gaps of a notion in place of mutual information. Its
-variables are the shares accepted of every client, group and label; that is the core's own problem with the label as
-the score, so the core's exact solver and certificate serve.
+variables are the shares accepted of every client, group and label: the oracle's problem with the label as the score.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from logofair.bounds.oracle import oracle
 from logofair.bounds.result import AccuracyBound
 from logofair.bounds.table import LabelTable
 from logofair.columns.checks import Floats
-from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.notions import NotionLike
 
@@ -29,10 +28,8 @@ class GapBound(AccuracyBound):
 
     Attributes
     ----------
-    accuracy : float
-        That of the distribution found.
-    bound : float
-        No joint distribution within the tolerances is more accurate; at most 1e-6 above ``accuracy``.
+    accuracy, bound : float
+        As in :class:`AccuracyBound`.
     distribution : array of shape (clients, groups, 2, 2)
         Q(s, z, y, yhat): client, group, label, decision.
     table : LabelTable
@@ -111,7 +108,7 @@ def gap_bound(
     scores = label.astype(np.float64)
     groups = [table.groups[place] for place in group]
     clients = None if table.clients == (None,) else [table.clients[place] for place in client]
-    solution = fit(
+    best = oracle(
         scores,
         label,
         groups=groups,
@@ -119,12 +116,8 @@ def gap_bound(
         notion=notion,
         local_tolerance=local_tolerance,
         global_tolerance=global_tolerance,
-        calibration="none",
-        basis="labels",
         sample_weight=table.mass[client, group, label],
-        merged=False,
     )
     shares = np.zeros_like(table.mass)
-    shares[client, group, label] = solution.policy.probabilities(scores, groups=groups, clients=clients)
-    bound = min(1.0, solution.certificate.dual)
-    return GapBound(table.accuracy(shares), bound, table.distribution(shares), table, solution)
+    shares[client, group, label] = best.solution.policy.probabilities(scores, groups=groups, clients=clients)
+    return GapBound(table.accuracy(shares), best.bound, table.distribution(shares), table, best.solution)

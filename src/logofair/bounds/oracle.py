@@ -21,10 +21,8 @@ class Oracle(AccuracyBound):
 
     Attributes
     ----------
-    accuracy : float
-        Share of right decisions on the rows, the oracle's coins counted by their chances.
-    bound : float
-        No weighted thresholds within the tolerances are more accurate; at most 1e-6 above ``accuracy``.
+    accuracy, bound : float
+        As in :class:`AccuracyBound`, of weighted thresholds on the scores.
     audit : Audit
         Gaps and accuracy measured on the rows with their labels.
     solution : Solution
