@@ -116,6 +116,7 @@ class Sweep:
     def _point(self, local: float | None, global_: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
         local_gap, global_gap = _gaps(self.every_rate, mixtures)
         local_price, global_price = self._prices(local, global_, certificate)
+        policy_rules = filled(self.prepared.cells, mixtures, None)
         return Point(
             local_tolerance=local,
             global_tolerance=global_,
@@ -125,9 +126,7 @@ class Sweep:
             global_gap=global_gap,
             local_price=local_price,
             global_price=global_price,
-            held_out=None
-            if self.test_rows is None
-            else self.test_rows.measured(filled(self.prepared.cells, mixtures, None)),
+            held_out=None if self.test_rows is None else self.test_rows.measured(policy_rules),
         )
 
     def _prices(self, local: float | None, global_: float | None, certificate: Certificate) -> tuple[float, float]:
