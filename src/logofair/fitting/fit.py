@@ -208,9 +208,7 @@ def _about(
     return {
         "logofair": __version__,
         "requirements": requirements.as_dict(),
-        "certificate": {
-            name: getattr(certificate, name) for name in ("primal", "dual", "optimality_gap", "violation", "basis")
-        },
+        "certificate": certificate.as_dict(),
         "rows": int(rows.scores.size),
         "calibration": calibration,
         "solver": solver,

@@ -10,6 +10,7 @@ each tolerance, never negative.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,8 @@ class Certificate:
     >>> certificate = logofair.fit(scores, None, groups=groups, calibration="none").certificate
     >>> certificate.holds, round(certificate.primal, 3)
     (True, 0.725)
+    >>> certificate.as_dict()["basis"]
+    'eta'
     """
 
     primal: float
@@ -75,6 +78,18 @@ class Certificate:
     def holds(self) -> bool:
         """Whether the policy is optimal to 1e-6 and within its tolerances to ``precision``."""
         return self.optimality_gap <= LARGEST_OPTIMALITY_GAP and self.violation <= self.precision
+
+    def summary(self) -> str:
+        """Return the proof in one sentence for people."""
+        return (
+            f"Expected accuracy {self.primal:.4f}; no rule within the tolerances exceeds {self.dual:.4f} "
+            f"(optimality gap {self.optimality_gap:.1e}, violation {self.violation:.1e}, counted in {self.basis})."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures of the proof as plain values, without the prices of single tolerances."""
+        names = ("primal", "dual", "optimality_gap", "violation", "basis")
+        return {name: getattr(self, name) for name in names}
 
 
 def certify(

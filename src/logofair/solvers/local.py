@@ -94,12 +94,12 @@ def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
     def price(prices: Floats, clients: Indices) -> Corners:
         everyone = clients.size == lu.shape[0]
         some = slice(None) if everyone else clients
-        own_u, own_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
+        some_u, some_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
         each = prices.reshape(-1, groups, rates)
-        constant, slope = own_u - np.sum(each * rate_u, axis=2), own_v - np.sum(each * rate_v, axis=2)
+        constant, slope = some_u - np.sum(each * rate_u, axis=2), some_v - np.sum(each * rate_v, axis=2)
         priced, u, v = _best_corners(problem, constant, slope, clients)
         touched = rate_u * u[..., None] + rate_v * v[..., None]
-        return Corners(own_u * u + own_v * v, priced, touched, u, v)
+        return Corners(some_u * u + some_v * v, priced, touched, u, v)
 
     return price
 

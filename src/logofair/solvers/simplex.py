@@ -85,7 +85,7 @@ _PER_PROGRAM = [field.name for field in fields(Tableau) if field.name not in ("f
 def start(tolerance: Floats, family: Indices, touched: Indices) -> Tableau:
     """Every block rejects everybody: rates 0, slacks in the middle of their range, floors just below."""
     programs, rates = tolerance.shape
-    blocks, own = touched.shape
+    blocks, rates_touched = touched.shape
     rows, families = blocks + rates, int(family.max(initial=-1)) + 1
     sign = np.concatenate([np.ones(blocks), -np.ones(rates)])
     half = np.where(np.isfinite(tolerance), tolerance / 2, 0.0)
@@ -100,7 +100,7 @@ def start(tolerance: Floats, family: Indices, touched: Indices) -> Tableau:
         kind=np.broadcast_to(np.arange(rows), (programs, rows)).copy(),
         u=zeros.copy(),
         v=zeros.copy(),
-        rates=np.zeros((programs, rows, own)),
+        rates=np.zeros((programs, rows, rates_touched)),
         at_upper=np.zeros((programs, rates), dtype=bool),
         floor=-floor,
         tolerance=tolerance,
@@ -122,8 +122,8 @@ def refactorise(tableau: Tableau) -> bool:
     for b in range(blocks):
         basis[:, b, :] = kind == b
     for b in range(blocks):
-        own = np.swapaxes(np.where((kind == b)[:, :, None], tableau.rates, 0.0), 1, 2)
-        basis[:, blocks + tableau.touched[b], :] += own
+        of_block = np.swapaxes(np.where((kind == b)[:, :, None], tableau.rates, 0.0), 1, 2)
+        basis[:, blocks + tableau.touched[b], :] += of_block
     for i in range(rates):
         basis[:, blocks + i, :] -= (kind == blocks + i) | (kind == blocks + rates + tableau.family[i])
     try:

@@ -240,7 +240,7 @@ def frontier(
     Returns
     -------
     Frontier
-        The points with their certificates; ``knee``, ``best(accuracy_cost)``, ``summary()``, ``as_csv()``, ``as_dict()``.
+        The points with certificates; ``knee``, ``best(accuracy_cost)``, ``summary()``, ``as_csv()``, ``as_dict()``.
 
     Raises
     ------
