@@ -25,7 +25,7 @@ from logofair.columns.segments import Booleans, run_sums
 from logofair.errors import InputError
 from logofair.solvers.decomposition import Optimum
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import Problem, gap_of, tolerances_worth
+from logofair.solvers.problem import Problem, tolerances_worth
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,8 @@ class OrderedPairs:
             local_multipliers=local_prices,
             smoothed=self.smoothed(global_, local, sharpness),
             objective=objective,
-            global_gap=float(np.max(gap_of(p.global_shares(u, v), p.global_counts, 0), initial=0.0)),
-            local_gap=float(np.max(gap_of(p.local_values(u, v), p.local_counts, 1), initial=0.0)),
+            global_gap=float(np.max(p.global_gaps(u, v), initial=0.0)),
+            local_gap=float(np.max(p.local_gaps(u, v), initial=0.0)),
             accuracy=p.accuracy(u, v),
         )
 

@@ -182,14 +182,22 @@ class Problem:
         lu, lv = self.local
         return np.asarray(lu * u[..., None] + lv * v[..., None])
 
+    def local_gaps(self, u: Floats, v: Floats) -> Floats:
+        """Each client's gap in each local rate, (clients, local rates)."""
+        return gap_of(self.local_values(u, v), self.local_counts, axis=1)
+
+    def global_gaps(self, u: Floats, v: Floats) -> Floats:
+        """The gap in each global rate, (global rates,)."""
+        return gap_of(self.global_shares(u, v), self.global_counts, axis=0)
+
     def local_excess(self, u: Floats, v: Floats) -> Floats:
         """Excess of each local gap over its tolerance (negative: room left), (clients, local rates)."""
-        return np.asarray(gap_of(self.local_values(u, v), self.local_counts, axis=1) - self.local_tolerance)
+        return np.asarray(self.local_gaps(u, v) - self.local_tolerance)
 
     def violation(self, u: Floats, v: Floats) -> float:
         """Largest excess of any gap over its tolerance (0: none)."""
-        global_ = gap_of(self.global_shares(u, v), self.global_counts, axis=0) - self.global_tolerance
-        local, global_ = self.local_excess(u, v) / self.local_units, global_ / self.global_units
+        local = self.local_excess(u, v) / self.local_units
+        global_ = (self.global_gaps(u, v) - self.global_tolerance) / self.global_units
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(global_, initial=0.0)))
 
     def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:

@@ -20,7 +20,7 @@ from logofair.progress import Progress, no_progress
 from logofair.requirements import Requirements, make_requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.decomposition import ExactSolver
-from logofair.solvers.problem import Problem, gap_of, make_problem
+from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.grid import Grid, Tolerances
 from logofair.tradeoff.held_out import HeldOutRows, hold_out
 from logofair.tradeoff.result import Frontier, Point, UnconstrainedRule
@@ -186,8 +186,7 @@ def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | N
 def _every_gap(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
     """Local and global gaps in expectation, (clients, local rates) and (global rates,)."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
-    local = gap_of(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
-    global_ = gap_of(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
+    local, global_ = problem.local_gaps(u, v) / problem.local_units, problem.global_gaps(u, v) / problem.global_units
     # A gap that is not compared is 0; just below, so that one of 0 that is compared is found before it.
     local = np.where(problem.local_counts.any(axis=1), local, -1.0)
     return local, np.where(problem.global_counts.any(axis=0), global_, -1.0)
