@@ -186,7 +186,7 @@ def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, fl
 
             def store() -> None:
                 rules = reduce(cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
-                certify(problem, rules, optimum.local_multipliers, optimum.global_multipliers, "eta")
+                certify(problem, rules, optimum.local_prices, optimum.global_prices, "eta")
 
             taken["store and certify"] = best(store, repeat)
     return {name: 1e3 * seconds for name, seconds in taken.items()}

@@ -96,7 +96,7 @@ def test_it_is_never_below_a_fitted_policy_at_that_policys_own_gaps(seed, notion
 
 @modest
 @given(seeds, st.sampled_from(list(NOTIONS)))
-def test_its_audit_on_the_rows_is_what_it_promises(seed, notion):
+def test_its_audit_on_the_rows_agrees_with_its_own_figures(seed, notion):
     scores, labels, groups, clients = federation(seed)
     columns = {"groups": groups, "clients": clients}
     found = oracle(scores, labels, **columns, notion=notion, local_tolerance=0.05, global_tolerance=0.01)

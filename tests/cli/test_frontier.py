@@ -61,7 +61,7 @@ def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, exp
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "people.csv: 800 rows at 2 clients, groups F, M"
-    assert f"{100 * expected.base.accuracy:.2f} % expected accuracy without any promise" in lines[1]
+    assert f"{100 * expected.unconstrained.accuracy:.2f} % expected accuracy without any promise" in lines[1]
     top = next(i for i, line in enumerate(lines) if line.split() == ["local", "0", "0.05", "none"])
     for i, local in enumerate(["0.01", "none"]):
         name, *accuracies = lines[top + 2 + 2 * i].split()
@@ -193,7 +193,7 @@ def test_a_solver_that_fails_is_a_sentence_and_exit_code_1(data, monkeypatch):
     def failing(*arguments, **options):
         raise logofair.SolverError("exact: no policy with a valid certificate was found.")
 
-    monkeypatch.setattr("logofair.tradeoff.surface.certified", failing)
+    monkeypatch.setattr("logofair.tradeoff.sweep.certified", failing)
     code, out, err = run(data, *COLUMNS, *SMALL)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "no policy with a valid certificate" in err

@@ -290,7 +290,7 @@ def unproven(problem):
     """A solver with the right rule and multipliers that prove nothing."""
     right = solve_exact(problem)
     spoilt = 50.0 * np.sign(np.arange(problem.shape[1]) - 0.5)[None, :, None]
-    return replace(right, local_multipliers=right.local_multipliers + spoilt)
+    return replace(right, local_prices=right.local_prices + spoilt)
 
 
 @pytest.mark.parametrize("broken", [no_optimum, unfair, wasteful, unproven])

@@ -167,7 +167,7 @@ def test_multipliers_sum_to_zero_over_the_groups(case):
 
 @modest
 @given(cases())
-def test_its_policy_keeps_the_local_promise_whatever_the_rounds(case):
+def test_its_policy_stays_within_the_local_tolerances_whatever_the_rounds(case):
     problem = case.problem()
     optimum = finish(problem, last_round(problem, rounds=2, local_steps=2))
     assert optimum is not None
@@ -190,7 +190,7 @@ def fitted(solver, **changes):
     return solution, case, chance
 
 
-def test_fit_reports_how_far_it_stays_from_the_promise():
+def test_fit_reports_how_far_it_exceeds_its_tolerances():
     solution, case, chance = fitted(Algorithm1(rounds=1, local_steps=1))
     assert solution.solver == "algorithm1"
     assert solution.rounds == 1

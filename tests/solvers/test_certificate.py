@@ -96,13 +96,13 @@ def test_it_holds_where_chances_are_next_to_certain(notion):
 
 
 def dual(problem, local, global_) -> float:
-    """The bound that multipliers prove."""
+    """The bound that prices prove."""
     nobody = np.zeros(problem.mass.size)
     return certify(problem, reduce(problem.cells, nobody, nobody, selection_only=True), local, global_, "eta").dual
 
 
-def multipliers(problem, rng, size=1.0):
-    """Random multipliers: 0 where a rate does not count, summing to 0 over the groups."""
+def prices(problem, rng, size=1.0):
+    """Random prices: 0 where a rate does not count, summing to 0 over the groups."""
     found = []
     for counts, axis in ((problem.local_counts, 1), (problem.global_counts, 0)):
         drawn = np.where(counts, size * rng.normal(size=counts.shape), 0.0)
@@ -119,15 +119,15 @@ def seeded(seed):
 @given(cases(), st.builds(seeded, st.integers(0, 10**6)), st.sampled_from([0.0, 0.05, 1.0, 30.0]))
 def test_the_bound_is_the_sum_over_rows_of_what_each_could_gain(case, rng, size):
     problem = case.problem()
-    local, global_ = multipliers(problem, rng, size)
+    local, global_ = prices(problem, rng, size)
     assert dual(problem, local, global_) == pytest.approx(case.dual(local, global_), abs=1e-9 * (1 + size))
 
 
 @modest
 @given(cases(), st.builds(seeded, st.integers(0, 10**6)), st.sampled_from([0.0, 0.05, 1.0]))
-def test_no_fair_rule_exceeds_the_bound_whatever_the_multipliers(case, rng, size):
+def test_no_fair_rule_exceeds_the_bound_whatever_the_prices(case, rng, size):
     problem = case.problem()
-    bound = dual(problem, *multipliers(problem, rng, size))
+    bound = dual(problem, *prices(problem, rng, size))
     for _ in range(3):
         accuracy, chance = case.best_rows(objective=rng.normal(size=case.scores.size))
         assert case.violation(chance) <= 1e-8
@@ -137,15 +137,15 @@ def test_no_fair_rule_exceeds_the_bound_whatever_the_multipliers(case, rng, size
 
 @modest
 @given(cases(), st.builds(seeded, st.integers(0, 10**6)), st.floats(0, 1))
-def test_the_bound_is_convex_in_the_multipliers(case, rng, share):
+def test_the_bound_is_convex_in_the_prices(case, rng, share):
     problem = case.problem()
-    one, other = multipliers(problem, rng), multipliers(problem, rng)
+    one, other = prices(problem, rng), prices(problem, rng)
     between = [share * a + (1 - share) * b for a, b in zip(one, other, strict=True)]
     assert dual(problem, *between) <= share * dual(problem, *one) + (1 - share) * dual(problem, *other) + 1e-9
 
 
 def slopes(problem, local, global_):
-    """A subgradient of the bound: tolerances less the rates of the rule that is best at the multipliers."""
+    """A subgradient of the bound: tolerances less the rates of the rule that is best at the prices."""
     gain_u, gain_v = problem.priced_gain(global_)
     lu, lv = problem.local
     every = np.arange(problem.mass.size)
@@ -160,7 +160,7 @@ def slopes(problem, local, global_):
 @given(cases(), st.builds(seeded, st.integers(0, 10**6)))
 def test_the_rates_of_the_best_rule_are_a_subgradient_of_the_bound(case, rng):
     problem = case.problem()
-    here, there = multipliers(problem, rng), multipliers(problem, rng)
+    here, there = prices(problem, rng), prices(problem, rng)
     along = sum(np.sum(g * (b - a)) for g, a, b in zip(slopes(problem, *here), here, there, strict=True))
     assert dual(problem, *there) >= dual(problem, *here) + along - 1e-9
 
@@ -169,7 +169,7 @@ def test_the_rates_of_the_best_rule_are_a_subgradient_of_the_bound(case, rng):
 def test_the_slope_of_the_bound_agrees_with_finite_differences(seed):
     rng = np.random.default_rng(seed)
     problem = random_case(rng, groups=3, clients=3, rows=60, tolerances=(0.0, 0.05), weighted=False).problem()
-    here, step = multipliers(problem, rng), multipliers(problem, rng, 1e-7)
+    here, step = prices(problem, rng), prices(problem, rng, 1e-7)
     along = sum(np.sum(g * d) for g, d in zip(slopes(problem, *here), step, strict=True))
     ahead = dual(problem, *(a + d for a, d in zip(here, step, strict=True)))
     behind = dual(problem, *(a - d for a, d in zip(here, step, strict=True)))
@@ -182,7 +182,7 @@ def solved(case: Case):
     problem = case.problem()
     optimum = solve_exact(problem) or solve_joint(problem)
     mixtures = reduce(problem.cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=False)
-    return certify(problem, mixtures, optimum.local_multipliers, optimum.global_multipliers, "eta")
+    return certify(problem, mixtures, optimum.local_prices, optimum.global_prices, "eta")
 
 
 @modest
@@ -225,7 +225,7 @@ def test_an_unfair_rule_does_not_hold_however_accurate_it_is():
     _, u, v = problem.cells.best_corner(every, np.full(every.size, 2.0), np.full(every.size, -1.0))
     optimum = solve_exact(problem)
     mixtures = reduce(problem.cells, u, v, selection_only=False)
-    certificate = certify(problem, mixtures, optimum.local_multipliers, optimum.global_multipliers, "eta")
+    certificate = certify(problem, mixtures, optimum.local_prices, optimum.global_prices, "eta")
     assert certificate.primal == pytest.approx(case.accuracy(base.astype(float)), abs=1e-9)
     assert certificate.violation == pytest.approx(case.violation(base.astype(float)), abs=1e-9)
     assert certificate.violation > 0.01
@@ -238,7 +238,7 @@ def test_a_fair_rule_that_could_be_better_does_not_hold():
     nobody = np.zeros(problem.mass.size)
     optimum = solve_exact(problem)
     rejecting = reduce(problem.cells, nobody, nobody, selection_only=False)
-    certificate = certify(problem, rejecting, optimum.local_multipliers, optimum.global_multipliers, "eta")
+    certificate = certify(problem, rejecting, optimum.local_prices, optimum.global_prices, "eta")
     assert certificate.violation == 0
     assert certificate.optimality_gap == pytest.approx(
         case.best_rows()[0] - case.accuracy(np.zeros(case.scores.size)), abs=1e-6

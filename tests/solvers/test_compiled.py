@@ -51,9 +51,9 @@ def test_compiled_and_numpy_reach_the_same_certified_value(seed, notion, groups,
     scores, group, client = federation(seed, rows=400, clients=clients, groups=groups, digits=2)
     group[:groups] = np.arange(groups)
     values = []
-    for wish in ("0", "1"):
+    for setting in ("0", "1"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("LOGOFAIR_ACCELERATE", wish)
+            patch.setenv("LOGOFAIR_ACCELERATE", setting)
             solution = logofair.fit(
                 scores,
                 None,
@@ -76,8 +76,8 @@ def test_weights_and_labels_pass_through_the_compiled_pivots_too(monkeypatch):
     labels, weights = rng.random(500) < scores, rng.uniform(0.5, 2.0, 500)
     keywords = {"groups": group, "clients": client, "notion": "equalized_odds", "sample_weight": weights}
     found = []
-    for wish in ("0", "1"):
-        monkeypatch.setenv("LOGOFAIR_ACCELERATE", wish)
+    for setting in ("0", "1"):
+        monkeypatch.setenv("LOGOFAIR_ACCELERATE", setting)
         found.append(logofair.fit(scores, labels, **keywords, basis="labels", calibration="none").certificate)
     assert all(certificate.holds for certificate in found)
     assert found[0].primal == pytest.approx(found[1].primal, abs=1e-6)

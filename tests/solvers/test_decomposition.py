@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logofair.notions import NOTIONS
-from logofair.solvers.decomposition import solve_exact
+from logofair.solvers.decomposition import ExactSolver, solve_exact
 from logofair.solvers.joint import solve_joint
 from support.oracles import BENEFIT, EVERY_NOTION, TOLERANCES, Case, cases, random_case, rates_of
 
@@ -63,14 +63,14 @@ def test_it_seldom_declines():
 def test_several_notions_on_one_side_hold_together(seed):
     rng = np.random.default_rng(seed)
     case = random_case(rng, local=["demographic_parity", "equalized_odds"], global_=["benefit", "equal_opportunity"])
-    spread = rng.choice(TOLERANCES, case.local_tolerance.shape), rng.choice(TOLERANCES, case.global_tolerance.shape)
-    case = replace(case, local_tolerance=spread[0], global_tolerance=spread[1])
+    local, global_ = (rng.choice(TOLERANCES, t.shape) for t in (case.local_tolerance, case.global_tolerance))
+    case = replace(case, local_tolerance=local, global_tolerance=global_)
     assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
 
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
 @pytest.mark.parametrize("heavy", [1e6, 1e8])
-def test_a_client_with_a_millionth_of_the_weight_keeps_its_own_promise(notion, heavy):
+def test_a_client_with_a_millionth_of_the_weight_stays_within_its_own_tolerance(notion, heavy):
     rng = np.random.default_rng(3)
     case = random_case(
         rng, groups=3, clients=3, rows=90, local=[notion], global_=["equalized_odds"], tolerances=(0.0, 0.01)
@@ -189,11 +189,27 @@ def test_one_client_makes_local_and_global_the_same(notion):
         case = random_case(rng, clients=1, local=[notion], global_=[notion])
         k = len(rates)
         free, bound = np.full(k, np.inf), np.full(k, tolerance)
-        inside = value_of(replace(case, local_tolerance=bound[None], global_tolerance=free))
-        across = value_of(replace(case, local_tolerance=free[None], global_tolerance=bound))
+        local = value_of(replace(case, local_tolerance=bound[None], global_tolerance=free))
+        global_ = value_of(replace(case, local_tolerance=free[None], global_tolerance=bound))
         both = value_of(replace(case, local_tolerance=bound[None], global_tolerance=bound))
-        assert inside == pytest.approx(across, abs=1e-6)
-        assert inside == pytest.approx(both, abs=1e-6)
+        assert local == pytest.approx(global_, abs=1e-6)
+        assert local == pytest.approx(both, abs=1e-6)
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+def test_a_solver_that_remembers_answers_finds_what_a_fresh_one_finds(notion):
+    case = random_case(np.random.default_rng(2), groups=3, clients=3, rows=90, local=[notion], global_=[notion])
+    solver, rounds = ExactSolver(), []
+    for local in (0.02, 0.1):
+        for global_ in (0.2, 0.05, 0.01, 0.0):
+            tolerances = np.full_like(case.local_tolerance, local), np.full_like(case.global_tolerance, global_)
+            problem = replace(case, local_tolerance=tolerances[0], global_tolerance=tolerances[1]).problem()
+            fresh, again = solve_exact(problem), solver.solve(problem)
+            assert problem.violation(again.u, again.v) <= 1e-9
+            assert problem.accuracy(again.u, again.v) == pytest.approx(problem.accuracy(fresh.u, fresh.v), abs=1e-6)
+            rounds.append((fresh.rounds, again.rounds))
+        solver = solver.looser()
+    assert sum(again for _, again in rounds) < sum(fresh for fresh, _ in rounds)
 
 
 @modest

@@ -37,22 +37,22 @@ def test_joint_exact_and_brute_force_agree(notion):
 
 @modest
 @given(cases())
-def test_its_multipliers_prove_its_value(case):
+def test_its_prices_prove_its_value(case):
     problem = case.problem()
     optimum = solve_joint(problem)
-    bound = case.dual(optimum.local_multipliers, optimum.global_multipliers)
+    bound = case.dual(optimum.local_prices, optimum.global_prices)
     assert bound == pytest.approx(problem.accuracy(optimum.u, optimum.v), abs=1e-6)
 
 
 @modest
 @given(cases())
-def test_multipliers_sum_to_zero_over_the_groups_and_are_zero_where_nothing_counts(case):
+def test_prices_sum_to_zero_over_the_groups_and_are_zero_where_nothing_counts(case):
     problem = case.problem()
     optimum = solve_joint(problem)
-    np.testing.assert_allclose(optimum.local_multipliers.sum(axis=1), 0.0, atol=1e-9)
-    np.testing.assert_allclose(optimum.global_multipliers.sum(axis=0), 0.0, atol=1e-9)
-    assert not optimum.local_multipliers[~problem.local_counts].any()
-    assert not optimum.global_multipliers[~problem.global_counts].any()
+    np.testing.assert_allclose(optimum.local_prices.sum(axis=1), 0.0, atol=1e-9)
+    np.testing.assert_allclose(optimum.global_prices.sum(axis=0), 0.0, atol=1e-9)
+    assert not optimum.local_prices[~problem.local_counts].any()
+    assert not optimum.global_prices[~problem.global_counts].any()
 
 
 def test_a_client_with_a_millionth_of_the_weight_is_solved_too():

@@ -26,9 +26,9 @@ class Programs:
     family: np.ndarray  # (rates,)
     touched: np.ndarray  # (blocks, rates a block touches)
 
-    def price(self, multipliers, programs):
+    def price(self, prices, programs):
         """The best corner of every block; its number is remembered in u."""
-        own = multipliers[:, self.touched]  # (programs, blocks, touched)
+        own = prices[:, self.touched]  # (programs, blocks, touched)
         priced = self.gain[programs] - np.einsum("nbcr,nbr->nbc", self.rates[programs], own)
         best = priced.argmax(axis=2)
         pick = np.ix_(np.arange(programs.size), np.arange(best.shape[1]))
@@ -89,7 +89,7 @@ def random_programs(seed, *, blocks=None, families=None, programs=3):
     return Programs(gain, rates, tolerance, family, own)
 
 
-def spread(programs, program, rates):
+def gap_of(programs, program, rates):
     """Largest excess of a family's spread over its tolerance."""
     excess = [0.0]
     for family in range(int(programs.family.max()) + 1):
@@ -110,18 +110,18 @@ def test_random_programs_have_the_optimum_that_highs_finds(seed):
         gain, rates, weights = programs.totals(tableau, program)
         assert gain == pytest.approx(programs.best(program), abs=1e-8)
         np.testing.assert_allclose(weights, 1.0, atol=1e-9)
-        assert spread(programs, program, rates) <= 1e-9
+        assert gap_of(programs, program, rates) <= 1e-9
 
 
 @modest
 @given(st.integers(0, 10**9))
-def test_multipliers_prove_that_no_mixture_gains_more(seed):
+def test_prices_prove_that_no_mixture_gains_more(seed):
     programs = random_programs(seed)
     tableau = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price)
-    _, multipliers = tableau.multipliers()
+    _, prices = tableau.prices()
     for program in range(programs.gain.shape[0]):
         counts = np.isfinite(programs.tolerance[program])
-        price = np.where(counts, multipliers[program], 0.0)
+        price = np.where(counts, prices[program], 0.0)
         for family in np.unique(programs.family):
             assert price[programs.family == family].sum() == pytest.approx(0.0, abs=1e-7)
         own = np.einsum("bcr,br->bc", programs.rates[program], price[programs.touched])
@@ -182,4 +182,4 @@ def test_two_corners_by_hand():
     programs = Programs(gain, rates, np.full((1, 2), 0.25), np.zeros(2, dtype=int), np.array([[0], [1]]))
     tableau = maximise(start(programs.tolerance, programs.family, programs.touched), programs.price)
     assert programs.totals(tableau, 0)[0] == pytest.approx(1 - 0.4 * 0.75)
-    np.testing.assert_allclose(tableau.multipliers()[1], [[0.4, -0.4]], atol=1e-9)
+    np.testing.assert_allclose(tableau.prices()[1], [[0.4, -0.4]], atol=1e-9)

@@ -1,4 +1,4 @@
-"""Trial prices in batches: valid, new, few rounds, and a mixture that keeps its promise whatever was tried."""
+"""Trial prices in batches: valid, new, few rounds, and a mixture within its tolerances whatever was tried."""
 
 from __future__ import annotations
 
@@ -9,56 +9,53 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_clients, load_adult
-from logofair.solvers.decomposition import Master, TriedPrices, incumbent, solve_exact
+from logofair.solvers import decomposition
+from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import Problem, spread
-from logofair.solvers.trials import PriceBounds, landmarks, largest_size, trial_prices, trial_size
+from logofair.solvers.problem import Problem, gap_of
+from logofair.solvers.trials import PriceMarks, largest_size, price_marks, trial_prices, trial_size
 from support.oracles import EVERY_NOTION, Case, random_case, rates_of
 
 modest = settings(deadline=None, max_examples=15)
 
 
-def nothing(groups: int, rates: int) -> TriedPrices:
-    none = np.zeros((0, groups, rates))
-    return TriedPrices(none, np.zeros(0), none, np.zeros(0))
+def beginning(problem: Problem) -> Decomposition:
+    tolerance = np.where(problem.global_counts, problem.global_tolerance, np.inf)
+    return Decomposition(tolerance, TriedPrices.none(*tolerance.shape))
 
 
-def answered(problem: Problem, asked: TriedPrices, prices: np.ndarray) -> TriedPrices:
-    """Add the clients' answers to a batch."""
-    gains, shares, bounds = list(asked.gains), list(asked.shares), list(asked.bounds)
+def answered(problem: Problem, state: Decomposition, prices: np.ndarray) -> Decomposition:
+    """The state with the clients' answers to a batch, as a server computes it: from all answers anew."""
+    tried = state.tried
     for each in prices:
         gain = problem.priced_gain(each)
         answer = solve_local(problem, *gain)
-        gains.append(problem.accuracy(answer.u, answer.v) - problem.baseline)
-        shares.append(problem.global_shares(answer.u, answer.v))
-        bounds.append(float(problem.client_mass @ local_bound(problem, *gain, answer.multipliers)))
-    every = np.concatenate([asked.prices, prices])
-    return TriedPrices(every, np.array(gains), np.array(shares), np.array(bounds))
+        gained = problem.accuracy(answer.u, answer.v) - problem.baseline
+        rates = problem.global_shares(answer.u, answer.v)
+        bound = float(problem.client_mass @ local_bound(problem, *gain, answer.prices))
+        tried = tried.and_also(TriedPrices(each[None], np.array([gained]), rates[None], np.array([bound])))
+    return Decomposition(state.tolerance, tried)
 
 
-def tolerance_of(problem: Problem) -> np.ndarray:
-    return np.where(problem.global_counts, problem.global_tolerance, np.inf)
+def marks_of(problem: Problem) -> PriceMarks:
+    return price_marks(problem.mass.sum(axis=0), problem.positives.sum(axis=0), problem.global_rates)
 
 
-def marks_of(problem: Problem) -> PriceBounds:
-    return landmarks(problem.mass.sum(axis=0), problem.positives.sum(axis=0), problem.global_rates)
-
-
-def solved(problem: Problem, target: float, *, size: int, most: int, hints: bool = True) -> tuple[int, TriedPrices]:
-    """Rounds until the gap is certified (``most + 1``: it is not), and all that was asked."""
-    tolerance, marks = tolerance_of(problem), marks_of(problem) if hints else None
-    asked = nothing(*tolerance.shape)
+def solved(problem: Problem, target: float, *, size: int, most: int, hints: bool = True) -> tuple[int, Decomposition]:
+    """Rounds until the gap is certified (``most + 1``: it is not), and the last state."""
+    state, marks = beginning(problem), marks_of(problem) if hints else None
     for done in range(1, most + 1):
-        asked = answered(problem, asked, trial_prices(asked, tolerance, size, marks))
-        if incumbent(asked, tolerance).optimality_gap <= target:
-            return done, asked
-    return most + 1, asked
+        state = answered(problem, state, trial_prices(state, size, marks))
+        if state.incumbent.optimality_gap <= target:
+            return done, state
+    return most + 1, state
 
 
-def excess(weights: np.ndarray, asked: TriedPrices, tolerance: np.ndarray) -> float:
-    gaps = spread(np.tensordot(weights[1:], asked.shares, 1), np.isfinite(tolerance), axis=0)
-    return float(np.max(gaps - tolerance.min(axis=0), initial=0.0))
+def excess(found: Incumbent, state: Decomposition) -> float:
+    rates = np.tensordot(found.weights[1:], state.tried.rates, 1)
+    gaps = gap_of(rates, np.isfinite(state.tolerance), axis=0)
+    return float(np.max(gaps - state.tolerance.min(axis=0), initial=0.0))
 
 
 def small_problem(seed: int, **given) -> Problem:
@@ -69,18 +66,48 @@ def small_problem(seed: int, **given) -> Problem:
 @given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 2, 5, 12, 40]), hints=st.booleans())
 def test_trials_are_new_few_enough_and_sum_to_zero_over_the_groups_that_count(seed, size, hints):
     problem = small_problem(seed)
-    tolerance, marks = tolerance_of(problem), marks_of(problem) if hints else None
-    counts, asked = np.isfinite(tolerance), nothing(*tolerance.shape)
+    state, marks = beginning(problem), marks_of(problem) if hints else None
+    counts = np.isfinite(state.tolerance)
     for _ in range(3):
-        prices = trial_prices(asked, tolerance, size, marks)
+        prices = trial_prices(state, size, marks)
         assert len(prices) <= size
         assert np.isfinite(prices).all()
         assert np.all(prices[:, ~counts] == 0)
         assert np.abs(prices.sum(axis=1)).max(initial=0.0) <= 1e-12 * (1.0 + np.abs(prices).max(initial=0.0))
-        every = np.concatenate([asked.prices, prices])
+        every = np.concatenate([state.tried.prices, prices])
         assert len(np.unique(every, axis=0)) == len(every)
-        assert np.array_equal(prices, trial_prices(asked, tolerance, size, marks))
-        asked = answered(problem, asked, prices)
+        assert np.array_equal(prices, trial_prices(state, size, marks))
+        state = answered(problem, state, prices)
+
+
+@modest
+@given(seed=st.integers(0, 10_000), notion=st.sampled_from(["demographic_parity", "equalized_odds"]))
+def test_a_batch_holds_the_prices_that_a_solve_in_memory_would_try(seed, notion):
+    problem = small_problem(seed, groups=2, global_=[notion], tolerances=(0.01, 0.05))
+    state = beginning(problem)
+    for _ in range(3):
+        batch = trial_prices(state, 12, marks_of(problem))
+        state = answered(problem, state, batch)
+        if state.incumbent.optimality_gap <= 1e-9:
+            break
+        wanted = state.next_prices
+        known = np.concatenate([trial_prices(state, 12, marks_of(problem)), state.tried.prices])
+        # Where the master's prices are cut off, the two are projected in different units.
+        if np.array_equal(state.incumbent.near_prices, state.incumbent.prices):
+            assert np.abs(known - wanted).max(axis=(1, 2)).min() <= 1e-9 * (1.0 + np.abs(wanted).max())
+
+
+@modest
+@given(seed=st.integers(0, 10_000))
+def test_a_master_that_goes_on_and_one_that_begins_anew_find_the_same_mixture_and_bound(seed):
+    problem = small_problem(seed, tolerances=(0.01, 0.05))
+    state = answered(problem, beginning(problem), np.zeros((1, *beginning(problem).tolerance.shape)))
+    for _ in range(4):
+        more = answered(problem, beginning(problem), state.next_prices[None]).tried
+        state = state.take(more)
+        anew = Decomposition(state.tolerance, state.tried).incumbent
+        assert state.incumbent.value == pytest.approx(anew.value, abs=1e-9)
+        assert state.incumbent.bound == anew.bound
 
 
 @modest
@@ -94,16 +121,15 @@ def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, 
     problem = small_problem(seed, groups=groups, global_=[notion], tolerances=(0.0, 0.01, 0.05, 0.2))
     optimum = solve_exact(problem) or solve_joint(problem)
     best = problem.accuracy(optimum.u, optimum.v) - problem.baseline
-    rounds, asked = solved(problem, 5e-7, size=size, most=60)
-    tolerance = tolerance_of(problem)
-    found = incumbent(asked, tolerance)
+    rounds, state = solved(problem, 5e-7, size=size, most=60)
+    found = state.incumbent
     assert rounds <= 60
     assert found.value == pytest.approx(best, abs=1e-6)
     assert found.bound >= best - 1e-9
-    assert excess(found.weights, asked, tolerance) <= 1e-12
+    assert excess(found, state) <= 1e-12
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-14)
-    assert np.count_nonzero(found.weights) <= 1 + tolerance.size
+    assert np.count_nonzero(found.weights) <= 1 + state.tolerance.size
 
 
 @modest
@@ -112,12 +138,11 @@ def test_every_bound_holds_and_every_mixture_stays_below_it(seed):
     problem = small_problem(seed, tolerances=(0.0, 0.01, 0.05))
     optimum = solve_exact(problem) or solve_joint(problem)
     best = problem.accuracy(optimum.u, optimum.v) - problem.baseline
-    tolerance = tolerance_of(problem)
-    asked = answered(problem, nothing(*tolerance.shape), trial_prices(nothing(*tolerance.shape), tolerance, 9))
-    found = incumbent(asked, tolerance)
+    state = answered(problem, beginning(problem), trial_prices(beginning(problem), 9))
+    found = state.incumbent
     assert found.value <= best + 1e-9
     assert found.bound >= best - 1e-9
-    assert excess(found.weights, asked, tolerance) <= 1e-12
+    assert excess(found, state) <= 1e-12
 
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
@@ -128,12 +153,11 @@ def test_the_first_batch_contains_the_zero_price_so_loose_tolerances_need_one_ro
 
 def test_no_global_constraint_needs_one_trial():
     problem = small_problem(6, global_=["equalized_odds"], tolerances=(np.inf,))
-    tolerance = tolerance_of(problem)
-    prices = trial_prices(nothing(*tolerance.shape), tolerance, 20, marks_of(problem))
-    assert prices.tolist() == np.zeros((1, *tolerance.shape)).tolist()
-    asked = answered(problem, nothing(*tolerance.shape), prices)
-    assert incumbent(asked, tolerance).optimality_gap == pytest.approx(0.0, abs=1e-12)
-    assert len(trial_prices(asked, tolerance, 20, marks_of(problem))) == 0
+    prices = trial_prices(beginning(problem), 20, marks_of(problem))
+    assert prices.tolist() == np.zeros((1, *beginning(problem).tolerance.shape)).tolist()
+    state = answered(problem, beginning(problem), prices)
+    assert state.incumbent.optimality_gap == pytest.approx(0.0, abs=1e-12)
+    assert len(trial_prices(state, 20, marks_of(problem))) == 0
 
 
 def test_a_group_without_positives_does_not_count_in_their_rate():
@@ -143,7 +167,7 @@ def test_a_group_without_positives_does_not_count_in_their_rate():
     rates = rates_of(["equalized_odds"])
     bounds = np.full((2, 2), 0.05), np.full(2, 0.01)
     problem = Case(scores, groups, np.arange(90) % 2, 3, 2, rates, rates, *bounds).problem()
-    assert tolerance_of(problem).tolist() == [[0.01, 0.01], [0.01, 0.01], [np.inf, 0.01]]
+    assert beginning(problem).tolerance.tolist() == [[0.01, 0.01], [0.01, 0.01], [np.inf, 0.01]]
     assert solved(problem, 1e-6, size=20, most=12)[0] <= 12
 
 
@@ -152,34 +176,35 @@ def test_one_of_two_rates_may_be_free():
     free = Problem(
         problem.cells, problem.local_rates, problem.global_rates, problem.local_tolerance, np.array([np.inf, 0.01])
     )
-    rounds, asked = solved(free, 1e-6, size=20, most=12)
+    rounds, state = solved(free, 1e-6, size=20, most=12)
     assert rounds <= 12
-    assert np.all(asked.prices[:, :, 0] == 0)
+    assert np.all(state.tried.prices[:, :, 0] == 0)
 
 
 def test_the_idle_price_makes_every_row_of_a_group_worth_nothing():
     rates = rates_of(["equalized_odds"])
-    idle = landmarks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates).idle
+    idle = price_marks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates).idle
     for eta in (0.0, 0.4, 1.0):
         for group, (positive, negative) in enumerate([(0.2, 0.5), (0.1, 0.2)]):
             worth = (2 * eta - 1) - idle[group, 0] * eta / positive - idle[group, 1] * (1 - eta) / negative
             assert worth == pytest.approx(0.0, abs=1e-12)
-    assert np.isnan(landmarks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates_of(["demographic_parity"])).idle).all()
+    assert np.isnan(
+        price_marks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates_of(["demographic_parity"])).idle
+    ).all()
 
 
 def test_nearly_equal_answers_are_mixed_through_their_few_that_matter(monkeypatch):
     problem = small_problem(11, groups=3, global_=["equalized_odds"], tolerances=(0.0, 0.01))
-    tolerance = tolerance_of(problem)
-    _, asked = solved(problem, 1e-6, size=20, most=12)
-    direct = incumbent(asked, tolerance)
-    solve = Master.solve
-    many = lambda master: None if len(master.gains) > 20 else solve(master)  # noqa: E731
-    monkeypatch.setattr(Master, "solve", many)
-    found = incumbent(asked, tolerance)
+    _, state = solved(problem, 1e-6, size=20, most=12)
+    direct, mix = state.incumbent, decomposition._mix
+    confused = lambda tried, *rest: None if tried.gains.size > 20 else mix(tried, *rest)  # noqa: E731
+    monkeypatch.setattr(decomposition, "_mix", confused)
+    found = Decomposition(state.tolerance, state.tried).incumbent
     assert found.value == pytest.approx(direct.value, abs=1e-9)
-    assert excess(found.weights, asked, tolerance) <= 1e-12
-    monkeypatch.setattr(Master, "solve", lambda master: None)
-    rejecting = incumbent(asked, tolerance)
+    assert excess(found, state) <= 1e-12
+    assert found.tableau is None
+    monkeypatch.setattr(decomposition, "_mix", lambda *state: None)
+    rejecting = Decomposition(state.tolerance, state.tried).incumbent
     assert (rejecting.value, rejecting.weights[0], rejecting.weights.sum()) == (0.0, 1.0, 1.0)
 
 

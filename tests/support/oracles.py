@@ -164,7 +164,7 @@ class Case:
         return self.accuracy(chance), chance
 
     def dual(self, local: np.ndarray, global_: np.ndarray) -> float:
-        """The bound that multipliers prove: (clients, groups, rates) per client's mass, and global (groups, rates)."""
+        """The bound that prices prove: (clients, groups, rates) per client's mass, and global (groups, rates)."""
         mass, value = self.mass, self.values
         line = mass * (2.0 * value - 1.0)
         penalty = []

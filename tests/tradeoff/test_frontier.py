@@ -20,13 +20,13 @@ from logofair.errors import InputError
 from logofair.fitting import prepare as preparing
 from logofair.fitting.prepare import checked_rows
 from logofair.notions import NOTIONS, Notion, Rate
-from logofair.solvers.certificate import Certificate, Prices
+from logofair.solvers.certificate import Certificate, TolerancePrices
+from logofair.solvers.decomposition import ExactSolver
 from logofair.tradeoff import Frontier, Point, frontier
 from logofair.tradeoff.figure import frontier_figure
 from logofair.tradeoff.grid import default_grid
-from logofair.tradeoff.held_out import keep_back
-from logofair.tradeoff.result import find_knee, given_away
-from logofair.tradeoff.sweep import Sweep
+from logofair.tradeoff.held_out import hold_out
+from logofair.tradeoff.result import find_knee, looseness
 
 pytestmark = pytest.mark.tool
 
@@ -116,7 +116,7 @@ def test_tolerances_of_single_clients_hold_at_every_point():
         pair = {"local_tolerance": point.local_tolerance, "global_tolerance": point.global_tolerance}
         fitted = logofair.fit(scores, labels, calibration="none", client_tolerances=own, **pair, **names)
         assert point.accuracy == pytest.approx(fitted.certificate.primal, abs=1.1e-6)
-    assert found.at(None, None).loss > 1e-4  # north keeps parity though nothing else is promised
+    assert found.at(None, None).loss > 1e-4  # north keeps parity though nothing else is required
     assert found.at(0.05, None).local_gap <= 0.05 + 1e-9
 
 
@@ -136,12 +136,12 @@ def test_without_clients_the_smaller_tolerance_holds_and_the_grid_has_one_side()
 
 def test_where_the_sweep_fails_the_exact_solver_takes_over(monkeypatch):
     usual = surface("equalized_odds").accuracies
-    monkeypatch.setattr(Sweep, "solve", lambda self, problem: None)
+    monkeypatch.setattr(ExactSolver, "solve", lambda self, problem: None)
     assert surface("equalized_odds").accuracies == pytest.approx(usual, abs=1.1e-6)
 
 
 def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
-    right = Sweep.solve
+    right = ExactSolver.solve
 
     def wrong(self, problem):
         optimum = right(self, problem)
@@ -150,7 +150,7 @@ def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
         return optimum
 
     usual = surface().accuracies
-    monkeypatch.setattr(Sweep, "solve", wrong)
+    monkeypatch.setattr(ExactSolver, "solve", wrong)
     assert surface().accuracies == pytest.approx(usual, abs=1.1e-6)
 
 
@@ -194,7 +194,7 @@ def test_the_loosest_point_is_the_base_rule():
     scores, _, _ = table()
     found = surface()
     best = float(np.maximum(scores, 1.0 - scores).mean())
-    assert found.base.accuracy == pytest.approx(best, abs=1e-12)
+    assert found.unconstrained.accuracy == pytest.approx(best, abs=1e-12)
     assert found.points[-1].accuracy == pytest.approx(best, abs=1e-12)
     assert found.points[-1].loss == pytest.approx(0.0, abs=1e-12)
 
@@ -210,7 +210,7 @@ def test_gaps_in_expectation_are_within_the_tolerances(notion):
 def test_the_base_rules_gaps_are_those_of_score_at_least_a_half():
     scores, _, names = table()
     audited = logofair.audit((scores >= 0.5).astype(int), None, **names)
-    base = surface().base
+    base = surface().unconstrained
     assert base.local_gap == pytest.approx(audited.local_gap)
     assert base.global_gap == pytest.approx(audited.global_gap)
     assert base.local_gap_client == audited.local_gaps[0].client
@@ -267,16 +267,16 @@ def made(local, global_, accuracies, base=0.9):
     """Points of a grid with given accuracies."""
     pairs = itertools.product(local, global_)
     points = []
-    for (inside, across), accuracy in zip(pairs, np.ravel(accuracies), strict=True):
-        certificate = Certificate(accuracy, accuracy, 0.0, 0.0, Prices(np.zeros(1), np.zeros((1, 1))), "eta")
-        points.append(Point(inside, across, certificate, base - accuracy, 0.0, 0.0, 0.0, 0.0))
+    for (local_tolerance, global_tolerance), accuracy in zip(pairs, np.ravel(accuracies), strict=True):
+        certificate = Certificate(accuracy, accuracy, 0.0, 0.0, TolerancePrices(np.zeros(1), np.zeros((1, 1))), "eta")
+        points.append(Point(local_tolerance, global_tolerance, certificate, base - accuracy, 0.0, 0.0, 0.0, 0.0))
     return points
 
 
 def test_the_knee_of_a_bent_line_is_where_it_bends():
     global_ = (0.0, 0.02, 0.05, 0.1, 0.2, None)
     points = made((None,), global_, [0.80, 0.85, 0.89, 0.895, 0.90, 0.90])
-    knee = find_knee(points, given_away((None,), global_, (None, 0.2)))
+    knee = find_knee(points, looseness((None,), global_, (None, 0.2)))
     assert knee.point.global_tolerance == 0.05
     assert knee.lead == pytest.approx(0.9 - 0.25)
     assert "global 0.05" in knee.sentence
@@ -285,7 +285,7 @@ def test_the_knee_of_a_bent_line_is_where_it_bends():
 def test_the_knee_of_a_surface_gives_tolerance_only_on_the_side_that_pays():
     grid = (0.0, 0.05, 0.1, None)
     accuracies = [[0.80, 0.88, 0.90, 0.90]] * 4  # the local side costs nothing
-    knee = find_knee(made(grid, grid, accuracies), given_away(grid, grid, (0.1, 0.1)))
+    knee = find_knee(made(grid, grid, accuracies), looseness(grid, grid, (0.1, 0.1)))
     assert (knee.point.local_tolerance, knee.point.global_tolerance) == (0.0, 0.05)
 
 
@@ -293,7 +293,7 @@ def test_the_knee_of_a_surface_gives_tolerance_only_on_the_side_that_pays():
 def test_a_flat_frontier_advises_the_strictest_point(rise):
     global_ = (0.0, 0.1, None)
     points = made((None,), global_, [0.9 - rise, 0.9 - rise / 2, 0.9])
-    knee = find_knee(points, given_away((None,), global_, (None, 0.1)))
+    knee = find_knee(points, looseness((None,), global_, (None, 0.1)))
     assert knee.point is points[0]
     assert "nothing to trade" in knee.sentence
 
@@ -301,7 +301,7 @@ def test_a_flat_frontier_advises_the_strictest_point(rise):
 def test_a_straight_frontier_has_no_knee():
     global_ = (0.0, 0.05, 0.1, 0.2, None)
     points = made((None,), global_, [0.80, 0.825, 0.85, 0.90, 0.90])
-    knee = find_knee(points, given_away((None,), global_, (None, 0.2)))
+    knee = find_knee(points, looseness((None,), global_, (None, 0.2)))
     assert knee.point is None
     assert knee.as_dict()["found"] is False
 
@@ -317,11 +317,11 @@ def test_the_best_point_is_the_strictest_that_is_affordable(cost):
     best = found.best(cost)
     affordable = [
         (share, point.loss)
-        for share, point in zip(found.given_away.ravel(), found.points, strict=True)
+        for share, point in zip(found.looseness.ravel(), found.points, strict=True)
         if point.loss <= cost + 1e-6
     ]
     place = found.points.index(best)
-    assert (found.given_away.ravel()[place], best.loss) == min(affordable)
+    assert (found.looseness.ravel()[place], best.loss) == min(affordable)
 
 
 def test_where_nothing_is_affordable_there_is_no_best_point():
@@ -343,7 +343,7 @@ def test_held_out_figures_are_an_audit_of_the_fitted_policy_on_these_rows():
         **names,
     )
     rows = checked_rows(scores, labels, names["groups"], names["clients"], None, "beta", "eta")
-    rest, kept = keep_back(rows, 0.4, np.random.default_rng([0, 1]))
+    rest, kept = hold_out(rows, 0.4, np.random.default_rng([0, 1]))
     pair = {"local_tolerance": 0.05, "global_tolerance": 0.02, "notion": "equalized_odds"}
     fitted = logofair.fit(rest.scores, rest.labels, groups=rest.groups.labels, clients=rest.clients.labels, **pair)
     where = {"groups": kept.groups.labels, "clients": kept.clients.labels}
@@ -362,7 +362,7 @@ def test_the_unconstrained_point_is_measured_exactly_on_held_out_rows():
     scores, labels, names = table(rows=400, clients=4)
     found = surface(rows=400, clients=4, test_share=0.5, random_state=7)
     rows = checked_rows(scores, labels, names["groups"], names["clients"], None, "none", "eta")
-    _, kept = keep_back(rows, 0.5, np.random.default_rng([7, 1]))
+    _, kept = hold_out(rows, 0.5, np.random.default_rng([7, 1]))
     where = {"groups": kept.groups.labels, "clients": kept.clients.labels}
     audited = logofair.audit(kept.scores >= 0.5, kept.labels, **where)
     measured = found.points[-1].held_out
@@ -399,9 +399,9 @@ def test_every_cell_keeps_a_row_to_fit_on_and_gives_its_share(cells, share):
     kept = np.minimum(np.rint(share * sizes), sizes - 1)
     if not kept.any():
         with pytest.raises(InputError, match="no row to measure on"):
-            keep_back(rows, share, np.random.default_rng(0))
+            hold_out(rows, share, np.random.default_rng(0))
         return
-    rest, held = keep_back(rows, share, np.random.default_rng(0))
+    rest, held = hold_out(rows, share, np.random.default_rng(0))
     assert np.bincount(held.groups.codes, minlength=sizes.size).tolist() == kept.tolist()
     assert np.bincount(rest.groups.codes, minlength=sizes.size).tolist() == (sizes - kept).tolist()
     assert sorted([*rest.scores, *held.scores]) == sorted(rows.scores)
@@ -414,9 +414,9 @@ def test_the_csv_reads_back_as_the_table():
     found = surface(test_share=0.3)
     read = list(csv.DictReader(io.StringIO(found.as_csv())))
     assert len(read) == 25
-    for line, record in zip(read, found.table, strict=True):
-        assert line.keys() == record.keys()
-        for name, value in record.items():
+    for line, row in zip(read, found.table, strict=True):
+        assert line.keys() == row.keys()
+        for name, value in row.items():
             if value is None:
                 assert line[name] == ("none" if name.endswith("tolerance") else "")
             elif isinstance(value, float):
@@ -431,7 +431,16 @@ def test_plain_values_are_json_and_say_everything():
     assert plain["knee"]["sentence"] == found.knee.sentence
     assert plain["chosen"] == {"local": 0.05, "global": 0.01}
     assert [p["accuracy"] for p in plain["points"]] == found.accuracies.ravel().tolist()
-    assert plain["unconstrained"]["accuracy"] == found.base.accuracy
+    assert plain["unconstrained"]["accuracy"] == found.unconstrained.accuracy
+
+
+def test_the_summary_says_what_it_costs_and_where_to_look():
+    found = surface(chosen=(0.05, 0.01))
+    text = found.summary()
+    assert f"{100 * found.unconstrained.accuracy:.2f} %" in text
+    assert f"at most {100 * found.losses.max():.2f} points" in text
+    assert found.knee.sentence in text
+    assert found.at(0.05, 0.01).summary().startswith("local 0.05, global 0.01: accuracy")
 
 
 def test_small_cells_are_named():

@@ -5,8 +5,8 @@ is measured on. :func:`aglfop` and :func:`gap_bound` know no scores, only how of
 together, and let the decision depend on the label, so they hold for every model and are loose for any given one.
 """
 
-from logofair.bounds.aglfop import InformationBound, aglfop, aglfop_of_table
-from logofair.bounds.gaps import GapBound, gap_bound, gap_bound_of_table
+from logofair.bounds.aglfop import InformationBound, aglfop
+from logofair.bounds.gaps import GapBound, gap_bound
 from logofair.bounds.oracle import Oracle, oracle
 from logofair.bounds.table import LabelTable, label_table, probability_table
 
@@ -16,9 +16,7 @@ __all__ = [
     "LabelTable",
     "Oracle",
     "aglfop",
-    "aglfop_of_table",
     "gap_bound",
-    "gap_bound_of_table",
     "label_table",
     "oracle",
     "probability_table",

@@ -1,36 +1,35 @@
 """The bound with gaps: the best joint distribution whose rates agree, as a linear program.
 
 The program of AGLFOP (Hamman and Dutta, ICLR 2024) with the gaps of a notion in place of mutual information. Its
-variables are the shares accepted of every client, group and label; that is the core's own problem with the label as
-the score, so the core's exact solver and certificate serve.
+variables are the shares accepted of every client, group and label: the oracle's problem with the label as the score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from logofair.bounds.table import LabelTable, label_table
+from logofair.bounds.oracle import oracle
+from logofair.bounds.result import AccuracyBound
+from logofair.bounds.table import LabelTable
 from logofair.columns.checks import Floats
-from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.notions import NotionLike
 
-__all__ = ["GapBound", "gap_bound", "gap_bound_of_table"]
+__all__ = ["GapBound", "gap_bound"]
 
 
 @dataclass(frozen=True, eq=False)
-class GapBound:
+class GapBound(AccuracyBound):
     """What :func:`gap_bound` returns.
 
     Attributes
     ----------
-    accuracy : float
-        That of the distribution found.
-    bound : float
-        No joint distribution within the tolerances is more accurate; at most 1e-6 above ``accuracy``.
+    accuracy, bound : float
+        As in :class:`AccuracyBound`.
     distribution : array of shape (clients, groups, 2, 2)
         Q(s, z, y, yhat): client, group, label, decision.
     table : LabelTable
@@ -40,16 +39,18 @@ class GapBound:
 
     Examples
     --------
-    >>> found = gap_bound([1, 1, 0, 0], groups=["F", "F", "M", "M"], local_tolerance=0)
-    >>> found.distribution.shape, found.bound - found.accuracy <= 1e-6
+    >>> from logofair.bounds import label_table
+    >>> found = gap_bound(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), local_tolerance=0)
+    >>> found.distribution.shape, found.optimality_gap <= 1e-6
     ((1, 2, 2, 2), True)
+    >>> print(found.summary())
+    No rule within these tolerances has an accuracy above 0.5000; 0.5000 is reached.
     """
 
-    accuracy: float
-    bound: float
     distribution: Floats
     table: LabelTable
     solution: Solution
+    _of = "rule within these tolerances"
 
     @property
     def shares(self) -> Floats:
@@ -57,16 +58,18 @@ class GapBound:
         mass = self.table.mass
         return np.divide(self.distribution[..., 1], mass, out=np.zeros_like(mass), where=mass > 0)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        required = {"requirements": self.solution.requirements.as_dict()}
+        return super().as_dict() | required | self.table.names() | {"distribution": self.distribution.tolist()}
+
 
 def gap_bound(
-    labels: object,
+    table: LabelTable,
     *,
-    groups: object,
-    clients: object = None,
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
     local_tolerance: float | None = 0.02,
     global_tolerance: float | None = 0.02,
-    sample_weight: object = None,
 ) -> GapBound:
     """Find the accuracy that no rule with these gaps can exceed, whatever its model.
 
@@ -76,8 +79,8 @@ def gap_bound(
 
     Parameters
     ----------
-    labels, groups, clients, sample_weight : columns
-        As in :func:`logofair.bounds.label_table`.
+    table : LabelTable
+        The shares of clients, groups and labels: :func:`logofair.bounds.label_table` counts them.
     notion, local_tolerance, global_tolerance
         As in :func:`logofair.fit`; None: that side is not constrained.
 
@@ -97,54 +100,15 @@ def gap_bound(
     --------
     Two groups that the label tells apart: with equal selection rates half of the decisions are wrong.
 
-    >>> found = gap_bound([1, 1, 0, 0], groups=["F", "F", "M", "M"], local_tolerance=0)
-    >>> round(found.bound, 9)
+    >>> from logofair.bounds import label_table
+    >>> round(gap_bound(label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"]), local_tolerance=0).bound, 9)
     0.5
-    """
-    table = label_table(labels, groups=groups, clients=clients, sample_weight=sample_weight)
-    return gap_bound_of_table(table, notion=notion, local_tolerance=local_tolerance, global_tolerance=global_tolerance)
-
-
-def gap_bound_of_table(
-    table: LabelTable,
-    *,
-    notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: float | None = 0.02,
-    global_tolerance: float | None = 0.02,
-) -> GapBound:
-    """:func:`gap_bound` from the shares of clients, groups and labels.
-
-    Parameters
-    ----------
-    table : LabelTable
-        The shares.
-    notion, local_tolerance, global_tolerance
-        As in :func:`logofair.fit`.
-
-    Returns
-    -------
-    GapBound
-        The bound, and the distribution that reaches it.
-
-    Raises
-    ------
-    InputError
-        If some argument cannot be used.
-    SolverError
-        If no distribution with a valid certificate was found.
-
-    Examples
-    --------
-    >>> from logofair.bounds import probability_table
-    >>> found = gap_bound_of_table(probability_table([[[0.25, 0.25], [0.25, 0.25]]]), local_tolerance=0)
-    >>> found.accuracy
-    1.0
     """
     client, group, label = (place.ravel() for place in np.nonzero(table.mass > 0))
     scores = label.astype(np.float64)
     groups = [table.groups[place] for place in group]
     clients = None if table.clients == (None,) else [table.clients[place] for place in client]
-    solution = fit(
+    best = oracle(
         scores,
         label,
         groups=groups,
@@ -152,12 +116,8 @@ def gap_bound_of_table(
         notion=notion,
         local_tolerance=local_tolerance,
         global_tolerance=global_tolerance,
-        calibration="none",
-        basis="labels",
         sample_weight=table.mass[client, group, label],
-        merged=False,
     )
     shares = np.zeros_like(table.mass)
-    shares[client, group, label] = solution.policy.probabilities(scores, groups=groups, clients=clients)
-    bound = min(1.0, solution.certificate.dual)
-    return GapBound(table.accuracy(shares), bound, table.distribution(shares), table, solution)
+    shares[client, group, label] = best.solution.policy.probabilities(scores, groups=groups, clients=clients)
+    return GapBound(table.accuracy(shares), best.bound, table.distribution(shares), table, best.solution)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from logofair.auditing import Audit
+from logofair.bounds.result import AccuracyBound
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.notions import NotionLike
@@ -14,15 +16,13 @@ __all__ = ["Oracle", "oracle"]
 
 
 @dataclass(frozen=True, eq=False)
-class Oracle:
+class Oracle(AccuracyBound):
     """What :func:`oracle` returns: a bound, not a method.
 
     Attributes
     ----------
-    accuracy : float
-        Share of right decisions on the rows, the oracle's coins counted by their chances.
-    bound : float
-        No weighted thresholds within the tolerances are more accurate; at most 1e-6 above ``accuracy``.
+    accuracy, bound : float
+        As in :class:`AccuracyBound`, of weighted thresholds on the scores.
     audit : Audit
         Gaps and accuracy measured on the rows with their labels.
     solution : Solution
@@ -35,10 +35,16 @@ class Oracle:
     (0.0, 'labels')
     """
 
-    accuracy: float
-    bound: float
     audit: Audit
     solution: Solution
+    _of = "policy on these scores within these tolerances"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return super().as_dict() | {
+            "requirements": self.solution.requirements.as_dict(),
+            "audit": self.audit.as_dict(),
+        }
 
 
 def oracle(
@@ -56,7 +62,7 @@ def oracle(
 
     Accuracy and every rate are counted with the labels of the rows on which the result is measured, and the thresholds
     of every client and group are chosen on those very rows. So this is a bound on what any thresholds could reach with
-    these scores there, the line "best achievable" of a table, and no method: on other rows nothing is promised.
+    these scores there, the line "best achievable" of a table, and no method: on other rows nothing follows.
 
     Parameters
     ----------
@@ -101,6 +107,6 @@ def oracle(
         merged=False,
     )
     measured = solution.measured
-    assert measured is not None  # fit refuses rates="labels" without labels
+    assert measured is not None  # fit refuses basis="labels" without labels
     assert measured.accuracy is not None
     return Oracle(measured.accuracy, min(1.0, solution.certificate.dual), measured, solution)

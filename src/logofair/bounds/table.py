@@ -46,6 +46,11 @@ class LabelTable:
     groups: tuple[Label, ...]
     clients: tuple[Label | None, ...]
 
+    def names(self) -> dict[str, list[str]]:
+        """The names of groups and clients as text, ready for JSON."""
+        clients = [] if self.clients == (None,) else list(map(str, self.clients))
+        return {"groups": list(map(str, self.groups)), "clients": clients}
+
     def accuracy(self, shares: Floats) -> float:
         """Accuracy of accepting these shares of the entries, (clients, groups, 2)."""
         right = self.mass[..., 1] * shares[..., 1] + self.mass[..., 0] * (1.0 - shares[..., 0])

@@ -87,7 +87,6 @@ class MethodResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        names = ("primal", "dual", "optimality_gap", "violation", "basis")
         return {
             "method": self.name,
             "accuracy": self.audit.accuracy,
@@ -96,9 +95,7 @@ class MethodResult:
             "global_gap": self.audit.global_gap,
             "promised": {"local": self.local_promise, "global": self.global_promise},
             "promise_kept": self.kept,
-            "certificate": None
-            if self.certificate is None
-            else {name: getattr(self.certificate, name) for name in names},
+            "certificate": None if self.certificate is None else self.certificate.as_dict(),
         }
 
 

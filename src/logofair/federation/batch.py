@@ -79,7 +79,7 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
     """Optimal u and v and the multipliers that prove it."""
     gain_u, gain_v = problem.priced_gain(prices)
     found = solve_local(problem, gain_u, gain_v)
-    u, v, multipliers = found.u, found.v, found.multipliers
+    u, v, multipliers = found.u, found.v, found.prices
     clients = problem.shape[0]
     if not found.sound and clients > 1:  # one unsound program would have all of them solved again, otherwise
         each = [_solved(_only(problem, np.array([c])), prices) for c in range(clients)]
@@ -87,7 +87,7 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
     elif not found.sound:
         solved = solve_joint(problem.at_prices(prices))
         if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
-            u, v, multipliers = solved.u, solved.v, solved.local_multipliers
+            u, v, multipliers = solved.u, solved.v, solved.local_prices
         else:  # rejecting everybody is always fair, and any multipliers prove a bound
             u, v = np.zeros_like(u), np.zeros_like(v)
     free = np.flatnonzero(~problem.local_counts.any(axis=(1, 2)))

@@ -9,7 +9,7 @@ takes part are simply taken from those who remain; the answers of a roster are v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,9 +23,9 @@ from logofair.federation.reply_checks import GroupCounts, global_rates
 from logofair.federation.requests import Model, Request
 from logofair.federation.wire import wire_type
 from logofair.solvers.algorithm1 import signed
-from logofair.solvers.decomposition import TriedPrices, incumbent
-from logofair.solvers.problem import groups_compared, spread, zero_sum
-from logofair.solvers.trials import landmarks, trial_prices, trial_size
+from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
+from logofair.solvers.problem import gap_of, groups_compared, tolerances_worth, zero_sum
+from logofair.solvers.trials import price_marks, trial_prices, trial_size
 
 __all__ = [
     "AveragingPhase",
@@ -42,7 +42,6 @@ __all__ = [
     "TotalsPhase",
     "first_phase",
     "global_bounds",
-    "penalty_of",
 ]
 
 
@@ -246,30 +245,24 @@ def global_bounds(plan: Plan) -> tuple[Floats, Floats]:
     return np.array([r.tolerance for r in constrained], dtype=float) * units, units
 
 
-def penalty_of(prices: Floats, tolerance: Floats) -> float:
-    """What the tolerances are worth at given prices."""
-    return 0.5 * float(np.sum(np.where(np.isfinite(tolerance), tolerance, 0.0) * np.abs(prices)))
-
-
 @wire_type
 @dataclass(frozen=True, eq=False)
 class PricingPhase:
-    """One round: a batch of prices out, summed answers back."""
+    """One round of the decomposition: a batch of prices out, summed answers back."""
 
     totals: RosterTotals
-    asked: TriedPrices
-    prices: Floats
+    tried: TriedPrices
+    prices: Floats  # those of this round
     round: int
     name = "answers"
 
     @classmethod
     def start(cls, totals: RosterTotals, plan: Plan) -> PricingPhase:
         """Begin with what the last roster found worth asking, or with the usual batch."""
-        groups, rates = len(plan.groups), len(global_rates(plan))
-        none = TriedPrices(np.zeros((0, groups, rates)), np.zeros(0), np.zeros((0, groups, rates)), np.zeros(0))
+        none = TriedPrices.none(len(plan.groups), len(global_rates(plan)))
         again = totals.before.prices
         if again is None:
-            return cls(totals, none, _next_prices(plan, totals, none), 1)
+            return cls(totals, none, _next_prices(plan, totals, Decomposition(totals.tolerance(plan), none)), 1)
         # Prices prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
         counts = np.isfinite(totals.tolerance(plan))
         return cls(totals, none, np.unique(zero_sum(again, counts[None], 1), axis=0), 1)
@@ -280,40 +273,34 @@ class PricingPhase:
         return requests.AnswersRequest(self.totals.mass, self.totals.positives, self.prices)
 
     def take(self, total: replies.Answers, plan: Plan, clients: int) -> Phase:
-        """Add the columns; settle where the certificate is good enough, else ask on."""
-        asked = _with(self.asked, TriedPrices(self.prices, total.gain, total.shares, total.bound))
-        found = incumbent(asked, self.totals.tolerance(plan))
-        if found.bound - found.value > plan.optimality_gap and self.round < plan.rounds:
-            prices = _next_prices(plan, self.totals, asked)
+        """Add the answers; go on to the final step where the certificate is good enough, else ask for more."""
+        tried = self.tried.and_also(TriedPrices(self.prices, total.gain, total.shares, total.bound))
+        state = Decomposition(self.totals.tolerance(plan), tried)
+        if state.incumbent.optimality_gap > plan.optimality_gap and self.round < plan.rounds:
+            prices = _next_prices(plan, self.totals, state)
             if len(prices):  # none: everything near the optimum was tried, and rounding is all that is left
-                return PricingPhase(self.totals, asked, prices, self.round + 1)
-        return FinalPhase.mixture(self.totals, asked, found.weights, found.bound, found.centre, self.round)
+                return PricingPhase(self.totals, tried, prices, self.round + 1)
+        return FinalPhase.mixture(self.totals, tried, state.incumbent, self.round)
 
     def without(self, plan: Plan) -> Phase | None:
-        """The columns are void; the most telling prices are asked of the new roster at once."""
-        if not self.asked.gains.size:
+        """The answers are void; the most telling prices are asked of the new roster at once."""
+        if not self.tried.gains.size:
             return self.totals.again(plan, self.prices)
-        found = incumbent(self.asked, self.totals.tolerance(plan))
-        telling = np.concatenate([self.asked.prices[found.weights[1:] > 0], found.centre[None], self.prices])
+        found = Decomposition(self.totals.tolerance(plan), self.tried).incumbent
+        telling = np.concatenate([self.tried.prices[found.weights[1:] > 0], found.centre[None], self.prices])
         _, first = np.unique(telling, axis=0, return_index=True)
         return self.totals.again(plan, telling[np.sort(first)][: max(1, len(self.prices))])
 
 
-def _next_prices(plan: Plan, totals: RosterTotals, asked: TriedPrices) -> Floats:
+def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floats:
     """The next batch; a single zero price where nothing global is constrained."""
-    tolerance = totals.tolerance(plan)
-    if not np.isfinite(tolerance).any():
-        return np.zeros((1, *tolerance.shape))
+    if not np.isfinite(state.tolerance).any():
+        return np.zeros((1, *state.tolerance.shape))
     share = totals.mass.sum()
-    marks = landmarks(totals.mass / share, totals.positives / share, global_rates(plan))
-    groups, rates = tolerance.shape
+    marks = price_marks(totals.mass / share, totals.positives / share, global_rates(plan))
+    groups, rates = state.tolerance.shape
     size = plan.trials or trial_size(groups, rates, _SEALED * totals.clients if plan.secure else 0)
-    return trial_prices(asked, tolerance, size, marks)
-
-
-def _with(asked: TriedPrices, more: TriedPrices) -> TriedPrices:
-    """All that was asked, and answered, together."""
-    return TriedPrices(*(np.concatenate([getattr(asked, f.name), getattr(more, f.name)]) for f in fields(TriedPrices)))
+    return trial_prices(state, size, marks)
 
 
 @wire_type
@@ -395,8 +382,7 @@ class BoundPhase:
 
     def take(self, total: replies.Answers, plan: Plan, clients: int) -> Phase:
         """That one answer is the rule, whether it is within the tolerances or not."""
-        penalty = penalty_of(self.prices[0], self.totals.tolerance(plan))
-        bound = float(total.bound[0]) + penalty
+        bound = float(total.bound[0]) + float(tolerances_worth(self.prices[0], self.totals.tolerance(plan)))
         return FinalPhase(self.totals, self.prices, np.ones(1), bound, self.prices[0], self.round)
 
     def without(self, plan: Plan) -> Phase | None:
@@ -418,15 +404,13 @@ class FinalPhase:
     name = "final"
 
     @classmethod
-    def mixture(
-        cls, totals: RosterTotals, tried: TriedPrices, weights: Floats, bound: float, bound_prices: Floats, rounds: int
-    ) -> FinalPhase:
+    def mixture(cls, totals: RosterTotals, tried: TriedPrices, found: Incumbent, rounds: int) -> FinalPhase:
         """Keep the answers that count; the weight of the first column is that of rejecting everybody."""
-        used = np.flatnonzero(weights[1:] > 0)
-        prices, weights = tried.prices[used], weights[1:][used]
+        used = np.flatnonzero(found.weights[1:] > 0)
+        prices, weights = tried.prices[used], found.weights[1:][used]
         if not used.size:  # everybody is rejected: any answer with weight 0 says so
             prices, weights = tried.prices[:1], np.zeros(1)
-        return cls(totals, prices, weights, bound, bound_prices, rounds)
+        return cls(totals, prices, weights, found.bound, found.centre, rounds)
 
     @property
     def request(self) -> Request:
@@ -437,7 +421,7 @@ class FinalPhase:
         """What was measured is the result."""
         bounds, units = global_bounds(plan)
         counts = np.isfinite(self.totals.tolerance(plan))
-        gaps = spread(total.shares, counts, axis=0)
+        gaps = gap_of(total.shares, counts, axis=0)
         excess = float(np.max((gaps - bounds) / units, initial=0.0))
         return Finished(self, total, gaps / units, excess, clients)
 

@@ -20,7 +20,7 @@ from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.reply_checks import global_rates
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
-from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, Prices
+from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 
 __all__ = ["ExcludedSite", "RunResult"]
 
@@ -146,7 +146,9 @@ class RunResult:
             dual=self.bound,
             optimality_gap=self.bound - self.accuracy,
             violation=math.inf if self.exceeding else self.violation,
-            prices=Prices(0.5 * np.abs(self.bound_prices).sum(axis=0) * units, np.zeros((0, len(self.plan.local)))),
+            prices=TolerancePrices(
+                0.5 * np.abs(self.bound_prices).sum(axis=0) * units, np.zeros((0, len(self.plan.local)))
+            ),
             basis="eta",
             precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
             largest_optimality_gap=self.plan.optimality_gap,

@@ -192,7 +192,7 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
     constrained = (*problem.local_rates, *problem.global_rates)
     selection_only = all(rate.slope == 0 for rate in constrained)
     mixtures = reduce(problem.cells, optimum.u.ravel(), optimum.v.ravel(), selection_only=selection_only)
-    return mixtures, certify(problem, mixtures, optimum.local_multipliers, optimum.global_multipliers, basis)
+    return mixtures, certify(problem, mixtures, optimum.local_prices, optimum.global_prices, basis)
 
 
 def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures:

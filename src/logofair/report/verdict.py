@@ -17,7 +17,6 @@ from logofair.policy.mixtures import evaluate
 from logofair.report.figures import BeforeAfter, RowsMeasured, compared_rates
 from logofair.report.wording import counted, figure, joined, name_of
 from logofair.requirements import Requirement, Requirements
-from logofair.solvers.problem import spread
 
 __all__ = ["Verdict", "judge"]
 
@@ -259,8 +258,8 @@ def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
     u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
     inside = [r for k, r in enumerate(requirements.local) if np.isfinite(requirements.tolerances[:, k]).any()]
     across = [r for r in requirements.global_ if r.tolerance is not None]
-    local = spread(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
-    global_ = spread(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
+    local = problem.local_gaps(u, v) / problem.local_units
+    global_ = problem.global_gaps(u, v) / problem.global_units
     local = np.where(problem.local_counts.any(axis=1), local, np.nan)
     global_ = np.where(problem.global_counts.any(axis=0), global_, np.nan)
     bounds = problem.local_tolerance / problem.local_units

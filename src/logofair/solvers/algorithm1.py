@@ -2,7 +2,7 @@
 
 The positive part of F is smoothed to ``softplus(sharpness * F) / sharpness`` (beta in the paper), which changes the
 dual by at most ``cells * ln 2 / sharpness``. In every round each client takes ``local_steps`` (S) gradient steps on its
-own multipliers (mu_c) and on a copy of the global ones (lambda); the server averages the changes of lambda.
+local multipliers (mu_c) and on a copy of the global ones (lambda); the server averages the changes of lambda.
 
 Where this departs from the printed algorithm, and why: it descends (the paper prints +); the server takes the mean of
 the clients' changes and projects it (the plain sum is as many times too long as there are clients); one common step
@@ -25,7 +25,7 @@ from logofair.columns.segments import Booleans, run_sums
 from logofair.errors import InputError
 from logofair.solvers.decomposition import Optimum
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import Problem, spread
+from logofair.solvers.problem import Problem, tolerances_worth
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ def rounds(problem: Problem, settings: Algorithm1) -> Iterator[Round]:
     """Run the procedure, yielding the state after each round."""
     pairs = OrderedPairs(problem)
     step = settings.length(pairs.steepness().max(axis=0), problem.shape[1])
-    global_, own = pairs.zeros()
+    global_, local = pairs.zeros()
     for number in range(1, settings.rounds + 1):
-        changes, own = pairs.descend(global_, own, settings, step, problem.shape[0])
+        changes, local = pairs.descend(global_, local, settings, step, problem.shape[0])
         global_ = np.maximum(global_ + changes.mean(axis=0), 0.0)
-        yield pairs.record(number, global_, own, settings.sharpness)
+        yield pairs.record(number, global_, local, settings.sharpness)
 
 
 def finish(problem: Problem, last: Round) -> Optimum | None:
@@ -112,7 +112,7 @@ def finish(problem: Problem, last: Round) -> Optimum | None:
     answer = solve_local(problem, *problem.priced_gain(last.global_multipliers))
     if not answer.sound:
         return None
-    return Optimum(answer.u, answer.v, answer.multipliers, last.global_multipliers, last.number, "algorithm1")
+    return Optimum(answer.u, answer.v, answer.prices, last.global_multipliers, last.number, "algorithm1")
 
 
 class OrderedPairs:
@@ -132,7 +132,7 @@ class OrderedPairs:
         self.local_pairs, global_ = both, problem.global_counts
         self.global_pairs: Booleans = global_[self.ahead] & global_[self.behind]
         self.local_tolerance = np.where(both, problem.local_tolerance[:, None, :], 0.0)
-        self.shared_tolerance = np.where(self.global_pairs, problem.global_tolerance, 0.0)
+        self.global_tolerance = np.where(self.global_pairs, problem.global_tolerance, 0.0)
 
     def zeros(self) -> tuple[Floats, Floats]:
         """Starting multipliers: global (pairs, rates) and local (clients, pairs, rates)."""
@@ -141,50 +141,51 @@ class OrderedPairs:
     def _signed(self, pairs: Floats) -> Floats:
         return signed(pairs, self.problem.shape[1])
 
-    def lines(self, global_: Floats, own: Floats) -> tuple[Floats, Floats]:
+    def lines(self, global_: Floats, local: Floats) -> tuple[Floats, Floats]:
         """F in every cell as a line in eta: constant and slope, (cells,); ``global_`` per client."""
         p = self.problem
         (gu, gv), (lu, lv) = p.global_, p.local
-        global_, local = self._signed(global_), self._signed(own)
+        global_, local = self._signed(global_), self._signed(local)
         constant = -p.mass - np.sum(global_ * gu, axis=2) - np.sum(local * lu, axis=2)
         slope = 2 * p.mass - np.sum(global_ * gv, axis=2) - np.sum(local * lv, axis=2)
         return constant.ravel(), slope.ravel()
 
     def descend(
-        self, global_: Floats, own: Floats, settings: Algorithm1, step: float, clients: int
+        self, global_: Floats, local: Floats, settings: Algorithm1, step: float, clients: int
     ) -> tuple[Floats, Floats]:
-        """Local steps of every client from common global multipliers: how each would change them, and its own.
+        """Local steps of every client from common global multipliers: how each would change them, and its local ones.
 
         ``clients`` counts those of the whole federation, each of which carries an equal part of the global tolerance.
         """
         copies = np.broadcast_to(global_, (self.problem.shape[0], *global_.shape)).copy()
         for _ in range(settings.local_steps):
-            slope_shared, slope_own = self.gradient(copies, own, settings.sharpness, clients)
-            copies = np.maximum(copies - step * slope_shared, 0.0)
-            own = np.maximum(own - step * slope_own, 0.0)
-        return copies - global_, own
+            global_slope, local_slope = self.gradient(copies, local, settings.sharpness, clients)
+            copies = np.maximum(copies - step * global_slope, 0.0)
+            local = np.maximum(local - step * local_slope, 0.0)
+        return copies - global_, local
 
-    def gradient(self, global_: Floats, own: Floats, sharpness: float, clients: int) -> tuple[Floats, Floats]:
-        """Gradient of each client's smoothed dual in its copy of the global and in its own multipliers."""
+    def gradient(self, global_: Floats, local: Floats, sharpness: float, clients: int) -> tuple[Floats, Floats]:
+        """Gradient of each client's smoothed dual in its copy of the global and in its local multipliers."""
         p = self.problem
-        constant, slope = self.lines(global_, own)
+        constant, slope = self.lines(global_, local)
         values = p.cells.values
         accepted = expit(sharpness * (constant[self.cell] + slope[self.cell] * values)) * self.share
         u = run_sums(accepted, p.cells.starts).reshape(p.shape)[..., None]
         v = run_sums(accepted * values, p.cells.starts).reshape(p.shape)[..., None]
         (gu, gv), (lu, lv) = p.global_, p.local
         share, rate = gu * u + gv * v, lu * u + lv * v
-        slope_shared = self.shared_tolerance / clients - (share[:, self.ahead] - share[:, self.behind])
-        slope_own = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
-        return np.where(self.global_pairs, slope_shared, 0.0), np.where(self.local_pairs, slope_own, 0.0)
+        global_slope = self.global_tolerance / clients - (share[:, self.ahead] - share[:, self.behind])
+        local_slope = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
+        return np.where(self.global_pairs, global_slope, 0.0), np.where(self.local_pairs, local_slope, 0.0)
 
-    def smoothed(self, global_: Floats, own: Floats, sharpness: float) -> float:
+    def smoothed(self, global_: Floats, local: Floats, sharpness: float) -> float:
         """The smoothed dual at common global multipliers, on the scale of accuracy."""
         p = self.problem
-        constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), own)
+        constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         line = constant[self.cell] + slope[self.cell] * p.cells.values
         value = float(np.sum(self.share * np.logaddexp(0.0, sharpness * line))) / sharpness
-        return p.baseline + value + float(np.sum(self.shared_tolerance * global_) + np.sum(self.local_tolerance * own))
+        worth = np.sum(self.global_tolerance * global_) + np.sum(self.local_tolerance * local)
+        return p.baseline + value + float(worth)
 
     def steepness(self) -> Floats:
         """Largest squared size of the rates' coefficients, summed over groups: global and local, (clients, 2)."""
@@ -195,26 +196,25 @@ class OrderedPairs:
             sizes.append(size.sum(axis=1))
         return np.column_stack(sizes)
 
-    def record(self, number: int, global_: Floats, own: Floats, sharpness: float) -> Round:
+    def record(self, number: int, global_: Floats, local: Floats, sharpness: float) -> Round:
         """Measure the state after a round."""
         p = self.problem
-        prices, local = self._signed(global_), self._signed(own)
+        prices, local_prices = self._signed(global_), self._signed(local)
         weight = np.where(p.client_mass > 0, p.client_mass, 1.0)[:, None, None]
         gain_u, gain_v = p.priced_gain(prices)
-        bound = local_bound(p, gain_u, gain_v, local / weight)
-        finite = np.where(np.isfinite(p.global_tolerance), p.global_tolerance, 0.0)
-        objective = p.baseline + float(p.client_mass @ bound) + 0.5 * float(np.sum(finite * np.abs(prices)))
-        constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), own)
+        bound = local_bound(p, gain_u, gain_v, local_prices / weight)
+        objective = p.baseline + float(p.client_mass @ bound) + float(tolerances_worth(prices, p.global_tolerance))
+        constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         _, u, v = p.cells.best_corner(np.arange(constant.size), slope, constant)
         u, v = u.reshape(p.shape), v.reshape(p.shape)
         return Round(
             number=number,
             global_multipliers=prices,
-            local_multipliers=local,
-            smoothed=self.smoothed(global_, own, sharpness),
+            local_multipliers=local_prices,
+            smoothed=self.smoothed(global_, local, sharpness),
             objective=objective,
-            global_gap=float(np.max(spread(p.global_shares(u, v), p.global_counts, 0), initial=0.0)),
-            local_gap=float(np.max(spread(p.local_values(u, v), p.local_counts, 1), initial=0.0)),
+            global_gap=float(np.max(p.global_gaps(u, v), initial=0.0)),
+            local_gap=float(np.max(p.local_gaps(u, v), initial=0.0)),
             accuracy=p.accuracy(u, v),
         )
 

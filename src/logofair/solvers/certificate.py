@@ -1,11 +1,16 @@
 """The certificate: how accurate a stored rule is, how fair, and how much better any other could be.
 
-Everything is recomputed from the stored rules and the multipliers alone, never taken from a solver's word.
+Everything is recomputed from the stored rules and the prices alone, never taken from a solver's word.
+
+Two kinds of prices meet here. The *prices of rates* prove the bound: one for each group and rate, summing to 0 over the
+groups (mu and lambda in the paper). The *prices of tolerances* follow from them and are what a person reads: one for
+each tolerance, never negative.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +24,7 @@ LARGEST_VIOLATION = 1e-9
 
 
 @dataclass(frozen=True)
-class Prices:
+class TolerancePrices:
     """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave).
 
     ``global_`` has one price per global rate, ``local`` one per client and local rate.
@@ -42,8 +47,8 @@ class Certificate:
     optimality_gap : float
         ``dual - primal``: the accuracy that could still be won. Meaningful only beside ``violation``.
     violation : float
-        Largest excess of any gap over its tolerance; 0 if every promise is kept.
-    prices : Prices
+        Largest excess of any gap over its tolerance; 0 if every requirement is met.
+    prices : TolerancePrices
         Accuracy at most gained per unit of each tolerance.
     basis : str
         Which estimate of the positives counts: ``"eta"`` (calibrated scores) or ``"labels"``.
@@ -59,13 +64,15 @@ class Certificate:
     >>> certificate = logofair.fit(scores, None, groups=groups, calibration="none").certificate
     >>> certificate.holds, round(certificate.primal, 3)
     (True, 0.725)
+    >>> certificate.as_dict()["basis"]
+    'eta'
     """
 
     primal: float
     dual: float
     optimality_gap: float
     violation: float
-    prices: Prices
+    prices: TolerancePrices
     basis: str
     precision: float = LARGEST_VIOLATION
     largest_optimality_gap: float = LARGEST_OPTIMALITY_GAP
@@ -80,19 +87,31 @@ class Certificate:
         """Whether every requirement is met and the optimality gap is at most the largest one allowed."""
         return self.optimality_gap <= self.largest_optimality_gap and self.meets_requirements
 
+    def summary(self) -> str:
+        """Return the proof in one sentence for people."""
+        return (
+            f"Expected accuracy {self.primal:.4f}; no rule within the tolerances exceeds {self.dual:.4f} "
+            f"(optimality gap {self.optimality_gap:.1e}, violation {self.violation:.1e}, counted in {self.basis})."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures of the proof as plain values, without the prices of single tolerances."""
+        names = ("primal", "dual", "optimality_gap", "violation", "basis")
+        return {name: getattr(self, name) for name in names}
+
 
 def certify(
-    problem: Problem, mixtures: Mixtures, local_multipliers: Floats, global_multipliers: Floats, basis: str
+    problem: Problem, mixtures: Mixtures, local_prices: Floats, global_prices: Floats, basis: str
 ) -> Certificate:
-    """Measure stored rules on a problem and bound what any rule could reach."""
+    """Measure stored rules on a problem, and bound what any rule could reach by prices of its rates."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     primal = problem.accuracy(u, v)
-    bound = local_bound(problem, *problem.priced_gain(global_multipliers), local_multipliers)
+    bound = local_bound(problem, *problem.priced_gain(global_prices), local_prices)
     finite = np.where(np.isfinite(problem.global_tolerance), problem.global_tolerance, 0.0)
-    prices = 0.5 * np.abs(global_multipliers).sum(axis=0)
-    dual = problem.baseline + float(problem.client_mass @ bound) + float(finite @ prices)
-    local_prices = 0.5 * np.abs(local_multipliers).sum(axis=1) * problem.client_mass[:, None]
-    in_users_units = Prices(prices * problem.global_units, local_prices * problem.local_units)
+    global_worth = 0.5 * np.abs(global_prices).sum(axis=0)
+    dual = problem.baseline + float(problem.client_mass @ bound) + float(finite @ global_worth)
+    local_worth = 0.5 * np.abs(local_prices).sum(axis=1) * problem.client_mass[:, None]
+    in_users_units = TolerancePrices(global_worth * problem.global_units, local_worth * problem.local_units)
     units = [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
     precision = LARGEST_VIOLATION / float(min(units))
     return Certificate(primal, dual, dual - primal, problem.violation(u, v), in_users_units, basis, precision)

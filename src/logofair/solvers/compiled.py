@@ -22,12 +22,12 @@ def maximise_compiled(
 ) -> tuple[Floats, Floats, Floats, float]:
     """Pivot every program until it cannot improve, in place; ``done`` says which got there.
 
-    Returns u, v (clients, groups), the multipliers (clients, groups, rates), and how far any constraint is missed.
+    Returns u, v (clients, groups), the prices (clients, groups, rates), and how far any constraint is missed.
     """
     cells, (rate_u, rate_v) = problem.cells, problem.local
     mass_below = cells.mass_below if cells.mass_below is not None else np.zeros(0)
     u, v, off = np.empty_like(gain_u), np.empty_like(gain_v), np.empty(gain_u.shape[0])
-    multipliers = np.empty_like(rate_u)
+    prices = np.empty_like(rate_u)
     arrays = (
         (tableau.inverse, tableau.solution, tableau.gain, tableau.u, tableau.v, tableau.rates),
         tableau.kind,
@@ -39,14 +39,14 @@ def maximise_compiled(
         (cells.starts, cells.values, cells.positives_below, mass_below, cells.scale, cells.positives),
         u,
         v,
-        multipliers,
+        prices,
         off,
     )
     if off.size < _ENOUGH_CLIENTS:
         _some(0, off.size, *arrays)
     else:
         _all(*arrays)
-    return u, v, multipliers, float(off.max(initial=0.0))
+    return u, v, prices, float(off.max(initial=0.0))
 
 
 @numba.njit(cache=True)
@@ -74,7 +74,7 @@ def _corner(cell, slope, constant, table):
 
 
 @numba.njit(cache=True)
-def _enter(client, dual, basic, at_upper, tolerance, gains, table, limit, column):
+def _enter(client, price, basic, at_upper, tolerance, gains, table, limit, column):
     """Best entering column, written to ``column``: its kind (-1: none), direction, u, v."""
     gain_u, gain_v, rate_u, rate_v = gains
     groups, rates = rate_u.shape[1], rate_u.shape[2]
@@ -83,23 +83,22 @@ def _enter(client, dual, basic, at_upper, tolerance, gains, table, limit, column
     for a in range(groups):
         slope, constant = gain_v[client, a], gain_u[client, a]
         for k in range(rates):
-            price = dual[groups + a * rates + k]
-            slope -= price * rate_v[client, a, k]
-            constant -= price * rate_u[client, a, k]
+            slope -= price[groups + a * rates + k] * rate_v[client, a, k]
+            constant -= price[groups + a * rates + k] * rate_u[client, a, k]
         u, v = _corner(client * groups + a, slope, constant, table)
-        gain = slope * v + constant * u - dual[a]
+        gain = slope * v + constant * u - price[a]
         if gain > best:
             best, chosen, direction, best_u, best_v = gain, a, 1.0, u, v
     for i in range(count):
         bound = tolerance[client, i]
         if bound > 0 and bound < np.inf and not basic[groups + i]:
-            gain = -dual[groups + i] if at_upper[client, i] else dual[groups + i]
+            gain = -price[groups + i] if at_upper[client, i] else price[groups + i]
             if gain > best:
                 best, chosen, direction = gain, groups + i, -1.0 if at_upper[client, i] else 1.0
     for k in range(rates):
         drift = 0.0
         for a in range(groups):
-            drift += dual[groups + a * rates + k]
+            drift += price[groups + a * rates + k]
         if abs(drift) > best and not basic[groups + count + k]:
             best, chosen, direction = abs(drift), groups + count + k, -1.0 if drift < 0 else 1.0
     column[:] = 0.0
@@ -165,65 +164,78 @@ def _remember(client, state, gains, row, chosen, u, v, column):
 
 
 @numba.njit(cache=True)
+def _price(client, inverse, gain, price):
+    """Write the prices of a program's rows; the largest gain of its basic variables by size."""
+    price[:] = 0.0
+    largest = 0.0
+    for i in range(price.size):
+        largest = max(largest, abs(gain[client, i]))
+        if gain[client, i] != 0.0:
+            for j in range(price.size):
+                price[j] += gain[client, i] * inverse[client, i, j]
+    return largest
+
+
+@numba.njit(cache=True)
+def _direct(client, inverse, column, direction, moved):
+    """Write how the basic variables fall as the entering column moves in its direction."""
+    for i in range(moved.size):
+        total = 0.0
+        for j in range(moved.size):
+            total += inverse[client, i, j] * column[j]
+        moved[i] = total * direction
+
+
+@numba.njit(cache=True)
+def _origin(client, chosen, direction, floor, tolerance, groups):
+    """Value of a variable before it enters: of a slack at its upper bound, of a floor, else 0."""
+    count = tolerance.shape[1]
+    if groups <= chosen < groups + count and direction < 0:
+        return tolerance[client, chosen - groups]
+    return floor[client, chosen - groups - count] if chosen >= groups + count else 0.0
+
+
+@numba.njit(cache=True)
 def _one(client, state, kind, at_upper, floor, tolerance, gains, table, work):
     """Pivot one program; whether it reached its optimum."""
     inverse, solution, gain, _, _, _ = state
-    rate_u = gains[2]
-    dual, column, moved, basic = work
-    groups, rates = rate_u.shape[1], rate_u.shape[2]
-    rows, count = solution.shape[1], groups * rates
+    price, column, moved, basic = work
+    groups, rows, count = gains[2].shape[1], solution.shape[1], tolerance.shape[1]
     basic[:] = False
     for i in range(rows):
         basic[kind[client, i]] = True
     for _ in range(_PIVOTS):
-        scale = 0.0
-        for j in range(rows):
-            dual[j] = 0.0
-            scale = max(scale, abs(gain[client, j]))
-        for i in range(rows):
-            if gain[client, i] != 0.0:
-                for j in range(rows):
-                    dual[j] += gain[client, i] * inverse[client, i, j]
-        chosen, direction, u, v = _enter(
-            client, dual, basic, at_upper, tolerance, gains, table, OPTIMAL * (1.0 + scale), column
-        )
+        least = OPTIMAL * (1.0 + _price(client, inverse, gain, price))
+        chosen, direction, u, v = _enter(client, price, basic, at_upper, tolerance, gains, table, least, column)
         if chosen < 0:
             return True
-        for i in range(rows):
-            total = 0.0
-            for j in range(rows):
-                total += inverse[client, i, j] * column[j]
-            moved[i] = total * direction
+        _direct(client, inverse, column, direction, moved)
         row, step, upper = _leave(client, moved, solution, kind, tolerance, groups)
-        slack = groups <= chosen < groups + count
-        if slack and tolerance[client, chosen - groups] <= step:
-            step = tolerance[client, chosen - groups]
-            for i in range(rows):
-                solution[client, i] -= step * moved[i]
-            at_upper[client, chosen - groups] = not at_upper[client, chosen - groups]
-            continue
-        if row < 0:
+        slack = chosen - groups
+        flips = 0 <= slack < count and tolerance[client, slack] <= step
+        if flips:  # the slack reaches its other bound before any row leaves
+            step = tolerance[client, slack]
+            at_upper[client, slack] = not at_upper[client, slack]
+        elif row < 0:
             return False
         for i in range(rows):
             solution[client, i] -= step * moved[i]
+        if flips:
+            continue
         left = kind[client, row]
         basic[left], basic[chosen] = left < groups, True
         if groups <= left < groups + count:
             at_upper[client, left - groups] = upper
         _eliminate(client, inverse, moved, row, direction)
-        origin = 0.0
-        if slack and direction < 0:
-            origin = tolerance[client, chosen - groups]
-        elif chosen >= groups + count:
-            origin = floor[client, chosen - groups - count]
-        solution[client, row], kind[client, row] = origin + direction * step, chosen
+        solution[client, row] = _origin(client, chosen, direction, floor, tolerance, groups) + direction * step
+        kind[client, row] = chosen
         _remember(client, state, gains, row, chosen, u, v, column)
     return False
 
 
 @numba.njit(cache=True)
-def _read(client, state, kind, tolerance, gains, u, v, multipliers, dual):
-    """Write a program's mixture and multipliers; how far its weights and gaps are off."""
+def _read(client, state, kind, tolerance, gains, u, v, prices, price):
+    """Write a program's mixture and prices; how far its weights and gaps are off."""
     inverse, solution, gain, at_u, at_v, _ = state
     _, _, rate_u, rate_v = gains
     groups, rates = rate_u.shape[1], rate_u.shape[2]
@@ -237,40 +249,37 @@ def _read(client, state, kind, tolerance, gains, u, v, multipliers, dual):
                 u[client, a] += solution[client, i] * at_u[client, i]
                 v[client, a] += solution[client, i] * at_v[client, i]
         off = max(off, abs(weight - 1.0))
-    dual[:] = 0.0
-    for i in range(solution.shape[1]):
-        for j in range(solution.shape[1]):
-            dual[j] += gain[client, i] * inverse[client, i, j]
+    _price(client, inverse, gain, price)
     for k in range(rates):
         highest, lowest, total, members = -np.inf, np.inf, 0.0, 0
         for a in range(groups):
-            multipliers[client, a, k] = 0.0
+            prices[client, a, k] = 0.0
             if tolerance[client, a * rates + k] < np.inf:
                 rate = rate_u[client, a, k] * u[client, a] + rate_v[client, a, k] * v[client, a]
                 highest, lowest = max(highest, rate), min(lowest, rate)
-                total += dual[groups + a * rates + k]
+                total += price[groups + a * rates + k]
                 members += 1
         for a in range(groups):
             if tolerance[client, a * rates + k] < np.inf:
                 off = max(off, highest - lowest - tolerance[client, a * rates + k])
-                multipliers[client, a, k] = dual[groups + a * rates + k] - total / members
+                prices[client, a, k] = price[groups + a * rates + k] - total / members
     return off
 
 
 @numba.njit(cache=True)
-def _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off):
+def _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off):
     """Pivot and read the programs of some clients."""
     rows = state[1].shape[1]
     work = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows + rows, dtype=np.bool_))
     for client in range(first, last):
         done[client] = _one(client, state, kind, at_upper, floor, tolerance, gains, table, work)
-        off[client] = _read(client, state, kind, tolerance, gains, u, v, multipliers, work[0])
+        off[client] = _read(client, state, kind, tolerance, gains, u, v, prices, work[0])
 
 
 # Not one body compiled twice: numba's cache on disk would hand the serial code out for the parallel one.
 @numba.njit(cache=True, parallel=True)
-def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off):
+def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off):
     clients, shares = done.size, 16
     for share in numba.prange(shares):
         first, last = share * clients // shares, (share + 1) * clients // shares
-        _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, multipliers, off)
+        _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off)

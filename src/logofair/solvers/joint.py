@@ -1,7 +1,7 @@
 """The whole problem as one linear program, by column generation through HiGHS: slower, and independent.
 
 The fallback for problems on which the decomposition does not reach its certificate. Each cell mixes a growing list of
-corners; HiGHS solves the restricted program, its duals price new corners, until none improves.
+corners; HiGHS solves the restricted program, its prices find new corners, until none improves.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from scipy.sparse import csr_array, vstack
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
-from logofair.solvers.decomposition import Optimum
+from logofair.solvers.decomposition import HIGHS, Optimum
 from logofair.solvers.problem import Problem, zero_sum
 
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
-_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 @dataclass
@@ -70,7 +69,7 @@ def _priced(problem: Problem, local: Floats, global_: Floats) -> tuple[Floats, F
 
 
 def _restricted(problem: Problem, columns: _Columns) -> tuple[Floats, Floats, Floats] | None:
-    """Solve over the known corners: their weights and the local and global multipliers."""
+    """Solve over the known corners: their weights and the local and global prices."""
     groups = problem.shape[1]
     n, cell = columns.cell.size, columns.cell
     client, group = np.divmod(cell, groups)
@@ -109,13 +108,13 @@ def _linprog(
     equality = csr_array((np.ones(n), (columns.cell, np.arange(n))), shape=(problem.mass.size, width))
     bounds = [(0.0, None)] * n + [(None, None)] * (width - n)
     solved = linprog(  # type: ignore[call-overload]  # the stubs do not know sparse matrices
-        objective, inequality, limit, equality, np.ones(problem.mass.size), bounds, "highs", options=_OPTIONS
+        objective, inequality, limit, equality, np.ones(problem.mass.size), bounds, "highs", options=HIGHS
     )
     if solved.status != 0:
         return None
-    duals = np.zeros(0) if limit is None else -np.asarray(solved.ineqlin.marginals)
+    prices = np.zeros(0) if limit is None else -np.asarray(solved.ineqlin.marginals)
     local, global_ = np.zeros(problem.local_counts.shape), np.zeros(problem.global_counts.shape)
-    for price, (client, a, k) in zip(duals[::2] - duals[1::2], owners, strict=True):
+    for price, (client, a, k) in zip(prices[::2] - prices[1::2], owners, strict=True):
         if client < 0:
             global_[a, k] = price
         else:
@@ -167,7 +166,7 @@ def _inequalities(
 def _read(
     problem: Problem, columns: _Columns, weights: Floats, local: Floats, global_: Floats, iterations: int
 ) -> Optimum:
-    """Mixed (u, v) per cell, with the weights renormalised, and proper multipliers."""
+    """Mixed (u, v) per cell, with the weights renormalised, and proper prices."""
     cells = problem.mass.size
     weights = np.maximum(weights, 0.0)
     total = np.bincount(columns.cell, weights, minlength=cells)

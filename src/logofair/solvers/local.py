@@ -22,11 +22,11 @@ _ROUNDING = 1e-11
 
 @dataclass(frozen=True)
 class LocalAnswer:
-    """The clients' best (u, v), and the multipliers that prove an upper bound on what they gain."""
+    """The clients' best (u, v), and the prices that prove an upper bound on what they gain."""
 
     u: Floats  # (clients, groups)
     v: Floats  # (clients, groups)
-    multipliers: Floats  # (clients, groups, local rates), summing to 0 over the groups
+    prices: Floats  # (clients, groups, local rates), summing to 0 over the groups
     sound: bool = True  # whether every client's program was solved within rounding errors
     tableau: Tableau | None = None
 
@@ -38,8 +38,8 @@ def solve_local(problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Table
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(clients))
         return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
     if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.values.size):
-        u, v, multipliers = solve_by_rank(problem, gain_u, gain_v)
-        return LocalAnswer(u, v, zero_sum(multipliers, problem.local_counts, 1), _within(problem, u, v))
+        u, v, prices = solve_by_rank(problem, gain_u, gain_v)
+        return LocalAnswer(u, v, zero_sum(prices, problem.local_counts, 1), _within(problem, u, v))
     return _solve_by_simplex(problem, gain_u, gain_v, tableau)
 
 
@@ -56,26 +56,26 @@ def _solve_by_simplex(problem: Problem, gain_u: Floats, gain_v: Floats, tableau:
     if accelerated(problem.cells.values.size):
         from logofair.solvers.compiled import maximise_compiled
 
-        u, v, multipliers, off = maximise_compiled(tableau, problem, gain_u, gain_v)
+        u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v)
         if tableau.done.all() and off < _ROUNDING:
-            return LocalAnswer(u, v, multipliers, True, tableau)
+            return LocalAnswer(u, v, prices, True, tableau)
         refactorise(tableau)
     for _ in range(2):
         maximise(tableau, _pricer(problem, gain_u, gain_v))
         u, v, sound = _read(problem, tableau)
         if sound or not refactorise(tableau):
             break
-    multipliers = tableau.multipliers()[1].reshape(clients, groups, rates)
-    multipliers = zero_sum(multipliers, problem.local_counts, 1)
-    return LocalAnswer(u, v, multipliers, sound, tableau)
+    prices = tableau.prices()[1].reshape(clients, groups, rates)
+    prices = zero_sum(prices, problem.local_counts, 1)
+    return LocalAnswer(u, v, prices, sound, tableau)
 
 
-def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, multipliers: Floats) -> Floats:
-    """No rule within its local tolerances gains more than this, whatever the multipliers, (clients,)."""
-    priced = problem.locally_priced(gain_u, gain_v, multipliers)
+def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats) -> Floats:
+    """No rule within its local tolerances gains more than this, whatever the prices, (clients,)."""
+    priced = problem.locally_priced(gain_u, gain_v, prices)
     value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
     tolerance = np.where(np.isfinite(problem.local_tolerance), problem.local_tolerance, 0.0)
-    return np.asarray(value.sum(axis=1) + 0.5 * np.sum(tolerance * np.abs(multipliers).sum(axis=1), axis=1))
+    return np.asarray(value.sum(axis=1) + 0.5 * np.sum(tolerance * np.abs(prices).sum(axis=1), axis=1))
 
 
 def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, clients: Indices) -> tuple[Floats, Floats, Floats]:
@@ -87,19 +87,19 @@ def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, clients: Ind
 
 
 def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
-    """Best corners of the clients' groups for given multipliers of their local rates."""
+    """Best corners of the clients' groups for given prices of their local rates."""
     lu, lv = problem.local
     groups, rates = lu.shape[1:]
 
-    def price(multipliers: Floats, clients: Indices) -> Corners:
+    def price(prices: Floats, clients: Indices) -> Corners:
         everyone = clients.size == lu.shape[0]
         some = slice(None) if everyone else clients
-        own_u, own_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
-        dual = multipliers.reshape(-1, groups, rates)
-        constant, slope = own_u - np.sum(dual * rate_u, axis=2), own_v - np.sum(dual * rate_v, axis=2)
+        some_u, some_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
+        each = prices.reshape(-1, groups, rates)
+        constant, slope = some_u - np.sum(each * rate_u, axis=2), some_v - np.sum(each * rate_v, axis=2)
         priced, u, v = _best_corners(problem, constant, slope, clients)
         touched = rate_u * u[..., None] + rate_v * v[..., None]
-        return Corners(own_u * u + own_v * v, priced, touched, u, v)
+        return Corners(some_u * u + some_v * v, priced, touched, u, v)
 
     return price
 

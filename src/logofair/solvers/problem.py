@@ -134,30 +134,30 @@ class Problem:
         share = self.mass / np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
         return -share, 2.0 * share
 
-    def priced_gain(self, multipliers: Floats) -> tuple[Floats, Floats]:
+    def priced_gain(self, prices: Floats) -> tuple[Floats, Floats]:
         """The gain less the price of the cells' shares in global rates (F in the paper), per client's mass."""
         u, v = self.gain
         if not self.global_rates:
             return u, v
         weight = np.where(self.client_mass > 0, self.client_mass, 1.0)[:, None]
         gu, gv = self.global_
-        price_u, price_v = np.einsum("cak,ak->ca", gu, multipliers), np.einsum("cak,ak->ca", gv, multipliers)
+        price_u, price_v = np.einsum("cak,ak->ca", gu, prices), np.einsum("cak,ak->ca", gv, prices)
         return u - price_u / weight, v - price_v / weight
 
-    def at_prices(self, multipliers: Floats) -> Problem:
+    def at_prices(self, prices: Floats) -> Problem:
         """The clients' own problems at given prices of the global rates: no global constraint, the priced gain."""
         return replace(
             self,
             global_rates=(),
             global_tolerance=np.zeros(0),
             global_units=np.zeros(0),
-            objective=self.priced_gain(multipliers),
+            objective=self.priced_gain(prices),
         )
 
-    def locally_priced(self, gain_u: Floats, gain_v: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
+    def locally_priced(self, gain_u: Floats, gain_v: Floats, prices: Floats) -> tuple[Floats, Floats]:
         """A gain less the price of the cells' local rates."""
         lu, lv = self.local
-        return gain_u - np.sum(multipliers * lu, axis=2), gain_v - np.sum(multipliers * lv, axis=2)
+        return gain_u - np.sum(prices * lu, axis=2), gain_v - np.sum(prices * lv, axis=2)
 
     def accuracy(self, u: Floats, v: Floats) -> float:
         """Expected accuracy of a rule with these u and v."""
@@ -182,14 +182,22 @@ class Problem:
         lu, lv = self.local
         return np.asarray(lu * u[..., None] + lv * v[..., None])
 
+    def local_gaps(self, u: Floats, v: Floats) -> Floats:
+        """Each client's gap in each local rate, (clients, local rates)."""
+        return gap_of(self.local_values(u, v), self.local_counts, axis=1)
+
+    def global_gaps(self, u: Floats, v: Floats) -> Floats:
+        """The gap in each global rate, (global rates,)."""
+        return gap_of(self.global_shares(u, v), self.global_counts, axis=0)
+
     def local_excess(self, u: Floats, v: Floats) -> Floats:
         """Excess of each local gap over its tolerance (negative: room left), (clients, local rates)."""
-        return np.asarray(spread(self.local_values(u, v), self.local_counts, axis=1) - self.local_tolerance)
+        return np.asarray(self.local_gaps(u, v) - self.local_tolerance)
 
     def violation(self, u: Floats, v: Floats) -> float:
         """Largest excess of any gap over its tolerance (0: none)."""
-        global_ = spread(self.global_shares(u, v), self.global_counts, axis=0) - self.global_tolerance
-        local, global_ = self.local_excess(u, v) / self.local_units, global_ / self.global_units
+        local = self.local_excess(u, v) / self.local_units
+        global_ = (self.global_gaps(u, v) - self.global_tolerance) / self.global_units
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(global_, initial=0.0)))
 
     def _coefficients(self, rates: tuple[Rate, ...], bases: list[Floats], counts: Booleans) -> tuple[Floats, Floats]:
@@ -235,15 +243,26 @@ def _defined(rates: tuple[Rate, ...], mass: Floats, positives: Floats) -> Boolea
     return np.stack([rate.denominator(mass, positives) > _NOBODY * mass for rate in rates], -1) if rates else empty
 
 
-def zero_sum(multipliers: Floats, counts: Booleans, axis: int) -> Floats:
-    """Multipliers that prove a bound: 0 where a group does not count, summing to 0 over the others along an axis."""
+def zero_sum(prices: Floats, counts: Booleans, axis: int) -> Floats:
+    """Prices that prove a bound: 0 where a group does not count, summing to 0 over the others along an axis."""
     members = np.maximum(counts.sum(axis=axis, keepdims=True), 1)
-    mean = np.sum(np.where(counts, multipliers, 0.0), axis=axis, keepdims=True) / members
-    return np.where(counts, multipliers - mean, 0.0)
+    mean = np.sum(np.where(counts, prices, 0.0), axis=axis, keepdims=True) / members
+    return np.where(counts, prices - mean, 0.0)
 
 
-def spread(rates: Floats, counts: Booleans, axis: int) -> Floats:
-    """Largest minus smallest rate along an axis, over those that count; 0 where fewer than two do."""
+def gap_of(rates: Floats, counts: Booleans, axis: int) -> Floats:
+    """Largest less smallest rate along an axis, over those that count; 0 where fewer than two do."""
     highest = np.max(np.where(counts, rates, -np.inf), axis=axis, initial=-np.inf)
     lowest = np.min(np.where(counts, rates, np.inf), axis=axis, initial=np.inf)
     return np.where(highest > lowest, highest - lowest, 0.0)
+
+
+def tolerances_worth(prices: Floats, tolerance: Floats) -> Floats:
+    """What the tolerances are worth at prices of the rates, (...,); both (..., groups, rates), infinity: free.
+
+    A unit of tolerance is worth half the sum of its groups' prices by size, since these sum to 0.
+    """
+    finite = np.where(np.isfinite(tolerance), tolerance, 0.0)
+    *many, groups, rates = prices.shape
+    worth = (finite * np.abs(prices)).reshape(*many, groups * rates)
+    return np.asarray(0.5 * worth.sum(axis=-1))

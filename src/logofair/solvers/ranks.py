@@ -19,7 +19,7 @@ _EDGE = 1e-13
 
 
 def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Floats, Floats, Floats]:
-    """Best u and v of every cell and the multipliers that prove it, for gains with ``gain_v >= 0``."""
+    """Best u and v of every cell and the prices that prove it, for gains with ``gain_v >= 0``."""
     clients, groups = problem.shape
     every = np.arange(clients * groups)
     _, free_u, free_v = problem.cells.best_corner(every, gain_v.ravel(), gain_u.ravel())
@@ -27,7 +27,7 @@ def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Flo
     counts = problem.local_counts[..., 0]
     tolerance = problem.local_tolerance[:, 0]
     low, high = _range(u, counts)
-    multipliers = np.zeros((clients, groups, 1))
+    prices = np.zeros((clients, groups, 1))
     tight = np.flatnonzero(high - low > tolerance)
     if tight.size:
         windows = _Windows(problem, tight, gain_u[tight].T, gain_v[tight].T)
@@ -36,8 +36,8 @@ def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Flo
         inside = np.where(windows.counts, inside, u[tight].T)
         v[tight] = np.where(windows.counts, windows.positives(inside), v[tight].T).T
         u[tight] = inside.T
-        multipliers[tight, :, 0] = windows.multipliers(floor).T
-    return u, v, multipliers
+        prices[tight, :, 0] = windows.prices(floor).T
+    return u, v, prices
 
 
 def _range(u: Floats, counts: Booleans) -> tuple[Floats, Floats]:
@@ -153,7 +153,7 @@ class _Windows:
         total = self.cells.positives[self.number] * self.cells.scale[self.number]
         return np.asarray(total - positives - (1.0 - u - below) * value)
 
-    def multipliers(self, floor: Floats) -> Floats:
+    def prices(self, floor: Floats) -> Floats:
         """Slopes that sum to zero over the groups, between those to the left and to the right of the floor."""
         left, right = self.slopes(floor, rising=False), self.slopes(floor, rising=True)
         # Past the last row a slope is infinite, and any number up to there will do: more than the others' sum does.

@@ -6,9 +6,9 @@ stay within a tolerance of each other::
     max  sum_j gain_j x_j    s.t.  sum of x_j in block b = 1,   x >= 0
                                    sum_j rate_ij x_j - floor_f - slack_i = 0,   0 <= slack_i <= tolerance_f
 
-for every rate i of family f, with a free ``floor_f`` (the lowest rate). One multiplier per rate, summing to zero
-over a family at the optimum: independent rows, where pairwise differences would make the duals degenerate.
-The corners of a block are never listed; a pricer names the best one for given multipliers. Both a client's own problem
+for every rate i of family f, with a free ``floor_f`` (the lowest rate). One price per rate, summing to zero
+over a family at the optimum: independent rows, where pairwise differences would make the prices degenerate.
+The corners of a block are never listed; a pricer names the best one for given prices. Both a client's own problem
 (blocks: its groups) and the server's (one block: the answers so far) have this form.
 """
 
@@ -54,15 +54,19 @@ class Tableau:
         """Copy some of the programs."""
         return replace(self, **{name: getattr(self, name)[programs] for name in _PER_PROGRAM})
 
+    def copy(self) -> Tableau:
+        """Copy all of the programs."""
+        return self.take(np.arange(self.done.size))
+
     def put(self, programs: Indices, part: Tableau) -> None:
         """Write some of the programs back."""
         for name in _PER_PROGRAM:
             getattr(self, name)[programs] = getattr(part, name)
 
-    def multipliers(self) -> tuple[Floats, Floats]:
-        """Dual values of the blocks (programs, blocks) and of the rates (programs, rates)."""
-        dual = np.einsum("ni,nij->nj", self.gain, self.inverse)
-        return dual[:, : self.blocks], dual[:, self.blocks :]
+    def prices(self) -> tuple[Floats, Floats]:
+        """Prices of the blocks (programs, blocks) and of the rates (programs, rates)."""
+        prices = np.einsum("ni,nij->nj", self.gain, self.inverse)
+        return prices[:, : self.blocks], prices[:, self.blocks :]
 
     def mixture(self) -> tuple[Floats, Floats, Floats]:
         """The mixed u and v of every block and the sum of its weights, each (programs, blocks)."""
@@ -81,7 +85,7 @@ _PER_PROGRAM = [field.name for field in fields(Tableau) if field.name not in ("f
 def start(tolerance: Floats, family: Indices, touched: Indices) -> Tableau:
     """Every block rejects everybody: rates 0, slacks in the middle of their range, floors just below."""
     programs, rates = tolerance.shape
-    blocks, own = touched.shape
+    blocks, rates_touched = touched.shape
     rows, families = blocks + rates, int(family.max(initial=-1)) + 1
     sign = np.concatenate([np.ones(blocks), -np.ones(rates)])
     half = np.where(np.isfinite(tolerance), tolerance / 2, 0.0)
@@ -96,7 +100,7 @@ def start(tolerance: Floats, family: Indices, touched: Indices) -> Tableau:
         kind=np.broadcast_to(np.arange(rows), (programs, rows)).copy(),
         u=zeros.copy(),
         v=zeros.copy(),
-        rates=np.zeros((programs, rows, own)),
+        rates=np.zeros((programs, rows, rates_touched)),
         at_upper=np.zeros((programs, rates), dtype=bool),
         floor=-floor,
         tolerance=tolerance,
@@ -118,8 +122,8 @@ def refactorise(tableau: Tableau) -> bool:
     for b in range(blocks):
         basis[:, b, :] = kind == b
     for b in range(blocks):
-        own = np.swapaxes(np.where((kind == b)[:, :, None], tableau.rates, 0.0), 1, 2)
-        basis[:, blocks + tableau.touched[b], :] += own
+        of_block = np.swapaxes(np.where((kind == b)[:, :, None], tableau.rates, 0.0), 1, 2)
+        basis[:, blocks + tableau.touched[b], :] += of_block
     for i in range(rates):
         basis[:, blocks + i, :] -= (kind == blocks + i) | (kind == blocks + rates + tableau.family[i])
     try:
@@ -161,7 +165,7 @@ class Corners:
     v: Floats  # (programs, blocks)
 
 
-# (multipliers of the rates (programs, rates), which programs) -> the corner of largest gain less priced rates
+# (prices of the rates (programs, rates), which programs) -> the corner of largest gain less priced rates
 Pricer = Callable[[Floats, Indices], Corners]
 
 
@@ -192,9 +196,9 @@ def maximise(tableau: Tableau, price: Pricer, *, pivots: int = 500) -> Tableau:
 
 def _pivot(work: Tableau, price: Pricer, active: Indices) -> None:
     """One pivot in every program of ``work``, in place; marks those without an improving column."""
-    block_dual, rate_dual = work.multipliers()
-    corners = price(rate_dual, active)
-    entering = _entering(work, corners, block_dual, rate_dual)
+    block_price, rate_price = work.prices()
+    corners = price(rate_price, active)
+    entering = _entering(work, corners, block_price, rate_price)
     work.done = entering.gain <= OPTIMAL * (1.0 + np.abs(work.gain).max(axis=1))
     if work.done.all():
         return
@@ -220,27 +224,27 @@ class _Entering:
     rates: Floats
 
 
-def _reduced_gains(work: Tableau, corners: Corners, block_dual: Floats, rate_dual: Floats) -> tuple[Floats, Floats]:
+def _reduced_gains(work: Tableau, corners: Corners, block_price: Floats, rate_price: Floats) -> tuple[Floats, Floats]:
     """Gain per unit of each column (programs, blocks + rates + families), and of the floors with its sign."""
-    programs, rates = rate_dual.shape
+    programs, rates = rate_price.shape
     blocks, families = work.blocks, work.floor.shape[1]
     in_basis = np.zeros((programs, blocks + rates + families), dtype=bool)
     in_basis[np.arange(programs)[:, None], work.kind] = True
-    # A slack's column is -1 in its row: its reduced gain is the row's multiplier. Fixed slacks never move.
+    # A slack's column is -1 in its row: its reduced gain is the row's price. Fixed slacks never move.
     movable = (work.tolerance > 0) & np.isfinite(work.tolerance) & ~in_basis[:, blocks : blocks + rates]
-    slack = np.where(movable, np.where(work.at_upper, -rate_dual, rate_dual), 0.0)
+    slack = np.where(movable, np.where(work.at_upper, -rate_price, rate_price), 0.0)
     drift = np.zeros((programs, families))
-    np.add.at(drift.T, work.family, rate_dual.T)
+    np.add.at(drift.T, work.family, rate_price.T)
     floor = np.where(in_basis[:, blocks + rates :], 0.0, np.abs(drift))
-    return np.concatenate([corners.priced - block_dual, slack, floor], axis=1), drift
+    return np.concatenate([corners.priced - block_price, slack, floor], axis=1), drift
 
 
-def _entering(work: Tableau, corners: Corners, block_dual: Floats, rate_dual: Floats) -> _Entering:
+def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: Floats) -> _Entering:
     """Choose the column of largest reduced gain: a corner, a slack or a floor."""
-    programs, rates = rate_dual.shape
+    programs, rates = rate_price.shape
     blocks, families = work.blocks, work.floor.shape[1]
     pick = np.arange(programs)
-    gains, drift = _reduced_gains(work, corners, block_dual, rate_dual)
+    gains, drift = _reduced_gains(work, corners, block_price, rate_price)
     kind = np.argmax(gains, axis=1)
     block, rate = np.minimum(kind, blocks - 1), np.clip(kind - blocks, 0, max(rates - 1, 0))
     is_corner, is_floor = kind < blocks, kind >= blocks + rates

@@ -1,11 +1,11 @@
 """Which prices to try next when one exchange carries a batch of them, so that few exchanges suffice.
 
-The dual function H is convex and, with many rows, nearly smooth. A quadratic is fitted to the slopes known so far,
-the nearest counting most; its minimiser is the next centre, and the batch lies around it on ellipsoids of equal loss.
-Those wider than the centre's error surround the optimum, and the smallest of these decides the next gap.
+The bound H that prices prove is convex in them and, with many rows, nearly smooth. A quadratic is fitted to the slopes
+known so far, the nearest counting most; its minimiser is the next centre, and the batch lies around it on ellipsoids of
+equal loss. Those wider than the centre's error surround the optimum, and the smallest of these decides the next gap.
 
 Kinks remain: at certain prices every row of a group is worth nothing. Under equalized odds the optimum usually lies
-there; the totals tell where that is (:class:`PriceBounds`), and the first batch surrounds these points.
+there; the totals tell where that is (:class:`PriceMarks`), and the first batch surrounds these points.
 
 Bounds and mixture never depend on the fit: a bad trial costs a round, not the certificate.
 """
@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
-from logofair.solvers.decomposition import TriedPrices, incumbent
+from logofair.solvers.decomposition import Decomposition
 from logofair.solvers.problem import zero_sum
 
 _FEWEST = 8  # trials of a round, whatever the size of its messages
@@ -34,7 +34,7 @@ _LITTLE = 1e-6  # curvature lent to what has none, so that a least distance exis
 
 
 @dataclass(frozen=True)
-class PriceBounds:
+class PriceMarks:
     """What the totals tell about prices, each (groups, rates).
 
     ``base`` is the mass that each rate is a share of: a price of that size moves a row's worth by about 1. At the
@@ -45,14 +45,14 @@ class PriceBounds:
     idle: Floats
 
 
-def landmarks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> PriceBounds:
-    """Read the landmarks off the groups' shares in all rows and in all rows that are positive.
+def price_marks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> PriceMarks:
+    """Read the marks off the groups' shares in all rows and in all rows that are positive.
 
     Examples
     --------
     >>> import numpy as np
     >>> from logofair.notions import EQUALIZED_ODDS
-    >>> landmarks(np.array([0.6, 0.4]), np.array([0.3, 0.1]), EQUALIZED_ODDS.rates).idle.round(3).tolist()
+    >>> price_marks(np.array([0.6, 0.4]), np.array([0.3, 0.1]), EQUALIZED_ODDS.rates).idle.round(3).tolist()
     [[0.3, -0.3], [0.1, -0.3]]
     """
     base = np.stack([np.asarray(rate.denominator(mass, positives), dtype=float) for rate in rates], axis=-1)
@@ -64,7 +64,7 @@ def landmarks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> PriceBo
         price = np.linalg.lstsq(per_price, worth, rcond=None)[0]
         if np.abs(per_price @ price - worth).max() < 1e-9:
             idle[group] = price
-    return PriceBounds(base, idle)
+    return PriceMarks(base, idle)
 
 
 def largest_size(groups: int, rates: int, spare: int = 0) -> int:
@@ -77,18 +77,16 @@ def trial_size(groups: int, rates: int, spare: int = 0) -> int:
     return min(max(_FEWEST, largest_size(groups, rates, spare)), 19 + 32 * ((groups - 1) * rates - 1))
 
 
-def trial_prices(asked: TriedPrices, tolerance: Floats, size: int, marks: PriceBounds | None = None) -> Floats:
+def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = None) -> Floats:
     """Prices to try in the next round: at most ``size`` new ones, each summing to 0 over the groups that count.
 
     Parameters
     ----------
-    asked : Asked
+    state : Decomposition
         All that was tried so far; nothing before the first round, whose trials contain the zero price.
-    tolerance : array of shape (groups, rates)
-        Inf where a group does not count.
     size : int
         Most trials of the round; see :func:`trial_size`.
-    marks : Landmarks, optional
+    marks : PriceMarks, optional
         What the totals tell; without them scales are guessed and kinks have to be found.
 
     Returns
@@ -98,25 +96,25 @@ def trial_prices(asked: TriedPrices, tolerance: Floats, size: int, marks: PriceB
     Examples
     --------
     >>> import numpy as np
-    >>> none = np.zeros((0, 2, 1))
-    >>> trial_prices(TriedPrices(none, np.zeros(0), none, np.zeros(0)), np.full((2, 1), 0.1), 3)[:, 0, 0].tolist()
+    >>> from logofair.solvers.decomposition import TriedPrices
+    >>> trial_prices(Decomposition(np.full((2, 1), 0.1), TriedPrices.none(2, 1)), 3)[:, 0, 0].tolist()
     [0.0, 0.5, -0.5]
     """
-    groups, rates = tolerance.shape
+    shape, tried = state.tolerance.shape, state.tried
     if marks is None:
-        marks = PriceBounds(np.full(tolerance.shape, 1.0 / groups), np.full(tolerance.shape, np.nan))
-    counts = np.isfinite(tolerance)
-    wanted = _first(counts, size, marks) if asked.gains.size == 0 else _around(asked, tolerance, size, marks)
-    chosen = np.zeros((0, groups, rates))
+        marks = PriceMarks(np.full(shape, 1.0 / shape[0]), np.full(shape, np.nan))
+    counts = np.isfinite(state.tolerance)
+    wanted = _around(state, size, marks) if tried.gains.size else _first(counts, size, marks)
+    chosen = np.zeros((0, *shape))
     for prices in zero_sum(wanted, counts[None], 1):
-        known = np.concatenate([asked.prices, chosen])
+        known = np.concatenate([tried.prices, chosen])
         close = np.abs(known - prices).max(axis=(1, 2), initial=0.0) <= 1e-13 * (1.0 + np.abs(prices).max())
         if len(chosen) < size and not close.any():
             chosen = np.concatenate([chosen, prices[None]])
     return chosen
 
 
-def _first(counts: Booleans, size: int, marks: PriceBounds) -> Floats:
+def _first(counts: Booleans, size: int, marks: PriceMarks) -> Floats:
     """No price at all; prices at the kinks; then one group against all others, up to what its rows are worth."""
     found = [np.zeros((1, *counts.shape)), *_kinks(counts, marks)]
     rays = []
@@ -134,7 +132,7 @@ def _first(counts: Booleans, size: int, marks: PriceBounds) -> Floats:
     return np.concatenate(found)
 
 
-def _kinks(counts: Booleans, marks: PriceBounds) -> list[Floats]:
+def _kinks(counts: Booleans, marks: PriceMarks) -> list[Floats]:
     """Every group but one idle, and that one paying for all; with two groups, also what surrounds these points."""
     members = np.flatnonzero(counts.all(axis=1) & np.isfinite(marks.idle).all(axis=1))
     if members.size < max(2, int(counts.any(axis=1).sum())):
@@ -170,28 +168,26 @@ def _radii(points: int, per_radius: int, largest: float) -> Floats:
     return np.asarray(largest * ratio ** np.arange(min(levels, 20)))
 
 
-def _around(asked: TriedPrices, tolerance: Floats, size: int, marks: PriceBounds) -> Floats:
-    """The fit's minimiser, the master's duals, points between these and the best, and ellipsoids of equal loss."""
-    axes = _axes(np.isfinite(tolerance), marks.base)
+def _around(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
+    """The fit's minimiser, the master's prices, points between these and the best, and ellipsoids of equal loss."""
+    axes = _axes(np.isfinite(state.tolerance), marks.base)
     if axes.shape[1] == 0:
-        return np.zeros((0, *tolerance.shape))
-    known = incumbent(asked, tolerance)
-    gap = max(known.optimality_gap, 1e-9)
+        return np.zeros((0, *state.tolerance.shape))
+    found = state.incumbent
+    gap = max(found.optimality_gap, 1e-9)
     to = np.linalg.pinv(axes)
-    reach = 1.0 + 2.0 * np.abs(known.centre)  # with few answers and a tiny tolerance the duals run to millions
-    duals = to @ np.clip(known.duals, known.centre - reach, known.centre + reach).ravel()
-    best = to @ known.centre.ravel()
-    centre, curvature = _fitted(asked, tolerance, axes, best, known.bound, gap)
+    master, best = to @ found.near_prices.ravel(), to @ found.centre.ravel()
+    centre, curvature = _fitted(state, axes, best, gap)
     loss, main = np.linalg.eigh(curvature)
     steps = np.concatenate([main / np.sqrt(loss), -main / np.sqrt(loss)], axis=1).T
-    between = 0.5 * (duals + best)
-    found = [np.array([centre, duals, between, 0.5 * (centre + best)])]
-    if size == 1 and asked.gains.size % 2 == 0:  # the duals get their turn too
-        found[0] = found[0][[1, 0, 2, 3]]
-    # Near a kink the fit is poor and the duals are good: look around both.
+    between = 0.5 * (master + best)
+    points = [np.array([centre, master, between, 0.5 * (centre + best)])]
+    if size == 1 and state.tried.gains.size % 2 == 0:  # the master's prices get their turn too
+        points[0] = points[0][[1, 0, 2, 3]]
+    # Near a kink the fit is poor and the master's prices are good: look around both.
     for radius in _radii((size - 4) // 2, len(steps), np.sqrt(gap)):
-        found += [centre + radius * steps, between + radius * steps]
-    return np.asarray((np.concatenate(found) @ axes.T).reshape(-1, *tolerance.shape))
+        points += [centre + radius * steps, between + radius * steps]
+    return np.asarray((np.concatenate(points) @ axes.T).reshape(-1, *state.tolerance.shape))
 
 
 def _axes(counts: Booleans, base: Floats) -> Floats:
@@ -208,14 +204,13 @@ def _axes(counts: Booleans, base: Floats) -> Floats:
     return np.array(columns).reshape(len(columns), counts.size).T
 
 
-def _fitted(
-    asked: TriedPrices, tolerance: Floats, axes: Floats, start: Floats, bound: float, gap: float
-) -> tuple[Floats, Floats]:
+def _fitted(state: Decomposition, axes: Floats, start: Floats, gap: float) -> tuple[Floats, Floats]:
     """Minimiser and curvature of a quadratic near it, where the known cuts allow the minimum of H to be."""
-    points = asked.prices.reshape(asked.gains.size, -1) @ np.linalg.pinv(axes).T
-    slopes = asked.shares.reshape(asked.gains.size, -1) @ axes
+    tried, tolerance = state.tried, state.tolerance
+    points = tried.prices.reshape(tried.gains.size, -1) @ np.linalg.pinv(axes).T
+    slopes = tried.rates.reshape(tried.gains.size, -1) @ axes
     worth = np.where(np.isfinite(tolerance), tolerance, 0.0).ravel()
-    rows, limits = _localisation(asked.gains, slopes, axes, worth, bound + 0.1 * gap)
+    rows, limits = _localisation(tried.gains, slopes, axes, worth, state.incumbent.bound + 0.1 * gap)
     d, metric, near = start.size, np.eye(start.size), 1e-2
     centre, curvature = start, metric
     aim = np.concatenate([np.zeros(d), 0.5 * worth[worth > 0]])

@@ -5,6 +5,6 @@ that was stored for it. Rows are calibrated and sorted once for all points.
 """
 
 from logofair.tradeoff.result import Frontier, HeldOut, Knee, Point, UnconstrainedRule
-from logofair.tradeoff.surface import frontier
+from logofair.tradeoff.sweep import frontier
 
 __all__ = ["Frontier", "HeldOut", "Knee", "Point", "UnconstrainedRule", "frontier"]

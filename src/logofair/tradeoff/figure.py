@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from logofair.tradeoff import Frontier, Point
+from logofair.tradeoff.result import Frontier, Point, tolerance_text
 
 __all__ = ["frontier_figure"]
 
@@ -69,7 +69,7 @@ def frontier_figure(frontier: Frontier) -> str:
             f'<svg class="frontier-figure" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height}" ',
             f'width="720" height="{1.5 * bottom:g}" role="img" aria-labelledby="frontier-title frontier-desc">',
             f'<title id="frontier-title">{_clean(_title(frontier))}</title>',
-            f'<desc id="frontier-desc">{_clean(_told(frontier))}</desc>',
+            f'<desc id="frontier-desc">{_clean(" ".join(frontier.summary().splitlines()))}</desc>',
             f"<style>{_style()}</style>",
             f'<rect width="{_WIDTH:g}" height="{height}" fill="var(--f-paper)"/>',
             *parts,
@@ -94,21 +94,11 @@ def _title(frontier: Frontier) -> str:
     return f"What fairness costs: {local if local == global_ else f'{local} locally, {global_} globally'}"
 
 
-def _told(frontier: Frontier) -> str:
-    """The picture in words, for those who do not see it."""
-    worst = 100 * float(frontier.losses.max())
-    return (
-        f"Unconstrained, the expected accuracy is {100 * frontier.base.accuracy:.2f} % on {frontier.rows:,} rows. "
-        f"Over {len(frontier.points)} pairs of tolerances the loss is at most {worst:.2f} points. "
-        f"{frontier.knee.sentence}"
-    )
-
-
 def _heading(frontier: Frontier) -> Iterator[str]:
     sites = f" at {len(frontier.clients):,} clients" if frontier.has_clients else ""
     yield _text(8, 20, _title(frontier), "f-title")
-    about = f"Expected on {frontier.rows:,} rows{sites}; {100 * frontier.base.accuracy:.2f} % without any promise."
-    yield _text(8, 38, about, "f-soft")
+    accuracy = f"{100 * frontier.unconstrained.accuracy:.2f} % without any requirement"
+    yield _text(8, 38, f"Expected on {frontier.rows:,} rows{sites}; {accuracy}.", "f-soft")
 
 
 @dataclass(frozen=True)
@@ -133,26 +123,26 @@ class _Axes:
 
 def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
     """Accuracy against one tolerance, the other as lines; the global one runs along the axis unless it is single."""
-    across = len(frontier.global_tolerances) > 1
-    along = frontier.global_tolerances if across else frontier.local_tolerances
-    sides = frontier.local_tolerances if across else frontier.global_tolerances
-    accuracies = frontier.accuracies if across else frontier.accuracies.T
-    low, high = float(accuracies.min()), max(float(accuracies.max()), frontier.base.accuracy)
+    by_global = len(frontier.global_tolerances) > 1
+    along = frontier.global_tolerances if by_global else frontier.local_tolerances
+    sides = frontier.local_tolerances if by_global else frontier.global_tolerances
+    accuracies = frontier.accuracies if by_global else frontier.accuracies.T
+    low, high = float(accuracies.min()), max(float(accuracies.max()), frontier.unconstrained.accuracy)
     ticks = _ticks(low, max(high, low + _LEAST_SPAN))
     stop = max([t for t in along if t is not None], default=0.0) or 1.0
     axes = _Axes(top + 26.0, ticks[0], ticks[-1], stop)
-    name, other = ("global", "local") if across else ("local", "global")
+    name, other = ("global", "local") if by_global else ("local", "global")
     words = f"Accuracy in %, by {f'{name} ' if frontier.has_clients else ''}tolerance"
     parts = [_text(8, top + 10, words, "f-label"), *_frame(axes, ticks, along)]
     lines = [list(map(float, row)) for row in accuracies]
-    chosen = _told_apart([axes.y(line[-1]) for line in lines])
-    places = _spread([axes.y(lines[i][-1]) for i in chosen])
+    chosen = _labelled_lines([axes.y(line[-1]) for line in lines])
+    places = _without_overlap([axes.y(lines[i][-1]) for i in chosen])
     for shade, (i, place) in enumerate(zip(chosen, places, strict=True)):
-        points = [frontier.at(*((sides[i], t) if across else (t, sides[i]))) for t in along]
-        label = f"{other} {_short(sides[i])}" if len(sides) > 1 else ""
+        points = [frontier.at(*((sides[i], t) if by_global else (t, sides[i]))) for t in along]
+        label = f"{other} {tolerance_text(sides[i])}" if len(sides) > 1 else ""
         parts += _line(axes, along, points, round(shade * 5 / max(len(chosen) - 1, 1)), label, place)
     for point, mark in _marked(frontier):
-        at = (axes.x(point.global_tolerance if across else point.local_tolerance), axes.y(point.accuracy))
+        at = (axes.x(point.global_tolerance if by_global else point.local_tolerance), axes.y(point.accuracy))
         parts += _outlined(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="8"', mark, halo=False)
     return parts, axes.top + _PLOT + 44.0
 
@@ -168,7 +158,7 @@ def _frame(axes: _Axes, ticks: Sequence[float], along: Sequence[float | None]) -
     finite = [t for t in along if t is not None]
     if finite:
         for tick in [t for t in _ticks(0.0, axes.stop) if t <= axes.stop * 1.001]:
-            yield _text(axes.x(tick), below, _short(tick), "f-tick", "middle")
+            yield _text(axes.x(tick), below, tolerance_text(tick), "f-tick", "middle")
     if len(finite) < len(along):
         yield _text(axes.x(None), below, "none", "f-tick", "middle")
 
@@ -185,7 +175,7 @@ def _line(
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in piece)
             yield f'<polyline points="{path}" class="{kind}" {stroke}/>'
     for (x, y), point in zip(at, points, strict=True):
-        tip = f"<title>{_clean(_tip(point))}</title>"
+        tip = f"<title>{_clean(point.summary())}</title>"
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill:var(--f-{shade})">{tip}</circle>'
     if label:
         yield _text(_WIDTH - _RIGHT + 6, place + 4, label, "f-tick")
@@ -201,9 +191,9 @@ def _map(frontier: Frontier, top: float) -> tuple[list[str], float]:
     parts.append(_text(_LEFT, top + 30, "global tolerance", "f-soft"))
     first = top + 56.0
     for j, tolerance in enumerate(frontier.global_tolerances):
-        parts.append(_text(_LEFT + (j + 0.5) * width, first - 8, _short(tolerance), "f-tick", "middle"))
+        parts.append(_text(_LEFT + (j + 0.5) * width, first - 8, tolerance_text(tolerance), "f-tick", "middle"))
     for i, tolerance in enumerate(frontier.local_tolerances):
-        parts.append(_text(_LEFT - 6, first + i * _ROW + 16, _short(tolerance), "f-tick", "end"))
+        parts.append(_text(_LEFT - 6, first + i * _ROW + 16, tolerance_text(tolerance), "f-tick", "end"))
         for j in range(columns):
             point = frontier.points[i * columns + j]
             parts.append(_cell(point, _LEFT + j * width, first + i * _ROW, width, worst))
@@ -221,7 +211,8 @@ def _cell(point: Point, x: float, y: float, width: float, worst: float) -> str:
     ink = "t" if shade < 4 else "u"
     number = f"{100 * loss:.2f}" if width > 32 else f"{100 * loss:.1f}"
     return (
-        f'<g><title>{_clean(_tip(point))}</title><rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_ROW:g}" '
+        f"<g><title>{_clean(point.summary())}</title>"
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_ROW:g}" '
         f'style="fill:var(--f-h{shade});stroke:var(--f-paper)"/><text x="{x + width / 2:.1f}" y="{y + 16:.1f}" '
         f'class="f-cell" text-anchor="middle" style="fill:var(--f-{ink})">{number}</text></g>'
     )
@@ -246,18 +237,20 @@ def _legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
     parts = []
     for point, mark in _marked(frontier):
         word = "Knee" if mark == "f-knee" else "Chosen"
-        where = f"local {_short(point.local_tolerance)}, global" if frontier.has_clients else "tolerance"
+        where = f"local {tolerance_text(point.local_tolerance)}, global" if frontier.has_clients else "tolerance"
         loss = f"{100 * point.accuracy:.2f} %, {100 * max(point.loss, 0.0):.2f} points lost"
         parts += _outlined(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14"', mark)
-        parts.append(_text(30, top + 10, f"{word}: {where} {_short(point.global_tolerance)} ({loss})", "f-label"))
+        parts.append(
+            _text(30, top + 10, f"{word}: {where} {tolerance_text(point.global_tolerance)} ({loss})", "f-label")
+        )
         top += 22.0
     if None in (*frontier.local_tolerances, *frontier.global_tolerances):
-        parts.append(_text(8, top + 10, "none: no promise on that side.", "f-soft"))
+        parts.append(_text(8, top + 10, "none: nothing required on that side.", "f-soft"))
         top += 22.0
     return parts, top + 4.0
 
 
-def _told_apart(heights: Sequence[float]) -> list[int]:
+def _labelled_lines(heights: Sequence[float]) -> list[int]:
     """Lines whose ends are far enough apart to be named, up to six; always the first and the last."""
     last, kept = len(heights) - 1, [0]
     for i in range(1, last):
@@ -267,7 +260,7 @@ def _told_apart(heights: Sequence[float]) -> list[int]:
     return [*kept, last] if last else kept
 
 
-def _spread(heights: Sequence[float]) -> list[float]:
+def _without_overlap(heights: Sequence[float]) -> list[float]:
     """The same heights moved apart so that labels do not overlap, in their order."""
     order = sorted(range(len(heights)), key=lambda i: heights[i])
     placed = list(heights)
@@ -283,17 +276,6 @@ def _ticks(low: float, high: float) -> list[float]:
     step = next(unit * m for m in (1.0, 2.0, 5.0, 10.0) if unit * m >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(step * i, 12) for i in range(first, last + 1)]
-
-
-def _tip(point: Point) -> str:
-    return (
-        f"local {_short(point.local_tolerance)}, global {_short(point.global_tolerance)}: "
-        f"accuracy {100 * point.accuracy:.2f} %, {100 * max(point.loss, 0.0):.2f} points lost"
-    )
-
-
-def _short(tolerance: float | None) -> str:
-    return "none" if tolerance is None else f"{tolerance:.4g}"
 
 
 def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> str:

@@ -15,8 +15,8 @@ __all__ = ["Grid", "Tolerances", "default_grid", "read_grid"]
 
 Tolerances: TypeAlias = tuple[float | None, ...]
 
-_BETWEEN = 6  # default tolerances between parity and the base rule's own gap
-_NOTHING = 1e-6  # a base gap below this leaves nothing to trade
+_BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap
+_NOTHING = 1e-6  # a gap below this leaves nothing to trade
 _MOST_POINTS = 10_000
 
 Pair: TypeAlias = tuple[float | None, float | None]
@@ -93,8 +93,8 @@ def read_grid(tolerances: object, where: str) -> Tolerances:
     return (*sorted(each for each in checked if each is not None), *([None] if None in checked else []))
 
 
-def default_grid(base_gap: float | None) -> Tolerances:
-    """Tolerances from parity to the unconstrained rule's own gap, where a side stops binding, and None.
+def default_grid(gap: float | None) -> Tolerances:
+    """Tolerances from parity to the unconstrained rule's gap, where a side stops binding, and None.
 
     In between stand the six largest of 1, 2, 5, 10, ... (in units of any power of ten), so that neighbours
     differ by a factor of about two. The gap itself is rounded up to two digits.
@@ -106,12 +106,12 @@ def default_grid(base_gap: float | None) -> Tolerances:
     >>> default_grid(0.0)
     (0.0, None)
     """
-    if base_gap is None or base_gap < _NOTHING:
+    if gap is None or gap < _NOTHING:
         return 0.0, None
-    power = math.floor(math.log10(base_gap))
-    last = _rounded_up(base_gap, power - 1)
+    power = math.floor(math.log10(gap))
+    last = _rounded_up(gap, power - 1)
     steps = [float(f"{digit}e{power - k}") for k in range(_BETWEEN) for digit in (5, 2, 1)]
-    between = [step for step in steps if step < 0.95 * base_gap][:_BETWEEN]
+    between = [step for step in steps if step < 0.95 * gap][:_BETWEEN]
     return 0.0, *sorted(between), last, None
 
 

@@ -1,4 +1,4 @@
-"""Rows kept back from the fit, on which every point is measured with labels: in sample, small cells look too good.
+"""Rows held out from the fit, on which every point is measured with labels: in sample, small cells look too good.
 
 The rows are ordered into cells once; a rule's accepted rows and accepted positives per cell are then two look-ups in
 running sums, so that measuring a point costs the same for a thousand rows as for a million.
@@ -23,10 +23,10 @@ from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.tradeoff.result import HeldOut
 
-__all__ = ["HeldOutRows", "keep_back"]
+__all__ = ["HeldOutRows", "hold_out"]
 
 
-def keep_back(rows: CalibrationRows, share: float, rng: np.random.Generator) -> tuple[CalibrationRows, CalibrationRows]:
+def hold_out(rows: CalibrationRows, share: float, rng: np.random.Generator) -> tuple[CalibrationRows, CalibrationRows]:
     """Part rows at random into those to fit on and those to measure on, the same share of every cell.
 
     At least one row of every cell stays with the fit, so that no client or group is unknown later.
@@ -35,14 +35,14 @@ def keep_back(rows: CalibrationRows, share: float, rng: np.random.Generator) -> 
     order = order[np.argsort(rows.cells[order], kind="stable")]
     sizes = np.bincount(rows.cells)
     place = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    held = np.zeros(order.size, dtype=bool)
-    held[order] = place < np.minimum(np.rint(share * sizes), sizes - 1)[rows.cells[order]]
-    if not held.any():
+    out = np.zeros(order.size, dtype=bool)
+    out[order] = place < np.minimum(np.rint(share * sizes), sizes - 1)[rows.cells[order]]
+    if not out.any():
         raise InputError(
             f"test_share: {share:g} of every group at every client is no row to measure on; pass more rows or a larger "
             "share."
         )
-    fitting, testing = _part(rows, ~held), _part(rows, held)
+    fitting, testing = _part(rows, ~out), _part(rows, out)
     for name, part in (("fit on", fitting), ("measure on", testing)):
         if part.weights is not None and not part.weights.any():
             raise InputError(f"sample_weight: no row to {name} has a positive weight; pass another random_state.")
@@ -91,7 +91,7 @@ class HeldOutRows:
         tally = tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, groups, clients)
         return cls(cells, tally, groups.names, clients.names, local, global_)
 
-    def __call__(self, mixtures: Mixtures) -> HeldOut:
+    def measured(self, mixtures: Mixtures) -> HeldOut:
         """Accuracy and gaps of a rule, in expectation over its coins."""
         u, v = (share.reshape(self.tally.mass.shape[:2]) for share in evaluate(self.cells, mixtures))
         mass = self.cells.mass.reshape(u.shape)
@@ -99,7 +99,7 @@ class HeldOutRows:
         local = side_of(self.local_rates, self.groups, self.clients, tally)
         global_ = side_of(self.global_rates, self.groups, (None,), tally.merged())
         local_rate, client = _worst(local.gaps)
-        shared_rate, _ = _worst(global_.gaps)
+        global_rate, _ = _worst(global_.gaps)
         large = replace(local, gaps=np.where(_small(local), np.nan, local.gaps))
         large_place = _worst(large.gaps)
         return HeldOut(
@@ -110,8 +110,8 @@ class HeldOutRows:
             local_gap_rows=_support(local, local_rate, client),
             large_local_gap=value_of(float(large.gaps[large_place])),
             large_local_gap_rows=_support(large, *large_place),
-            global_gap=value_of(float(global_.gaps[shared_rate, 0])),
-            global_gap_rows=_support(global_, shared_rate, 0),
+            global_gap=value_of(float(global_.gaps[global_rate, 0])),
+            global_gap_rows=_support(global_, global_rate, 0),
         )
 
 

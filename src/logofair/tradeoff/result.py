@@ -1,4 +1,4 @@
-"""The frontier: every point of a grid of tolerances, as a table, CSV and plain values."""
+"""A frontier: every point of a grid of tolerances, the one to look at first, and all of it in words and as data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.grid import Tolerances
 
-__all__ = ["Frontier", "HeldOut", "Knee", "Point", "UnconstrainedRule", "find_knee", "given_away", "named"]
+__all__ = ["Frontier", "HeldOut", "Knee", "Point", "UnconstrainedRule", "find_knee", "looseness", "tolerance_text"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Point:
     Attributes
     ----------
     local_tolerance, global_tolerance : float or None
-        The promise.
+        The requirements.
     certificate : Certificate
         Of the stored rule; ``certificate.primal`` is its expected accuracy.
     loss : float
@@ -65,7 +65,7 @@ class Point:
         calibration rows no point has more than ``certificate.dual + local_price * (more local tolerance) +
         global_price * (more global tolerance)``.
     held_out : HeldOut or None
-        What was measured on held-out rows, where some were kept back.
+        What was measured on held-out rows, where there are some.
 
     Examples
     --------
@@ -90,7 +90,14 @@ class Point:
         """Expected accuracy of the stored rule on the calibration rows."""
         return self.certificate.primal
 
-    def record(self) -> dict[str, Any]:
+    def summary(self) -> str:
+        """Return one line for people: the tolerances, accuracy, and what they cost."""
+        return (
+            f"local {tolerance_text(self.local_tolerance)}, global {tolerance_text(self.global_tolerance)}: "
+            f"accuracy {100 * self.accuracy:.2f} %, {100 * max(self.loss, 0.0):.2f} points lost"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, for a table or JSON; None where something is not constrained or undefined."""
         found: dict[str, Any] = {
             "local_tolerance": self.local_tolerance,
@@ -112,15 +119,15 @@ class Point:
         return found
 
 
-def named(tolerance: float | None) -> str:
+def tolerance_text(tolerance: float | None) -> str:
     """A tolerance as people write it.
 
     Examples
     --------
-    >>> named(0.05), named(None)
-    ('0.05', 'none')
+    >>> tolerance_text(0.05), tolerance_text(1 / 70), tolerance_text(None)
+    ('0.05', '0.01429', 'none')
     """
-    return "none" if tolerance is None else f"{tolerance:g}"
+    return "none" if tolerance is None else f"{tolerance:.4g}"
 
 
 # Less than this between the strictest and the loosest point (0.1 percentage points) is nothing to trade.
@@ -131,7 +138,7 @@ _STRAIGHT = 0.05
 
 @dataclass(frozen=True)
 class Knee:
-    """The suggested point, how far it leads (0: not at all, 1: everything for nothing), and a sentence.
+    """The knee point of the frontier, how far it leads (0: not at all, 1: everything for nothing), and a sentence.
 
     ``point`` is None where accuracy rises evenly with tolerance, so that no point stands out.
 
@@ -159,8 +166,8 @@ class Knee:
         }
 
 
-def given_away(local: Tolerances, global_: Tolerances, gaps: tuple[float | None, float | None]) -> Floats:
-    """Share of the tolerance that each point gives away, (local, global); 0: the strictest, 1: nothing binds.
+def looseness(local: Tolerances, global_: Tolerances, gaps: tuple[float | None, float | None]) -> Floats:
+    """How loose each point's tolerances are, (local, global); 0: the strictest, 1: nothing binds.
 
     ``gaps`` are the unconstrained rule's; a side with a single tolerance does not count.
     """
@@ -179,16 +186,19 @@ def _shares(tolerances: Tolerances, gap: float | None) -> Floats:
     return np.array([1.0 if t is None else min((t - first) / (stop - first), 1.0) for t in tolerances])
 
 
-def find_knee(points: Sequence[Point], given: Floats) -> Knee:
-    """The point that leads most; the strictest where nothing is lost, none where accuracy rises evenly."""
+def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
+    """The point whose accuracy is furthest ahead of its looseness (as in Kneedle; Satopaa et al., 2011).
+
+    The strictest where nothing is lost, none where accuracy rises evenly.
+    """
     accuracy = np.array([point.accuracy for point in points])
-    given, strictest = given.ravel(), points[0]
+    strictest = points[0]
     rise, one_side = float(accuracy.max() - accuracy[0]), all(point.local_tolerance is None for point in points)
     if rise < _FLAT:
         cost = "nothing" if rise < 5e-6 else f"only {100 * rise:.3f} percentage points of accuracy"
         where = _tolerances(strictest, one_side)
         return Knee(strictest, 0.0, f"Even the strictest point ({where}) costs {cost}: there is nothing to trade.")
-    lead = (accuracy - accuracy[0]) / rise - given
+    lead = (accuracy - accuracy[0]) / rise - loose.ravel()
     best = int(np.argmax(lead))
     if lead[best] < _STRAIGHT:
         sentence = "Accuracy rises evenly with tolerance: no point of the grid stands out."
@@ -206,8 +216,8 @@ def _sentence(point: Point, regained: float, one_side: bool) -> str:
 
 
 def _tolerances(point: Point, one_side: bool) -> str:
-    local = "" if one_side else f"local {named(point.local_tolerance)}, "
-    return f"{local}global {named(point.global_tolerance)}"
+    local = "" if one_side else f"local {tolerance_text(point.local_tolerance)}, "
+    return f"{local}global {tolerance_text(point.global_tolerance)}"
 
 
 @dataclass(frozen=True)
@@ -246,20 +256,20 @@ class Frontier:
         The grid, strictest first; None: not constrained.
     points : tuple of Point
         One for every pair, the global tolerance running fastest.
-    base : Base
-        The unconstrained rule, against which losses are counted.
+    unconstrained : UnconstrainedRule
+        That against which losses are counted.
     notions : (str, str)
-        What is fair inside each client, and across all.
+        What is fair inside each client, and over all of them.
     groups, clients : tuple
         Their labels; the one client is None where there are none.
     rows, held_out_rows : int
-        Rows the rules were fitted on, and rows kept back to measure on.
+        Rows the rules were fitted on, and others they were measured on.
     basis, calibration : str
         How rows count as positives, and how scores became chances.
     chosen : (float or None, float or None) or None
         The tolerances the user has chosen, to be marked in figures.
     warnings : tuple of str
-        Cells on which a promise rests on little or nothing.
+        Cells in which a requirement rests on few rows or none.
 
     Examples
     --------
@@ -281,7 +291,7 @@ class Frontier:
     local_tolerances: Tolerances
     global_tolerances: Tolerances
     points: tuple[Point, ...]
-    base: UnconstrainedRule
+    unconstrained: UnconstrainedRule
     notions: tuple[str, str]
     groups: tuple[Label, ...]
     clients: tuple[Label, ...]
@@ -294,7 +304,7 @@ class Frontier:
 
     def __repr__(self) -> str:
         sizes = f"{len(self.local_tolerances)} x {len(self.global_tolerances)} points"
-        return f"Frontier({sizes}, unconstrained accuracy={self.base.accuracy:.4f}, {self.rows:,} rows)"
+        return f"Frontier({sizes}, unconstrained accuracy={self.unconstrained.accuracy:.4f}, {self.rows:,} rows)"
 
     @property
     def has_clients(self) -> bool:
@@ -303,8 +313,8 @@ class Frontier:
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """Every point as a record of plain values."""
-        return [point.record() for point in self.points]
+        """The plain values of every point."""
+        return [point.as_dict() for point in self.points]
 
     @cached_property
     def accuracies(self) -> Floats:
@@ -317,15 +327,15 @@ class Frontier:
         return np.array([point.loss for point in self.points]).reshape(self._shape)
 
     @cached_property
-    def given_away(self) -> Floats:
-        """Share of the tolerance given away at every point (see :mod:`logofair.tradeoff.result`), likewise."""
-        gaps = (self.base.local_gap, self.base.global_gap)
-        return given_away(self.local_tolerances, self.global_tolerances, gaps)
+    def looseness(self) -> Floats:
+        """How loose the tolerances of every point are, 0 to 1, likewise."""
+        gaps = (self.unconstrained.local_gap, self.unconstrained.global_gap)
+        return looseness(self.local_tolerances, self.global_tolerances, gaps)
 
     @cached_property
     def knee(self) -> Knee:
         """A hint at which point to look first."""
-        return find_knee(self.points, self.given_away)
+        return find_knee(self.points, self.looseness)
 
     def at(self, local_tolerance: float | None, global_tolerance: float | None) -> Point:
         """Return the point of the grid at two tolerances."""
@@ -335,7 +345,7 @@ class Frontier:
             ("global", global_tolerance, self.global_tolerances),
         ):
             if wanted not in known:
-                listed = ", ".join(map(named, known))
+                listed = ", ".join(map(tolerance_text, known))
                 raise InputError(f"{side}_tolerance: got {wanted!r}, which is not on the grid; it has {listed}.")
             place.append(known.index(wanted))
         return self.points[place[0] * len(self.global_tolerances) + place[1]]
@@ -343,16 +353,16 @@ class Frontier:
     def best(self, accuracy_cost: float) -> Point | None:
         """Return the strictest point that loses at most this much accuracy against the unconstrained rule.
 
-        Strictest: the one that gives away the smallest share of the tolerance (its mean over both sides), and among
-        equals the most accurate. None where every point of the grid loses more.
+        Strictest: the least loose in the mean over both sides, and among equals the most accurate. None where every
+        point of the grid loses more.
         """
         most = check_tolerance(accuracy_cost, "accuracy_cost")
         if most is None:
             raise InputError("accuracy_cost: got None; pass the accuracy that may be lost, such as 0.01.")
         # A certificate proves accuracy to 1e-6: a loss of less is none.
         affordable = [i for i, point in enumerate(self.points) if point.loss <= most + 1e-6]
-        given = self.given_away.ravel()
-        found = min(affordable, key=lambda i: (given[i], self.points[i].loss), default=None)
+        loose = self.looseness.ravel()
+        found = min(affordable, key=lambda i: (loose[i], self.points[i].loss), default=None)
         return None if found is None else self.points[found]
 
     def as_csv(self) -> str:
@@ -360,11 +370,27 @@ class Frontier:
         text = io.StringIO()
         writer = csv.DictWriter(text, list(self.table[0]), lineterminator="\n")
         writer.writeheader()
-        for record in self.table:
-            sides = {side: record[side] for side in ("local_tolerance", "global_tolerance")}
+        for row in self.table:
+            sides = {side: row[side] for side in ("local_tolerance", "global_tolerance")}
             free = {side: "none" for side, tolerance in sides.items() if tolerance is None}
-            writer.writerow(record | free)
+            writer.writerow(row | free)
         return text.getvalue()
+
+    def summary(self) -> str:
+        """Return the frontier in a few sentences for people."""
+        base = self.unconstrained
+        worst = 100 * max(float(self.losses.max()), 0.0)
+        sides = (("local", base.local_gap), ("global", base.global_gap))
+        gaps = ", ".join(f"{side} {gap:.4f}" for side, gap in sides if gap is not None)
+        return "\n".join(
+            [
+                f"Unconstrained, the expected accuracy is {100 * base.accuracy:.2f} % on {self.rows:,} rows"
+                f"{f' (largest gaps: {gaps})' if gaps else ''}.",
+                f"Over {len(self.points)} pairs of tolerances the loss is at most {worst:.2f} points.",
+                self.knee.sentence,
+                *self.warnings,
+            ]
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
@@ -377,7 +403,7 @@ class Frontier:
             "clients": len(self.clients),
             "basis": self.basis,
             "calibration": self.calibration,
-            "unconstrained": self.base.as_dict(),
+            "unconstrained": self.unconstrained.as_dict(),
             "local_tolerances": list(self.local_tolerances),
             "global_tolerances": list(self.global_tolerances),
             "chosen": chosen,

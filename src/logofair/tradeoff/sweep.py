@@ -1,154 +1,304 @@
-"""Many global tolerances at one local tolerance: what the clients answered at one point serves all others.
-
-An answer of the clients keeps their local tolerances whatever the global ones are, so it may be mixed at every point
-of the sweep (and at every looser local tolerance). The bound that a price vector proves is the clients' value at these
-prices plus the worth of the global tolerances, so one evaluation bounds every point too. Only the master's small
-program is solved anew; most points need one or two fresh answers, where starting from nothing takes five to ten.
-"""
+"""``logofair.frontier``: check, calibrate and sort once, then solve every pair of tolerances."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from logofair.columns.checks import Floats
-from logofair.solvers.decomposition import Master, Optimum
-from logofair.solvers.local import LocalAnswer, solve_local
-from logofair.solvers.problem import Problem
-from logofair.solvers.simplex import Tableau
+from logofair.columns.checks import Floats, Label, random_number
+from logofair.columns.labels import Codes
+from logofair.columns.segments import Booleans
+from logofair.errors import InputError
+from logofair.fitting.fit import certified
+from logofair.fitting.prepare import CalibrationRows, Prepared, checked_rows, prepare
+from logofair.fitting.warnings import cell_warnings
+from logofair.notions import Notion, Rate, named_notion, sides
+from logofair.policy.mixtures import Mixtures, evaluate, filled
+from logofair.progress import Progress, no_progress
+from logofair.requirements import Requirements, make_requirements
+from logofair.solvers.certificate import Certificate
+from logofair.solvers.decomposition import ExactSolver
+from logofair.solvers.problem import Problem, make_problem
+from logofair.tradeoff.grid import Grid, Tolerances
+from logofair.tradeoff.held_out import HeldOutRows, hold_out
+from logofair.tradeoff.result import Frontier, Point, UnconstrainedRule
 
-__all__ = ["Sweep"]
-
-
-# As the exact solver: well below the 1e-6 that a certificate promises.
-_TARGET = 2e-7
-_ROUNDS = 200
-_RETREATS = 6
-
-
-@dataclass(frozen=True, eq=False)
-class _Answer:
-    """The clients' (u, v), what it gains over rejecting everybody, and the groups' global rates."""
-
-    u: Floats
-    v: Floats
-    gain: float
-    shares: Floats
+__all__ = ["FrontierRequirements", "Sweep", "frontier"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Proof:
-    """Prices of the global rates, the clients' value at these, and their local multipliers."""
+class FrontierRequirements:
+    """What is fair inside each client and over all, and which clients have a tolerance of their own."""
 
-    prices: Floats
-    value: float
-    multipliers: Floats
+    local: Notion
+    global_: Notion
+    client_tolerances: Mapping[Label, float | None]
+    clients: Codes
+    has_clients: bool
+
+    @classmethod
+    def of(
+        cls, notion: object, client_tolerances: object, clients: Codes, *, has_clients: bool
+    ) -> FrontierRequirements:
+        """Check the notion and the tolerances of single clients."""
+        both = sides(notion)
+        if any(isinstance(side, Mapping) for side in both):
+            raise InputError(
+                "notion: a mapping to tolerances leaves nothing to vary; for several notions at once pass one Notion "
+                "with the rates of all, such as Notion('both', given=(None, 1))."
+            )
+        local, global_ = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
+        single = {} if client_tolerances is None else client_tolerances
+        made = cls(local, global_, single, clients, has_clients)  # type: ignore[arg-type]  # checked next
+        made.at(0.0, 0.0)
+        return made
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one client only, so that local and global are the same."""
+        return len(self.clients.names) == 1
+
+    @property
+    def exempt(self) -> Booleans:
+        """Which clients have a tolerance of their own, which no point changes."""
+        return np.array([name in self.client_tolerances for name in self.clients.names])
+
+    def at(self, local: float | None, global_: float | None) -> Requirements:
+        """The requirements at a pair of tolerances."""
+        notion = {"local": self.local, "global": self.global_}
+        return make_requirements(notion, local, global_, self.client_tolerances, self.clients)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Sweep:
-    """A solver of problems that differ in their global tolerances alone; it remembers answers and proofs.
+    """Calibrated rows in cells, and what is required of them.
+
+    ``every_rate`` is a problem in which all rates count, by which gaps are measured whatever is constrained.
+    """
+
+    requirements: FrontierRequirements
+    prepared: Prepared
+    basis: str
+    every_rate: Problem
+    unconstrained: UnconstrainedRule
+    test_rows: HeldOutRows | None
+
+    @classmethod
+    def of(
+        cls, requirements: FrontierRequirements, prepared: Prepared, basis: str, test: CalibrationRows | None
+    ) -> Sweep:
+        """Measure the unconstrained rule, and order the rows held out."""
+        local, global_ = requirements.local.rates, requirements.global_.rates
+        every_rate = _every_rate(prepared, local, global_, requirements.exempt)
+        free = replace(requirements, client_tolerances={}).at(None, None)
+        mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
+        unconstrained = _unconstrained(requirements, every_rate, mixtures, certificate.primal)
+        test_rows = None if test is None else HeldOutRows.of(test, prepared.fitted.calibrator, local, global_)
+        return cls(requirements, prepared, basis, every_rate, unconstrained, test_rows)
+
+    def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point]:
+        """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
+
+        In this order an earlier point's answers can be mixed at every later one.
+        """
+        solver = ExactSolver()
+        for local in local_tolerances:
+            for global_ in reversed(global_tolerances):
+                problem = make_problem(self.requirements.at(local, global_), self.prepared.cells)
+                # A single client's requirements are all local: nothing is left to vary at one local tolerance.
+                solvers = () if self.requirements.alone else (solver.solve,)
+                mixtures, certificate, _ = certified(problem, self.basis, *solvers)
+                yield self._point(local, global_, mixtures, certificate)
+            solver = solver.looser()
+
+    def _point(self, local: float | None, global_: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
+        local_gap, global_gap = _gaps(self.every_rate, mixtures)
+        local_price, global_price = self._prices(local, global_, certificate)
+        policy_rules = filled(self.prepared.cells, mixtures, None)
+        return Point(
+            local_tolerance=local,
+            global_tolerance=global_,
+            certificate=certificate,
+            loss=self.unconstrained.accuracy - certificate.primal,
+            local_gap=local_gap,
+            global_gap=global_gap,
+            local_price=local_price,
+            global_price=global_price,
+            held_out=None if self.test_rows is None else self.test_rows.measured(policy_rules),
+        )
+
+    def _prices(self, local: float | None, global_: float | None, certificate: Certificate) -> tuple[float, float]:
+        """What a unit more of either tolerance wins at most."""
+        prices, required = certificate.prices, self.requirements
+        if not required.alone:
+            return float(prices.local[~required.exempt].sum()), float(prices.global_.sum())
+        # For a single client the smaller of the two tolerances of each rate holds: the price is that of the smaller.
+        tolerance = required.client_tolerances.get(required.clients.names[0], local)
+        local_limit = dict.fromkeys(required.local.rates, np.inf if tolerance is None else tolerance)
+        global_limit = dict.fromkeys(required.global_.rates, np.inf if global_ is None else global_)
+        rates = [r.rate for r in required.at(local, global_).local if r.tolerance is not None]
+        smaller = [local_limit.get(rate, np.inf) < global_limit.get(rate, np.inf) for rate in rates]
+        by_local, each = np.array(smaller, dtype=bool), prices.local[0]
+        return 0.0 if required.exempt[0] else float(each[by_local].sum()), float(each[~by_local].sum())
+
+
+def _every_rate(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate, ...], exempt: Booleans) -> Problem:
+    """A problem in which every rate counts, except inside clients with a tolerance of their own."""
+    local_rates, global_rates = ([rate.normalised() for rate in rates] for rates in (local, global_))
+    return Problem(
+        cells=prepared.cells,
+        local_rates=tuple(rate for rate, _ in local_rates),
+        global_rates=tuple(rate for rate, _ in global_rates),
+        local_tolerance=np.where(exempt[:, None], np.inf, np.zeros((exempt.size, len(local_rates)))),
+        global_tolerance=np.zeros(len(global_rates)),
+        local_units=np.array([unit for _, unit in local_rates]),
+        global_units=np.array([unit for _, unit in global_rates]),
+    )
+
+
+def _unconstrained(
+    requirements: FrontierRequirements, problem: Problem, mixtures: Mixtures, accuracy: float
+) -> UnconstrainedRule:
+    """The unconstrained rule, with the rows its gaps rest on."""
+    (local, global_), (local_gap, global_gap) = _every_gap(problem, mixtures), _gaps(problem, mixtures)
+    rows = problem.cells.rows.reshape(problem.shape)
+    client, rate = np.unravel_index(int(local.argmax()), local.shape)
+    local_rows = rows[client, problem.local_counts[client, :, rate]]
+    global_rows = rows.sum(axis=0)[problem.global_counts[:, int(global_.argmax())]]
+    return UnconstrainedRule(
+        accuracy=accuracy,
+        local_gap=local_gap,
+        local_gap_client=None if local_gap is None else requirements.clients.names[client],
+        local_gap_rows=None if local_gap is None else int(local_rows.min()),
+        global_gap=global_gap,
+        global_gap_rows=None if global_gap is None else int(global_rows.min()),
+    )
+
+
+def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
+    """Largest local and global gap of a rule in expectation; None where no two groups are compared."""
+    local, global_ = _every_gap(problem, mixtures)
+    return _largest(local, problem.local_counts), _largest(global_, problem.global_counts)
+
+
+def _every_gap(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
+    """Local and global gaps in expectation, (clients, local rates) and (global rates,)."""
+    u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
+    local, global_ = problem.local_gaps(u, v) / problem.local_units, problem.global_gaps(u, v) / problem.global_units
+    # A gap that is not compared is 0; just below, so that one of 0 that is compared is found before it.
+    local = np.where(problem.local_counts.any(axis=1), local, -1.0)
+    return local, np.where(problem.global_counts.any(axis=0), global_, -1.0)
+
+
+def _largest(gaps: Floats, counts: Booleans) -> float | None:
+    return float(np.max(gaps)) if counts.any() else None
+
+
+def frontier(
+    scores: object,
+    labels: object,
+    *,
+    groups: object,
+    clients: object = None,
+    notion: str | Notion | Mapping[str, str | Notion] = "demographic_parity",
+    local_tolerances: Iterable[float | None] | None = None,
+    global_tolerances: Iterable[float | None] | None = None,
+    client_tolerances: Mapping[Label, float | None] | None = None,
+    chosen: tuple[float | None, float | None] | None = None,
+    calibration: str = "beta",
+    basis: str = "eta",
+    sample_weight: object = None,
+    random_state: int | None = None,
+    folds: int = 5,
+    test_share: float | None = None,
+    progress: Progress = no_progress,
+) -> Frontier:
+    """Find the best rule for every pair of a grid of local and global tolerances, from one calibration and one sort.
+
+    Parameters
+    ----------
+    scores, labels, groups, clients, calibration, basis, sample_weight, random_state, folds
+        As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
+    notion : str, Notion, or {"local": ..., "global": ...} of these
+        What is fair. Not a mapping with tolerances, since these are what the grid varies.
+    local_tolerances, global_tolerances : iterable of float or None, optional
+        The grid; None inside it: not constrained. By default from 0 to the gap of the unconstrained rule, where a side
+        stops binding, and None; without clients the global side alone.
+    client_tolerances : mapping, optional
+        Tolerances of single clients, which hold at every point.
+    chosen : (float or None, float or None), optional
+        A pair of tolerances to add to the grid and to mark in figures.
+    test_share : float, optional
+        Share of every cell's rows to hold out, on which accuracy and gaps are then measured with labels. What holds on
+        the few rows of a small cell says little about others.
+    progress : Progress, optional
+        ``progress(steps, what, total)`` passes steps through and shows how many are done.
+
+    Returns
+    -------
+    Frontier
+        The points with certificates; ``knee``, ``best(accuracy_cost)``, ``summary()``, ``as_csv()``, ``as_dict()``.
+
+    Raises
+    ------
+    InputError
+        If some argument cannot be used.
+    SolverError
+        If no rule with a valid certificate was found at some point.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from logofair.cells.cells import build_cells
-    >>> from logofair.columns.labels import encode
-    >>> from logofair.requirements import make_requirements
-    >>> from logofair.solvers.problem import make_problem
+    >>> from logofair.tradeoff import frontier
     >>> rng = np.random.default_rng(0)
-    >>> group, client = rng.integers(0, 2, 400).astype(np.int32), rng.integers(0, 3, 400)
-    >>> cells = build_cells(rng.beta(1 + group, 2), group, encode(client, "clients").codes, n_groups=2, n_clients=3)
-    >>> sweep = Sweep()
-    >>> for tolerance in (0.1, 0.05, 0.01):
-    ...     requirements = make_requirements("demographic_parity", 0.1, tolerance, None, encode(client, "clients"))
-    ...     print(sweep.solve(make_problem(requirements, cells)).solver)
-    sweep
-    sweep
-    sweep
+    >>> site, sex = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
+    >>> score = rng.beta(1 + sex, 2, 3000)
+    >>> label = rng.random(3000) < score
+    >>> surface = frontier(score, label, groups=sex, clients=site)
+    >>> max(point.certificate.optimality_gap for point in surface.points) < 1e-6
+    True
+    >>> surface.best(accuracy_cost=0.01).loss <= 0.01
+    True
     """
-
-    answers: list[_Answer] = field(default_factory=list)
-    proofs: list[_Proof] = field(default_factory=list)
-    tableau: Tableau | None = None
-    used: set[int] = field(default_factory=set)
-
-    def looser(self) -> Sweep:
-        """A sweep at a looser local tolerance: answers that were of use may be mixed there, proofs prove nothing."""
-        return Sweep(answers=[self.answers[i] for i in sorted(self.used)])
-
-    def solve(self, problem: Problem) -> Optimum | None:
-        """Solve one problem to a certified gap; None where that fails."""
-        nothing = np.zeros((problem.shape[1], len(problem.global_rates)))
-        if not problem.global_counts.any():
-            local = self._local(problem, nothing)
-            return _optimum(local.u, local.v, local.multipliers, nothing, 1) if local.sound else None
-        master = Master(np.where(problem.global_counts, problem.global_tolerance, np.inf))
-        master.add(0.0, nothing)
-        for known in self.answers:
-            master.add(known.gain, known.shares)
-        if not self.proofs and not self._ask(problem, nothing, master):
-            return None
-        return self._refine(problem, master)
-
-    def _refine(self, problem: Problem, master: Master) -> Optimum | None:
-        """Mix the answers, ask at the prices of the mixture, until the best proof meets it."""
-        value = -np.inf
-        for done in range(1, _ROUNDS + 1):
-            before, mixed = value, master.solve()
-            if mixed is None:
-                return None
-            value, weights, duals = mixed
-            bounds = [proof.value + master.penalty(proof.prices) for proof in self.proofs]
-            best = int(np.argmin(bounds))
-            proof = self.proofs[best]
-            if bounds[best] - value <= _TARGET:
-                return _optimum(*self._mixture(weights), proof.multipliers, proof.prices, done)
-            prices = duals if value <= before else _trial(proof.prices, duals, master)
-            if not self._ask_near(problem, prices, proof.prices, master):
-                return None
-        return None
-
-    def _ask_near(self, problem: Problem, prices: Floats, centre: Floats, master: Master) -> bool:
-        """Ask at some prices, or nearer to the best ones known: huge prices drown the clients' gains in rounding."""
-        for _ in range(_RETREATS):
-            if self._ask(problem, prices, master):
-                return True
-            prices = 0.5 * (prices + centre)
-        return False
-
-    def _ask(self, problem: Problem, prices: Floats, master: Master) -> bool:
-        """Get the clients' best answer at some prices, and remember it with what it proves; whether it is sound."""
-        local = self._local(problem, prices)
-        if local.sound:
-            gain = problem.accuracy(local.u, local.v) - problem.baseline
-            shares = problem.global_shares(local.u, local.v)
-            self.answers.append(_Answer(local.u, local.v, gain, shares))
-            self.proofs.append(_Proof(prices, gain - float(np.sum(prices * shares)), local.multipliers))
-            master.add(gain, shares)
-        return local.sound
-
-    def _local(self, problem: Problem, prices: Floats) -> LocalAnswer:
-        """Solve the clients' problems from where the last solve ended."""
-        local = solve_local(problem, *problem.priced_gain(prices), self.tableau)
-        self.tableau = local.tableau if local.sound else None
-        return local
-
-    def _mixture(self, weights: Floats) -> tuple[Floats, Floats]:
-        """The mixed (u, v); the master's first answer rejects everybody and adds nothing."""
-        weighty = np.flatnonzero(weights[1:] > 0).tolist()
-        self.used.update(weighty)
-        none = np.zeros_like(self.answers[0].u)
-        u = sum((weights[i + 1] * self.answers[i].u for i in weighty), none)
-        return u, sum((weights[i + 1] * self.answers[i].v for i in weighty), none)
+    rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
+    key = 0 if random_state is None else random_number(random_state)
+    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients, has_clients=clients is not None)
+    grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
+    test = None
+    if test_share is not None:
+        rows, test = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
+    (prepared,) = progress((prepare(rows, calibration, basis, folds, key) for _ in range(1)), "Calibrating", 1)
+    sweep = Sweep.of(requirements, prepared, basis, test)
+    local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
+    points = sorted(
+        progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),
+        key=lambda point: (local.index(point.local_tolerance), global_.index(point.global_tolerance)),
+    )
+    strictest = make_problem(requirements.at(local[0], global_[0]), prepared.cells)
+    return Frontier(
+        local_tolerances=local,
+        global_tolerances=global_,
+        points=tuple(points),
+        unconstrained=sweep.unconstrained,
+        notions=(requirements.local.name, requirements.global_.name),
+        groups=rows.groups.names,
+        clients=rows.clients.names,
+        rows=rows.scores.size,
+        held_out_rows=0 if test is None else test.scores.size,
+        basis=basis,
+        calibration=calibration,
+        chosen=grid.chosen,
+        warnings=tuple(map(str, cell_warnings(strictest, prepared.rows, merged=False))),
+    )
 
 
-def _trial(centre: Floats, duals: Floats, master: Master) -> Floats:
-    """Prices half-way from the best proof's to the master's, which few answers can drive into the millions."""
-    reach = 1.0 + 2.0 * np.abs(centre)
-    return 0.5 * centre + 0.5 * master.proper(np.clip(duals, centre - reach, centre + reach))
-
-
-def _optimum(u: Floats, v: Floats, multipliers: Floats, prices: Floats, rounds: int) -> Optimum:
-    return Optimum(u, v, multipliers, prices, rounds, "sweep")
+def _share(test_share: object, rows: CalibrationRows) -> float:
+    """Check the share of rows to hold out."""
+    if rows.labels is None:
+        raise InputError("test_share: needs labels to measure with, but labels= is None; pass labels or leave it out.")
+    number = isinstance(test_share, int | float | np.number) and not isinstance(test_share, bool)
+    if not number or not 0.0 < float(test_share) < 1.0:  # type: ignore[arg-type]  # a number, as was just checked
+        raise InputError(f"test_share: got {test_share!r}; pass a number between 0 and 1, such as 0.3.")
+    return float(test_share)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from rich.text import Text
 from logofair.auditing.measure import FEW_ROWS
 from logofair.cli.pages.audit import grid, notes, print_page
 from logofair.tradeoff import Frontier, HeldOut, Point
-from logofair.tradeoff.result import named
+from logofair.tradeoff.result import tolerance_text
 
 __all__ = ["show"]
 
@@ -52,7 +52,7 @@ def _heading(surface: Frontier, data: str) -> Text:
     sites = f" at {len(surface.clients):,} clients" if surface.has_clients else ""
     kept = f" ({surface.held_out_rows:,} more kept back)" if surface.held_out_rows else ""
     groups = ", ".join(map(str, surface.groups[:8])) + (" ..." if len(surface.groups) > 8 else "")
-    base = surface.base
+    base = surface.unconstrained
     lines = [
         f"{data}: {surface.rows:,} rows{kept}{sites}, groups {groups}",
         f"{surface.notions[0].replace('_', ' ').capitalize()}: {100 * base.accuracy:.2f} % expected accuracy "
@@ -68,11 +68,13 @@ def _heading(surface: Frontier, data: str) -> Text:
 
 def _table(surface: Frontier, columns: range) -> Table:
     """Local tolerances down, global ones across; accuracy in %, below it the points lost."""
-    table = grid("local" if surface.has_clients else "", *(named(surface.global_tolerances[j]) for j in columns))
+    table = grid(
+        "local" if surface.has_clients else "", *(tolerance_text(surface.global_tolerances[j]) for j in columns)
+    )
     knee = surface.knee.point
     for i, local in enumerate(surface.local_tolerances):
         points = [surface.points[i * len(surface.global_tolerances) + j] for j in columns]
-        name = named(local) if surface.has_clients else "%\nlost"
+        name = tolerance_text(local) if surface.has_clients else "%\nlost"
         table.add_row(name, *(_cell(point, marked=point is knee) for point in points))
     return table
 
@@ -89,7 +91,7 @@ def _held_out_table(surface: Frontier) -> Table:
     shown = {"strictest": surface.points[0], "knee": surface.knee.point, "loosest": surface.points[-1]}
     for name, point in shown.items():
         if point is not None and point.held_out is not None:
-            requirements = (named(point.local_tolerance), named(point.global_tolerance))
+            requirements = (tolerance_text(point.local_tolerance), tolerance_text(point.global_tolerance))
             table.add_row(name, *requirements, *_measured(point.held_out))
     return table
 

@@ -181,9 +181,7 @@ def client(
     _check_address(server)
     earlier = None if force else finished_policy(out, folder)
     if earlier is not None:
-        click.echo(
-            f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run.", err=True
-        )
+        click.echo(f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run.", err=True)
         return _show(out)
     from logofair.engines.site import SiteSettings
 
