@@ -420,7 +420,10 @@ def test_the_history_of_fcfl_tells_the_rounds_it_counts(tmp_path: Path) -> None:
             "--resume: goes on from the state in --checkpoint; name its file",
         ),
         ("--method fedavg --data generated --resume --checkpoint no.npz", "no.npz: cannot be read (No such file or "),
-        ("--method fedavg --data generated --engine flower --history h", "--engine: flower returns the last state alone"),
+        (
+            "--method fedavg --data generated --engine flower --history h",
+            "--engine: flower returns the last state alone",
+        ),
         ("--method fedavg --data generated --engine flower --device cuda", "--device: flower's simulation trains on "),
         (
             "--method fedavg --data generated --limit 150 --clients 30 --alpha 3",
