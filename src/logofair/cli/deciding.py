@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.figures import plain
+from logofair.auditing.measure import plain
 from logofair.cli.data import ColumnNames, DataFiles
 from logofair.columns.checks import Label, shown
 from logofair.errors import InputError

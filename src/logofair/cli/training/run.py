@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from logofair.auditing.figures import plain
+from logofair.auditing.measure import plain
 from logofair.auditing.result import value_of
 from logofair.cli.training.settings import TrainSettings
 from logofair.columns.checks import Floats, Label
