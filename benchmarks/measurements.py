@@ -177,7 +177,7 @@ def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, fl
             return build_cells(scores, group.codes, client.codes, n_groups=size.groups, n_clients=size.clients)
 
         taken["order into cells"], cells = best(order, repeat), order()
-        requirements = make_requirements(notion, 0.02, 0.005, None, client, True)
+        requirements = make_requirements(notion, 0.02, 0.005, None, client)
         taken["solve"] = best(lambda: solve_exact(make_problem(requirements, cells)), repeat)
         problem = make_problem(requirements, cells)
         optimum = solve_exact(problem)

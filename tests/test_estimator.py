@@ -220,7 +220,7 @@ def test_every_setting_reaches_the_policy(people):
     fitted = classifier(frozen(), **settings).fit(people.X, people.y, **people.columns)
     scores = frozen().predict_proba(people.X)[:, 1]
     solution = logofair.fit(scores, people.y, groups=people.sex, clients=people.site, **settings)
-    assert fitted.policy_.about == solution.policy.about
+    assert fitted.policy_.info == solution.policy.info
     assert fitted.policy_.key == 11
 
 
@@ -396,7 +396,7 @@ def test_a_grid_search_runs_over_the_tolerances(people, routing):
     assert scores[0.2, None] > scores[0.0, 0.0]
     best = search.best_estimator_
     assert best.solution_.certificate.holds
-    assert best.policy_.about["requirements"]["local"][0]["tolerance"] == search.best_params_["local_tolerance"]
+    assert best.policy_.info.requirements.local[0].tolerance == search.best_params_["local_tolerance"]
     assert search.score(people.X, people.y, **people.columns) == best.score(people.X, people.y, **people.columns)
 
 

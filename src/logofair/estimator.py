@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from logofair.columns.checks import Floats, Label, seed_number, weights
+from logofair.columns.checks import Floats, Label, random_number, weights
 from logofair.errors import InputError
 from logofair.fitting.fit import fit as fit_policy
 from logofair.notions import NotionLike
@@ -233,7 +233,7 @@ def _labels_and_classes(y: object, estimator: Any) -> tuple[npt.NDArray[Any], np
 def _folds(cv: Any, random_state: int | None, X: Any, labels: npt.NDArray[Any]) -> list[tuple[Any, Any]]:
     """Training and test rows; a number of folds is stratified by class and seeded."""
     if isinstance(cv, int | np.integer):
-        seed = 0 if random_state is None else seed_number(random_state)
+        seed = 0 if random_state is None else random_number(random_state)
         cv = StratifiedKFold(int(cv), shuffle=True, random_state=seed % 2**32)
     folds = list(check_cv(cv, labels, classifier=True).split(X, labels))
     if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(labels.size)):

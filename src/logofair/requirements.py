@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Label, nearest_name
+from logofair.columns.checks import Floats, Label, listed, nearest_name
 from logofair.columns.labels import Codes
 from logofair.errors import InputError
 from logofair.notions import NotionLike, Rate, as_number, named_notion, sides
@@ -28,10 +28,10 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Requirements:
-    """Requirements inside each client and across all.
+    """Requirements inside each client and over all of them.
 
-    ``tolerances`` is (clients, local requirements), infinity meaning free; ``client_tolerances`` are the single clients whose
-    tolerance replaces that of the local requirements.
+    ``tolerances`` is (clients, local requirements), infinity meaning free; ``client_tolerances`` are the single
+    clients whose tolerance replaces that of the local requirements.
     """
 
     local: tuple[Requirement, ...]
@@ -40,14 +40,25 @@ class Requirements:
     client_tolerances: tuple[tuple[Label, float | None], ...] = ()
 
     def merged(self) -> Requirements:
-        """The same promise for one client that holds all rows: local is global, and the smaller tolerance holds."""
+        """The same for one client that holds all rows: local is global, and the smaller tolerance holds."""
         smallest: dict[Rate, Requirement] = {}
         for requirement in (*self.local, *self.global_):
             known = smallest.get(requirement.rate)
-            if known is None or bound_of(requirement) < bound_of(known):
+            if known is None or tolerance_of(requirement) < tolerance_of(known):
                 smallest[requirement.rate] = requirement
         local = tuple(smallest.values())
-        return Requirements(local, (), np.array([[bound_of(r) for r in local]]))
+        return Requirements(local, (), np.array([[tolerance_of(r) for r in local]]))
+
+    def summary(self) -> str:
+        """What must hold, in words."""
+        parts = []
+        for side, items in (("inside each client", self.local), ("over all clients", self.global_)):
+            tolerances = dict.fromkeys((r.notion, r.tolerance) for r in items)
+            parts += [f"{notion} within {t:g} {side}" for notion, t in tolerances if t is not None]
+        if self.client_tolerances:
+            single = (f"{name!r} {'free' if t is None else f'within {t:g}'}" for name, t in self.client_tolerances)
+            parts.append(f"in place of that inside single clients: {listed(single, len(self.client_tolerances))}")
+        return " and ".join(parts) or "nothing (every tolerance is None)"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for files and reports."""
@@ -64,14 +75,13 @@ def make_requirements(
     global_tolerance: object,
     client_tolerances: Mapping[Label, float | None] | None,
     clients: Codes,
-    has_clients: bool,
 ) -> Requirements:
-    """Read the user's notion and tolerances."""
+    """Read the user's notion and tolerances; ``clients`` is that of :func:`one_client` where there are none."""
     local_notion, global_notion = sides(notion)
     local = side_requirements(local_notion, local_tolerance, "local")
     global_ = side_requirements(global_notion, global_tolerance, "global")
-    tolerances = np.tile([bound_of(r) for r in local], (len(clients.names), 1))
-    single = _overrides(client_tolerances, clients, has_clients)
+    tolerances = np.tile([tolerance_of(r) for r in local], (len(clients.names), 1))
+    single = _overrides(client_tolerances, clients)
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
         tolerances[place[name]] = np.inf if tolerance is None else tolerance
@@ -83,13 +93,13 @@ def make_requirements(
     return requirements
 
 
-def _overrides(client_tolerances: object, clients: Codes, has_clients: bool) -> dict[Label, float | None]:
+def _overrides(client_tolerances: object, clients: Codes) -> dict[Label, float | None]:
     """Check the tolerances of single clients."""
     if client_tolerances is None:
         return {}
     if not isinstance(client_tolerances, Mapping):
         raise InputError(f"client_tolerances: got {client_tolerances!r}; pass a mapping from client to tolerance.")
-    if client_tolerances and not has_clients:
+    if client_tolerances and clients.names == (None,):
         raise InputError("client_tolerances: names clients, but clients= is missing; pass the client of each row.")
     known = set(clients.names)
     for name in client_tolerances:
@@ -104,7 +114,7 @@ def _overrides(client_tolerances: object, clients: Codes, has_clients: bool) -> 
     }
 
 
-def bound_of(requirement: Requirement) -> float:
+def tolerance_of(requirement: Requirement) -> float:
     """The tolerance as a number: infinity where the rate is free."""
     return np.inf if requirement.tolerance is None else requirement.tolerance
 
@@ -144,5 +154,5 @@ def side_requirements(notion: NotionLike, tolerance: object, where: str) -> tupl
     else:
         pairs = [(named_notion(notion, "notion"), default)]
     return tuple(
-        Requirement(item.name, rate, None if default is None else bound) for item, bound in pairs for rate in item.rates
+        Requirement(item.name, rate, None if default is None else own) for item, own in pairs for rate in item.rates
     )

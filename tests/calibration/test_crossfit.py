@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 from logofair.calibration import CrossFit, calibration_errors, cross_fit, fit_calibrator
 from logofair.calibration.crossfit import Sample, deal_folds, out_of_fold
 from logofair.calibration.runs import Units
+from logofair.columns.order import RowOrder
 from logofair.errors import InputError
 
 Array = NDArray[np.float64]
@@ -48,7 +49,8 @@ def fit(sample: Sample, method: str = "beta", seed: int = 0) -> CrossFit:
 
 def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]:
     """The fold of every row, in the rows' own order."""
-    order, dealt = deal_folds(sample, np.argsort(sample.scores), folds, np.random.default_rng(seed))
+    by_score = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
+    order, dealt = deal_folds(sample, by_score, folds, np.random.default_rng(seed))
     fold = np.empty_like(dealt)
     fold[order] = dealt
     return fold
@@ -109,7 +111,7 @@ def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
         eta = calibrator(sample.scores[held_out], groups, clients)
         merged = calibrator(sample.scores[held_out], groups, np.full_like(clients, -1))
         np.testing.assert_allclose(result.eta[held_out], eta, atol=1e-9)
-        np.testing.assert_allclose(result.pooled_eta[held_out], merged, atol=1e-9)
+        np.testing.assert_allclose(result.merged_eta[held_out], merged, atol=1e-9)
 
 
 @fitted
@@ -129,8 +131,8 @@ def test_the_only_row_of_a_cell_gets_the_eta_of_its_group(method: str) -> None:
     sample = sample.at(~lonely)
     alone = (sample.group_codes == 0) & (sample.client_codes == 1)
     result = fit(sample, method)
-    assert np.array_equal(result.eta[alone], result.pooled_eta[alone])
-    assert not np.any(result.eta[~alone] == result.pooled_eta[~alone])
+    assert np.array_equal(result.eta[alone], result.merged_eta[alone])
+    assert not np.any(result.eta[~alone] == result.merged_eta[~alone])
 
 
 @fitted
@@ -160,7 +162,7 @@ def test_a_row_of_weight_0_still_gets_an_eta(method: str) -> None:
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_a_handful_of_rows_is_no_trouble(method: str, n: int) -> None:
     result = fit(drawn(n), method)
-    assert result.eta.shape == result.pooled_eta.shape == (n,)
+    assert result.eta.shape == result.merged_eta.shape == (n,)
     assert np.all((result.eta >= 0.0) & (result.eta <= 1.0))
 
 
@@ -171,7 +173,7 @@ def test_none_costs_nothing_and_needs_no_labels() -> None:
     columns = (sample.scores, None, sample.group_codes, sample.client_codes)
     result = cross_fit(*columns, n_groups=2, n_clients=3, method="none", rng=rng)
     assert result.eta is sample.scores
-    assert result.pooled_eta is sample.scores
+    assert result.merged_eta is sample.scores
     assert result.errors is None
     assert rng.bit_generator.state == before
 

@@ -23,7 +23,8 @@ from logofair.calibration.newton import (
     solve,
     unit_sums,
 )
-from logofair.calibration.runs import Runs, grouped
+from logofair.calibration.runs import Runs
+from logofair.columns.segments import grouped
 
 Array = NDArray[np.float64]
 

@@ -19,6 +19,7 @@ from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Descent, Normal, unit_sums
 from logofair.calibration.runs import Runs, Units
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
+from logofair.columns.order import RowOrder
 from logofair.errors import InputError
 
 Array = NDArray[np.float64]
@@ -199,7 +200,7 @@ def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str) -
             own = central[fold](one_score, one_group, np.array([code], np.int32))
             assert fitted.eta[place] == pytest.approx(own[0], abs=1e-7)
             merged = central[fold](one_score, one_group, np.array([-1], np.int32))
-            assert fitted.pooled_eta[place] == pytest.approx(merged[0], abs=1e-7)
+            assert fitted.merged_eta[place] == pytest.approx(merged[0], abs=1e-7)
 
 
 def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
@@ -312,7 +313,8 @@ def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: b
     )
     weights = np.concatenate([one.sample.weights, other.sample.weights])[order] if weighted else None
     fold = np.concatenate([one.fold, other.fold])[order]
-    both = OwnRows(method, 5, Sample(*columns, weights, Units(2, 1)), fold, order)
+    sample = Sample(*columns, weights, Units(2, 1))
+    both = OwnRows(method, 5, sample, fold, order, RowOrder.of(sample.scores, sample.cells, 2))
     points = Levels.start(method, n_groups=2).ask
     separate = calibration_sums(one, points) + calibration_sums(other, points)
     np.testing.assert_allclose(calibration_sums(both, points), separate, rtol=1e-10, atol=1e-10)
@@ -357,7 +359,9 @@ def test_folds_are_dealt_as_in_the_central_cross_fit_and_the_same_every_time() -
     scores, labels = rng.random(57), rng.integers(0, 2, 57).astype(float)
     groups = rng.integers(0, 2, 57).astype(np.int32)
     sample = Sample(scores, labels, groups, np.zeros_like(groups), None, Units(2, 1))
-    order, fold = deal_folds(sample, np.argsort(scores), 5, np.random.default_rng(9))
+    order, fold = deal_folds(
+        sample, RowOrder.of(scores, sample.cells, sample.units.n_cells), 5, np.random.default_rng(9)
+    )
     expected = np.empty(57, dtype=np.int16)
     expected[order] = fold
     for _ in range(2):
@@ -404,7 +408,7 @@ def test_odd_clients_are_fitted_like_any_other(method: str) -> None:
 def test_the_only_row_of_a_cell_gets_the_chance_of_its_group(method: str) -> None:
     federation = odd_clients(method)
     alone = cell_calibrators(federation.clients[1], federation.levels().published)
-    assert alone.eta[0] == alone.pooled_eta[0]
+    assert alone.eta[0] == alone.merged_eta[0]
 
 
 @methods
@@ -435,7 +439,7 @@ def test_a_client_that_comes_later_leans_on_the_published_maps_alone() -> None:
     newcomer = cell_calibrators(few, maps)
     parameters = parameters_of(newcomer.calibrator)
     np.testing.assert_allclose(parameters[3:], maps.groups[:, -1].T, atol=0.05)
-    assert np.array_equal(newcomer.eta, newcomer.pooled_eta)
+    assert np.array_equal(newcomer.eta, newcomer.merged_eta)
 
 
 # Refusals

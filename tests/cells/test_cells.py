@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from logofair.cells.cells import build_cells
-from support.oracles import cases
+from support.oracles import Case, cases
 
 modest = settings(deadline=None, max_examples=50)
 lines = st.tuples(st.integers(-4, 4).map(lambda k: k / 2), st.integers(-4, 4).map(lambda k: k / 4))
@@ -28,6 +28,12 @@ def cells_of(case, **changes):
         values=columns["values"],
         weights=columns["weights"],
     )
+
+
+def one_cell(scores):
+    """Rows of one group at one client, with nothing required of them."""
+    code, none = np.zeros(len(scores), dtype=np.int32), np.zeros((1, 0))
+    return Case(np.array(scores), code, code, 1, 1, (), (), none, none[0])
 
 
 def rows_of(case, cell):
@@ -78,8 +84,8 @@ def test_a_corner_accepts_exactly_the_rows_beyond_its_thresholds(case, upper):
         rows = rows_of(case, cell)
         numbers, cuts = every_cut(cells, cell)
         u, v = cells.corner(numbers, cuts, np.full(cuts.size, upper))
-        rungs, above = cells.rules(numbers, cuts, np.full(cuts.size, upper))
-        under, over = cells.rungs.thresholds(numbers, rungs)
+        levels, above = cells.rules(numbers, cuts, np.full(cuts.size, upper))
+        under, over = cells.levels.thresholds(numbers, levels)
         for i in range(cuts.size):
             if under[i] == over[i]:  # equal scores kept apart: no threshold realises this cut
                 continue
@@ -179,12 +185,17 @@ def test_a_row_of_weight_two_is_two_rows(case):
 
 
 @modest
+@example(one_cell([1.0, 0.238368]), (1.0, -1.0))  # the higher row gains nothing: both corners are the best
 @given(cases(), lines)
 def test_scores_given_as_values_change_nothing(case, line):
     plain, explicit = cells_of(case, weights=None), cells_of(case, values=case.scores, weights=None)
     every = np.arange(plain.mass.size)
-    line = tuple(np.full(every.size, number) for number in line)
-    np.testing.assert_allclose(plain.best_corner(every, *line), explicit.best_corner(every, *line), rtol=0, atol=1e-12)
+    slope, constant = (np.full(every.size, number) for number in line)
+    value, *corner = plain.best_corner(every, slope, constant)
+    other_value, *other_corner = explicit.best_corner(every, slope, constant)
+    np.testing.assert_allclose(value, other_value, rtol=0, atol=1e-12)
+    if not np.any(np.abs(slope[0] * case.scores + constant[0]) < 1e-9):  # no row on the line, which rounding may part
+        np.testing.assert_allclose(corner, other_corner, rtol=0, atol=1e-12)
 
 
 def test_a_row_of_weight_zero_is_no_corner():

@@ -26,6 +26,7 @@ from logofair.cli.data import ColumnNames, find_files
 from logofair.cli.deciding import Decider, spelling
 from logofair.cli.group import LazyGroup
 from logofair.cli.pages.console import showing_progress
+from logofair.policy.info import ColumnsInfo, PolicyInfo
 
 pytestmark = pytest.mark.tool
 
@@ -157,8 +158,8 @@ def test_a_folder_with_a_file_per_client_needs_no_client_column(
 def test_columns_and_scale_come_from_the_policy_unless_named(
     folder: Path, people: pl.DataFrame, policy: logofair.Policy
 ) -> None:
-    columns = {"score": "percent", "group": ["sex"], "client": "site", "scale": "percent"}
-    replace(policy, about={"columns": columns}).save(folder / "told.json")
+    columns = ColumnsInfo("percent", ("sex",), "site", "percent")
+    replace(policy, info=PolicyInfo(columns=columns)).save(folder / "told.json")
     people.with_columns(percent=(100 * pl.col("p")).round(0)).write_csv(folder / "percent.csv")
     applied(folder / "told.json", folder / "percent.csv", "--id", "person", "--out", folder / "a.csv")
     want = decided(policy, people, ids=people["person"].to_numpy())

@@ -21,6 +21,7 @@ pytest.importorskip("polars")
 import logofair
 from logofair.cli.group import LazyGroup
 from logofair.cli.pages.explain import Band, bands_of, raw_scores, rule_in_words
+from logofair.policy.info import ColumnsInfo, PolicyInfo
 
 pytestmark = pytest.mark.tool
 
@@ -155,7 +156,7 @@ def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
         bands = bands_of(policy, 2, group)
         assert rule["bands"] == [vars(band) for band in bands]
         assert rule["words"] == rule_in_words(bands, calibrated=True)
-    assert found["about"]["requirements"]["local"][0]["tolerance"] == 0.02
+    assert found["info"]["requirements"]["local"][0]["tolerance"] == 0.02
 
 
 @pytest.mark.parametrize(("scale", "middle"), [("percent", 50.0), ("logit", 0.0)])
@@ -163,7 +164,7 @@ def test_raw_scores_are_told_on_the_scale_of_the_files(scale: str, middle: float
     plain = logofair.fit(
         [0.9, 0.2], None, groups=["a", "b"], calibration="none", local_tolerance=None, global_tolerance=None
     ).policy
-    bands = bands_of(replace(plain, about={"columns": {"scale": scale}}), 0, 0)
+    bands = bands_of(replace(plain, info=PolicyInfo(columns=ColumnsInfo(scale=scale))), 0, 0)
     assert bands[1].low == 0.5
     assert bands[1].raw_low == pytest.approx(middle, abs=1e-12)
 

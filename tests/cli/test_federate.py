@@ -479,7 +479,7 @@ def test_a_simulation_writes_a_policy_per_site_and_a_result_that_holds(file: Pat
         own = table["place"] == name
         policy = Policy.load(tmp_path / "try" / "policies" / f"{name}.json")
         chances[own] = policy.probabilities(table["risk"][own], groups=table["sex"][own])
-        assert policy.about["run"] == "spring"
+        assert policy.info.federation.run == "spring"
     women = table["sex"] == "F"
     assert abs(chances[women].mean() - chances[~women].mean()) <= 0.01 + 1e-9
 

@@ -22,6 +22,7 @@ import logofair
 from logofair.cli.group import LazyGroup
 from logofair.cli.pages import fit as fit_solve
 from logofair.files.tables import fingerprint
+from logofair.policy.info import ColumnsInfo
 
 pytestmark = pytest.mark.tool
 
@@ -96,7 +97,7 @@ def test_the_policy_is_that_of_the_library(
     np.testing.assert_array_equal(chances(logofair.Policy.load(out), people), chances(solution.policy, people))
     assert found["certificate"]["primal"] == solution.certificate.primal
     assert found["certificate"]["holds"] == solution.certificate.holds
-    assert found["warnings"] == list(solution.warnings)
+    assert found["warnings"] == list(map(str, solution.warnings))
 
 
 def test_figures_before_and_after_are_those_of_the_library_audit(
@@ -150,14 +151,12 @@ def test_without_labels_the_scores_are_taken_as_chances(people: pl.DataFrame, fi
 
 def test_the_policy_file_tells_columns_data_prices_and_warnings(file: Path, tmp_path: Path) -> None:
     fitted(file, *COLUMNS, "--out", tmp_path / "policy.json")
-    about = logofair.Policy.load(tmp_path / "policy.json").about
-    assert about["columns"] == {
-        "score": "p", "group": ["sex"], "client": "site", "scale": "chance", "client is the file name": False
-    }  # fmt: skip
-    assert about["data"]["name"] == "people.csv"
-    assert about["data"]["fingerprint"] == fingerprint(file)
-    assert any("0.01 more tolerance" in sentence for sentence in about["prices"])
-    assert about["warnings"] == []
+    info = logofair.Policy.load(tmp_path / "policy.json").info
+    assert info.columns == ColumnsInfo("p", ("sex",), "site", "chance", client_is_file_name=False)
+    assert info.data.name == "people.csv"
+    assert info.data.fingerprint == fingerprint(file)
+    assert any("0.01 more tolerance" in sentence for sentence in info.prices)
+    assert info.warnings == ()
     text = (tmp_path / "policy.json").read_text()
     assert str(tmp_path) not in text
 

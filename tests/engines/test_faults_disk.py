@@ -127,7 +127,7 @@ def test_a_server_killed_at_every_exchange_ends_with_the_result_of_an_undisturbe
     for site in sites:
         one, other = (Policy.load(homes[site].parent / "policy.json") for homes in (calm, rough))
         assert plan.secure or same_policy(one, other)
-        assert other.about["certificate"]["holds"]
+        assert other.info.certificate.holds
 
 
 def test_files_give_to_the_bit_what_arrays_give_and_the_result_serves_late_sites(tmp_path):

@@ -149,7 +149,7 @@ def test_a_member_that_asks_later_gets_back_its_own_policy_to_the_bit(asked):
     for site, columns in sites.items():
         again = late_policy(done.outcome, columns, site)
         assert same_policy(again, done.policies[site])
-        assert "note" not in again.about
+        assert again.info.note is None
 
 
 @settings(deadline=None, max_examples=10)
@@ -162,8 +162,8 @@ def test_a_site_that_joins_later_is_locally_fair_and_told_that_the_global_promis
     policy = late_policy(outcome, late["late"], "late")
     _, _, inside = measured(late, {"late": policy}, plan)
     assert inside <= 2e-9 * max(1.0, *(1 / r.rate.normalised()[1] for r in plan.local))
-    assert "without it" in policy.about["note"]
-    assert "late" not in policy.about["sites"]
+    assert "without it" in policy.info.note
+    assert "late" not in policy.info.federation.sites
 
 
 def test_a_late_site_with_calibration_needs_the_published_result_and_its_own_rows_alone():

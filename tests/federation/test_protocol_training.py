@@ -105,7 +105,7 @@ def test_before_the_model_arrives_there_are_no_scores():
 def test_a_site_that_joins_a_trained_run_later_scores_its_own_rows_with_the_published_model():
     sites, plan = people(), plan_of(training=TRAINING, calibration="platt")
     done = run(plan, {s: sites[s] for s in "ab"})
-    assert "without it" in late_policy(done.outcome, sites["c"], "c").about["note"]
+    assert "without it" in late_policy(done.outcome, sites["c"], "c").info.note
     assert same_policy(late_policy(done.outcome, sites["a"], "a"), done.policies["a"])
 
 

@@ -43,7 +43,7 @@ def chances(solution, scores, columns):
     return solution.policy.probabilities(scores, **columns)
 
 
-# --- what it promises
+# --- what it guarantees
 
 
 @pytest.mark.parametrize("notion", EVERY_NOTION)
@@ -91,7 +91,7 @@ def test_one_client_makes_local_and_global_the_same(notion):
 
 @modest
 @given(seeds)
-def test_a_further_promise_never_raises_accuracy(seed):
+def test_a_further_requirement_never_raises_accuracy(seed):
     request = random_request(np.random.default_rng(seed), rows=40)
     before = logofair.fit(request.scores, None, **request.arguments)
     free = {"local_tolerance": None, "client_tolerances": None}
@@ -114,7 +114,7 @@ def test_client_tolerances_replace_the_common_one_and_none_frees(notion):
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
-def test_rates_from_labels_keep_the_promise_in_labels(notion):
+def test_rates_from_labels_meet_the_requirements_in_labels(notion):
     scores, labels, columns = table(seed=5, rows=400)
     options = {"notion": notion, "local_tolerance": 0.05, "global_tolerance": 0.01}
     solution = fit(scores, labels, columns, basis="labels", **options)
@@ -273,7 +273,7 @@ def no_optimum(problem):
 
 
 def unfair(problem):
-    """A solver that ignores the promise and proves it with honest multipliers."""
+    """A solver that ignores the requirements and proves it with honest multipliers."""
     right = solve_exact(problem)
     every = np.arange(problem.mass.size)
     _, u, v = problem.cells.best_corner(every, np.full(every.size, 2.0), np.full(every.size, -1.0))
@@ -549,7 +549,7 @@ def test_tolerances_of_single_clients_stand_in_the_summary_and_in_the_file():
         client_tolerances={"north": None, "south": 0.3},
     )
     assert "inside single clients: 'north' free, 'south' within 0.3" in solution.summary()
-    assert solution.policy.about["requirements"]["single clients"][1] == {"client": "south", "tolerance": 0.3}
+    assert solution.policy.info.requirements.client_tolerances[1] == ("south", 0.3)
 
 
 def test_many_single_tolerances_are_cut_and_counted_in_the_summary():

@@ -1,4 +1,4 @@
-"""The solution: what it says about itself, and about cells on which a promise rests on little or nothing."""
+"""The solution: what it says about itself, and about cells on which a requirement rests on little or nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fit(table, **options):
 
 def about(solution, *words):
     """The warnings that hold all the words."""
-    return [w for w in solution.warnings if all(word in w for word in words)]
+    return [w for w in map(str, solution.warnings) if all(word in w for word in words)]
 
 
 FULL = [
@@ -60,7 +60,7 @@ def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
     table = rows(*FULL[:3])
     solution = fit(table, notion=notion, calibration=calibration)
     assert about(solution, "group 'M' at client 'south'", "no rows", "it takes its group's merged rule")
-    assert any("cannot be measured inside 'south'" in w for w in solution.warnings)
+    assert any("cannot be measured inside 'south'" in w for w in map(str, solution.warnings))
     assert solution.certificate.holds
     grid = np.linspace(0, 1, 21)
     known = {"groups": ["M"] * 21}
@@ -114,10 +114,10 @@ def test_a_group_without_a_global_rate_is_said_to_be_left_out_or_unmeasured():
     zero = [0.0] * 40
     three = rows(*FULL, ("north", "X", zero, [0] * 40), ("south", "X", zero, [0] * 40))
     solution = fit(three, notion="equal_opportunity", local_tolerance=None)
-    assert about(solution, "group 'X'", "nobody counts in its true positive rate", "across all leaves it out")
+    assert about(solution, "group 'X'", "nobody counts in its true positive rate", "over all clients leaves it out")
     two = rows(("north", "F", many()), ("south", "F", many()), ("north", "M", zero, [0] * 40))
     solution = fit(two, notion="equal_opportunity", local_tolerance=None)
-    assert about(solution, "gap of the true positive rate across all cannot be measured")
+    assert about(solution, "gap of the true positive rate over all clients cannot be measured")
 
 
 def test_one_client_that_cannot_be_measured_is_never_silently_fair():
@@ -147,7 +147,7 @@ def test_a_group_all_of_whose_rows_weigh_nothing_is_never_silently_fair():
     scores, labels, columns = rows(*FULL)
     solution = fit((scores, labels, columns), sample_weight=np.where(columns["groups"] == "F", 1.0, 0.0))
     assert about(solution, "group 'M' at client 'north'", "only rows of weight 0")
-    assert about(solution, "selection rate across all cannot be measured")
+    assert about(solution, "selection rate over all clients cannot be measured")
     assert about(solution, "selection rate cannot be measured inside 'north', 'south'")
 
 
@@ -174,7 +174,7 @@ def test_every_empty_or_single_cell_is_counted_in_the_warnings(seed):
     size = np.zeros((request.case.n_clients, request.case.n_groups), dtype=int)
     np.add.at(size, (request.case.clients[counted], request.case.groups[counted]), 1)
     for words, expected in ((("no rows,", "only rows of weight 0"), size == 0), (("one row only",), size == 1)):
-        named = [w for w in solution.warnings if any(word in w for word in words)]
+        named = [w for w in map(str, solution.warnings) if any(word in w for word in words)]
         total = sum(
             w.count("group '") + (int(w.split(" and ")[1].split(" more")[0]) if " more:" in w else 0) for w in named
         )
@@ -220,15 +220,15 @@ def test_the_summary_says_what_matters():
     table = rows(*FULL[:3], ("south", "M", [0.7], [1]))
     solution = fit(table, notion="equalized_odds", local_tolerance=0.03, global_tolerance=0.01)
     text = solution.summary()
-    assert "equalized_odds within 0.03 inside each client and equalized_odds within 0.01 across all clients" in text
+    assert "equalized_odds within 0.03 inside each client and equalized_odds within 0.01 over all clients" in text
     assert f"Expected accuracy {solution.certificate.primal:.4f} on 121 calibration rows" in text
     assert f"no rule within the tolerances exceeds {solution.certificate.dual:.4f}" in text
     assert f"accuracy {solution.measured.accuracy:.4f}" in text
-    assert all(warning in text for warning in solution.warnings)
+    assert all(str(warning) in text for warning in solution.warnings)
     assert "need a coin" in text
 
 
-def test_a_summary_without_any_promise_says_so():
+def test_a_summary_without_any_requirement_says_so():
     assert (
         "nothing (every tolerance is None)" in fit(rows(*FULL), local_tolerance=None, global_tolerance=None).summary()
     )

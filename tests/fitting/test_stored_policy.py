@@ -7,6 +7,7 @@ import pytest
 
 import logofair
 from logofair.calibration import METHODS, rising_chances
+from logofair.columns.order import RowOrder
 
 
 def people(seed, n=1500):
@@ -24,7 +25,7 @@ def gap(chance, weight, sex):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("basis", ["eta", "labels"])
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-def test_its_decisions_on_the_calibration_rows_keep_the_promise(method, basis, notion):
+def test_its_decisions_on_the_calibration_rows_meet_the_requirements(method, basis, notion):
     score, label, sex, site = people(1)
     solution = logofair.fit(
         score,
@@ -65,7 +66,7 @@ def test_chances_rise_with_the_order_and_keep_the_mean_of_each_cell():
     rng = np.random.default_rng(0)
     order, chances = np.round(rng.random(400), 2), rng.random(400)
     cells, weights = rng.integers(0, 5, 400).astype(np.int32), rng.uniform(0.1, 2.0, 400)
-    smooth = rising_chances(order, chances, cells, weights)
+    smooth = rising_chances(RowOrder.of(order, cells, 5), order, chances, weights)
     for cell in range(5):
         here = np.flatnonzero(cells == cell)
         by_order = here[np.argsort(order[here], kind="stable")]
@@ -75,5 +76,5 @@ def test_chances_rise_with_the_order_and_keep_the_mean_of_each_cell():
         assert np.average(smooth[here], weights=weights[here]) == pytest.approx(
             np.average(chances[here], weights=weights[here]), abs=1e-12
         )
-    already = rising_chances(order, order, cells, weights)
+    already = rising_chances(RowOrder.of(order, cells, 5), order, order, weights)
     np.testing.assert_allclose(already, order, atol=1e-15)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import logofair
 from logofair.calibration import Calibrator
 from logofair.errors import InputError
+from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 
@@ -54,7 +55,7 @@ def labelled(groups: tuple, clients: tuple = (None,)) -> Policy:
     single[0] = np.inf
     rules = Mixtures(weight, threshold, np.tile([True, False, True], (cells, 1)), single)
     calibrator = Calibrator("none", len(groups), len(clients), None)
-    return Policy(groups, clients, rules, calibrator, None, 7, clients != (None,), {"note": "π", "tolerance": 0.1})
+    return Policy(groups, clients, rules, calibrator, None, 7, PolicyInfo(note="π", rows=3))
 
 
 def contents(policy: Policy) -> dict[str, object]:
@@ -64,7 +65,7 @@ def contents(policy: Policy) -> dict[str, object]:
         "labels": repr((policy.groups, policy.clients)),
         "rules": [getattr(m, name).tolist() for m in both for name in ("weight", "threshold", "above", "single")],
         "calibrator": policy.calibrator.as_json(),
-        "rest": (policy.key, policy.has_clients, dict(policy.about)),
+        "rest": (policy.key, policy.has_clients, policy.info),
     }
 
 
@@ -171,7 +172,7 @@ def test_the_file_is_plain_json_with_format_version_and_the_checksum_of_its_cont
     assert (document["format"], document["version"]) == ("logofair policy", 1)
     assert document["checksum"] == checksum(document["policy"])
     assert "Clínica" in data.decode("utf-8")
-    assert document["policy"]["about"]["logofair"] == logofair.__version__
+    assert document["policy"]["info"]["version"] == logofair.__version__
 
 
 @pytest.mark.parametrize("as_path", [str, lambda path: path, lambda path: os.path.relpath(path)])
@@ -301,7 +302,7 @@ def spoil(path: str, value: object):
     return change
 
 
-KEYS = ("groups", "clients", "has_clients", "key", "mixtures", "merged", "calibrator", "about")
+KEYS = ("groups", "clients", "key", "mixtures", "merged", "calibrator", "info")
 WRONG = [
     *((key, ...) for key in KEYS),
     *((key, "text") for key in KEYS),
@@ -320,11 +321,20 @@ WRONG = [
     ("groups", ["men", "women", "others"]),
     ("groups", [1, True]),
     ("clients", ["only one"]),
-    ("has_clients", False),
-    ("has_clients", 1),
+    ("info.site", "north"),
+    ("info.site", 1),
+    ("info.rows", "3"),
+    ("info.requirements", ...),
+    ("info.requirements.local.0.tolerance", "0.02"),
+    ("info.certificate.primal", None),
+    ("info.certificate.holds", 1),
+    ("info.warnings", "few rows"),
+    ("info.prices", {"selection rate": 0.1}),
+    ("info.columns", {"score": 1}),
+    ("info.federation", {"run": "spring"}),
     ("key", True),
     ("key", "4"),
-    ("about", []),
+    ("info", []),
     ("mixtures.weight.0", [1.0, 0.0]),
     ("mixtures.weight.0", [0.6, 0.5, 0.0]),
     ("mixtures.weight.0", [1.5, 0.0, 0.0]),
@@ -483,9 +493,9 @@ def test_a_failing_save_leaves_the_old_file_and_nothing_else(step, failure, tmp_
 @pytest.mark.parametrize(
     "policy",
     [
-        replace(labelled(("a", "b")), about={"x": object()}),
-        replace(labelled(("a", "b")), about={"x": float("nan")}),
-        replace(labelled(("a", "b")), about={"x": "\ud800"}),
+        replace(labelled(("a", "b")), info=PolicyInfo(note=object())),
+        replace(labelled(("a", "b")), info=PolicyInfo(rows=float("nan"))),
+        replace(labelled(("a", "b")), info=PolicyInfo(note="\ud800")),
         labelled(("a", float("inf"))),
         labelled(("a", ("b", float("nan")))),
         labelled(("a", "\udcff")),

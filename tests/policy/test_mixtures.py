@@ -167,7 +167,7 @@ def test_rules_are_at_most_three_weights_that_sum_to_at_most_one_on_thresholds_b
     used = (mixtures.weight > 0).sum(axis=1)
     assert np.all(used[~mixtures.mixed] <= 1)
     np.testing.assert_array_equal(mixtures.mixed, ((mixtures.weight > 0) & (mixtures.weight < 1)).any(axis=1))
-    if selection_only and drawn.cells.ladder is None:
+    if selection_only and drawn.cells.hull_of is None:
         assert np.all(mixtures.above)
 
 

@@ -36,7 +36,6 @@ def policy_of(mixtures: Mixtures, groups=("a", "b"), clients=(None,), merged=Non
         calibrator=Calibrator("none", len(groups), len(clients), None),
         merged=merged,
         key=key,
-        has_clients=clients != (None,),
     )
 
 

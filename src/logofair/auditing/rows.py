@@ -11,7 +11,7 @@ from logofair.auditing.measure import tally_of
 from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Floats
-from logofair.columns.labels import Codes, encode
+from logofair.columns.labels import Codes, encode, one_client
 from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 
@@ -72,13 +72,28 @@ def audit(
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
     group = encode(groups, "groups")
-    client = Codes((None,), np.zeros(chance.size, np.int32)) if clients is None else encode(clients, "clients")
+    client = one_client(chance.size) if clients is None else encode(clients, "clients")
     inputs.same_length(chance.size, labels=positive, groups=group, clients=client, scores=score)
     _check(group, client, positive, local.needs_labels or global_.needs_labels)
     tally = tally_of(chance, positive, weight, group, client)
     auc = None if score is None or positive is None else _auc(score, positive, weight)
     missing = _notes(positive, score, auc)
     return Audit.of(tally, group.names, client.names, local.rates, global_.rates, score_auc=auc, _missing=missing)
+
+
+def audit_codes(
+    chance: Floats,
+    positive: Floats | None,
+    weight: Floats | None,
+    group: Codes,
+    client: Codes,
+    local: Notion,
+    global_: Notion,
+) -> Audit:
+    """The audit of columns that were checked and encoded already; without clients, ``client`` is `one_client`."""
+    tally = tally_of(chance, positive, weight, group, client)
+    missing = _notes(positive, None, None)
+    return Audit.of(tally, group.names, client.names, local.rates, global_.rates, _missing=missing)
 
 
 def _merged(side: object) -> Notion:

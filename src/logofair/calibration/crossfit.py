@@ -10,32 +10,35 @@ import numpy.typing as npt
 
 from logofair.calibration.calibrator import Calibrator, fit_calibrator
 from logofair.calibration.error import CalibrationErrors, errors_by_cell
-from logofair.calibration.runs import Places, Units, grouped
+from logofair.calibration.runs import Places, Units
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import pool_starts, run_starts, run_sums
+from logofair.columns.order import RowOrder
+from logofair.columns.segments import group_by, pool_starts, run_starts, run_sums
 
 __all__ = ["CrossFit", "Sample", "cross_fit", "deal_folds", "held_out_chances", "out_of_fold", "rising_chances"]
 
 
-def rising_chances(order: Floats, chances: Floats, cells: Integers, weights: Floats | None = None) -> Floats:
-    """Smooth ``chances`` to rise with ``order`` inside each cell; rows of equal order get the same.
+def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
+    """Smooth ``chances`` to rise with ``levels`` inside each cell; rows of equal level get the same.
+
+    ``order`` is that of the rows by cell and level.
 
     Examples
     --------
     >>> import numpy as np
-    >>> one_cell = np.zeros(3, dtype=np.int32)
-    >>> rising_chances(np.array([0.1, 0.2, 0.3]), np.array([0.2, 0.4, 0.3]), one_cell).tolist()
+    >>> levels, one_cell = np.array([0.1, 0.2, 0.3]), np.zeros(3, dtype=np.int32)
+    >>> rising_chances(RowOrder.of(levels, one_cell, 1), levels, np.array([0.2, 0.4, 0.3])).tolist()
     [0.2, 0.35, 0.35]
     """
-    if order.size == 0:
+    if levels.size == 0:
         return chances
-    place = np.lexsort((order, cells))
-    mass = np.ones(order.size) if weights is None else np.maximum(weights, 1e-12 * weights.max())[place]
-    sums, cell, level = mass * chances[place], cells[place], order[place]
-    rungs = run_starts((np.diff(level) != 0) | (np.diff(cell) != 0))
-    rung_mass = run_sums(mass, rungs)
-    pools = pool_starts(run_sums(sums, rungs) / rung_mass, rung_mass, cell[rungs[:-1]])
-    begins = np.append(rungs[pools], order.size)
+    place = order.rows
+    mass = np.ones(levels.size) if weights is None else np.maximum(weights, 1e-12 * weights.max())[place]
+    sums = mass * chances[place]
+    starts = run_starts(order.changes(levels[place]))
+    level_mass = run_sums(mass, starts)
+    pools = pool_starts(run_sums(sums, starts) / level_mass, level_mass, order.cells[starts[:-1]])
+    begins = np.append(starts[pools], levels.size)
     means = run_sums(sums, begins) / run_sums(mass, begins)
     smooth = np.empty_like(chances)
     smooth[place] = np.repeat(np.clip(means, 0.0, 1.0), np.diff(begins))
@@ -91,7 +94,7 @@ class CrossFit:
     ----------
     eta : Floats
         For every row the chance of label 1 by the calibrator fitted without the row's fold.
-    pooled_eta : Floats
+    merged_eta : Floats
         Likewise by the map of the row's group, for rules that ignore the client.
     calibrator : Calibrator
         Fitted on all rows: for new ones.
@@ -100,7 +103,7 @@ class CrossFit:
     """
 
     eta: Floats
-    pooled_eta: Floats
+    merged_eta: Floats
     calibrator: Calibrator
     errors: CalibrationErrors | None
 
@@ -117,10 +120,12 @@ def cross_fit(
     weights: Floats | None = None,
     folds: int = 5,
     rng: np.random.Generator,
+    order: RowOrder | None = None,
 ) -> CrossFit:
     """Calibrate every row by a fit to the other folds, and fit once more on all rows.
 
-    The folds balance cells, labels and scores. The other parameters are those of :func:`fit_calibrator`.
+    The folds balance cells, labels and scores. ``order`` is that of the rows by cell and score, where it is known
+    already. The other parameters are those of :func:`fit_calibrator`.
 
     Examples
     --------
@@ -142,29 +147,28 @@ def cross_fit(
         )
         return CrossFit(scores, scores, calibrator, None)
     sample = Sample(scores, labels, group_codes, client_codes, weights, Units(n_groups, n_clients))
-    # Stable, or tied rows would be dealt to other folds on a machine that sorts in another way.
-    rising = np.argsort(scores, kind="stable")
-    order, fold = deal_folds(sample, rising, folds, rng)
-    ordered = sample.at(order)
-    eta, pooled_eta = np.empty_like(scores), np.empty_like(scores)
-    eta[order], pooled_eta[order] = out_of_fold(ordered, fold, method)
-    errors = errors_by_cell(scores, eta, labels, sample.cells, weights, n_groups * n_clients, rising)
-    return CrossFit(eta, pooled_eta, ordered.fit(method), errors)
+    order = RowOrder.of(scores, sample.cells, sample.units.n_cells) if order is None else order
+    dealt, fold = deal_folds(sample, order, folds, rng)
+    ordered = sample.at(dealt)
+    eta, merged_eta = np.empty_like(scores), np.empty_like(scores)
+    eta[dealt], merged_eta[dealt] = out_of_fold(ordered, fold, method)
+    errors = errors_by_cell(scores, eta, labels, sample.cells, weights, order)
+    return CrossFit(eta, merged_eta, ordered.fit(method), errors)
 
 
 def deal_folds(
-    sample: Sample, rising: Places, folds: int, rng: np.random.Generator
+    sample: Sample, order: RowOrder, folds: int, rng: np.random.Generator
 ) -> tuple[Places, npt.NDArray[np.int16]]:
     """Order of the rows by cell, label and score, and the fold of each row in that order.
 
     Each next ``folds`` rows get the folds in random order ("permuted blocks"), so any stretch of the
     order, such as a cell or the positives of a cell, has every fold the same number of times to within
-    two. ``rising`` orders the rows by score alone.
+    two. ``order`` is that of the rows by cell and score.
     """
-    strata = 2 * sample.cells + (sample.labels > 0.5)
-    order = rising[grouped(strata[rising], 2 * sample.units.n_cells)]
-    blocks = np.tile(np.arange(folds, dtype=np.int16), (-(-order.size // folds), 1))
-    return order, rng.permuted(blocks, axis=1).ravel()[: order.size]
+    strata = 2 * order.cells + (sample.labels[order.rows] > 0.5)
+    dealt, _ = group_by(strata, 2 * sample.units.n_cells, order.rows)
+    blocks = np.tile(np.arange(folds, dtype=np.int16), (-(-dealt.size // folds), 1))
+    return dealt, rng.permuted(blocks, axis=1).ravel()[: dealt.size]
 
 
 def out_of_fold(sample: Sample, fold: npt.NDArray[np.int16], method: str) -> tuple[Floats, Floats]:
@@ -176,10 +180,10 @@ def held_out_chances(
     sample: Sample, fold: npt.NDArray[np.int16], calibrator_without: Callable[[int], Calibrator]
 ) -> tuple[Floats, Floats]:
     """Eta of every row, by its cell's map and by its group's, from the calibrator without the row's fold."""
-    eta, pooled_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
+    eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
     for number in np.unique(fold):
         held_out = fold == number
         calibrator, rows = calibrator_without(int(number)), sample.at(held_out)
         eta[held_out] = calibrator(rows.scores, rows.group_codes, rows.client_codes)
-        pooled_eta[held_out] = calibrator(rows.scores, rows.group_codes, np.full_like(rows.client_codes, -1))
-    return eta, pooled_eta
+        merged_eta[held_out] = calibrator(rows.scores, rows.group_codes, np.full_like(rows.client_codes, -1))
+    return eta, merged_eta

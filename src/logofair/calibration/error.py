@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.runs import Places, Units, grouped
+from logofair.calibration.runs import Places, Units
 from logofair.columns.checks import Floats, Integers
+from logofair.columns.order import RowOrder
 
 __all__ = ["CalibrationErrors", "calibration_errors", "errors_by_cell"]
 
@@ -68,21 +69,20 @@ def calibration_errors(
     """
     units = Units(n_groups, n_clients)
     cells = units.cells(group_codes, client_codes)
-    return errors_by_cell(scores, eta, labels, cells, weights, units.n_cells, np.argsort(scores, kind="stable"))
+    return errors_by_cell(scores, eta, labels, cells, weights, RowOrder.of(scores, cells, units.n_cells))
 
 
 def errors_by_cell(
-    scores: Floats, eta: Floats, labels: Floats, cells: Places, weights: Floats | None, n_cells: int, rising: Places
+    scores: Floats, eta: Floats, labels: Floats, cells: Places, weights: Floats | None, order: RowOrder
 ) -> CalibrationErrors:
-    """The errors, given every row's cell and the order of the rows by score."""
-    order = rising[grouped(cells[rising], n_cells)]
-    counts = np.bincount(cells, minlength=n_cells)
-    starts = _bin_starts(scores[order], counts)
-    cell_of_bin = cells[order[starts]]
+    """The errors, given every row's cell and the order of the rows by cell and score."""
+    counts = np.diff(order.starts)
+    starts = _bin_starts(scores[order.rows], counts)
+    cell_of_bin = order.cells[starts]
     weights = np.ones_like(scores) if weights is None else weights
-    mass = np.bincount(cells, weights=weights, minlength=n_cells).astype(np.float64)
-    before, overall_before = _errors((weights * (labels - scores))[order], starts, cell_of_bin, mass)
-    after, overall_after = _errors((weights * (labels - eta))[order], starts, cell_of_bin, mass)
+    mass = np.bincount(cells, weights=weights, minlength=counts.size).astype(np.float64)
+    before, overall_before = _errors((weights * (labels - scores))[order.rows], starts, cell_of_bin, mass)
+    after, overall_after = _errors((weights * (labels - eta))[order.rows], starts, cell_of_bin, mass)
     return CalibrationErrors(before, after, counts, overall_before, overall_after)
 
 

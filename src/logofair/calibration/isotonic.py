@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from logofair.calibration.runs import IDENTITY_ROWS, Places, Units, grouped
+from logofair.calibration.runs import IDENTITY_ROWS, Places, Units
 from logofair.calibration.stored import numbers_of, refuse
 from logofair.columns.checks import Floats, Integers
+from logofair.columns.segments import grouped
 
 __all__ = ["IsotonicMaps", "fit_isotonic", "isotonic_knots"]
 

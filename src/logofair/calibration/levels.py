@@ -270,12 +270,11 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     ((100,), 1)
     """
     fitted = [_calibrator(maps, fit, cells) for fit, cells in enumerate(_cells(rows, maps))]
-    eta, pooled_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
-    eta[rows.order], pooled_eta[rows.order] = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
+    eta, merged_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
+    eta[rows.order], merged_eta[rows.order] = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
     sample = rows.sample.at(np.argsort(rows.order))
-    rising = np.argsort(sample.scores, kind="stable")
-    errors = errors_by_cell(sample.scores, eta, sample.labels, sample.cells, sample.weights, rows.n_groups, rising)
-    return CrossFit(eta, pooled_eta, fitted[-1], errors)
+    errors = errors_by_cell(sample.scores, eta, sample.labels, sample.cells, sample.weights, rows.by_score)
+    return CrossFit(eta, merged_eta, fitted[-1], errors)
 
 
 def _cells(rows: OwnRows, maps: GroupMaps) -> Iterator[Floats]:

@@ -13,9 +13,10 @@ import numpy as np
 from scipy.special import expit
 
 from logofair.calibration.newton import Normal, most_probable
-from logofair.calibration.runs import IDENTITY_ROWS, Places, Runs, Units, grouped
+from logofair.calibration.runs import IDENTITY_ROWS, Places, Runs, Units
 from logofair.calibration.stored import numbers_of, refuse
 from logofair.columns.checks import Floats, Integers
+from logofair.columns.segments import grouped
 
 __all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "fit_logistic", "platt_targets"]
 

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from logofair.columns.checks import Floats, Integers
+from logofair.columns.segments import cell_numbers
 
-__all__ = ["IDENTITY_ROWS", "Places", "Runs", "Units", "grouped", "packed_places"]
+__all__ = ["IDENTITY_ROWS", "Places", "Runs", "Units", "packed_places"]
 
 
 Places: TypeAlias = npt.NDArray[np.int64]
 
 # Rows worked on at once: a table of ten numbers per row should stay in the processor's second cache.
 _CHUNK = 1 << 15
-
-
-def grouped(keys: npt.NDArray[Any], n_keys: int) -> Places:
-    """Order that brings rows of equal key together, keys ascending, rows of one key in their old order."""
-    # Turning a sparse matrix from columns to rows is a counting sort, several times faster than argsort.
-    n = keys.size
-    by_column = sparse.csc_array((np.arange(n), keys, np.arange(n + 1)), shape=(n_keys, n))
-    return np.asarray(by_column.tocsr().data, dtype=np.int64)
 
 
 def packed_places(k: int) -> Places:
@@ -149,7 +141,7 @@ IDENTITY_ROWS = 1.0
 class Units:
     """Unit 0 is all rows, unit 1 + g group g, unit 1 + n_groups + cell a cell.
 
-    A cell is one (group, client) pair; its number is ``client * n_groups + group``.
+    A cell is one (group, client) pair, numbered by :func:`cell_numbers`.
     """
 
     n_groups: int
@@ -167,8 +159,7 @@ class Units:
 
     def cells(self, group_codes: Integers, client_codes: Integers) -> Places:
         """The cell of every row; its client must be known."""
-        # In 64 bits: many clients times many groups may not fit into the codes' 32.
-        return client_codes.astype(np.int64) * self.n_groups + group_codes
+        return cell_numbers(group_codes, client_codes, self.n_groups).astype(np.int64)
 
     def of(self, group_codes: Integers, client_codes: Integers) -> Places:
         """The unit that serves every row: its cell, or its group where the client is unknown (-1)."""

@@ -15,8 +15,10 @@ import numpy.typing as npt
 from logofair.calibration.crossfit import Sample, deal_folds
 from logofair.calibration.logistic import FAMILIES, Family
 from logofair.calibration.newton import unit_sums
-from logofair.calibration.runs import Places, Runs, Units, grouped
+from logofair.calibration.runs import Places, Runs, Units
 from logofair.columns.checks import Floats, Integers, nearest_name
+from logofair.columns.order import RowOrder
+from logofair.columns.segments import grouped
 from logofair.errors import InputError
 
 __all__ = ["OwnRows", "Points", "calibration_counts", "calibration_sums", "deal_rows", "summable_family"]
@@ -74,6 +76,8 @@ class OwnRows:
         The fold of each of them.
     order : Places
         Their places in the client's own order.
+    by_score : RowOrder
+        The client's rows by group and score.
     """
 
     method: str
@@ -81,6 +85,7 @@ class OwnRows:
     sample: Sample
     fold: npt.NDArray[np.int16]
     order: Places
+    by_score: RowOrder
 
     @property
     def n_groups(self) -> int:
@@ -156,10 +161,11 @@ def deal_rows(
             "method 'none'."
         )
     sample = Sample(scores, labels, group_codes, np.zeros_like(group_codes), weights, Units(n_groups, 1))
-    order, fold = deal_folds(sample, np.argsort(scores, kind="stable"), folds, rng)
-    together = grouped(sample.cells[order] * folds + fold, n_groups * folds)
-    order = order[together]
-    return OwnRows(method, folds, sample.at(order), fold[together], order)
+    by_score = RowOrder.of(scores, sample.cells, n_groups)
+    dealt, fold = deal_folds(sample, by_score, folds, rng)
+    together = grouped(sample.cells[dealt] * folds + fold, n_groups * folds)
+    order = dealt[together]
+    return OwnRows(method, folds, sample.at(order), fold[together], order, by_score)
 
 
 def calibration_counts(rows: OwnRows) -> Floats:

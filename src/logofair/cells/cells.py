@@ -7,8 +7,8 @@ All that a decision rule does to accuracy and to any rate it does through two nu
 which range over a convex polygon. Its corners are "accept the rows from some score up" (upper edge) and "accept
 the rows up to some score" (lower edge, the upper one's mirror image). Rows are ordered by a *score* and count with a
 separate *value*: the calibrated chance of label 1, or the label itself. Where values do not rise with the score, the
-blocks are the edges of the convex hull (:mod:`logofair.cells.hulls`) and remember the thresholds behind their corners; so
-every cell has blocks of rising value, and a corner is found by one binary search.
+blocks are the edges of the convex hull (:mod:`logofair.cells.hulls`) and remember the thresholds behind their corners;
+so every cell has blocks of rising value, and a corner is found by one binary search.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import numpy as np
 from logofair.cells.acceleration import accelerated
 from logofair.cells.hulls import upper_hull
 from logofair.columns.checks import Floats, Integers
+from logofair.columns.order import RowOrder
 from logofair.columns.segments import (
     Booleans,
     Indices,
+    cell_numbers,
     cumulative,
-    group_by,
     run_starts,
     run_sums,
     search_runs,
@@ -35,12 +36,12 @@ from logofair.columns.segments import (
 
 @dataclass(frozen=True)
 class Cells:
-    """Blocks of rows per cell, lowest score first; cell number = client * n_groups + group.
+    """Blocks of rows per cell, lowest score first; cells in the order of :func:`cell_numbers`.
 
     ``lowest`` and ``highest`` are a block's extreme scores, ``values`` its mean value (rising within a cell).
     The running sums have one entry more than blocks in each cell: cell i's begin at ``starts[i] + i``.
-    ``mass_below`` is None when every block is one row of weight 1. Where blocks are edges of a hull, ``ladder`` has the
-    rows by score, and ``cut_of`` and ``turned``, laid out like the sums, the threshold rule of each upper corner.
+    ``mass_below`` is None when every block is one row of weight 1. Where blocks are edges of a hull, ``hull_of`` has
+    the rows by score, and ``cut_of`` and ``reversed``, laid out like the sums, the threshold rule of each upper corner.
     """
 
     n_groups: int
@@ -52,24 +53,24 @@ class Cells:
     positives_below: Floats
     mass_below: Floats | None
     rows: Indices
-    ladder: Cells | None = None
+    hull_of: Cells | None = None
     cut_of: Indices | None = None
-    turned: Booleans | None = None
+    reversed: Booleans | None = None
 
     @property
-    def rungs(self) -> Cells:
+    def levels(self) -> Cells:
         """The same rows with one block per score, on which thresholds are counted."""
-        return self.ladder or self
+        return self.hull_of or self
 
     def rules(self, cells: Indices, cuts: Indices, upper: Booleans) -> tuple[Indices, Booleans]:
-        """The threshold rule behind a corner: a cut of the rungs, and whether scores above it are accepted.
+        """The threshold rule behind a corner: a cut of the score levels, and whether scores above it are accepted.
 
         A lower corner accepts what the upper corner at the same cut rejects.
         """
-        if self.cut_of is None or self.turned is None:
+        if self.cut_of is None or self.reversed is None:
             return cuts, upper
         place = self.starts[cells] + cells + cuts
-        return self.cut_of[place], upper ^ self.turned[place]
+        return self.cut_of[place], upper ^ self.reversed[place]
 
     @cached_property
     def mass(self) -> Floats:
@@ -140,10 +141,12 @@ def build_cells(
     values: Floats | None = None,
     weights: Floats | None = None,
     rising: bool = False,
+    order: RowOrder | None = None,
 ) -> Cells:
     """Order rows into cells; ``values`` default to the scores, ``weights`` to 1.
 
-    ``rising`` says that the values rise with the scores in every cell, so that no hull is needed.
+    ``rising`` says that the values rise with the scores in every cell, so that no hull is needed. ``order`` is that of
+    the rows by cell and score, where it is known already; plain scores need none, since sorting bare numbers is faster.
 
     Examples
     --------
@@ -156,9 +159,10 @@ def build_cells(
     if values is None and weights is None:
         ordered, starts, sums = _ordered(scores, groups, clients, n_groups, n_clients)
         return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
-    cell = clients * np.int32(n_groups) + groups
-    ladder, mass = _ladder(scores, cell, n_groups, n_clients, values, weights)
-    return ladder if values is None or rising else _hulled(ladder, mass)
+    if order is None:
+        order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
+    levels, mass = _levels(scores, order, n_groups, n_clients, values, weights)
+    return levels if values is None or rising else _hulled(levels, mass)
 
 
 def _ordered(
@@ -173,26 +177,22 @@ def _ordered(
     return ordered, starts, cumulative(ordered, starts)
 
 
-def _ladder(
-    scores: Floats, cell: Integers, n_groups: int, n_clients: int, values: Floats | None, weights: Floats | None
+def _levels(
+    scores: Floats, order: RowOrder, n_groups: int, n_clients: int, values: Floats | None, weights: Floats | None
 ) -> tuple[Cells, Floats]:
     """One block per score, and its mass, for rows with weights or with values other than their scores."""
-    n_cells = n_groups * n_clients
-    by_score = np.argsort(scores, kind="stable")
-    _, place, starts = group_by(cell[by_score], n_cells, scores)
-    order = by_score[place]
-    rows = np.diff(starts)
-    weight = np.ones(scores.size) if weights is None else weights[order]
-    value = (scores if values is None else values)[order]
-    score, cell = scores[order], cell[order]
-    kept = weight > 0  # a row of weight 0 must not become a corner of its own
-    score, value, weight, cell = score[kept], value[kept], weight[kept], cell[kept]
+    score, cell = scores[order.rows], order.cells
+    value = score if values is None else values[order.rows]
+    weight = np.ones(scores.size) if weights is None else weights[order.rows]
+    if weights is not None and not weights.all():
+        kept = weight > 0  # a row of weight 0 must not become a corner of its own
+        score, value, weight, cell = score[kept], value[kept], weight[kept], cell[kept]
     blocks = run_starts((np.diff(score) != 0) | (np.diff(cell) != 0))
     mass, sums = run_sums(weight, blocks), run_sums(weight * value, blocks)
     first = blocks[:-1]
-    starts = np.searchsorted(cell[first], np.arange(n_cells + 1)).astype(np.int64)
+    starts = np.searchsorted(cell[first], np.arange(order.starts.size)).astype(np.int64)
     level = score[first]
-    ladder = Cells(
+    levels = Cells(
         n_groups,
         n_clients,
         starts,
@@ -201,38 +201,38 @@ def _ladder(
         values=sums / mass,
         positives_below=cumulative(sums, starts),
         mass_below=cumulative(mass, starts),
-        rows=rows,
+        rows=np.diff(order.starts),
     )
-    return ladder, mass
+    return levels, mass
 
 
-def _hulled(ladder: Cells, mass_of: Floats) -> Cells:
+def _hulled(levels: Cells, mass_of: Floats) -> Cells:
     """Cells whose blocks are the edges of the convex hulls, lowest slope first."""
-    below, positives_below = ladder.mass_below, ladder.positives_below
+    below, positives_below = levels.mass_below, levels.positives_below
     assert below is not None
-    hull = upper_hull(ladder.starts, mass_of, ladder.values, below, positives_below)
-    empty = np.flatnonzero(np.diff(ladder.starts) == 0)
+    hull = upper_hull(levels.starts, mass_of, levels.values, below, positives_below)
+    empty = np.flatnonzero(np.diff(levels.starts) == 0)
     order = np.argsort(np.concatenate([hull.cell, empty]), kind="stable")
     none = np.zeros(empty.size, dtype=np.int64)
     cell, cut = np.concatenate([hull.cell, empty])[order], np.concatenate([hull.cut, none])[order]
-    turned = np.concatenate([hull.turned, none > 0])[order]
-    place = ladder.starts[cell] + cell + cut
-    mass = np.where(turned, ladder.mass[cell] - below[place], below[place])
-    positives = np.where(turned, ladder.positives[cell] - positives_below[place], positives_below[place])
+    reversed_ = np.concatenate([hull.reversed, none > 0])[order]
+    place = levels.starts[cell] + cell + cut
+    mass = np.where(reversed_, levels.mass[cell] - below[place], below[place])
+    positives = np.where(reversed_, levels.positives[cell] - positives_below[place], positives_below[place])
     edge = np.flatnonzero(np.diff(cell) == 0)
     values = np.diff(positives)[edge] / np.diff(mass)[edge]
-    starts = np.searchsorted(cell[edge], np.arange(ladder.starts.size)).astype(np.int64)
+    starts = np.searchsorted(cell[edge], np.arange(levels.starts.size)).astype(np.int64)
     return Cells(
-        ladder.n_groups,
-        ladder.n_clients,
+        levels.n_groups,
+        levels.n_clients,
         starts,
         lowest=values,
         highest=values,
         values=values,
         positives_below=positives,
         mass_below=mass,
-        rows=ladder.rows,
-        ladder=ladder,
+        rows=levels.rows,
+        hull_of=levels,
         cut_of=cut,
-        turned=turned,
+        reversed=reversed_,
     )

@@ -1,4 +1,4 @@
-"""Rows ordered into cells, compiled: the optional counterpart of :mod:`logofair.columns.segments`, with the same result.
+"""Scores sorted into cells, compiled: the optional counterpart of ``columns.segments.sorted_by_cell``, same result.
 
 Dealing rows into buckets and summing them are simple loops that numba runs at memory speed; the sorting itself is left
 to numpy, whose sort of short rows no loop of ours beats.

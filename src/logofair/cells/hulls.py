@@ -23,24 +23,24 @@ _ABOVE = 1e-10
 class Hull:
     """Corners of the upper edge of every cell, from "accept all" down to "accept nobody"; one entry per corner.
 
-    ``cut`` counts the rungs (distinct scores) below the corner's threshold; ``turned`` corners accept those.
+    ``cut`` counts the score levels below the corner's threshold; ``reversed`` corners accept those.
     """
 
     cell: Indices
     cut: Indices
-    turned: Booleans
+    reversed: Booleans
 
 
 def upper_hull(starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats) -> Hull:
-    """Upper hull of every cell from its rungs and their running sums, laid out as in ``Cells``."""
+    """Upper hull of every cell from its score levels and their running sums, laid out as in ``Cells``."""
     sizes = np.diff(starts)
     cell = np.repeat(np.arange(sizes.size), sizes)
     families = []
-    for turned in (False, True):
-        blocks = pool_starts(values, mass, cell, rising=not turned)
-        families.append(_corners(blocks, cell, starts, mass_below, positives_below, turned))
+    for low_scores in (False, True):
+        blocks = pool_starts(values, mass, cell, rising=not low_scores)
+        families.append(_corners(blocks, cell, starts, mass_below, positives_below, low_scores))
     merged = _merge(*families)
-    return Hull(merged.cell, merged.cut, merged.turned)
+    return Hull(merged.cell, merged.cut, merged.reversed)
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class _Corners:
 
     cell: Indices
     cut: Indices
-    turned: Booleans
+    reversed: Booleans
     u: Floats
     v: Floats
 
     def take(self, which: Indices | Booleans) -> _Corners:
-        return _Corners(self.cell[which], self.cut[which], self.turned[which], self.u[which], self.v[which])
+        return _Corners(self.cell[which], self.cut[which], self.reversed[which], self.u[which], self.v[which])
 
     def height_at(self, other: _Corners) -> Floats:
         """Height of this edge at the other corners' u; both have corners at 0 and 1 in every cell."""
@@ -62,7 +62,7 @@ class _Corners:
 
 
 def _corners(
-    blocks: Indices, cell: Indices, starts: Indices, mass_below: Floats, positives_below: Floats, turned: bool
+    blocks: Indices, cell: Indices, starts: Indices, mass_below: Floats, positives_below: Floats, low_scores: bool
 ) -> _Corners:
     """One family's corners: a cut before every pool, and one after the last of each cell that has rows."""
     sizes = np.diff(starts)
@@ -72,10 +72,10 @@ def _corners(
     place, end = starts[owner] + owner + cut, starts[owner + 1] + owner
     mass, positives = mass_below[end], positives_below[end]
     u, v = mass_below[place] / mass, positives_below[place] / mass
-    if not turned:
+    if not low_scores:
         u, v = 1.0 - u, positives / mass - v
     order = np.lexsort((u, owner))
-    return _Corners(owner, cut, np.full(owner.size, turned), u, v).take(order)
+    return _Corners(owner, cut, np.full(owner.size, low_scores), u, v).take(order)
 
 
 def _merge(top: _Corners, bottom: _Corners) -> _Corners:
@@ -89,12 +89,12 @@ def _merge(top: _Corners, bottom: _Corners) -> _Corners:
 
 
 def _distinct(points: _Corners) -> _Corners:
-    """Of points with the same u the last, which is the highest: a rung may be too light to move u at all."""
+    """Of points with the same u the last, which is the highest: a level may be too light to move u at all."""
     return points.take(np.append((np.diff(points.u) > 0) | (np.diff(points.cell) > 0), True)[: points.u.size])
 
 
 def _arrays(corners: _Corners) -> tuple[Indices, Indices, Booleans, Floats, Floats]:
-    return corners.cell, corners.cut, corners.turned, corners.u, corners.v
+    return corners.cell, corners.cut, corners.reversed, corners.u, corners.v
 
 
 def _concave(points: _Corners) -> _Corners:

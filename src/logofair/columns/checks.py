@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Hashable, Iterable, Sized
+from itertools import islice
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -34,6 +35,9 @@ __all__ = [
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int32]
 Label: TypeAlias = Hashable
+
+
+NAMED = 20  # names that one sentence lists
 
 
 def nearest_name(name: object, known: Iterable[object]) -> str:
@@ -152,13 +156,25 @@ def not_empty(n: int, where: str) -> None:
         raise InputError(f"{where}: no rows; pass at least one.")
 
 
+def listed(names: Iterable[str], total: int, most: int = NAMED) -> str:
+    """The first names, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["'north'", "'south'"], total=5, most=2)
+    "'north', 'south' and 3 more"
+    """
+    first = ", ".join(islice(names, most))
+    return first if total <= most else f"{first} and {total - most:,} more"
+
+
 def shown(value: object) -> str:
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def seed_number(random_state: object) -> int:
-    """Return a seed as a non-negative integer; raise on anything else."""
+def random_number(random_state: object) -> int:
+    """Return a ``random_state`` as a non-negative integer; raise on anything else."""
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return int(random_state)
     raise InputError(f"random_state: got {random_state!r}; pass a non-negative integer, or None.")

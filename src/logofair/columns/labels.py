@@ -12,7 +12,7 @@ import numpy.typing as npt
 from logofair.columns.checks import Integers, Label, column, shown
 from logofair.errors import InputError
 
-__all__ = ["Codes", "encode", "encode_known"]
+__all__ = ["Codes", "encode", "encode_known", "one_client"]
 
 
 # Integer labels spanning at most this many values per row are looked up in a table instead of sorted.
@@ -45,6 +45,17 @@ class Codes:
         for i, name in enumerate(self.names):  # one by one: numpy would unpack tuples
             table[i] = name
         return table[self.codes]
+
+
+def one_client(rows: int) -> Codes:
+    """The clients of rows that have none: one client, named None, which no row of a user's can be.
+
+    Examples
+    --------
+    >>> one_client(3).names
+    (None,)
+    """
+    return Codes((None,), np.zeros(rows, dtype=np.int32))
 
 
 def encode(values: object, where: str) -> Codes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from logofair.columns.checks import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
+Column = TypeVar("Column", bound=npt.NDArray[Any])
 
 # Sorting one long array is several times slower than sorting short runs, which fit in registers and caches (on some
 # processors the long sort's AVX-512 instructions are microcoded besides). So rows are first dealt into buckets of
@@ -31,13 +32,33 @@ _LONG_SUM = 1024  # runs up to this length are summed as rows of one padded matr
 _SHORT_RUNS = 512
 
 
-def group_by(keys: Integers, n_keys: int, data: Floats) -> tuple[Floats, Integers, Indices]:
-    """Stable counting sort: data in the order of its keys, the permutation, and each key's start."""
+def group_by(keys: npt.NDArray[Any], n_keys: int, data: Column) -> tuple[Column, Indices]:
+    """Stable counting sort: data in the order of its keys, and each key's start."""
+    # Turning a sparse matrix from columns to rows is a counting sort, several times faster than argsort.
     n = keys.size
-    column_starts = np.arange(n + 1, dtype=np.int32 if n < 2**31 - 1 else np.int64)
-    triple: Any = (data, keys, column_starts)
-    grouped = csc_array(triple, shape=(n_keys, n)).tocsr()
-    return grouped.data, grouped.indices, grouped.indptr.astype(np.int64)
+    narrow = np.int32 if max(n, n_keys) < 2**31 - 1 else np.int64
+    triple: Any = (data, keys.astype(narrow, copy=False), np.arange(n + 1, dtype=narrow))
+    together: Any = csc_array(triple, shape=(n_keys, n)).tocsr()
+    return together.data, together.indptr.astype(np.int64)
+
+
+def grouped(keys: npt.NDArray[Any], n_keys: int) -> Indices:
+    """Order that brings rows of equal key together, keys ascending, rows of one key in their old order."""
+    return group_by(keys, n_keys, np.arange(keys.size))[0]
+
+
+def cell_numbers(groups: Integers, clients: Integers, n_groups: int) -> Integers:
+    """Number of every row's cell, its (group, client) pair; clients of code -1 fall just before the first cell.
+
+    Examples
+    --------
+    >>> groups, clients = np.array([0, 1, 1], np.int32), np.array([0, 0, 2], np.int32)
+    >>> cell_numbers(groups, clients, n_groups=2).tolist()
+    [0, 1, 5]
+    """
+    numbers = clients * np.int32(n_groups)
+    numbers += groups
+    return numbers
 
 
 def bucket_count(rows: int, n_cells: int) -> int:
@@ -49,24 +70,20 @@ def bucket_count(rows: int, n_cells: int) -> int:
 def sorted_by_cell(
     groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats
 ) -> tuple[Floats, Indices]:
-    """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts.
-
-    A cell's number is ``client * n_groups + group``.
-    """
+    """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts."""
     n_cells = n_groups * n_clients
     buckets = bucket_count(scores.size, n_cells)
     keys = np.empty(scores.size, dtype=np.int32)
     # Piece by piece: temporaries of full length cost more in page faults than in arithmetic.
     for first in range(0, scores.size, _CHUNK):
         piece = slice(first, first + _CHUNK)
-        key = clients[piece] * np.int32(n_groups)
-        key += groups[piece]
+        key = cell_numbers(groups[piece], clients[piece], n_groups)
         if buckets > 1:
             key *= np.int32(buckets)
             # Rounding is monotone, so a larger score never falls into a lower bucket.
             key += np.minimum(scores[piece] * buckets, buckets - 1).astype(np.int32)
         keys[piece] = key
-    ordered, _, starts = group_by(keys, n_cells * buckets, scores)
+    ordered, starts = group_by(keys, n_cells * buckets, scores)
     if buckets == 1:
         sort_runs(ordered, starts)
         return ordered, starts

@@ -252,7 +252,7 @@ def _store(file: Path, notes: StoredClient, data: str) -> None:
 
 def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> None:
     policy.save(settings.policy)
-    done = {"run": client.notes.run, "policy": settings.policy, "warnings": list(policy.about["warnings"])}
+    done = {"run": client.notes.run, "policy": settings.policy, "warnings": list(policy.info.warnings)}
     path = Path(settings.folder) / f"{client.notes.run}.done.json"
     write_document(path, "logofair done", 1, done, what="end of a run")
 

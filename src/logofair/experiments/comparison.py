@@ -204,7 +204,7 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
         outcomes=outcomes,
         calibrated=calibrated,
         unmeasured=settings.clients - int(((calibrated.counts["rows"] > 0).sum(axis=1) > 1).sum()),
-        warnings=tuple(dict.fromkeys(sentence for _, solution in fits for sentence in solution.warnings)),
+        warnings=tuple(dict.fromkeys(str(warning) for _, solution in fits for warning in solution.warnings)),
         fair=fits[-1][1],
         calibration_rows=calibration,
         test_rows=test,

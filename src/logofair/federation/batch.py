@@ -116,7 +116,7 @@ def _only(problem: Problem, clients: Indices) -> Problem:
 
 def _cells_of(cells: Cells, clients: Indices) -> Cells:
     """The cells of some clients, whose values rise with their scores."""
-    assert cells.ladder is None
+    assert cells.hull_of is None
     which = (clients[:, None] * cells.n_groups + np.arange(cells.n_groups)).ravel()
     sizes = np.diff(cells.starts)[which]
     starts = np.concatenate([[0], np.cumsum(sizes)])

@@ -13,6 +13,7 @@ from logofair.calibration import Calibrator, rising_chances
 from logofair.calibration.levels import cell_calibrators
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import Floats, Integers
+from logofair.columns.order import RowOrder
 from logofair.errors import RefusedError
 from logofair.federation import messages as ask
 from logofair.federation.messages import Curvature, FoldCounts, Model, Moments, Refusal, Sums, Update
@@ -155,7 +156,8 @@ def prepare(bench: Preparation, memory: ClientState) -> tuple[Chances, ...]:
     prepared = []
     for each, fit in zip(every, fits, strict=True):
         calibrated = fit.calibrator(each.scores, each.groups, np.zeros_like(each.groups))
-        eta = rising_chances(calibrated, fit.eta, each.groups, each.weights)
+        order = RowOrder.of(calibrated, each.groups, groups)
+        eta = rising_chances(order, calibrated, fit.eta, each.weights)
         prepared.append(Chances(each.groups, each.weights, calibrated, eta, fit.calibrator))
     return tuple(prepared)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from logofair.calibration import METHODS
-from logofair.columns.checks import Label, nearest_name, positive_number, seed_number, whole_number
+from logofair.columns.checks import Label, nearest_name, positive_number, random_number, whole_number
 from logofair.errors import InputError
 from logofair.federation.privacy.release import Privacy
 from logofair.federation.wire import carried, encode
@@ -205,7 +205,7 @@ def make_plan(
         client_tolerances=_overrides(client_tolerances),
         calibration=_calibration(calibration, privacy),
         folds=_between(folds, "folds", 2, _MOST_FOLDS),
-        seed=0 if random_state is None else seed_number(random_state),
+        seed=0 if random_state is None else random_number(random_state),
         solver=_solver(solver, secure),
         optimality_gap=positive_number(optimality_gap, "optimality_gap", 1.0),
         trials=whole_number(trials, "trials", least=0),

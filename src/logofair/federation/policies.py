@@ -19,7 +19,17 @@ from logofair.federation.privacy.bins import at_edges
 from logofair.federation.privacy.release import Release
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.state import ClientState
-from logofair.fitting.solution import CalibrationRows, small_cells
+from logofair.files.documents import of_type
+from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.warnings import FitWarning, cell_warnings
+from logofair.policy.info import (
+    CertificateInfo,
+    FederationInfo,
+    ModelInfo,
+    PolicyInfo,
+    RequirementsInfo,
+    price_sentence,
+)
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 
@@ -63,7 +73,7 @@ def late_policy(outcome: RunResult, columns: SiteColumns, site: str, release: Re
     >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
     >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
     >>> outcome = run(plan, {"north": rows, "south": rows}).outcome
-    >>> late_policy(outcome, rows, "east").about["note"][:36]
+    >>> late_policy(outcome, rows, "east").info.note[:36]
     'This site did not take part in the r'
     """
     memory = ClientState(
@@ -80,15 +90,12 @@ def late_policy(outcome: RunResult, columns: SiteColumns, site: str, release: Re
     crowd, settled = replace(crowd, memory=memory).answer(FinalRequest(outcome.prices, outcome.weights))
     if settled.broken.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
-    note = {} if site in outcome.sites else {"note": _LATE}
-    return _policy(crowd, 0, outcome.summary() | note)
+    return _policy(crowd, 0, outcome.summary(), note=None if site in outcome.sites else _LATE)
 
 
-def _policy(crowd: ClientBatch, number: int, result: Mapping[str, Any]) -> Policy:
+def _policy(crowd: ClientBatch, number: int, result: Mapping[str, Any], note: str | None = None) -> Policy:
     plan, site, chances = crowd.memory.plan, crowd.memory.sites[number], crowd.chances[number]
-    about = dict(result) | {"site": site, "calibration": plan.calibration, "warnings": _warnings(crowd, number)}
-    if crowd.memory.model is not None and plan.training is not None:
-        about["model"] = _model(crowd.memory.model, plan.training)
+    model, training = crowd.memory.model, plan.training
     return Policy(
         groups=plan.groups,
         clients=(site,),
@@ -96,16 +103,39 @@ def _policy(crowd: ClientBatch, number: int, result: Mapping[str, Any]) -> Polic
         calibrator=chances.calibrator,
         merged=None,
         key=plan.seed,
-        has_clients=False,
-        about=about,
+        info=replace(
+            _published(result),
+            calibration=plan.calibration,
+            warnings=tuple(map(str, _warnings(crowd, number))),
+            site=site,
+            model=None if model is None or training is None else _model(model, training),
+            note=note,
+        ),
     )
 
 
-def _model(model: Model, training: Training) -> dict[str, Any]:
+def _published(result: Mapping[str, Any]) -> PolicyInfo:
+    """What the server published about the run, checked: it comes from outside."""
+    if not result:
+        return PolicyInfo()
+    try:
+        run = FederationInfo.from_dict({**result, "excluded": result["lost"]})
+        return PolicyInfo(
+            requirements=RequirementsInfo.from_dict(result["requirements"]),
+            certificate=CertificateInfo.from_dict(result["certificate"]),
+            version=of_type(result["logofair"], str),
+            prices=tuple(price_sentence(p, name, " over all clients") for name, p in run.prices.items() if p > 1e-9),
+            federation=run,
+        )
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise RefusedError(Refusal.BAD_MESSAGE, "the published result is malformed; no policy is stored.") from None
+
+
+def _model(model: Model, training: Training) -> ModelInfo:
     """The trained model on the features as they come, for :class:`logofair.training.LogisticModel`."""
     weights = model.parameters[:-1] / model.spread
     intercept = float(model.parameters[-1] - weights @ model.mean)
-    return {"features": list(training.features), "weights": weights.tolist(), "intercept": intercept}
+    return ModelInfo(tuple(training.features), tuple(weights.tolist()), intercept)
 
 
 def _rules(crowd: ClientBatch, number: int) -> Mixtures:
@@ -114,7 +144,7 @@ def _rules(crowd: ClientBatch, number: int) -> Mixtures:
     return rules if privacy is None else at_edges(rules, privacy.bins)
 
 
-def _warnings(crowd: ClientBatch, number: int) -> list[str]:
+def _warnings(crowd: ClientBatch, number: int) -> Iterator[FitWarning]:
     """What the site should know of its own small cells; this never leaves it."""
     plan, sites = crowd.memory.plan, crowd.memory.sites
     if plan.privacy is not None:
@@ -123,19 +153,19 @@ def _warnings(crowd: ClientBatch, number: int) -> list[str]:
     chances, scored = one.chances[0], one.bench.scored(0, one.memory)
     codes = Codes((sites[number],), np.zeros(chances.groups.size, dtype=np.int32))
     groups = Codes(plan.groups, chances.groups)
-    rows = CalibrationRows(
-        chances.calibrated, scored.labels, groups, codes, chances.weights, chances.calibrated, chances.eta
-    )
-    return list(small_cells(one.problem, rows, merged=False))
+    rows = CalibrationRows(chances.calibrated, scored.labels, groups, codes, chances.weights)
+    return cell_warnings(one.problem, rows, merged=False)
 
 
-def _noised_warnings(crowd: ClientBatch, number: int) -> list[str]:
+def _noised_warnings(crowd: ClientBatch, number: int) -> Iterator[FitWarning]:
     """Groups with few rows as far as the noised histogram tells; the true counts would not be covered."""
     chances, groups = crowd.chances[number], crowd.memory.plan.groups
     counts = np.bincount(chances.groups, chances.weight, minlength=len(groups))
-    few = [f"group {groups[a]!r}" for a in np.flatnonzero(counts < FEW_ROWS)]
-    rest = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise."
-    return [f"{', '.join(few)}: {rest}"] if few else []
+    few = [groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
+    finding = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise"
+    if few:
+        subject, site = ", ".join(f"group {group!r}" for group in few), crowd.memory.sites[number]
+        yield FitWarning("few rows", subject, finding, tuple((site, group) for group in few), len(few))
 
 
 def _alone(crowd: ClientBatch, number: int) -> ClientBatch:

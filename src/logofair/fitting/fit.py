@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from logofair._version import __version__
-from logofair.calibration import CrossFit
-from logofair.columns.checks import Label, seed_number
-from logofair.columns.labels import Codes
+from logofair.columns.checks import Label, random_number
+from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
-from logofair.fitting.prepare import checked_rows, ordered_cells, prepare, with_chances
-from logofair.fitting.solution import CalibrationRows, Solution, small_cells
+from logofair.fitting.prepare import Prepared, checked_rows, ordered_cells, prepare, with_chances
+from logofair.fitting.solution import Solution, certificate_info
+from logofair.fitting.warnings import cell_warnings
 from logofair.notions import NotionLike
+from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, make_requirements
@@ -46,7 +46,7 @@ def fit(
     folds: int = 5,
     merged: bool = True,
 ) -> Solution:
-    """Find the most accurate decision rule that is fair inside every client and across all of them.
+    """Find the most accurate decision rule that is fair inside every client and over all of them.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def fit(
         tolerances of a mapping take the place of ``local_tolerance`` and ``global_tolerance``, which then only say
         whether a side is constrained at all (None: it is not).
     local_tolerance, global_tolerance : float or None
-        Largest gap allowed inside each client and across all; None: not constrained.
+        Largest gap allowed inside each client and over all of them; None: not constrained.
     client_tolerances : mapping, optional
         Tolerances of single clients, for all local rates, in place of ``local_tolerance``; None frees a client. The
         merged rule for unknown clients follows the tolerances of all.
@@ -78,7 +78,7 @@ def fit(
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
-        Seed of the calibration folds and key of the policy's coins (0 by default: results are reproducible).
+        For the calibration folds, and the key of the policy's coins (0 by default: results are reproducible).
     folds : int
         Number of calibration folds.
     merged : bool
@@ -109,16 +109,14 @@ def fit(
     (True, True)
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
-    seed = 0 if random_state is None else seed_number(random_state)
-    requirements = make_requirements(
-        notion, local_tolerance, global_tolerance, client_tolerances, rows.clients, clients is not None
-    )
+    key = 0 if random_state is None else random_number(random_state)
+    requirements = make_requirements(notion, local_tolerance, global_tolerance, client_tolerances, rows.clients)
     settings = _settings(solver, merged)
-    prepared = prepare(rows, calibration, basis, folds, seed)
+    prepared = prepare(rows, calibration, basis, folds, key)
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
-    merged_rule = _merged(rows, fitted, requirements, basis) if merged and clients is not None else None
+    merged_rule = _merged(prepared, requirements, basis) if merged and clients is not None else None
     mixtures = filled(problem.cells, mixtures, merged_rule)
     policy = Policy(
         groups=rows.groups.names,
@@ -126,16 +124,22 @@ def fit(
         mixtures=mixtures,
         calibrator=fitted.calibrator,
         merged=merged_rule,
-        key=seed,
-        has_clients=clients is not None,
-        about=_about(requirements, certificate, rows, calibration, optimum.solver),
+        key=key,
+        info=PolicyInfo(
+            requirements=RequirementsInfo.from_dict(requirements.as_dict()),
+            certificate=certificate_info(certificate),
+            rows=int(rows.scores.size),
+            calibration=calibration,
+            solver=optimum.solver,
+            version=__version__,
+        ),
     )
     return Solution(
         policy=policy,
         certificate=certificate,
         requirements=requirements,
         problem=problem,
-        warnings=tuple(small_cells(problem, rows, merged=merged_rule is not None)),
+        warnings=tuple(cell_warnings(problem, rows, merged=merged_rule is not None)),
         solver=optimum.solver,
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
@@ -191,27 +195,10 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
     return mixtures, certify(problem, mixtures, optimum.local_multipliers, optimum.global_multipliers, basis)
 
 
-def _merged(rows: CalibrationRows, fitted: CrossFit, requirements: Requirements, basis: str) -> Mixtures:
+def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures:
     """The rules of the federation taken as one client, with the groups' calibrators."""
-    one = replace(
-        rows, clients=Codes((None,), np.zeros_like(rows.clients.codes)), calibrated=rows.scores, eta=rows.scores
-    )
+    rows, fitted, rising = prepared.rows, prepared.fitted, prepared.rising
+    one = replace(rows, clients=one_client(rows.scores.size))
     unknown = np.full_like(rows.clients.codes, -1)
-    one = with_chances(one, fitted.calibrator, fitted.pooled_eta, unknown)
-    return _solve(make_problem(requirements.merged(), ordered_cells(one, basis)), None, basis)[0]
-
-
-def _about(
-    requirements: Requirements, certificate: Certificate, rows: CalibrationRows, calibration: str, solver: str
-) -> dict[str, Any]:
-    """What a reader of the policy file wants to know, as plain values."""
-    return {
-        "logofair": __version__,
-        "requirements": requirements.as_dict(),
-        "certificate": {
-            name: getattr(certificate, name) for name in ("primal", "dual", "optimality_gap", "violation", "basis")
-        },
-        "rows": int(rows.scores.size),
-        "calibration": calibration,
-        "solver": solver,
-    }
+    one = with_chances(one, fitted.calibrator, fitted.merged_eta, unknown, rising)
+    return _solve(make_problem(requirements.merged(), ordered_cells(one, basis, rising)), None, basis)[0]

@@ -18,23 +18,83 @@ from logofair.columns.checks import (
     same_length,
     weights,
 )
-from logofair.columns.labels import Codes, encode
+from logofair.columns.labels import Codes, encode, one_client
+from logofair.columns.order import RowOrder
+from logofair.columns.segments import Indices, cell_numbers
 from logofair.errors import InputError
-from logofair.fitting.solution import CalibrationRows
 
-__all__ = ["Prepared", "checked_rows", "ordered_cells", "prepare", "with_chances"]
+__all__ = [
+    "CalibratedScores",
+    "CalibrationRows",
+    "Prepared",
+    "checked_rows",
+    "ordered_cells",
+    "prepare",
+    "with_chances",
+]
 
 
 _MOST_FOLDS = 1000
 
 
 @dataclass(frozen=True, eq=False)
+class CalibratedScores:
+    """What calibration made of rows: the calibrated scores, the chances they count with, and their order.
+
+    ``scores`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
+    with: estimated without the row itself, and rising with ``scores``. ``order`` is that of the rows by cell and
+    calibrated score, where it is known.
+    """
+
+    scores: Floats
+    eta: Floats
+    order: RowOrder | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationRows:
+    """The calibration rows after checking; ``calibration`` is None where scores are taken as they are."""
+
+    scores: Floats
+    labels: Floats | None
+    groups: Codes
+    clients: Codes
+    weights: Floats | None
+    calibration: CalibratedScores | None = None
+
+    @property
+    def calibrated(self) -> Floats:
+        """What the stored policy compares with its thresholds."""
+        return self.scores if self.calibration is None else self.calibration.scores
+
+    @property
+    def eta(self) -> Floats:
+        """The chance of label 1 each row counts with."""
+        return self.scores if self.calibration is None else self.calibration.eta
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether the user said which client each row is of."""
+        return self.clients.names != (None,)
+
+    @property
+    def cells(self) -> Integers:
+        """Number of each row's cell."""
+        return cell_numbers(self.groups.codes, self.clients.codes, len(self.groups.names))
+
+
+@dataclass(frozen=True, eq=False)
 class Prepared:
-    """Calibrated rows and their cells: one sort, on which any number of promises can be solved."""
+    """Calibrated rows and their cells: one sort, on which any number of requirements can be solved.
+
+    ``rising`` is the order of the rows by score alone, from which any order by cell and score follows without another
+    sort; None where bare scores were sorted, which is faster and all that rows of equal weight and value need.
+    """
 
     rows: CalibrationRows
     cells: Cells
     fitted: CrossFit
+    rising: Indices | None
 
 
 def checked_rows(
@@ -53,11 +113,11 @@ def checked_rows(
         )
     label = None if labels is None else binary(labels)
     group = encode(groups, "groups")
-    client = Codes((None,), np.zeros(score.size, dtype=np.int32)) if clients is None else encode(clients, "clients")
+    client = one_client(score.size) if clients is None else encode(clients, "clients")
     same_length(score.size, labels=label, groups=group, clients=client)
     if len(group.names) < 2:
         raise InputError(f"groups: only one group, {group.names[0]!r}; fairness compares two or more.")
-    return CalibrationRows(score, label, group, client, _scaled(weights(sample_weight, score.size)), score, score)
+    return CalibrationRows(score, label, group, client, _scaled(weights(sample_weight, score.size)))
 
 
 def _scaled(weight: Floats | None) -> Floats | None:
@@ -68,14 +128,24 @@ def _scaled(weight: Floats | None) -> Floats | None:
     return np.where(relative < 1e-200, 0.0, relative)
 
 
-def prepare(rows: CalibrationRows, calibration: str, basis: str, folds: object, seed: int) -> Prepared:
+def prepare(rows: CalibrationRows, calibration: str, basis: str, folds: object, random_state: int) -> Prepared:
     """Calibrate checked rows and order them into cells."""
-    fitted = _calibrate(rows, calibration, folds, seed)
-    rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes)
-    return Prepared(rows, ordered_cells(rows, basis), fitted)
+    bare = calibration == "none" and basis == "eta" and rows.weights is None
+    rising = None if bare else np.argsort(rows.scores, kind="stable")
+    fitted = _calibrate(rows, calibration, folds, random_state, order_by_cell(rows, rising))
+    rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, rising)
+    return Prepared(rows, ordered_cells(rows, basis, rising), fitted, rising)
 
 
-def _calibrate(rows: CalibrationRows, method: str, folds: object, seed: int) -> CrossFit:
+def order_by_cell(rows: CalibrationRows, rising: Indices | None) -> RowOrder | None:
+    """The rows by cell and score, from their order by score alone."""
+    n_cells = len(rows.groups.names) * len(rows.clients.names)
+    return None if rising is None else RowOrder.of(rows.scores, rows.cells, n_cells, rising)
+
+
+def _calibrate(
+    rows: CalibrationRows, method: str, folds: object, random_state: int, order: RowOrder | None
+) -> CrossFit:
     """Turn scores into chances, out of fold."""
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
         raise InputError(f"folds: got {folds!r}; pass a whole number from 2 to {_MOST_FOLDS}.")
@@ -90,31 +160,35 @@ def _calibrate(rows: CalibrationRows, method: str, folds: object, seed: int) -> 
         method=method,
         weights=rows.weights,
         folds=folds,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(random_state),
+        order=order,
     )
 
 
 def with_chances(
-    rows: CalibrationRows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers
+    rows: CalibrationRows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers, rising: Indices | None
 ) -> CalibrationRows:
     """Add what the stored policy compares with its thresholds, and honest chances that rise with it."""
+    order = order_by_cell(rows, rising)
+    if calibrator.method == "none" or order is None:
+        return replace(rows, calibration=None)
     calibrated = calibrator(rows.scores, rows.groups.codes, clients)
-    if calibrated is rows.scores:
-        return rows
-    eta = rising_chances(calibrated, out_of_fold, rows.cells, rows.weights)
-    return replace(rows, calibrated=calibrated, eta=eta)
+    order = order.along(calibrated)
+    eta = rising_chances(order, calibrated, out_of_fold, rows.weights)
+    return replace(rows, calibration=CalibratedScores(calibrated, eta, order))
 
 
-def ordered_cells(rows: CalibrationRows, basis: str) -> Cells:
+def ordered_cells(rows: CalibrationRows, basis: str, rising: Indices | None) -> Cells:
     """Rows ordered by the calibrated score, valued by their chance or by their label."""
-    plain = rows.eta is rows.calibrated
+    made = rows.calibration
     return build_cells(
         rows.calibrated,
         rows.groups.codes,
         rows.clients.codes,
         n_groups=len(rows.groups.names),
         n_clients=len(rows.clients.names),
-        values=rows.labels if basis == "labels" else (None if plain else rows.eta),
+        values=rows.labels if basis == "labels" else (None if made is None else made.eta),
         weights=rows.weights,
         rising=basis == "eta",
+        order=order_by_cell(rows, rising) if made is None else made.order,
     )

@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from logofair.auditing import Audit, audit
-from logofair.auditing.measure import FEW_ROWS
+from logofair.auditing import Audit
+from logofair.auditing.measure import plain
+from logofair.auditing.rows import audit_codes
 from logofair.calibration import CalibrationErrors
-from logofair.columns.checks import Floats, Integers
-from logofair.columns.labels import Codes
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.checks import Floats
+from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.warnings import FitWarning
 from logofair.notions import Notion
+from logofair.policy.info import CertificateInfo, price_sentence
 from logofair.policy.mixtures import evaluate_single
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirement, Requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-_NAMED = 20
-
-
-@dataclass(frozen=True)
-class CalibrationRows:
-    """The calibration rows after checking.
-
-    ``calibrated`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
-    with: estimated without the row itself, and rising with ``calibrated``. Without calibration both are the scores.
-    """
-
-    scores: Floats
-    labels: Floats | None
-    groups: Codes
-    clients: Codes
-    weights: Floats | None
-    calibrated: Floats
-    eta: Floats
-
-    @property
-    def cells(self) -> Integers:
-        """Number of each row's cell."""
-        return self.clients.codes * np.int32(len(self.groups.names)) + self.groups.codes
+__all__ = ["Solution", "certificate_info"]
 
 
 @dataclass(frozen=True)
@@ -56,12 +36,12 @@ class Solution:
         The rules, ready to decide on new rows.
     certificate : Certificate
         How accurate and how fair they are on the calibration rows, and how much better any rule could be.
-    requirements : Promise
-        The requirements the policy was made for.
+    requirements : Requirements
+        What the policy was made for.
     problem : Problem
         The cells and constraints, for those who want to look inside.
-    warnings : tuple of str
-        Cells on which a promise rests on little or nothing: empty, one row, one label, few rows.
+    warnings : tuple of FitWarning
+        Cells on which a requirement rests on little or nothing: empty, one row, one label, few rows.
     solver : str
         Which solver found the policy; ``rounds``: in how many rounds.
     calibration_errors : CalibrationErrors or None
@@ -71,8 +51,8 @@ class Solution:
     --------
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
-    >>> print(solution.summary().splitlines()[0])
-    Promised: demographic_parity within 0.02 inside each client.
+    >>> print(solution.requirements.summary())
+    demographic_parity within 0.02 inside each client
     >>> solution.policy.decide([0.7, 0.3], groups=["a", "b"]).tolist()
     [1, 0]
     """
@@ -81,7 +61,7 @@ class Solution:
     certificate: Certificate
     requirements: Requirements
     problem: Problem
-    warnings: tuple[str, ...]
+    warnings: tuple[FitWarning, ...]
     solver: str
     rounds: int
     calibration_errors: CalibrationErrors | None
@@ -89,7 +69,8 @@ class Solution:
 
     def __repr__(self) -> str:
         c = self.certificate
-        return f"Solution(accuracy={c.primal:.4f}, optimality_gap={c.optimality_gap:.1e}, violation={c.violation:.1e}, solver={self.solver!r})"
+        figures = f"accuracy={c.primal:.4f}, optimality_gap={c.optimality_gap:.1e}, violation={c.violation:.1e}"
+        return f"Solution({figures}, solver={self.solver!r})"
 
     @cached_property
     def deterministic(self) -> tuple[float, float]:
@@ -103,31 +84,23 @@ class Solution:
 
         Parity in calibrated chances is not parity in labels on the same rows: both are reported.
         """
-        if self.rows.labels is None:
+        rows = self.rows
+        if rows.labels is None:
             return None
-        groups = self.rows.groups.labels
-        clients = self.rows.clients.labels if self.policy.has_clients else None
+        chance = self.policy.chances(rows.calibrated, rows.cells)
         local, global_ = self.requirements.local, self.requirements.global_
-        return audit(
-            self.policy.probabilities(self.rows.scores, groups=groups, clients=clients),
-            self.rows.labels,
-            groups=groups,
-            clients=clients,
-            notion={"local": _notion(local or global_), "global": _notion(global_ or local)},
-            sample_weight=self.rows.weights,
-        )
+        sides = _notion(local or global_), _notion(global_ or local)
+        return audit_codes(chance, rows.labels, rows.weights, rows.groups, rows.clients, *sides)
 
     def summary(self) -> str:
         """Return the solution in a few lines for people."""
-        c, (accuracy, violation) = self.certificate, self.deterministic
-        mixed = int(self.policy.mixtures.mixed.sum())
+        c = self.certificate
         lines = [
-            f"Promised: {_promised(self.requirements)}.",
+            f"Required: {self.requirements.summary()}.",
             f"Expected accuracy {c.primal:.4f} on {self.rows.scores.size:,} calibration rows; "
-            f"no rule within the tolerances exceeds {c.dual:.4f} (gap {c.optimality_gap:.1e}, violation {c.violation:.1e}, "
-            f"counted in {c.basis}, {self.solver} solver, {self.rounds} rounds).",
-            f"{mixed:,} of {self.policy.mixtures.weight.shape[0]:,} cells need a coin; "
-            f"without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}.",
+            f"no rule within the tolerances exceeds {c.dual:.4f} (optimality gap {c.optimality_gap:.1e}, "
+            f"violation {c.violation:.1e}, counted in {c.basis}, {self.solver} solver, {self.rounds} rounds).",
+            self.coins_summary(),
         ]
         if self.measured is not None:
             m = self.measured
@@ -136,98 +109,70 @@ class Solution:
                 f"largest local gap {_number(m.local_gap)} (both include chance; see the cells' sizes)."
             )
         lines += [f"Price: {sentence}" for sentence in self.prices()]
-        return "\n".join([*lines, *(f"Warning: {sentence}" for sentence in self.warnings)])
+        return "\n".join([*lines, *(f"Warning: {warning}" for warning in self.warnings)])
+
+    def coins_summary(self) -> str:
+        """How many cells need a coin, and what doing without would cost, in a sentence."""
+        mixed, (accuracy, violation) = self.policy.mixtures.mixed, self.deterministic
+        return (
+            f"{int(mixed.sum()):,} of {mixed.size:,} cells need a coin; "
+            f"without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}."
+        )
 
     def prices(self, most: int = 3) -> list[str]:
         """What 0.01 more tolerance would win at most, dearest first, as sentences."""
         entries = []
         for k, price in enumerate(self.certificate.prices.global_):
-            entries.append((float(price), f"{self.problem.global_rates[k].name} across all clients"))
+            entries.append((float(price), self.problem.global_rates[k].name, " over all clients"))
         for c, k in _largest(self.certificate.prices.local, most):
             name = self.policy.clients[c]
             where = "" if name is None else f" inside client {name!r}"
-            entries.append((float(self.certificate.prices.local[c, k]), self.problem.local_rates[k].name + where))
-        entries = sorted((e for e in entries if e[0] > 1e-9), reverse=True)[:most]
-        return [
-            f"0.01 more tolerance for the {what} wins at most {0.01 * price:.5f} accuracy." for price, what in entries
+            entries.append((float(self.certificate.prices.local[c, k]), self.problem.local_rates[k].name, where))
+        entries = sorted((entry for entry in entries if entry[0] > 1e-9), reverse=True)[:most]
+        return [price_sentence(*entry) for entry in entries]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        accuracy, violation = self.deterministic
+        return {
+            "groups": [plain(name) for name in self.policy.groups],
+            "clients": [plain(name) for name in self.policy.clients] if self.rows.has_clients else None,
+            "rows": int(self.rows.scores.size),
+            "requirements": self.requirements.as_dict(),
+            "certificate": asdict(certificate_info(self.certificate)),
+            "calibration": self.policy.calibrator.method,
+            "solver": self.solver,
+            "rounds": self.rounds,
+            "prices": self._prices(),
+            "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
+            "without_coins": {"accuracy": accuracy, "violation": violation},
+            "measured": None if self.measured is None else self.measured.as_dict(),
+            "warnings": [warning.as_dict() for warning in self.warnings],
+        }
+
+    def _prices(self) -> dict[str, Any]:
+        """Every price above 0 inside a client, and those over all clients."""
+        prices, problem = self.certificate.prices, self.problem
+        local = [
+            {"client": plain(self.policy.clients[c]), "rate": problem.local_rates[k].name, "price": price}
+            for (c, k), price in np.ndenumerate(prices.local)
+            if price > 0
         ]
+        names = [rate.name for rate in problem.global_rates]
+        global_ = [{"rate": name, "price": float(p)} for name, p in zip(names, prices.global_, strict=True)]
+        return {"local": local, "global": global_}
 
 
-def small_cells(problem: Problem, rows: CalibrationRows, *, merged: bool) -> Iterator[str]:
-    """Name the cells on which a promise rests on little or nothing, one sentence per kind.
-
-    ``merged`` says whether the merged federation's rule was there for cells without rows.
-    """
-    count, one_label = _counted(problem, rows)
-    every = problem.cells.rows.reshape(problem.shape)
-    empty = "so nothing is promised for it and it takes " + ("its group's merged rule" if merged else "score >= 1/2")
-    kinds = (
-        (every == 0, f"no rows, {empty}"),
-        ((every > 0) & (count == 0), f"only rows of weight 0, {empty}"),
-        (count == 1, "one row only"),
-        ((count > 1) & one_label, "rows of one label only"),
-        ((count > 1) & (count < FEW_ROWS) & ~one_label, f"fewer than {FEW_ROWS} rows, so its rates are mostly noise"),
+def certificate_info(certificate: Certificate) -> CertificateInfo:
+    """The figures of a certificate, as policies and results store them."""
+    return CertificateInfo(
+        certificate.primal,
+        certificate.dual,
+        certificate.optimality_gap,
+        certificate.violation,
+        certificate.basis,
+        certificate.holds,
     )
-    for which, what in kinds:
-        named = _named(which, rows)
-        if named:
-            yield f"{named}: {what}."
-    yield from _unmeasured(problem, rows)
-
-
-def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans]:
-    """Rows of positive weight in every cell, and whether all of them have the same label."""
-    shape, count = problem.shape, problem.cells.rows
-    if rows.labels is None and rows.weights is None:  # nothing to count: millions of rows need not be touched
-        return count.reshape(shape), np.zeros(shape, dtype=bool)
-    weighty = slice(None) if rows.weights is None else rows.weights > 0
-    cell = rows.cells[weighty]
-    if rows.weights is not None:
-        count = np.bincount(cell, minlength=count.size)
-    if rows.labels is None:
-        return count.reshape(shape), np.zeros(shape, dtype=bool)
-    positive = np.bincount(cell, rows.labels[weighty], minlength=count.size)
-    return count.reshape(shape), ((positive == 0) | (positive == count)).reshape(shape)
-
-
-def _unmeasured(problem: Problem, rows: CalibrationRows) -> Iterator[str]:
-    """Say where a promised gap is not measured, or leaves a group out, because nobody counts in its rate."""
-    named = rows.clients.names[0] is not None
-    for k, rate in enumerate(problem.local_rates):
-        counts = problem.local_counts[..., k]
-        promised = np.isfinite(problem.local_tolerance[:, k])
-        blind = promised & ~counts.any(axis=1)
-        if blind.any():
-            sites = _listed((repr(rows.clients.names[c]) for c in np.flatnonzero(blind)[:_NAMED]), int(blind.sum()))
-            where = f" inside {sites}" if named else ""
-            yield f"the gap of the {rate.name} cannot be measured{where}: fewer than two groups have such a rate."
-        left_out = _named(counts.any(axis=1, keepdims=True) & ~counts & (problem.mass > 0), rows)
-        if left_out:
-            yield f"{left_out}: nobody counts in its {rate.name}, so the gap inside the client leaves it out."
-    for k, rate in enumerate(problem.global_rates):
-        counts = problem.global_counts[:, k]
-        if not counts.any():
-            yield f"the gap of the {rate.name} across all cannot be measured: fewer than two groups have such a rate."
-        elif not counts.all():
-            missing = np.flatnonzero(~counts)
-            left_out = _listed((f"group {rows.groups.names[a]!r}" for a in missing[:_NAMED]), missing.size)
-            yield f"{left_out}: nobody counts in its {rate.name}, so the gap across all leaves it out."
-
-
-def _named(which: Booleans, rows: CalibrationRows) -> str:
-    """The cells marked, by name."""
-    return _listed([_cell_name(rows, c, a) for c, a in np.argwhere(which)[:_NAMED]], int(which.sum()))
-
-
-def _cell_name(rows: CalibrationRows, client: int, group: int) -> str:
-    name = f"group {rows.groups.names[group]!r}"
-    return name if rows.clients.names[client] is None else f"{name} at client {rows.clients.names[client]!r}"
-
-
-def _listed(names: Iterable[str], total: int) -> str:
-    """The first names, and how many more there are."""
-    shown = ", ".join(names)
-    return shown if total <= _NAMED else f"{shown} and {total - _NAMED:,} more"
 
 
 def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
@@ -237,22 +182,8 @@ def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
 
 def _notion(requirements: tuple[Requirement, ...]) -> Notion:
     """One notion of all the rates on a side."""
-    names, basis = (
-        tuple(dict.fromkeys(each)) for each in zip(*((r.notion, r.rate) for r in requirements), strict=True)
-    )
-    return Notion(" and ".join(names), given=basis)
-
-
-def _promised(requirements: Requirements) -> str:
-    parts = []
-    for side, items in (("inside each client", requirements.local), ("across all clients", requirements.global_)):
-        bounds = dict.fromkeys((r.notion, r.tolerance) for r in items)
-        parts += [f"{notion} within {tolerance:g} {side}" for notion, tolerance in bounds if tolerance is not None]
-    if requirements.client_tolerances:
-        first = requirements.client_tolerances[:_NAMED]
-        single = (f"{name!r} {'free' if t is None else f'within {t:g}'}" for name, t in first)
-        parts.append(f"in place of that inside single clients: {_listed(single, len(requirements.client_tolerances))}")
-    return " and ".join(parts) or "nothing (every tolerance is None)"
+    names = dict.fromkeys(r.notion for r in requirements)
+    return Notion(" and ".join(names), given=tuple(dict.fromkeys(r.rate for r in requirements)))
 
 
 def _number(value: float | None) -> str:

@@ -25,6 +25,7 @@ from logofair.files.documents import (
     read_document,
     write_document,
 )
+from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
 
 FORMAT = "logofair policy"
@@ -37,12 +38,11 @@ def write_policy(parts: Mapping[str, Any], path: str | os.PathLike[str]) -> None
     body = {
         "groups": [label_out(name, "group") for name in parts["groups"]],
         "clients": [label_out(name, "client") for name in parts["clients"]],
-        "has_clients": parts["has_clients"],
         "key": parts["key"],
         "mixtures": _mixtures_out(parts["mixtures"]),
         "merged": None if merged is None else _mixtures_out(merged),
         "calibrator": parts["calibrator"].as_json(),
-        "about": dict(parts["about"]),
+        "info": parts["info"].as_dict(),
     }
     write_document(path, FORMAT, VERSION, body, what="policy")
 
@@ -58,8 +58,8 @@ def _parts(body: dict[str, Any]) -> dict[str, Any]:
     calibrator = Calibrator.from_json(body["calibrator"])
     if (calibrator.n_groups, calibrator.n_clients) != (len(groups), len(clients)):
         raise InputError("its calibrator is for other groups or clients; save the policy again.")
-    merged, has_clients = body["merged"], of_type(body["has_clients"], bool)
-    if not has_clients and len(clients) > 1:
+    merged, info = body["merged"], PolicyInfo.from_dict(body["info"])
+    if info.site is not None and len(clients) > 1:
         raise ValueError("clients")
     return {
         "groups": groups,
@@ -68,8 +68,7 @@ def _parts(body: dict[str, Any]) -> dict[str, Any]:
         "calibrator": calibrator,
         "merged": None if merged is None else _mixtures_in(merged, len(groups)),
         "key": of_type(body["key"], int),
-        "has_clients": has_clients,
-        "about": of_type(body["about"], dict),
+        "info": info,
     }
 
 

@@ -77,7 +77,7 @@ def evaluate_single(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:
 
 
 def _sum_rules(cells: Cells, weight: Floats, threshold: Floats, above: Booleans) -> tuple[Floats, Floats]:
-    cells = cells.rungs
+    cells = cells.levels
     u, v = np.zeros(weight.shape[0]), np.zeros(weight.shape[0])
     for j in range(weight.shape[1]):
         used = np.flatnonzero(weight[:, j] > 0)
@@ -100,10 +100,10 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
     every = np.arange(u.size)
     u = np.clip(u, 0.0, 1.0)
     top = _edge(cells, every, u, upper=True)
-    single = _single(cells.rungs, every, top if cells.ladder is None else _edge(cells.ladder, every, u, upper=True))
+    single = _single(cells.levels, every, top if cells.hull_of is None else _edge(cells.hull_of, every, u, upper=True))
     weight, cuts, upper = top if selection_only else _inside(cells, every, u, v, top)
     cuts, upper = cells.rules(every[:, None], cuts, upper)
-    cells = cells.rungs
+    cells = cells.levels
     weight[weight < NEGLIGIBLE] = 0.0
     weight[weight > 1 - NEGLIGIBLE] = 1.0
     # Accepting nobody is not a rule: its weight is left to rejection.
@@ -182,13 +182,13 @@ def _in_triangle(cells: Cells, which: Indices, u: Floats, v: Floats, top: Indice
     # The complement of a rule rejects what it accepts: the fan from "accept all" is the complement's fan.
     other, other_cuts, other_upper = _fan(cells, which, 1.0 - u, share - v, bottom[:, 0], top[:, 1])
     apex, other_apex = 1.0 - weight.sum(axis=1), 1.0 - other.sum(axis=1)
-    turned = (other_apex < apex - NEGLIGIBLE)[:, None]
+    swapped = (other_apex < apex - NEGLIGIBLE)[:, None]
     zero = np.zeros((u.size, 1), dtype=np.int64)
-    accept_all = np.where(turned[:, 0], np.maximum(other_apex, 0.0), 0.0)
+    accept_all = np.where(swapped[:, 0], np.maximum(other_apex, 0.0), 0.0)
     return (
-        np.column_stack([np.where(turned, other, weight), accept_all]),
-        np.hstack([np.where(turned, other_cuts, cuts), zero]),
-        np.hstack([np.where(turned, ~other_upper, upper), zero == 0]),
+        np.column_stack([np.where(swapped, other, weight), accept_all]),
+        np.hstack([np.where(swapped, other_cuts, cuts), zero]),
+        np.hstack([np.where(swapped, ~other_upper, upper), zero == 0]),
     )
 
 
@@ -244,7 +244,7 @@ def _whole_ties(cells: Cells, which: Indices, block: Indices) -> tuple[Indices, 
     """Cuts just below and just above all blocks that share a block's score: a threshold cannot part them."""
     first, last = cells.starts[which], cells.starts[which + 1]
     block = np.clip(block, 0, np.maximum(last - first - 1, 0))
-    if cells.lowest.size == 0 or cells.ladder is not None:  # the corners of a hull are thresholds, each of them
+    if cells.lowest.size == 0 or cells.hull_of is not None:  # the corners of a hull are thresholds, each of them
         return block, np.minimum(block + 1, last - first)
     score = cells.lowest[np.minimum(first + block, cells.lowest.size - 1)]
     no = np.zeros(which.size, dtype=bool)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -13,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration import Calibrator
-from logofair.columns.checks import Floats, Integers, Label, column, probabilities, same_length, seed_number
+from logofair.columns.checks import Floats, Integers, Label, column, listed, probabilities, random_number, same_length
 from logofair.columns.labels import encode_known
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.errors import InputError
 from logofair.policy.coins import id_coins, read_ids, row_coins
 from logofair.policy.file import read_policy, write_policy
+from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule
 from logofair.policy.rules import RuleTable
 
@@ -40,8 +40,8 @@ class Policy:
     ----------
     groups, clients : tuple
         The labels it knows, in the order of its tables.
-    about : mapping
-        Notion, tolerances, certificate and version, as plain values.
+    info : PolicyInfo
+        What it says about itself: requirements, certificate, where its rows came from, version.
 
     Examples
     --------
@@ -60,8 +60,17 @@ class Policy:
     calibrator: Calibrator
     merged: Mixtures | None
     key: int
-    has_clients: bool
-    about: Mapping[str, Any] = field(default_factory=dict)
+    info: PolicyInfo = field(default_factory=PolicyInfo)
+
+    @property
+    def client(self) -> str | None:
+        """The site a federated policy belongs to."""
+        return self.info.site
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether rows come with their clients; not where it was fitted without, nor where it belongs to one site."""
+        return self.clients != (None,) and self.client is None
 
     def __repr__(self) -> str:
         coins = int(self.mixtures.mixed.sum())
@@ -104,13 +113,13 @@ class Policy:
         eta, cells = self._rows(scores, groups, clients, on_unknown)
         records = None if ids is None else read_ids(ids)
         same_length(eta.size, ids=records)
-        seed = None if random_state is None else seed_number(random_state)
+        seed = None if random_state is None else random_number(random_state)
         if not isinstance(deterministic, bool | np.bool_):
             raise InputError(f"deterministic: got {deterministic!r}; pass True or False.")
         table = self._table
         if deterministic:
             return _past(eta, cells, table.single, None)
-        decided = _past(eta, cells, table.pure, table.turned)
+        decided = _past(eta, cells, table.pure, table.reversed)
         mixed = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.int64)
         if mixed.size:
             chance = table.chances(eta[mixed], cells[mixed])
@@ -124,7 +133,11 @@ class Policy:
         self, scores: object, *, groups: object, clients: object = None, on_unknown: str = "raise"
     ) -> Floats:
         """Chance of acceptance of each row before any coin is tossed; arguments as in :meth:`decide`."""
-        return self._table.chances(*self._rows(scores, groups, clients, on_unknown))
+        return self.chances(*self._rows(scores, groups, clients, on_unknown))
+
+    def chances(self, calibrated: Floats, cells: Integers) -> Floats:
+        """Chance of acceptance of rows that were checked and calibrated already, by the numbers of their cells."""
+        return self._table.chances(calibrated, cells)
 
     @property
     def rules(self) -> RuleTable:
@@ -154,7 +167,7 @@ class Policy:
         client = self._client_codes(clients, score.size)
         same_length(score.size, groups=group, clients=client)
         known = len(self.clients) * len(self.groups)
-        cells = client * np.int32(len(self.groups)) + group
+        cells = cell_numbers(group, client, len(self.groups))
         strange_group, strange_client = group < 0, client < 0
         if not (strange_group.any() or strange_client.any()):
             return self.calibrator(score, group, client), cells
@@ -184,13 +197,15 @@ class Policy:
             row = int(np.flatnonzero(strange_group)[0])
             raise InputError(
                 f"groups: row {row} is {_entry(groups, row)!r}, a group the policy does not know "
-                f"(it knows {_listed(self.groups)}); drop such rows or use on_unknown='base' for raw score >= 1/2."
+                f"(it knows {listed(map(repr, self.groups), len(self.groups), 6)}); "
+                "drop such rows or use on_unknown='base' for raw score >= 1/2."
             )
         if strange_client.any() and on_unknown == "raise":
             row = int(np.flatnonzero(strange_client)[0])
             raise InputError(
                 f"clients: row {row} is {_entry(clients, row)!r}, a client the policy does not know "
-                f"(it knows {_listed(self.clients)}); use on_unknown='merged' for the merged rule, or 'base'."
+                f"(it knows {listed(map(repr, self.clients), len(self.clients), 6)}); "
+                "use on_unknown='merged' for the merged rule, or 'base'."
             )
         if strange_client.any() and on_unknown == "merged" and self.merged is None:
             raise InputError(
@@ -209,7 +224,7 @@ class _Table:
     single: Floats
     mixed: Booleans
     pure: Floats  # threshold of the one certain rule; inf: reject
-    turned: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
+    reversed: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
 
     @classmethod
     def build(cls, mixtures: Mixtures, merged: Mixtures | None, n_groups: int) -> _Table:
@@ -225,9 +240,9 @@ class _Table:
         mixed = np.asarray(((weight > 0) & (weight < 1)).any(axis=1))
         rows, largest = np.arange(weight.shape[0]), weight.argmax(axis=1)
         certain = weight[rows, largest] == 1.0
-        turned = certain & ~above[rows, largest]
+        reversed = certain & ~above[rows, largest]
         pure = np.where(certain, threshold[rows, largest], np.inf)
-        return cls(weight, threshold, above, single, mixed, pure, turned if turned.any() else None)
+        return cls(weight, threshold, above, single, mixed, pure, reversed if reversed.any() else None)
 
     def chances(self, eta: Floats, cells: Integers) -> Floats:
         """Total weight of the rules that accept each row."""
@@ -243,7 +258,7 @@ class _Table:
         return chance
 
 
-def _past(eta: Floats, cells: Integers, threshold: Floats, turned: Booleans | None) -> npt.NDArray[np.int64]:
+def _past(eta: Floats, cells: Integers, threshold: Floats, reversed: Booleans | None) -> npt.NDArray[np.int64]:
     """Compare every row with its cell's threshold, in pieces that stay in the cache."""
     decided = np.empty(eta.size, dtype=np.int64)
     for first in range(0, eta.size, _CHUNK):
@@ -251,8 +266,8 @@ def _past(eta: Floats, cells: Integers, threshold: Floats, turned: Booleans | No
         cell, score = cells[piece], eta[piece]
         limit = threshold[cell]
         accepts = score >= limit
-        if turned is not None:
-            accepts = np.where(turned[cell], score <= limit, accepts)
+        if reversed is not None:
+            accepts = np.where(reversed[cell], score <= limit, accepts)
         decided[piece] = accepts
     return decided
 
@@ -275,8 +290,3 @@ def _entry(values: object, row: int) -> object:
     # A list of tuples is a column of labels: as an array it would have two dimensions.
     entry = values[row] if isinstance(values, list | tuple) else column(values, "values")[row]
     return entry.item() if isinstance(entry, np.generic) else entry
-
-
-def _listed(names: tuple[Label, ...], most: int = 6) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -46,8 +46,9 @@ class RuleTable:
     def __getitem__(self, number: int) -> RuleRow:
         if not -len(self) <= number < len(self):
             raise IndexError(number)
-        client, group = divmod(number % len(self), len(self.groups))
-        rule, needs_coin = self._words(client * len(self.groups) + group)
+        cell = number % len(self)
+        client, group = divmod(cell, len(self.groups))
+        rule, needs_coin = self._words(cell)
         return RuleRow(self.clients[client], self.groups[group], rule, needs_coin)
 
     def __iter__(self) -> Iterator[RuleRow]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Indices
-from logofair.fitting.solution import CalibrationRows
+from logofair.fitting.prepare import CalibrationRows
 from logofair.report.markup import Element, Node, tag
 from logofair.report.wording import short
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.files.tables import DataSource
-from logofair.fitting.solution import CalibrationRows, Solution
+from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.solution import Solution
 from logofair.report.figures import NewRows, RowsMeasured, measure_calibration, measure_new
 from logofair.report.verdict import RequiredGaps, Verdict, judge, required_gaps
 from logofair.report.wording import name_of

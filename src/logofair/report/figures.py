@@ -12,7 +12,8 @@ from logofair.columns.checks import Floats, Label, binary, probabilities, same_l
 from logofair.columns.labels import Codes, encode
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
-from logofair.fitting.solution import CalibrationRows, Solution
+from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.solution import Solution
 from logofair.notions import Rate
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirement, Requirements
@@ -171,7 +172,7 @@ def measure_new(solution: Solution, new_rows: NewRows) -> RowsMeasured:
     weight = weights(new_rows.sample_weight, scores.size)
     groups, clients = encode(new_rows.groups, "groups"), _clients(solution.policy, new_rows.clients, scores.size)
     same_length(scores.size, labels=labels, groups=groups, clients=clients)
-    return _measured("Test rows", solution, CalibrationRows(scores, labels, groups, clients, weight, scores, scores))
+    return _measured("Test rows", solution, CalibrationRows(scores, labels, groups, clients, weight))
 
 
 def _clients(policy: Policy, clients: object, n: int) -> Codes:

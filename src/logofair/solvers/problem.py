@@ -15,7 +15,7 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.notions import Rate
-from logofair.requirements import Requirements, bound_of
+from logofair.requirements import Requirements, tolerance_of
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
@@ -216,7 +216,7 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
         local_rates=tuple(rate for rate, _ in local_rates),
         global_rates=tuple(rate for rate, _ in global_rates),
         local_tolerance=requirements.tolerances[:, constrained] * np.array([unit for _, unit in local_rates]),
-        global_tolerance=np.array([bound_of(r) * unit for r, (_, unit) in zip(global_, global_rates, strict=True)]),
+        global_tolerance=np.array([tolerance_of(r) * unit for r, (_, unit) in zip(global_, global_rates, strict=True)]),
         local_units=np.array([unit for _, unit in local_rates]),
         global_units=np.array([unit for _, unit in global_rates]),
         totals=totals,

@@ -17,7 +17,7 @@ from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Label
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
-from logofair.fitting.solution import CalibrationRows
+from logofair.fitting.prepare import CalibrationRows
 from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.tradeoff.result import HeldOut
@@ -50,15 +50,12 @@ def keep_back(rows: CalibrationRows, share: float, rng: np.random.Generator) -> 
 
 def _part(rows: CalibrationRows, kept: Booleans) -> CalibrationRows:
     """Some of the rows; groups and clients keep their numbers."""
-    score = rows.scores[kept]
     return CalibrationRows(
-        score,
+        rows.scores[kept],
         None if rows.labels is None else rows.labels[kept],
         replace(rows.groups, codes=rows.groups.codes[kept]),
         replace(rows.clients, codes=rows.clients.codes[kept]),
         None if rows.weights is None else rows.weights[kept],
-        score,
-        score,
     )
 
 

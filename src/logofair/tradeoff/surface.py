@@ -8,13 +8,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Label, seed_number
+from logofair.columns.checks import Floats, Label, random_number
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.fitting.fit import certified
-from logofair.fitting.prepare import Prepared, checked_rows, prepare
-from logofair.fitting.solution import CalibrationRows, small_cells
+from logofair.fitting.prepare import CalibrationRows, Prepared, checked_rows, prepare
+from logofair.fitting.warnings import cell_warnings
 from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.policy.mixtures import Mixtures, evaluate, filled
 from logofair.progress import Progress, no_progress
@@ -69,7 +69,7 @@ class FrontierRequirements:
     def requirements(self, local: float | None, global_: float | None) -> Requirements:
         """The promise at a pair of tolerances."""
         notion = {"local": self.local, "global": self.global_}
-        return make_requirements(notion, local, global_, self.client_tolerances, self.clients, self.has_clients)
+        return make_requirements(notion, local, global_, self.client_tolerances, self.clients)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +263,7 @@ def frontier(
     True
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
-    seed = 0 if random_state is None else seed_number(random_state)
+    seed = 0 if random_state is None else random_number(random_state)
     question = FrontierRequirements.of(notion, client_tolerances, rows.clients, has_clients=clients is not None)
     grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=question.alone)
     held = None
@@ -290,7 +290,7 @@ def frontier(
         basis=basis,
         calibration=calibration,
         chosen=grid.chosen,
-        warnings=tuple(small_cells(strictest, prepared.rows, merged=False)),
+        warnings=tuple(map(str, cell_warnings(strictest, prepared.rows, merged=False))),
     )
 
 

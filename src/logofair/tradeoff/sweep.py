@@ -62,7 +62,7 @@ class Sweep:
     >>> cells = build_cells(rng.beta(1 + group, 2), group, encode(client, "clients").codes, n_groups=2, n_clients=3)
     >>> sweep = Sweep()
     >>> for tolerance in (0.1, 0.05, 0.01):
-    ...     requirements = make_requirements("demographic_parity", 0.1, tolerance, None, encode(client, "clients"), True)
+    ...     requirements = make_requirements("demographic_parity", 0.1, tolerance, None, encode(client, "clients"))
     ...     print(sweep.solve(make_problem(requirements, cells)).solver)
     sweep
     sweep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -111,12 +111,14 @@ def _columns(
     policy: Policy, score: str | None, group: tuple[str, ...], client: str | None, scale: str | None
 ) -> ColumnNames:
     """The columns named, and for the others those of the fit."""
-    known: Any = policy.about.get("columns", {})
+    from logofair.policy.info import ColumnsInfo
+
+    known = policy.info.columns or ColumnsInfo()
     return ColumnNames(
-        score=score or known.get("score"),
-        group=group or tuple(known.get("group", ())),
-        client=client or known.get("client"),
-        scale=scale or known.get("scale", "chance"),
+        score=score or known.score,
+        group=group or known.group,
+        client=client or known.client,
+        scale=scale or known.scale,
     )
 
 

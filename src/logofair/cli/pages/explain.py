@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from logofair.auditing.measure import plain
 from logofair.cli.pages.console import notes, print_page
 from logofair.columns.checks import Floats
+from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
 from logofair.solvers.certificate import LARGEST_VIOLATION
@@ -27,7 +28,7 @@ def show(
     policy: Policy, clients: list[int], groups: list[int], *, at: str | None, of: str | None, console: Console
 ) -> None:
     """Print the rules of some clients and groups; ``at`` and ``of`` are the client and the group asked for, if any."""
-    lines = [] if at or of else [("Policy", _overview(policy)), *_about_lines(policy.about)]
+    lines = [] if at or of else [("Policy", _overview(policy)), *_info_lines(policy.info)]
     listed = clients if at else clients[: max(1, _LINES // len(groups))]
     parts: list[Any] = [notes(lines), ""] if lines else []
     parts += [notes(_rules(policy, listed, groups, at))]
@@ -38,9 +39,9 @@ def show(
 
 def _overview(policy: Policy) -> str:
     """What the policy is about."""
-    data, rows = policy.about.get("data"), policy.about.get("rows")
-    made = f", made from {rows:,} rows" if isinstance(rows, int) else ""
-    made += f" of {data['name']}" if isinstance(data, Mapping) and "name" in data else ""
+    data, rows = policy.info.data, policy.info.rows
+    made = "" if rows is None else f", made from {rows:,} rows"
+    made += "" if data is None else f" of {data.name}"
     clients = f"{len(policy.clients):,} clients and " if policy.has_clients else ""
     coins, cells = int(policy.mixtures.mixed.sum()), len(policy.mixtures.weight)
     tossed = f"{coins:,} of {cells:,} rules toss a coin for some scores" if coins else "no rule tosses a coin"
@@ -49,49 +50,49 @@ def _overview(policy: Policy) -> str:
     return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}."
 
 
-def requirement_sentences(requirements: Mapping[str, Any]) -> Iterator[str]:
-    """Say what was required, from the plain values of :class:`~logofair.requirements.Requirements`.
+def requirement_sentences(requirements: RequirementsInfo) -> Iterator[str]:
+    """Say what was required.
 
     Examples
     --------
-    >>> parity = {"notion": "demographic_parity", "rate": "selection rate", "tolerance": 0.1}
-    >>> list(requirement_sentences({"local": [], "global": [parity]}))
+    >>> from logofair.policy.info import RequirementInfo
+    >>> parity = RequirementInfo("demographic_parity", "selection rate", 0.1)
+    >>> list(requirement_sentences(RequirementsInfo(global_=(parity,))))
     ['Over all clients, the selection rate of any two groups differs by at most 0.1.']
     """
     found = False
-    for side, where in (("local", "Inside each client"), ("global", "Over all clients")):
+    for items, where in ((requirements.local, "Inside each client"), (requirements.global_, "Over all clients")):
         rates: dict[float, list[str]] = {}
-        for item in requirements.get(side, ()):
-            if item["tolerance"] is not None:
-                rates.setdefault(item["tolerance"], []).append(item["rate"])
+        for item in items:
+            if item.tolerance is not None:
+                rates.setdefault(item.tolerance, []).append(item.rate)
         for tolerance, names in rates.items():
             found, what = True, " and the ".join(dict.fromkeys(names))
             differ = "differs" if len(names) == 1 else "differ"
             yield f"{where}, the {what} of any two groups {differ} by at most {tolerance:g}."
-    for item in requirements.get("single clients", ()):
-        within = "is free" if item["tolerance"] is None else f"is at most {item['tolerance']:g}"
-        yield f"{'In place of that, the' if found else 'The'} gap at {item['client']} {within}."
-    if not found and not requirements.get("single clients"):
+    for client, own in requirements.client_tolerances:
+        within = "is free" if own is None else f"is at most {own:g}"
+        yield f"{'In place of that, the' if found else 'The'} gap at {client} {within}."
+    if not found and not requirements.client_tolerances:
         yield "None: every gap is free."
 
 
-def _about_lines(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the policy file tells about requirements, certificate, prices and warnings, each with a word beside it."""
-    if "requirements" in about:
-        for place, sentence in enumerate(requirement_sentences(about["requirements"])):
-            yield "" if place else "Requirements", sentence
-    proof = about.get("certificate", {})
-    if {"primal", "dual", "violation"} <= set(proof):
-        missed = f"misses them by up to {proof['violation']:.4f}"
-        met = "meets them" if proof["violation"] <= LARGEST_VIOLATION else missed
+def _info_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
+    """What a policy tells of requirements, certificate, prices and warnings, each with a word beside it."""
+    for place, sentence in enumerate(requirement_sentences(info.requirements)):
+        yield "" if place else "Requirements", sentence
+    proof = info.certificate
+    if proof is not None:
+        missed = f"misses them by up to {proof.violation:.4f}"
+        met = "meets them" if proof.violation <= LARGEST_VIOLATION else missed
         yield (
             "Proof",
-            f"On the rows it was made from, the policy {met} and is expected to be right in {proof['primal']:.2%} "
-            f"of all cases; no policy that meets them is in more than {proof['dual']:.2%}. New rows differ by chance.",
+            f"On the rows it was made from, the policy {met} and is expected to be right in {proof.primal:.2%} "
+            f"of all cases; no policy that meets them is in more than {proof.dual:.2%}. New rows differ by chance.",
         )
-    for what in ("prices", "warnings"):
-        for place, sentence in enumerate(about.get(what, ())):
-            yield "" if place else what.capitalize().removesuffix("s"), str(sentence)
+    for word, sentences in (("Price", info.prices), ("Warning", info.warnings)):
+        for place, sentence in enumerate(sentences):
+            yield "" if place else word, sentence
 
 
 def _rules(policy: Policy, clients: list[int], groups: list[int], asked: str | None) -> Iterator[tuple[str, str]]:
@@ -131,7 +132,7 @@ def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, 
                 "bands": [vars(band) for band in bands],
             }
         )
-    return {"about": dict(policy.about), "calibration": policy.calibrator.method, "rules": rules}
+    return {"info": policy.info.as_dict(), "calibration": policy.calibrator.method, "rules": rules}
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def bands_of(policy: Policy, client: int, group: int) -> list[Band]:
 
 def _as_in_files(raw: Floats, policy: Policy) -> Floats:
     """Raw scores on the scale of the files the policy was made from; logits end where chances are 0 or 1."""
-    scale = policy.about.get("columns", {}).get("scale")
+    scale = None if policy.info.columns is None else policy.info.columns.scale
     if scale == "logit":
         inside = np.clip(raw, 2.0**-53, 1 - 2.0**-53)
         return np.asarray(np.log(inside / (1 - inside)))

@@ -61,15 +61,15 @@ def show_policy(policy: Policy, where: object, console: Console) -> None:
     all     'a'    score >= 0.5
     all     'b'    score >= 0.5
     """
-    calibrated = policy.about.get("calibration", "none") != "none"
+    calibrated = policy.calibrator.method != "none"
     console.print(f"{where}:", soft_wrap=True)
     console.print(str(policy.rules), soft_wrap=True)
     if calibrated:
         console.print("(Scores here are calibrated ones; policy.decide takes the scores as they are.)", soft_wrap=True)
-    for sentence in policy.about.get("warnings", ()):
+    for sentence in policy.info.warnings:
         console.print(f"Warning: {sentence}", soft_wrap=True)
-    if "note" in policy.about:
-        console.print(f"Note: {policy.about['note']}", soft_wrap=True)
+    if policy.info.note is not None:
+        console.print(f"Note: {policy.info.note}", soft_wrap=True)
 
 
 def _heading(outcome: RunResult) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 import logofair
 from logofair.auditing import FEW_ROWS, Gap
-from logofair.auditing.measure import plain, tally_of
+from logofair.auditing.measure import tally_of
 from logofair.auditing.result import RuleAudit
 from logofair.cli.data import ColumnNames
 from logofair.cli.options import constrained, typed
@@ -27,6 +27,7 @@ from logofair.errors import InputError
 from logofair.files.values import by_spelling, known_label
 from logofair.fitting.solution import Solution
 from logofair.notions import NOTIONS
+from logofair.policy.info import ColumnsInfo, DataInfo
 
 __all__ = [
     "FitOptions",
@@ -127,19 +128,15 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
 
 def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_file: bool) -> Solution:
     """Add to the policy what apply and explain want to know."""
-    about = dict(solution.policy.about) | {
-        "columns": {
-            "score": columns.score,
-            "group": list(columns.group),
-            "client": columns.client,
-            "scale": columns.scale,
-            "client is the file name": by_file,
-        },
-        "data": vars(rows.source) | {"files": list(rows.source.files), "columns": dict(rows.source.columns)},
-        "prices": solution.prices(),
-        "warnings": list(solution.warnings),
-    }
-    return replace(solution, policy=replace(solution.policy, about=about))
+    source = rows.source
+    info = replace(
+        solution.policy.info,
+        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file),
+        data=DataInfo(source.name, source.files, source.fingerprint, source.rows, dict(source.columns)),
+        prices=tuple(solution.prices()),
+        warnings=tuple(map(str, solution.warnings)),
+    )
+    return replace(solution, policy=replace(solution.policy, info=info))
 
 
 def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: FitOptions, command: str) -> None:
@@ -257,8 +254,8 @@ def _gap(gap: Gap) -> str:
 
 def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     """Requirements, certificate, coins, prices and warnings."""
-    c, mixtures, (accuracy, violation) = solution.certificate, solution.policy.mixtures, solution.deterministic
-    for place, sentence in enumerate(requirement_sentences(solution.requirements.as_dict())):
+    c = solution.certificate
+    for place, sentence in enumerate(requirement_sentences(solution.policy.info.requirements)):
         yield "" if place else "Requirements", sentence
     met = "all are met" if c.violation <= c.precision else f"one is missed by {c.violation:.4f}"
     yield (
@@ -266,11 +263,7 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
         f"On the calibration rows, in calibrated chances, {met}; expected accuracy is {c.primal:.4f}, and no rule that "
         f"meets them reaches more than {c.dual:.4f} (optimality gap {max(c.optimality_gap, 0.0):.0e}).",
     )
-    yield (
-        "Coins",
-        f"{int(mixtures.mixed.sum()):,} of {len(mixtures.weight):,} cells need a coin; without coins accuracy is "
-        f"{accuracy:.4f} and the largest violation {violation:.4f}.",
-    )
+    yield "Coins", solution.coins_summary()
     for place, sentence in enumerate(solution.prices()):
         yield "" if place else "Price", sentence
     yield (
@@ -278,8 +271,8 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
         "will differ by chance, the more so the fewer there are; gaps above are counted with labels, the requirements "
         "with chances, so they differ a little too.",
     )
-    for place, sentence in enumerate(solution.warnings):
-        yield "" if place else "Warning", sentence
+    for place, warning in enumerate(solution.warnings):
+        yield "" if place else "Warning", str(warning)
 
 
 def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
@@ -292,29 +285,10 @@ def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
 
 def as_dict(solution: Solution, compared: tuple[RuleAudit, RuleAudit], rows: DataRows) -> dict[str, Any]:
     """Plain values, ready for JSON."""
-    about, c, problem = solution.policy.about, solution.certificate, solution.problem
-    accuracy, violation = solution.deterministic
-    local = [
-        {"client": plain(name), "rate": rate.name, "price": float(c.prices.local[place, k])}
-        for place, name in enumerate(solution.policy.clients)
-        for k, rate in enumerate(problem.local_rates)
-        if c.prices.local[place, k] > 0
-    ]
-    global_ = [{"rate": rate.name, "price": float(c.prices.global_[k])} for k, rate in enumerate(problem.global_rates)]
-    return {
-        "data": about["data"],
+    return solution.as_dict() | {
+        "data": solution.policy.info.as_dict()["data"],
         "rows_left_out": rows.dropped,
-        "groups": [plain(name) for name in solution.policy.groups],
-        "clients": [plain(name) for name in solution.policy.clients] if solution.policy.has_clients else None,
-        "requirements": about["requirements"],
-        "certificate": about["certificate"] | {"holds": c.holds},
-        "calibration": about["calibration"],
-        "solver": solution.solver,
-        "rounds": solution.rounds,
-        "prices": {"local": local, "global": global_},
         "before": compared[0].as_dict(),
         "after": compared[1].as_dict(),
-        "cells_with_coins": int(solution.policy.mixtures.mixed.sum()),
-        "without_coins": {"accuracy": accuracy, "violation": violation},
-        "warnings": list(solution.warnings),
+        "warnings": list(map(str, solution.warnings)),
     }

@@ -20,8 +20,8 @@ from logofair.columns.checks import (
     column,
     nearest_name,
     probabilities,
+    random_number,
     same_length,
-    seed_number,
     whole_number,
 )
 from logofair.errors import InputError
@@ -182,7 +182,7 @@ def release(
     if seed is None:
         noised, mechanism = add_noise(counts, spending.scale), _PRIVATE
     else:
-        noised, mechanism = add_seeded_noise(counts, spending.scale, seed_number(seed)), _REHEARSAL
+        noised, mechanism = add_seeded_noise(counts, spending.scale, random_number(seed)), _REHEARSAL
     return Release(noised, privacy, spending.epsilon, spending.delta, spending.scale, mechanism)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from logofair.fitting.warnings import FitWarning
 from logofair.report.facts import ReportData
 from logofair.report.grids import Column, grid, named, text
 from logofair.report.markup import Element, Section, note, paragraph, tag
@@ -37,16 +38,14 @@ def warnings_section(facts: ReportData) -> Section:
     found = facts.solution.warnings
     if not found:
         return Section("warnings", "Warnings", (paragraph("None: every cell has enough rows of both labels."),))
-    items = tag("ul", [_warning(sentence) for sentence in found], class_="warnings")
-    return Section("warnings", "Warnings", (paragraph("Where a promise rests on little or nothing:"), items))
+    items = tag("ul", [_warning(warning) for warning in found], class_="warnings")
+    return Section("warnings", "Warnings", (paragraph("Where a requirement rests on little or nothing:"), items))
 
 
-def _warning(sentence: str) -> Element:
+def _warning(warning: FitWarning) -> Element:
     """A warning, what is wrong first: the cells concerned may be many."""
-    where, _, what = sentence.rstrip(".").rpartition(": ")
-    return tag(
-        "li", tag("strong", what[:1].upper() + what[1:], "."), " ", where[:1].upper() + where[1:], "." if where else ""
-    )
+    what, where = warning.finding, warning.subject
+    return tag("li", tag("strong", what[:1].upper() + what[1:], "."), " ", where[:1].upper() + where[1:], ".")
 
 
 def cite_section(facts: ReportData) -> Section:

@@ -182,7 +182,7 @@ def client(
     earlier = None if force else finished_policy(out, folder)
     if earlier is not None:
         click.echo(
-            f"Run {earlier.about['run']} has ended, and its policy is there; --force joins another run.", err=True
+            f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run.", err=True
         )
         return _show(out)
     from logofair.engines.site import SiteSettings
@@ -226,9 +226,14 @@ def finished_policy(out: Path, folder: Path) -> Policy | None:
         policy = Policy.load(out)
     except InputError:
         policy = None
-    if policy is None or not (folder / f"{policy.about.get('run')}.notes.json").is_file():
+    if policy is None or not (folder / f"{_run_of(policy)}.notes.json").is_file():
         raise InputError(f"--out: {out} exists and is not of a run in {folder}; choose another name, or pass --force.")
     return policy
+
+
+def _run_of(policy: Policy) -> str | None:
+    """The run a policy is of."""
+    return None if policy.info.federation is None else policy.info.federation.run
 
 
 def _take_part(settings: Any, server: str, credentials: Credentials, insecure: bool) -> None:
