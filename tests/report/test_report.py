@@ -129,8 +129,7 @@ def test_the_gap_held_equals_the_gap_of_the_stored_policy():
 
 
 def test_the_page_shows_the_interval_and_the_rows_of_the_audit():
-    data = _data(groups=3)
-    solution = _fit(data, local_tolerance=0.05, global_tolerance=0.02)
+    solution = _fit(_data(), local_tolerance=0.05, global_tolerance=0.02)
     (gap,) = solution.measured.global_gaps
     text = _Text(_html(solution)).text
     assert f"{gap.value:.4f}0.02{gap.low:.3f}–{gap.high:.3f}{gap.rows:,}" in text  # the cells of one line of a table

@@ -53,10 +53,9 @@ def glance_section(contents: ReportContents) -> Section:
             tag("div", list(_tiles(shown)), class_="tiles"),
             *(_table(measured) for measured in kinds),
             note(
-                f"A gap is the largest rate over the groups less the smallest. “Rests on” is how many rows count in "
-                f"each of these two rates at least; with fewer than {FEW_ROWS} rows a gap is mostly noise. “By chance” "
-                "is where each gap by itself could lie at 95%, were the rows drawn again; the verdict judges all gaps "
-                "together."
+                "A gap is the largest rate over the groups less the smallest. Its “rows” are those that count in the "
+                f"rate of the smallest group; with fewer than {FEW_ROWS} a gap is mostly noise. “By chance” is where "
+                "each gap by itself could lie at 95%, were the rows drawn again; the verdict judges all gaps together."
             ),
         ),
     )
@@ -73,8 +72,8 @@ def _tiles(measured: MeasuredRows) -> Iterator[Element]:
 
 
 def _gap_tile(title: str, pair: BeforeAfter, *, name_place: bool) -> Element:
-    """The largest gap before and the largest after, between large cells where there are any."""
-    shown = pair if np.isnan(pair.after.large.gaps).all() else pair.large
+    """The largest gap before and the largest after; of many clients between large cells, where there are any."""
+    shown = pair.large if name_place and not np.isnan(pair.after.large.gaps).all() else pair
     (before, _), (after, at) = _largest_of(shown.before.gaps), _largest_of(shown.after.gaps)
     if after is None:
         return _tile(title, before, None, "no two groups can be compared")
@@ -83,7 +82,7 @@ def _gap_tile(title: str, pair: BeforeAfter, *, name_place: bool) -> Element:
     required = f"tolerance {tolerance_of(tolerance)}" if np.isfinite(tolerance) else "nothing required"
     where = f", now at {name_of(pair.after.clients[place])}" if name_place else ""
     only = f"; only rates on {FEW_ROWS} rows or more" if shown is not pair and pair.few.any() else ""
-    few = few_mark(bool(shown.after.gap_rows[rate, place] < FEW_ROWS))
+    few = few_mark(bool(shown.few[rate, place]))
     return _tile(title, before, after, f"{pair.rates[rate].name}{where}; {required}{only} ", few)
 
 
@@ -111,7 +110,7 @@ def _table(measured: MeasuredRows) -> Element:
     """One set of rows: accuracy, gaps over all clients, and the largest gaps inside clients."""
     basis = "counted with labels" if measured.with_labels else "counted in chances: there are no labels"
     columns = [Column("figure"), *(Column(n, numeric=True) for n in ("before", "after", "tolerance"))]
-    columns += [Column("after, by chance", numeric=True), Column("rests on", numeric=True)]
+    columns += [Column("after, by chance", numeric=True), Column("rows", numeric=True)]
     before, after = measured.accuracy
     rows = [[named("accuracy"), number(before), number(after), _blank(), _blank(), number(measured.size)]]
     if len(measured.clients) > 1:
@@ -141,15 +140,13 @@ def _largest(measured: MeasuredRows, rate: int, name: str) -> Iterator[list[Cell
 def _line(pair: BeforeAfter, rate: int, place: int, words: str) -> list[Cell]:
     """One gap at one place."""
     low, high = (float(end[rate, place]) for end in pair.interval)
-    gap = float(pair.after.gaps[rate, place])
-    rows = None if np.isnan(gap) else int(pair.after.gap_rows[rate, place])
     return [
         named(words),
         number(float(pair.before.gaps[rate, place])),
-        number(gap),
+        number(float(pair.after.gaps[rate, place])),
         tolerance_cell(float(pair.tolerance[rate, place])),
         span(low, high),
-        number(rows, after=few_mark(rows is not None and rows < FEW_ROWS)),
+        number(int(pair.after.smallest_rows[rate, place]), after=few_mark(bool(pair.few[rate, place]))),
     ]
 
 
