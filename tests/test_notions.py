@@ -251,6 +251,21 @@ def test_a_negative_or_infinite_tolerance_is_refused(tolerance):
         check_tolerance(tolerance, "x")
 
 
+@pytest.mark.parametrize("tolerance", [1, 2, 2.5e307])
+def test_a_tolerance_of_one_or_more_for_shares_is_refused(tolerance):
+    with pytest.raises(InputError, match=r"^local_tolerance: .*below 1.*None"):
+        side_requirements("equalized_odds", tolerance, "local")
+    with pytest.raises(InputError, match=r"^notion: local tolerance of 'equalized_odds': .*below 1.*None"):
+        side_requirements({"equalized_odds": tolerance}, 0.1, "local")
+
+
+def test_a_rate_of_ones_own_has_tolerances_in_its_own_unit():
+    own = Notion("mine", given=(BENEFIT, None))
+    assert [r.tolerance for r in side_requirements(own, 1500, "local")] == [1500.0, 1500.0]
+    with pytest.raises(InputError, match=r"^local_tolerance: got 2\.5e\+307, which no gap exceeds"):
+        side_requirements(own, 2.5e307, "local")
+
+
 # ---------------------------------------------------------------- requirements and sides
 
 

@@ -4,6 +4,7 @@
 
     LogofairError
     ├── InputError            input that cannot be used (also a ValueError)
+    │   └── OtherRunError     a stored state is of a run with other settings
     ├── SolverError           no policy with a valid certificate was found
     ├── RefusedError          a client does not answer a server's question
     ├── RunError              a federated run cannot go on
@@ -18,12 +19,14 @@ Messages are one line: where, what was got, what to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 __all__ = [
     "GarbledTotalError",
     "InputError",
     "LogofairError",
+    "OtherRunError",
     "QuorumLostError",
     "RefusedError",
     "RunError",
@@ -63,6 +66,31 @@ class InputError(LogofairError, ValueError):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(" ".join(sentence.split()))  # what was got may be an array, which prints on several
+
+    def renamed(self, name: Callable[[str], str]) -> InputError:
+        """The same error with an argument called otherwise, say by the option that was typed.
+
+        Examples
+        --------
+        >>> print(InputError("n_clients: got 0; pass 1 or more.").renamed(lambda name: "--clients"))
+        --clients: got 0; pass 1 or more.
+        """
+        argument, colon, rest = str(self).partition(":")
+        return InputError(f"{name(argument)}{colon}{rest}")
+
+
+class OtherRunError(InputError):
+    """A stored state is of a run with another value of some setting."""
+
+    def __init__(self, path: object, setting: str, was: object, now: object) -> None:
+        super().__init__(
+            f"{path}: is of a run with {setting} {was!r}, not {now!r}; use the same settings, or another file."
+        )
+        self.path, self.setting, self.was, self.now = path, setting, was, now
+
+    def renamed(self, name: Callable[[str], str]) -> InputError:
+        """The same error with the setting called otherwise."""
+        return OtherRunError(self.path, name(self.setting), self.was, self.now)
 
 
 class SolverError(LogofairError, RuntimeError):

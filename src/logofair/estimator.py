@@ -1,4 +1,4 @@
-"""The door for scikit-learn users: fair decisions around any probabilistic classifier."""
+"""The estimator for scikit-learn users: fair decisions around any probabilistic classifier."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from logofair.notions import NotionLike
 from logofair.solvers.algorithm1 import Algorithm1
 
 # Handed on, unread, to logofair.fit.
-_PROMISE = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "solver", "calibration", "basis")
+_FIT_OPTIONS = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "solver", "calibration", "basis")
 
 
 class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Decide by another classifier's probabilities, fairly inside every client and across all of them.
+    """Decide by another classifier's probabilities, fairly inside every client and over all of them.
 
     Parameters
     ----------
@@ -37,13 +37,14 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
         ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
     notion, local_tolerance, global_tolerance, client_tolerances, solver, calibration, basis
-        What is promised and how it is reached: see :func:`logofair.fit`.
+        What is required and how it is reached: see :func:`logofair.fit`.
     cv : int, splitter or iterable of (train, test)
-        The folds: a number (stratified by class, seeded), or anything of scikit-learn's that tests every row once.
+        The folds: a number (stratified by class, shuffled by ``random_state``), or anything of scikit-learn's that
+        tests every row once.
     deterministic, on_unknown
         Whether to toss no coins; what to do with unknown clients and groups: see :meth:`logofair.Policy.decide`.
     random_state : int, optional
-        Seed of folds and coins. None: seed 0, and a warning where a decision hangs on the row's position.
+        For folds and coins. None: 0, and a warning where a decision hangs on the row's position.
 
     Attributes
     ----------
@@ -137,7 +138,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
             clients=clients,
             sample_weight=weight,
             random_state=self.random_state,
-            **{name: getattr(self, name) for name in _PROMISE},
+            **{name: getattr(self, name) for name in _FIT_OPTIONS},
         )
         self.estimator_, self.classes_, self.policy_ = model, classes, self.solution_.policy
         return self
@@ -145,7 +146,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     def predict(self, X: Any, *, sensitive_features: Any, clients: Any = None, ids: Any = None) -> npt.NDArray[Any]:
         """Decide on rows: labels out of ``classes_``.
 
-        ``clients`` are needed exactly if :meth:`fit` had them. Where a coin is tossed, the same record of ``ids``
+        ``clients`` are needed exactly if :meth:`fit` had them. Where a coin is tossed, the same id of ``ids``
         (integers or text) gets the same decision in any row and any call.
         """
         check_is_fitted(self, "policy_")
@@ -231,10 +232,10 @@ def _labels_and_classes(y: object, estimator: Any) -> tuple[npt.NDArray[Any], np
 
 
 def _folds(cv: Any, random_state: int | None, X: Any, labels: npt.NDArray[Any]) -> list[tuple[Any, Any]]:
-    """Training and test rows; a number of folds is stratified by class and seeded."""
+    """Training and test rows; a number of folds is stratified by class and shuffled."""
     if isinstance(cv, int | np.integer):
-        seed = 0 if random_state is None else random_number(random_state)
-        cv = StratifiedKFold(int(cv), shuffle=True, random_state=seed % 2**32)
+        number = 0 if random_state is None else random_number(random_state)
+        cv = StratifiedKFold(int(cv), shuffle=True, random_state=number % 2**32)
     folds = list(check_cv(cv, labels, classifier=True).split(X, labels))
     if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(labels.size)):
         raise InputError("cv: some rows are tested never or twice; pass folds that test every row once.")

@@ -1,4 +1,4 @@
-"""What "fair" means: a notion is a tuple of rates that should agree across groups.
+"""What "fair" means: a notion is a tuple of rates that should agree between groups.
 
 A *rate* of a group is the expected share of some of its members that a decision rule ``h`` accepts.
 With ``eta`` the chance that a member has label 1, every rate here is linear in ``eta``::
@@ -93,6 +93,11 @@ class Rate:
     def _base(self) -> tuple[float, float]:
         return (self.constant, self.slope) if self.base is None else self.base
 
+    @property
+    def is_share(self) -> bool:
+        """Whether it is the share of some rows that is accepted, so that it lies between 0 and 1."""
+        return self.base is None
+
     def moment(self, eta: Floats | float) -> Floats:
         """Weight with which an accepted row counts in the numerator."""
         return np.asarray(self.constant + self.slope * np.asarray(eta, dtype=float))
@@ -131,7 +136,7 @@ _BY_LABEL = {
 
 @dataclass(frozen=True)
 class Notion:
-    """A fairness notion: the rates that should agree across groups.
+    """A fairness notion: the rates that should agree between groups.
 
     Parameters
     ----------
@@ -171,6 +176,11 @@ class Notion:
     def rates(self) -> tuple[Rate, ...]:
         """The rates, in the order of ``given``."""
         return tuple(g if isinstance(g, Rate) else _BY_LABEL[g] for g in self.given)
+
+    @property
+    def of_shares(self) -> bool:
+        """Whether every rate lies between 0 and 1."""
+        return all(rate.is_share for rate in self.rates)
 
     @property
     def needs_labels(self) -> bool:

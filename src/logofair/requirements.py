@@ -15,6 +15,8 @@ from logofair.notions import NotionLike, Rate, as_number, named_notion, sides
 
 # Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
 SMALLEST_TOLERANCE = 1e-9
+# Above this a tolerance for rates of the user's own, in whatever unit, overflows sooner than it binds.
+LARGEST_TOLERANCE = 1e100
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def make_requirements(
     local = side_requirements(local_notion, local_tolerance, "local")
     global_ = side_requirements(global_notion, global_tolerance, "global")
     tolerances = np.tile([tolerance_of(r) for r in local], (len(clients.names), 1))
-    single = _overrides(client_tolerances, clients)
+    single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
         tolerances[place[name]] = np.inf if tolerance is None else tolerance
@@ -93,7 +95,7 @@ def make_requirements(
     return requirements
 
 
-def _overrides(client_tolerances: object, clients: Codes) -> dict[Label, float | None]:
+def _overrides(client_tolerances: object, clients: Codes, *, of_shares: bool) -> dict[Label, float | None]:
     """Check the tolerances of single clients."""
     if client_tolerances is None:
         return {}
@@ -109,7 +111,7 @@ def _overrides(client_tolerances: object, clients: Codes) -> dict[Label, float |
                 f"there are {len(known)} clients, the first is {clients.names[0]!r}."
             )
     return {
-        name: check_tolerance(tolerance, f"client_tolerances: client {name!r}")
+        name: check_tolerance(tolerance, f"client_tolerances: client {name!r}", of_shares=of_shares)
         for name, tolerance in client_tolerances.items()
     }
 
@@ -123,8 +125,12 @@ def _finite(tolerance: float) -> float | None:
     return float(tolerance) if np.isfinite(tolerance) else None
 
 
-def check_tolerance(tolerance: object, where: str) -> float | None:
-    """Return a tolerance as a float in [0, inf), or None; raise otherwise."""
+def check_tolerance(tolerance: object, where: str, *, of_shares: bool = False) -> float | None:
+    """Return a tolerance as a float of at least 0, or None; raise otherwise.
+
+    ``of_shares`` says that the rates lie between 0 and 1, so that a tolerance of 1 would require nothing; rates of the
+    user's own may be counted in anything, up to numbers with which nothing can be computed.
+    """
     if tolerance is None:
         return None
     value = as_number(tolerance)
@@ -134,6 +140,13 @@ def check_tolerance(tolerance: object, where: str) -> float | None:
         raise InputError(
             f"{where}: a tolerance must be finite and at least 0, got {value!r}; use None for no constraint."
         )
+    if of_shares and value >= 1.0:
+        raise InputError(
+            f"{where}: got {value:g}; rates lie between 0 and 1, so a tolerance is below 1: write 0.02 for 2 percent, "
+            "or None for no constraint."
+        )
+    if value > LARGEST_TOLERANCE:
+        raise InputError(f"{where}: got {value:g}, which no gap exceeds; use None for no constraint.")
     return 0.0 if value < SMALLEST_TOLERANCE else value
 
 
@@ -143,16 +156,16 @@ def side_requirements(notion: NotionLike, tolerance: object, where: str) -> tupl
     A mapping carries its own tolerances, one per notion; ``tolerance`` then only says whether the side
     is constrained at all (``None``: it is not).
     """
-    default = check_tolerance(tolerance, f"{where}_tolerance")
     if isinstance(notion, Mapping):
         if not notion:
             raise InputError(f"notion: the mapping for the {where} side is empty; name at least one notion.")
-        pairs = [
-            (named_notion(key, "notion"), check_tolerance(value, f"notion: {where} tolerance of {key!r}"))
-            for key, value in notion.items()
-        ]
+        default = check_tolerance(tolerance, f"{where}_tolerance")
+        named = [(named_notion(key, "notion"), t, f"notion: {where} tolerance of {key!r}") for key, t in notion.items()]
+        pairs = [(item, check_tolerance(t, what, of_shares=item.of_shares)) for item, t, what in named]
     else:
-        pairs = [(named_notion(notion, "notion"), default)]
+        item = named_notion(notion, "notion")
+        default = check_tolerance(tolerance, f"{where}_tolerance", of_shares=item.of_shares)
+        pairs = [(item, default)]
     return tuple(
         Requirement(item.name, rate, None if default is None else own) for item, own in pairs for rate in item.rates
     )

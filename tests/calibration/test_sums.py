@@ -66,7 +66,7 @@ class Federation:
         start = Levels.start(self.method, n_groups=self.n_groups, folds=self.folds, least_gain=least_gain, slack=slack)
         levels = start.count(self.counts())
         while not levels.done:
-            levels = levels.take(self.sums(levels.ask))
+            levels = levels.take(self.sums(levels.request))
         return levels
 
     def central(self, fit: int) -> Calibrator:
@@ -231,7 +231,7 @@ def test_sums_of_limited_precision_end_the_same_way() -> None:
     levels = Levels.start("beta", n_groups=2, least_gain=1e-4, slack=1e-4)
     levels = levels.count(np.sum([rounded(calibration_counts(client)) for client in federation.clients], axis=0))
     while not levels.done:
-        points = levels.ask
+        points = levels.request
         levels = levels.take(np.sum([rounded(calibration_sums(c, points)) for c in federation.clients], axis=0))
     assert levels.rounds <= 6
     assert_like_the_central_fit(federation, levels.published, within=1e-4)
@@ -251,7 +251,7 @@ def test_a_handful_of_rounds_suffices_even_for_scores_far_too_sure_of_themselves
 
 def test_counts_and_the_first_sums_of_five_groups_fit_into_4_kilobytes() -> None:
     client = drawn(0, n=100, n_groups=5, n_clients=1).clients[0]
-    points = Levels.start("beta", n_groups=5).ask
+    points = Levels.start("beta", n_groups=5).request
     assert calibration_counts(client).nbytes + calibration_sums(client, points).nbytes <= 4096 - 512
 
 
@@ -259,13 +259,13 @@ def test_what_is_done_is_not_asked_again() -> None:
     federation = drawn(4, n=500)
     levels = Levels.start("beta", n_groups=2).count(federation.counts())
     while not levels.done:
-        points = levels.ask
+        points = levels.request
         sums = federation.sums(points)
         assert points.live.any()
         assert not sums[:, ~points.live].any()
         levels = levels.take(sums)
-    assert not levels.ask.live.any()
-    assert not federation.sums(levels.ask).any()
+    assert not levels.request.live.any()
+    assert not federation.sums(levels.request).any()
 
 
 # The sums
@@ -315,7 +315,7 @@ def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: b
     fold = np.concatenate([one.fold, other.fold])[order]
     sample = Sample(*columns, weights, Units(2, 1))
     both = OwnRows(method, 5, sample, fold, order, RowOrder.of(sample.scores, sample.cells, 2))
-    points = Levels.start(method, n_groups=2).ask
+    points = Levels.start(method, n_groups=2).request
     separate = calibration_sums(one, points) + calibration_sums(other, points)
     np.testing.assert_allclose(calibration_sums(both, points), separate, rtol=1e-10, atol=1e-10)
     counted = calibration_counts(one) + calibration_counts(other)
@@ -325,7 +325,7 @@ def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: b
 @methods
 def test_rows_handled_in_portions_give_the_same_sums_and_cells(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     federation = drawn(9, method, n=200, n_clients=1)
-    client, points = federation.clients[0], Levels.start(method, n_groups=2).ask
+    client, points = federation.clients[0], Levels.start(method, n_groups=2).request
     maps, sums = federation.levels().published, calibration_sums(client, points)
     eta = cell_calibrators(client, maps).eta
     for most_rows in (1, 450):
@@ -469,14 +469,14 @@ def test_sums_before_counts_are_refused() -> None:
     federation = drawn(0)
     levels = Levels.start("beta", n_groups=2)
     with pytest.raises(InputError, match="sums came before counts"):
-        levels.take(federation.sums(levels.ask))
+        levels.take(federation.sums(levels.request))
 
 
 def test_totals_of_ever_other_rows_end_in_a_refusal_not_in_a_map() -> None:
     federation = drawn(0, n=50)
     levels = Levels.start("beta", n_groups=2).count(federation.counts())
     for number in range(60):
-        rising = federation.sums(levels.ask)
+        rising = federation.sums(levels.request)
         rising[0] += 1000.0 * number
         levels = levels.take(rising)
     assert not levels.done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -246,10 +247,47 @@ def test_prices_are_sentences_dearest_first():
 
 
 def test_no_price_is_asked_where_nothing_binds():
-    assert fit(rows(*FULL), local_tolerance=1, global_tolerance=1).prices() == []
+    assert fit(rows(*FULL), local_tolerance=0.99, global_tolerance=0.99).prices() == []
 
 
 def test_its_repr_is_one_line_with_the_figures():
     solution = fit(rows(*FULL))
     assert repr(solution).startswith(f"Solution(accuracy={solution.certificate.primal:.4f}, optimality_gap=")
     assert "solver='exact'" in repr(solution)
+
+
+def test_a_warning_says_its_kind_and_the_cells_concerned():
+    found = {warning.kind: warning for warning in fit(rows(*FULL[:3], ("south", "M", [0.7], [1]))).warnings}
+    assert set(found) == {"one row"}
+    assert (found["one row"].cells, found["one row"].count) == ((("south", "M"),), 1)
+    assert str(found["one row"]) == "group 'M' at client 'south': one row only."
+    empty = {warning.kind: warning for warning in fit(rows(*FULL[:3])).warnings}
+    assert empty["unmeasured gap"].cells == (("south", None),)
+    assert empty["no rows"].cells == (("south", "M"),)
+
+
+def test_without_clients_a_warning_names_none():
+    scores, labels, columns = rows(*FULL[:1], ("north", "M", [0.7, 0.2], [1, 0]))
+    (warning,) = logofair.fit(scores, labels, groups=columns["groups"], calibration="none").warnings
+    assert (warning.kind, warning.cells) == ("few rows", ((None, "M"),))
+
+
+def test_its_plain_values_are_ready_for_json():
+    solution = fit(rows(*FULL[:3], ("south", "M", [0.7], [1])), calibration="beta")
+    found = json.loads(json.dumps(solution.as_dict(), allow_nan=False))
+    assert found["certificate"]["primal"] == solution.certificate.primal
+    assert found["certificate"]["holds"] is True
+    assert found["rows"] == 121
+    assert found["measured"]["accuracy"] == solution.measured.accuracy
+    assert found["requirements"] == solution.requirements.as_dict()
+    assert [warning["sentence"] for warning in found["warnings"]] == list(map(str, solution.warnings))
+
+
+def test_it_measures_itself_as_an_audit_of_its_decisions_would():
+    for columns in ({}, {"clients": None}):
+        scores, labels, given = rows(*FULL)
+        given |= columns
+        solution = fit((scores, labels, given), notion="equalized_odds", calibration="beta")
+        chance = solution.policy.probabilities(scores, **given)
+        found = logofair.audit(chance, labels, **given, notion="equalized_odds")
+        assert solution.measured.as_dict() == found.as_dict()

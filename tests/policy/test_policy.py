@@ -432,7 +432,9 @@ def test_junk_is_decided_or_refused_but_never_crashes(data):
 
 def test_a_coin_without_an_id_is_warned_of_once_where_the_caller_stands():
     policy = policy_of(MIXED)
-    with pytest.warns(PolicyWarning, match=r"no ids: it depends on the row's position \(seed 0\); pass ids=") as caught:
+    with pytest.warns(
+        PolicyWarning, match=r"no ids: it depends on the row's position \(random_state 0\); pass ids="
+    ) as caught:
         decided = policy.decide([0.3] * 50, groups=["a"] * 50)
     assert len(caught) == 1
     assert caught[0].filename == __file__

@@ -9,7 +9,7 @@ import numpy as np
 
 from logofair.auditing.measure import tally_of
 from logofair.columns.checks import Floats, Label, binary, not_empty, same_length, weights
-from logofair.columns.labels import Codes, encode
+from logofair.columns.labels import encode, one_client
 from logofair.errors import InputError
 
 __all__ = ["LabelTable", "label_table", "probability_table"]
@@ -87,7 +87,7 @@ def label_table(labels: object, *, groups: object, clients: object = None, sampl
     label = binary(labels)
     not_empty(label.size, "labels")
     group = encode(groups, "groups")
-    client = Codes((None,), np.zeros(label.size, np.int32)) if clients is None else encode(clients, "clients")
+    client = one_client(label.size) if clients is None else encode(clients, "clients")
     same_length(label.size, groups=group, clients=client)
     mass = tally_of(label, label, weights(sample_weight, label.size), group, client).mass
     return _checked(mass / mass.max(), group.names, client.names, "groups")

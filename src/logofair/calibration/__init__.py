@@ -1,7 +1,7 @@
 """Calibration: from scores to chances, eta = P(Y = 1 | score, group, client).
 
-Every cell (a group at a client) has a map of its own that leans on its group's, and a group's on that of
-all rows, the more the fewer rows there are. Methods: "beta" (default), "platt" and "temperature" are
+Every cell (a group at a client) has a map of its own, which its group's map is the prior of, as that of all rows is of
+the groups': the fewer rows, the nearer to the prior. Methods: "beta" (default), "platt" and "temperature" are
 logistic regressions on features of the score, "isotonic" is a free nondecreasing curve, "none" takes the
 scores as they are.
 """

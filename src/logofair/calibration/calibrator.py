@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from logofair.calibration.isotonic import IsotonicMaps, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps, fit_logistic
 from logofair.calibration.runs import Units
-from logofair.calibration.stored import count_of, refuse
-from logofair.columns.checks import Floats, Integers, nearest_name
+from logofair.columns.checks import Floats, Integers, nearest_name, whole_number
 from logofair.errors import InputError
+from logofair.files.documents import of_type, or_damaged
 
 __all__ = ["METHODS", "STRENGTH", "Calibrator", "fit_calibrator"]
 
@@ -35,7 +35,7 @@ class Calibrator:
     method : str
         One of :data:`METHODS`.
     n_groups, n_clients : int
-        How many there are; a cell's number is ``client_code * n_groups + group_code``.
+        How many there are.
     maps : LogisticMaps, IsotonicMaps or None
         The maps of all rows, of every group and of every cell; None for method "none".
 
@@ -78,12 +78,14 @@ class Calibrator:
     @classmethod
     def from_json(cls, data: object) -> Calibrator:
         """Rebuild a calibrator from :meth:`as_json`; raise InputError where the content is damaged."""
-        if not isinstance(data, Mapping):
-            raise refuse(f"expected an object with a method, got {type(data).__name__}")
-        method = data.get("method")
+        return or_damaged(lambda: cls._read(of_type(data, dict)), "stored calibrator", what="calibrator")
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> Calibrator:
+        method = of_type(data["method"], str)
         if method not in METHODS:
-            raise refuse(f"'method' must be one of {', '.join(METHODS)}, got {method!r}")
-        units = Units(count_of(data, "n_groups"), count_of(data, "n_clients"))
+            raise InputError(f"'method' must be one of {', '.join(METHODS)}, got {method!r}.")
+        units = Units(*(whole_number(data[name], name) for name in ("n_groups", "n_clients")))
         maps: LogisticMaps | IsotonicMaps | None = None
         if method in FAMILIES:
             maps = LogisticMaps.from_json(method, data, units)
@@ -104,7 +106,7 @@ def fit_calibrator(
     weights: Floats | None = None,
     strength: float = STRENGTH,
 ) -> Calibrator:
-    """Fit a calibrator to labelled rows, small cells leaning on their group and groups on all rows.
+    """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
     Parameters
     ----------

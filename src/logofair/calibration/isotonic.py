@@ -1,21 +1,23 @@
 """Isotonic maps: the nondecreasing curve of least squares per unit, blended with its parent's.
 
-A unit's map is ``W own + (1 - W) parent`` with ``W = n / (n + strength)``; all rows lean on the identity.
-Own curves are constant on each block of pooled scores and linear between blocks, stored as knots.
+A unit's map is ``W own + (1 - W) parent`` with ``W = n / (n + strength)``; the parent of all rows is the identity.
+Own curves are constant on each block of scores with one value and linear between blocks, stored as knots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from logofair.calibration.runs import IDENTITY_ROWS, Places, Units
-from logofair.calibration.stored import numbers_of, refuse
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import grouped
+from logofair.errors import InputError
+from logofair.files.documents import numbers_in
 
 __all__ = ["IsotonicMaps", "fit_isotonic", "isotonic_knots"]
 
@@ -41,9 +43,9 @@ class IsotonicMaps:
         if not self.scores.size:
             return scores.copy()
         groups = group_codes.astype(np.int64) + 1
-        pooled = self._blended(self._blended(scores, scores, np.zeros_like(groups)), scores, groups)
-        own = self._blended(pooled, scores, units.of(group_codes, client_codes))
-        return np.where(client_codes < 0, pooled, own)
+        of_group = self._blended(self._blended(scores, scores, np.zeros_like(groups)), scores, groups)
+        own = self._blended(of_group, scores, units.of(group_codes, client_codes))
+        return np.where(client_codes < 0, of_group, own)
 
     def _blended(self, parent: Floats, scores: Floats, units: Places) -> Floats:
         """The units' own values at the scores, mixed with the parent's."""
@@ -71,25 +73,22 @@ class IsotonicMaps:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, object], units: Units) -> IsotonicMaps:
-        """Rebuild stored maps, or say what is wrong with them."""
-        shares = numbers_of(data, "shares", (units.size,))
-        starts = numbers_of(data, "starts", (units.size + 1,))
-        scores = numbers_of(data, "scores", (None,))
-        values = numbers_of(data, "values", (scores.size,))
-        for name, array in (("shares", shares), ("scores", scores), ("values", values)):
-            if array.size and (array.min() < 0.0 or array.max() > 1.0):
-                raise refuse(f"{name!r} must lie between 0 and 1")
+    def from_json(cls, data: Mapping[str, Any], units: Units) -> IsotonicMaps:
+        """Rebuild stored maps; raise where they are damaged (for `or_damaged`)."""
+        shares = numbers_in(data["shares"], (units.size,), low=0, high=1)
+        starts = numbers_in(data["starts"], (units.size + 1,))
+        scores = numbers_in(data["scores"], (None,), low=0, high=1)
+        values = numbers_in(data["values"], (scores.size,), low=0, high=1)
         whole = starts.astype(np.int64)
         if starts[0] != 0 or starts[-1] != scores.size or np.any(np.diff(starts) < 0) or np.any(starts != whole):
-            raise refuse(f"'starts' must rise from 0 to the number of knots, {scores.size}")
+            raise InputError(f"'starts' must rise from 0 to the number of knots, {scores.size}.")
         if np.any(shares[np.diff(starts) == 0] > 0.0):
-            raise refuse("'shares' must be 0 for a unit without knots")
+            raise InputError("'shares' must be 0 for a unit without knots.")
         inside = np.ones(max(scores.size - 1, 0), dtype=bool)
         breaks = whole[1:-1]
         inside[breaks[(breaks > 0) & (breaks < scores.size)] - 1] = False
         if np.any(np.diff(scores)[inside] <= 0.0) or np.any(np.diff(values)[inside] < 0.0):
-            raise refuse("'scores' must rise and 'values' must not fall along a unit's knots")
+            raise InputError("'scores' must rise and 'values' must not fall along a unit's knots.")
         return cls(shares, whole, scores, values)
 
 
@@ -119,7 +118,7 @@ def fit_isotonic(
 
 def isotonic_knots(units: Places, scores: Floats, labels: Floats, weights: Floats) -> tuple[Places, Floats, Floats]:
     """Unit, score and value of every knot, from rows ordered by unit and score with positive weights."""
-    units, scores, labels, weights = _ties_pooled(units, scores, labels, weights)
+    units, scores, labels, weights = _ties_merged(units, scores, labels, weights)
     if not units.size:
         return units, scores, labels
     rank = np.cumsum(np.diff(units, prepend=units[0]) > 0)
@@ -136,7 +135,7 @@ def isotonic_knots(units: Places, scores: Floats, labels: Floats, weights: Float
     return units[keep], scores[keep], values[keep]
 
 
-def _ties_pooled(
+def _ties_merged(
     units: Places, scores: Floats, labels: Floats, weights: Floats
 ) -> tuple[Places, Floats, Floats, Floats]:
     """One row per unit and score: the weighted mean label, the summed weight."""

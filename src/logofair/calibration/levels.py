@@ -29,7 +29,7 @@ from logofair.errors import InputError
 __all__ = ["GroupMaps", "Levels", "cell_calibrators"]
 
 
-# A fit is done when its next step, which is still taken, promises less than this many nats. Against 1e-10, as in a
+# A fit is done when its next step, which is still taken, would gain less than this many nats. Against 1e-10, as in a
 # central fit, this saved up to one round on Adult and ACS, and no chance moved by more than 3e-5.
 _LEAST_GAIN = 1e-6
 # Newton's method needs 3 to 8, for a handful of rows up to 12; many more mean that the totals do not belong to one
@@ -39,7 +39,7 @@ _MOST_ROUNDS = 60
 
 @dataclass(frozen=True, eq=False)
 class GroupMaps:
-    """What the federation publishes: the maps of all rows and of the groups, and what a client's cells lean on.
+    """What the federation publishes: the maps of all rows and of the groups, and the priors of a client's cells.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class GroupMaps:
     groups : Floats
         Parameters of the groups, (k, fits, groups).
     precision : Floats
-        How firmly a cell leans on its group: a packed symmetric matrix for each, (k(k+1)/2, fits, groups).
+        How firmly a cell is held to its group: a packed symmetric matrix for each, (k(k+1)/2, fits, groups).
     mass : Floats
         Rows of label 0 and of label 1 in each fit, (2, fits).
     """
@@ -62,7 +62,7 @@ class GroupMaps:
     mass: Floats
 
     def prior(self, fits: Places) -> Normal:
-        """What a client's cells lean on in some fits; unit ``place * groups + group``."""
+        """The priors of a client's cells in some fits; unit ``place * groups + group``."""
         k = len(self.groups)
         precision = self.precision[packed_places(k)][:, :, fits]
         return Normal(self.groups[:, fits].reshape(k, -1), precision.reshape(k, k, -1))
@@ -97,7 +97,7 @@ class Levels:
     >>> clients = [deal_rows("beta", scores[c::3], labels[c::3], groups[c::3], n_groups=2, rng=rng) for c in range(3)]
     >>> levels = Levels.start("beta", n_groups=2).count(sum(calibration_counts(client) for client in clients))
     >>> while not levels.done:
-    ...     levels = levels.take(sum(calibration_sums(client, levels.ask) for client in clients))
+    ...     levels = levels.take(sum(calibration_sums(client, levels.request) for client in clients))
     >>> levels.published.groups.shape, levels.rounds < 8
     ((3, 6, 2), True)
     """
@@ -125,7 +125,7 @@ class Levels:
         ``least_gain`` and ``slack`` are those of :class:`Descent`; both should exceed the rounding of summed losses.
         """
         family = summable_family(method)
-        prior, fits = Prior.on_identity(family).prior, folds + 1
+        prior, fits = Prior.on_identity(family).beliefs, folds + 1
         of_fits, of_groups = (prior.of(np.zeros(size, dtype=np.int64)) for size in (fits, fits * n_groups))
         softened = of_fits.centre * 0.5 ** np.arange(1, fits + 1)
         return cls(
@@ -136,7 +136,7 @@ class Levels:
         )
 
     @property
-    def ask(self) -> Points:
+    def request(self) -> Points:
         """Where the clients' sums are needed."""
         shape = (self._fits, self._n_groups)
         everyone, groups = (descent.best + descent.step for descent in (self.everyone, self.groups))
@@ -155,13 +155,13 @@ class Levels:
     def published(self) -> GroupMaps:
         """The fitted maps; only when done."""
         fitted = self.groups.result
-        leaning = self._leaning().on(fitted, self._mass.sum(axis=0).ravel(), self.strength)
+        of_cells = self._prior().on(fitted, self._mass.sum(axis=0).ravel(), self.strength)
         shape = (-1, self._fits, self._n_groups)
         return GroupMaps(
             self.method,
             self.everyone.result.centre,
             fitted.centre.reshape(shape),
-            leaning.prior.precision[np.triu_indices(len(fitted.centre))].reshape(shape),
+            of_cells.beliefs.precision[np.triu_indices(len(fitted.centre))].reshape(shape),
             self._mass.sum(axis=2),
         )
 
@@ -201,13 +201,13 @@ class Levels:
         return replace(self, everyone=everyone, groups=groups, rounds=1)
 
     def _followed(self, fits: Places) -> Levels:
-        """Let the groups of some fits lean on where the fit of all rows is now."""
+        """Let the groups' prior in some fits be where the fit of all rows is now."""
         of_fits = np.repeat(fits, self._n_groups)
         units = of_fits * self._n_groups + np.tile(np.arange(self._n_groups), fits.size)
-        return replace(self, groups=self.groups.under(self._leaning().prior.of(of_fits), units))
+        return replace(self, groups=self.groups.under(self._prior().beliefs.of(of_fits), units))
 
-    def _leaning(self) -> Prior:
-        """What the groups lean on: all rows of their fit, as far as known."""
+    def _prior(self) -> Prior:
+        """The groups' prior: all rows of their fit, as far as known."""
         return Prior.on_identity(self._family).on(self.everyone.ahead, self._mass.sum(axis=(0, 2)), self.strength)
 
     def _aimed_at_targets(self, sums: Floats) -> Floats:
@@ -218,7 +218,7 @@ class Levels:
         by_group = (1.0 - high) * self.counts[1] - low * self.counts[0]
         shift = np.concatenate([by_group.sum(axis=2, keepdims=True), by_group], axis=2)
         aimed = sums.copy()
-        aimed[0] += np.sum(shift * self.ask.at, axis=0)
+        aimed[0] += np.sum(shift * self.request.at, axis=0)
         aimed[1 : 1 + len(shift)] += shift
         return aimed
 
@@ -264,7 +264,7 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     >>> rows = deal_rows("platt", scores, labels, np.zeros(100, np.int32), n_groups=1, rng=rng)
     >>> levels = Levels.start("platt", n_groups=1).count(calibration_counts(rows))
     >>> while not levels.done:
-    ...     levels = levels.take(calibration_sums(rows, levels.ask))
+    ...     levels = levels.take(calibration_sums(rows, levels.request))
     >>> fit = cell_calibrators(rows, levels.published)
     >>> fit.eta.shape, fit.calibrator.n_clients
     ((100,), 1)

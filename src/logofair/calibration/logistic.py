@@ -1,4 +1,4 @@
-"""Logistic maps for all rows, every group and every cell, each level leaning on the one above.
+"""Logistic maps for all rows, every group and every cell, each level with the one above as its prior.
 
 A level's parameters are the most probable ones under a Gaussian prior centred at the parent's, as sharp as
 ``strength`` rows of the parent: an empty cell has its group's map, a large one its own.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from logofair.calibration.newton import Normal, most_probable
 from logofair.calibration.runs import IDENTITY_ROWS, Places, Runs, Units
-from logofair.calibration.stored import numbers_of, refuse
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import grouped
+from logofair.errors import InputError
+from logofair.files.documents import numbers_in
 
 __all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "fit_logistic", "platt_targets"]
 
@@ -108,12 +110,12 @@ class LogisticMaps:
         return {"parameters": self.parameters.tolist()}
 
     @classmethod
-    def from_json(cls, method: str, data: Mapping[str, object], units: Units) -> LogisticMaps:
-        """Rebuild stored maps, or say what is wrong with them."""
+    def from_json(cls, method: str, data: Mapping[str, Any], units: Units) -> LogisticMaps:
+        """Rebuild stored maps; raise where they are damaged (for `or_damaged`)."""
         family = FAMILIES[method]
-        parameters = numbers_of(data, "parameters", (units.size, len(family.identity)))
+        parameters = numbers_in(data["parameters"], (units.size, len(family.identity)))
         if np.any(parameters[:, list(family.slopes)] < 0.0):
-            raise refuse("'parameters' holds a negative slope, which would reverse the scores")
+            raise InputError("'parameters' holds a negative slope, which would reverse the scores.")
         return cls(method, parameters)
 
 
@@ -123,25 +125,25 @@ def fit_logistic(
     """Fit all rows, then the groups around them, then the cells around their groups."""
     family = FAMILIES[method]
     runs, cell_of_run = _runs(family, scores, labels, cells, weights, units)
-    leaning, levels = Prior.on_identity(family), []
+    prior, levels = Prior.on_identity(family), []
     for owner, parent in (
         (np.zeros_like(cell_of_run), np.zeros(1, dtype=np.int64)),
         (cell_of_run % units.n_groups, np.zeros(units.n_groups, dtype=np.int64)),
         (cell_of_run, np.arange(units.n_cells) % units.n_groups),
     ):
-        level = most_probable(runs, owner, leaning.prior.of(parent), family.slopes)
+        level = most_probable(runs, owner, prior.beliefs.of(parent), family.slopes)
         seen = np.asarray(np.bincount(owner, weights=runs.mass, minlength=parent.size), dtype=np.float64)
-        leaning = leaning.on(level, seen, strength)
+        prior = prior.on(level, seen, strength)
         levels.append(level.centre.T)
     return LogisticMaps(method, np.vstack(levels))
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What a level of units leans on: the prior, and how many rows it is worth."""
+    """What is believed of a level of units before its rows are seen, and how many rows that is worth."""
 
     family: Family
-    prior: Normal
+    beliefs: Normal
     rows: float
 
     @classmethod

@@ -119,7 +119,7 @@ def _product(matrix: Floats, vector: Floats) -> Floats:
     return np.asarray(np.einsum("ijn,jn->in", matrix, vector))
 
 
-# A unit is done when its next step promises to gain less than this many nats. The step (some 1e-5 standard
+# A unit is done when its next step would gain less than this many nats. The step (some 1e-5 standard
 # errors) is still taken, and leaves about its square.
 _LEAST_GAIN = 1e-10
 # An increase below this share of the loss is rounding, not a step too long.
@@ -147,7 +147,7 @@ class Descent:
     live : Places
         The units not done yet, ascending.
     least_gain : float
-        A unit is done when its next step promises to gain no more than this many nats.
+        A unit is done when its next step would gain no more than this many nats.
     slack : float
         An increase up to this many nats does not count as one; for sums of limited precision.
 

@@ -1,1 +1,1 @@
-"""Users' columns: checked once, labels numbered once, runs of rows in one long array."""
+"""Users' columns: checked once, labels numbered once, rows ordered once."""

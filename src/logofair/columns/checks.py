@@ -1,6 +1,6 @@
-"""The doors: users' columns in, checked arrays out, or one clear sentence.
+"""Checks of what users pass: columns in, checked arrays out, or one clear sentence.
 
-Everything below the doors trusts what these functions return. Messages say where, what was got and what
+All other code trusts what these functions return. Messages say where, what was got and what
 to do; they never quote more than one value of the user's data.
 """
 
@@ -191,7 +191,7 @@ def matrix(values: object, where: str) -> Floats:
         table: Floats = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            f"{where}: expected a table of numbers, one row of equal length per record; encode text first."
+            f"{where}: expected a table of numbers, each row of equal length; encode text first."
         ) from None
     if table.ndim != 2:
         raise InputError(f"{where}: expected rows and columns, got an array of shape {table.shape}.")
@@ -233,9 +233,9 @@ def not_negative(value: Any, where: str) -> float:
 
 
 def generator(rng: object, where: str = "rng") -> np.random.Generator:
-    """Return a generator as it is, or a fresh one from a seed."""
+    """Return a generator as it is, or a fresh one from a number."""
     if isinstance(rng, np.random.Generator):
         return rng
     if rng is None:
-        raise InputError(f"{where}: got None; pass a seed such as 0, or a np.random.Generator, so that runs repeat.")
+        raise InputError(f"{where}: got None; pass a number such as 0, or a np.random.Generator, so that runs repeat.")
     return np.random.default_rng(whole_number(rng, where, least=0))

@@ -376,7 +376,7 @@ def _problem(cells: Cells, memory: ClientState) -> Problem:
 def _cells(chances: Sequence[Chances], n_groups: int) -> Cells:
     """The rows of all clients in cells, ordered by what the stored policy compares with its thresholds."""
     client = np.repeat(np.arange(len(chances), dtype=np.int32), [each.groups.size for each in chances])
-    plain = all(each.eta is each.calibrated for each in chances)
+    plain = all(each.calibrator.method == "none" for each in chances)
     weighted = any(each.weights is not None for each in chances)
     return build_cells(
         np.concatenate([each.calibrated for each in chances]),

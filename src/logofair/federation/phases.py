@@ -424,7 +424,7 @@ class CalibrationPhase:
     @property
     def request(self) -> Request:
         """Ask for loss, gradient and Hessian, and in the first round for counts."""
-        points = self.levels.ask
+        points = self.levels.request
         if self.levels.counts is None:
             return ask.CountsRequest(points.at, points.live, self.model)
         return ask.CurvatureRequest(points.at, points.live)

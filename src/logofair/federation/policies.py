@@ -29,6 +29,7 @@ from logofair.policy.info import (
     PolicyInfo,
     RequirementsInfo,
     price_sentence,
+    record_from,
 )
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
@@ -119,10 +120,11 @@ def _published(result: Mapping[str, Any]) -> PolicyInfo:
     if not result:
         return PolicyInfo()
     try:
-        run = FederationInfo.from_dict({**result, "excluded": result["lost"]})
+        figures = {name: result["lost" if name == "excluded" else name] for name in FederationInfo.__match_args__}
+        run = record_from(FederationInfo, figures)
         return PolicyInfo(
             requirements=RequirementsInfo.from_dict(result["requirements"]),
-            certificate=CertificateInfo.from_dict(result["certificate"]),
+            certificate=record_from(CertificateInfo, result["certificate"]),
             version=of_type(result["logofair"], str),
             prices=tuple(price_sentence(p, name, " over all clients") for name, p in run.prices.items() if p > 1e-9),
             federation=run,

@@ -100,7 +100,7 @@ class Prepared:
 def checked_rows(
     scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, basis: str
 ) -> CalibrationRows:
-    """Check every column at the door."""
+    """Check every column."""
     for value, known, where in ((calibration, METHODS, "calibration"), (basis, ("eta", "labels"), "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")

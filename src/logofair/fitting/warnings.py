@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from logofair.auditing.figures import plain
 from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.checks import NAMED, Label, listed
 from logofair.columns.segments import Booleans, Indices
@@ -49,7 +50,7 @@ class FitWarning:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
-        cells = [{"client": client, "group": group} for client, group in self.cells]
+        cells = [{"client": plain(client), "group": plain(group)} for client, group in self.cells]
         return {"kind": self.kind, "cells": cells, "count": self.count, "sentence": str(self)}
 
 

@@ -1,4 +1,4 @@
-"""Reproducible coins: a keyed 64-bit mix of a record's id, or of its row position.
+"""Reproducible coins: a keyed 64-bit mix of a row's id, or of its position.
 
 The same key and id always give the same number in [0, 1), on any machine: a person who is decided upon twice gets
 the same answer twice. The mix is SplitMix64's finaliser (Steele, Lea and Flood 2014), applied to the key and the id
@@ -35,13 +35,13 @@ def _uniform(words: Words) -> Floats:
     return np.asarray((words >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
-def row_coins(n: int, seed: int) -> Floats:
+def row_coins(n: int, key: int) -> Floats:
     """One coin per row position."""
-    return _coins(np.arange(n, dtype=np.uint64), seed)
+    return _coins(np.arange(n, dtype=np.uint64), key)
 
 
 def read_ids(ids: object) -> npt.NDArray[Any]:
-    """Return a column of record ids as 64-bit words (integers) or as text; raise on anything else.
+    """Return a column of ids as 64-bit words (integers) or as text; raise on anything else.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def _word(number: int) -> int:
 
 
 def id_coins(ids: object, key: int) -> Floats:
-    """One coin per record id (integers or text).
+    """One coin per id (integers or text).
 
     Examples
     --------

@@ -1,15 +1,15 @@
 """What a policy says about itself: requirements, certificate, where its rows came from, and the run it is of.
 
-Each record is plain values; ``as_dict`` and ``from_dict`` carry it to a file and back, and ``from_dict`` raises
-``TypeError``, ``LookupError`` or ``ValueError`` on anything else (for :func:`logofair.files.documents.or_damaged`).
+Each record is plain values, and is checked against the types of its fields when it is read from a file or a message.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
 
@@ -23,6 +23,7 @@ __all__ = [
     "RequirementInfo",
     "RequirementsInfo",
     "price_sentence",
+    "record_from",
 ]
 
 Kind = TypeVar("Kind")
@@ -55,19 +56,12 @@ class RequirementsInfo:
 
     @classmethod
     def from_dict(cls, data: Any) -> RequirementsInfo:
-        """The inverse of :meth:`as_dict`."""
-
-        def requirement(item: Any) -> RequirementInfo:
-            return RequirementInfo(_text(item["notion"]), _text(item["rate"]), _maybe(item["tolerance"], _number))
-
-        def single(item: Any) -> tuple[str, float | None]:
-            return _text(item["client"]), _maybe(item["tolerance"], _number)
-
-        return cls(
-            _tuple(data["local"], requirement),
-            _tuple(data["global"], requirement),
-            _tuple(data["single clients"], single),
+        """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
+        local, global_ = (
+            tuple(record_from(RequirementInfo, each) for each in _list(data[side])) for side in ("local", "global")
         )
+        single = _list(data["single clients"])
+        return cls(local, global_, tuple((of_type(i["client"], str), _tolerance(i["tolerance"])) for i in single))
 
 
 @dataclass(frozen=True)
@@ -82,16 +76,6 @@ class CertificateInfo:
     holds: bool
     rounding: float = 0.0
 
-    @classmethod
-    def from_dict(cls, data: Any) -> CertificateInfo:
-        """Read stored figures."""
-        return cls(
-            **{name: _number(data[name]) for name in ("primal", "dual", "optimality_gap", "violation")},
-            basis=_text(data["basis"]),
-            holds=of_type(data["holds"], bool),
-            rounding=_number(data.get("rounding", 0.0)),
-        )
-
 
 @dataclass(frozen=True)
 class ColumnsInfo:
@@ -102,17 +86,6 @@ class ColumnsInfo:
     client: str | None = None
     scale: str = "chance"
     client_is_file_name: bool = False
-
-    @classmethod
-    def from_dict(cls, data: Any) -> ColumnsInfo:
-        """Read stored names."""
-        return cls(
-            _maybe(data["score"], _text),
-            _tuple(data["group"], _text),
-            _maybe(data["client"], _text),
-            _text(data["scale"]),
-            of_type(data["client_is_file_name"], bool),
-        )
 
 
 @dataclass(frozen=True)
@@ -125,17 +98,6 @@ class DataInfo:
     rows: int
     columns: Mapping[str, str]
 
-    @classmethod
-    def from_dict(cls, data: Any) -> DataInfo:
-        """Read what was stored."""
-        return cls(
-            _text(data["name"]),
-            _tuple(data["files"], _text),
-            _text(data["fingerprint"]),
-            of_type(data["rows"], int),
-            _mapping(data["columns"], _text),
-        )
-
 
 @dataclass(frozen=True)
 class ModelInfo:
@@ -144,11 +106,6 @@ class ModelInfo:
     features: tuple[str, ...]
     weights: tuple[float, ...]
     intercept: float
-
-    @classmethod
-    def from_dict(cls, data: Any) -> ModelInfo:
-        """Read a stored model."""
-        return cls(_tuple(data["features"], _text), _tuple(data["weights"], _number), _number(data["intercept"]))
 
 
 @dataclass(frozen=True)
@@ -164,21 +121,6 @@ class FederationInfo:
     prices: Mapping[str, float]
     groups: Mapping[str, float]
     secure_sums: bool
-
-    @classmethod
-    def from_dict(cls, data: Any) -> FederationInfo:
-        """Read what was stored, or published by the server."""
-        return cls(
-            _text(data["run"]),
-            _tuple(data["sites"], _text),
-            _tuple(data["excluded"], lambda each: _mapping(each, _text)),
-            _mapping(data["exchanges"], lambda count: of_type(count, int)),
-            of_type(data["rounds"], int),
-            _mapping(data["global_gaps"], _number),
-            _mapping(data["prices"], _number),
-            _mapping(data["groups"], _number),
-            of_type(data["secure_sums"], bool),
-        )
 
 
 @dataclass(frozen=True)
@@ -229,24 +171,8 @@ class PolicyInfo:
 
     @classmethod
     def from_dict(cls, data: Any) -> PolicyInfo:
-        """The inverse of :meth:`as_dict`; lists are read where tuples were written."""
-        of_type(data, dict)
-        return cls(
-            requirements=RequirementsInfo.from_dict(data["requirements"]),
-            certificate=_maybe(data.get("certificate"), CertificateInfo.from_dict),
-            rows=_maybe(data.get("rows"), lambda count: of_type(count, int)),
-            calibration=_text(data["calibration"]),
-            solver=_maybe(data.get("solver"), _text),
-            version=_text(data["version"]),
-            prices=_tuple(data["prices"], _text),
-            warnings=_tuple(data["warnings"], _text),
-            columns=_maybe(data.get("columns"), ColumnsInfo.from_dict),
-            data=_maybe(data.get("data"), DataInfo.from_dict),
-            site=_maybe(data.get("site"), _text),
-            federation=_maybe(data.get("federation"), FederationInfo.from_dict),
-            model=_maybe(data.get("model"), ModelInfo.from_dict),
-            note=_maybe(data.get("note"), _text),
-        )
+        """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
+        return record_from(cls, data)
 
 
 def price_sentence(price: float, rate: str, where: str) -> str:
@@ -260,8 +186,36 @@ def price_sentence(price: float, rate: str, where: str) -> str:
     return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
 
 
-def _text(value: Any) -> str:
-    return of_type(value, str)
+def record_from(kind: type[Kind], data: Any) -> Kind:
+    """A record of this class from plain values by field name, every one of the type that its field says.
+
+    Fields of records, of tuples (written as lists), of mappings by text and of optional values are read as such.
+
+    Examples
+    --------
+    >>> record_from(ModelInfo, {"features": ["age"], "weights": [0.5], "intercept": 0})
+    ModelInfo(features=('age',), weights=(0.5,), intercept=0.0)
+    """
+    hints, given = get_type_hints(kind), of_type(data, dict)
+    if set(given) - set(hints):
+        raise TypeError("unknown fields")
+    return kind(**{name: _value(hints[name], value) for name, value in given.items()})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """A plain value as its type hint says."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        return None if value is None else _value(parts[0], value)
+    if origin is tuple and parts[-1] is ...:
+        return tuple(_value(parts[0], each) for each in _list(value))
+    if origin is Mapping:
+        return {of_type(name, str): _value(parts[1], each) for name, each in of_type(value, dict).items()}
+    if hint is float:
+        return _number(value)
+    if hasattr(hint, "from_dict"):
+        return hint.from_dict(value)
+    return record_from(hint, value) if isinstance(hint, type) and is_dataclass(hint) else of_type(value, hint)
 
 
 def _number(value: Any) -> float:
@@ -270,15 +224,9 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _maybe(value: Any, read: Callable[[Any], Kind]) -> Kind | None:
-    return None if value is None else read(value)
+def _tolerance(value: Any) -> float | None:
+    return None if value is None else _number(value)
 
 
-def _tuple(values: Any, read: Callable[[Any], Kind]) -> tuple[Kind, ...]:
-    if type(values) not in (list, tuple):
-        raise TypeError("list")
-    return tuple(read(value) for value in values)
-
-
-def _mapping(values: Any, read: Callable[[Any], Kind]) -> dict[str, Kind]:
-    return {_text(name): read(value) for name, value in of_type(values, dict).items()}
+def _list(value: Any) -> list[Any]:
+    return list(value) if type(value) is tuple else of_type(value, list)

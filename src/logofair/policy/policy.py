@@ -95,10 +95,10 @@ class Policy:
             As in :func:`logofair.fit`; ``clients`` is left out exactly where the policy has none. Labels are found
             as Python compares them: 1, 1.0 and True are one label, ``"1"`` is another.
         ids : array-like of shape (n,), optional
-            Record ids (integers or text, none missing): where a coin is needed, the same id always gets the same
+            Ids of the rows (integers or text, none missing): where a coin is needed, the same id always gets the same
             decision.
         random_state : int, optional
-            Seed of the coins where there are no ids: they then depend on the row's position.
+            Key of the coins where there are no ids: they then depend on the row's position.
         on_unknown : {"raise", "merged", "base"}
             What to do with clients the policy does not know: refuse, use the rule of the merged federation, or the
             raw score >= 1/2. Unknown groups can only be refused or take ``"base"``.
@@ -111,9 +111,9 @@ class Policy:
         array of shape (n,)
         """
         eta, cells = self._rows(scores, groups, clients, on_unknown)
-        records = None if ids is None else read_ids(ids)
-        same_length(eta.size, ids=records)
-        seed = None if random_state is None else random_number(random_state)
+        id_column = None if ids is None else read_ids(ids)
+        same_length(eta.size, ids=id_column)
+        number = None if random_state is None else random_number(random_state)
         if not isinstance(deterministic, bool | np.bool_):
             raise InputError(f"deterministic: got {deterministic!r}; pass True or False.")
         table = self._table
@@ -126,7 +126,7 @@ class Policy:
             decided[mixed] = chance == 1.0
             tossed = np.flatnonzero((chance > 0.0) & (chance < 1.0))
             if tossed.size:
-                decided[mixed[tossed]] = _coins(eta.size, mixed[tossed], records, self.key, seed) < chance[tossed]
+                decided[mixed[tossed]] = _coins(eta.size, mixed[tossed], id_column, self.key, number) < chance[tossed]
         return decided
 
     def probabilities(
@@ -272,18 +272,18 @@ def _past(eta: Floats, cells: Integers, threshold: Floats, reversed: Booleans | 
     return decided
 
 
-def _coins(n: int, rows: Indices, records: npt.NDArray[Any] | None, key: int, seed: int | None) -> Floats:
-    """Coins of the given rows: by id, or else by seed and position."""
-    if records is not None:
-        return id_coins(records[rows], key)
-    if seed is None:
+def _coins(n: int, rows: Indices, ids: npt.NDArray[Any] | None, key: int, random_state: int | None) -> Floats:
+    """Coins of the given rows: by key and id, or else by random_state and position."""
+    if ids is not None:
+        return id_coins(ids[rows], key)
+    if random_state is None:
         warnings.warn(
-            "some rows need a coin and there are no ids: it depends on the row's position (seed 0); "
+            "some rows need a coin and there are no ids: it depends on the row's position (random_state 0); "
             "pass ids= so that the same person always gets the same decision, or random_state=.",
             PolicyWarning,
             stacklevel=3,
         )
-    return row_coins(n, seed or 0)[rows]
+    return row_coins(n, random_state or 0)[rows]
 
 
 def _entry(values: object, row: int) -> object:

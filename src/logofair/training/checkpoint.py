@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.errors import InputError
+from logofair.errors import InputError, OtherRunError
 from logofair.files.documents import FileName, label_in, label_out, put_whole
 from logofair.training.messages import ClientMeasures
 from logofair.training.rounds import TrainingState
@@ -142,7 +142,4 @@ def _same_run(path: FileName, stored: Mapping[str, Any], settings: Mapping[str, 
     wanted = json.loads(json.dumps(settings))
     other = [name for name in sorted({*stored, *wanted}) if stored.get(name) != wanted.get(name)]
     if other:
-        was, now = stored.get(other[0]), wanted.get(other[0])
-        raise InputError(
-            f"{path}: is of a run with {other[0]} {was!r}, not {now!r}; use the same settings, or another file."
-        )
+        raise OtherRunError(path, other[0], stored.get(other[0]), wanted.get(other[0]))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from logofair.datasets import CATALOGUE
-from logofair.errors import InputError
+from logofair.errors import InputError, OtherRunError
 from logofair.notions import NOTIONS
 from logofair.training import METHODS
 
@@ -207,10 +206,8 @@ def in_options() -> Iterator[None]:
     """
     try:
         yield
+    except OtherRunError as error:
+        raise error.renamed(option_of) from None
     except InputError as error:
-        name, _, rest = str(error).partition(":")
-        if name in _TYPED or name in {"device", *(field.name for field in fields(TrainSettings))}:
-            raise InputError(f"{option_of(name)}:{rest}") from None
-        raise InputError(
-            re.sub(r"(?<=: is of a run with )\w+", lambda found: option_of(found[0]), str(error))
-        ) from None
+        known = {*_TYPED, "device", *(field.name for field in fields(TrainSettings))}
+        raise error.renamed(lambda name: option_of(name) if name in known else name) from None

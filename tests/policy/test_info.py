@@ -1,0 +1,81 @@
+"""What a policy says about itself: records that come back from JSON as they were, or are refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+
+from logofair.policy.info import (
+    CertificateInfo,
+    ColumnsInfo,
+    DataInfo,
+    FederationInfo,
+    ModelInfo,
+    PolicyInfo,
+    RequirementInfo,
+    RequirementsInfo,
+    record_from,
+)
+
+FULL = PolicyInfo(
+    requirements=RequirementsInfo(
+        (RequirementInfo("demographic_parity", "selection rate", 0.02),),
+        (RequirementInfo("equal_opportunity", "true positive rate", None),),
+        (("north", 0.1), ("south", None)),
+    ),
+    certificate=CertificateInfo(0.8, 0.81, 0.01, 0.0, "eta", holds=False, rounding=1e-9),
+    rows=12,
+    calibration="beta",
+    solver="exact",
+    version="1.0",
+    prices=("0.01 more tolerance ...",),
+    warnings=("group 'F': one row only.",),
+    columns=ColumnsInfo("p", ("sex", "race"), None, "percent", client_is_file_name=True),
+    data=DataInfo("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
+    site="north",
+    federation=FederationInfo(
+        run="spring",
+        sites=("north", "south"),
+        excluded=({"site": "east", "reason": "no answer", "during": "totals"},),
+        exchanges={"totals": 1},
+        rounds=4,
+        global_gaps={"selection rate": 0.01},
+        prices={"selection rate": 0.2},
+        groups={"F": 10.0},
+        secure_sums=True,
+    ),
+    model=ModelInfo(("age",), (0.5,), -1.0),
+    note="joined late",
+)
+
+
+def test_every_field_comes_back_from_json_as_it_was():
+    assert all(getattr(FULL, field.name) for field in fields(FULL))
+    assert PolicyInfo.from_dict(json.loads(json.dumps(FULL.as_dict()))) == FULL
+
+
+def test_what_is_not_known_is_not_written():
+    plain = PolicyInfo(rows=3).as_dict()
+    assert plain["rows"] == 3
+    assert {"certificate", "data", "site", "note"}.isdisjoint(plain)
+    assert PolicyInfo.from_dict(plain) == PolicyInfo(rows=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (ModelInfo, []),
+        (ModelInfo, {"features": ["age"], "weights": [0.5]}),
+        (ModelInfo, {"features": "age", "weights": [0.5], "intercept": 0.0}),
+        (ModelInfo, {"features": ["age"], "weights": [True], "intercept": 0.0}),
+        (ModelInfo, {"features": ["age"], "weights": [float("nan")], "intercept": 0.0}),
+        (ModelInfo, {"features": ["age"], "weights": [0.5], "intercept": 0.0, "bias": 1.0}),
+        (DataInfo, {"name": "x", "files": [], "fingerprint": "", "rows": 2.0, "columns": {}}),
+        (DataInfo, {"name": "x", "files": [], "fingerprint": "", "rows": 2, "columns": {"score": None}}),
+    ],
+)
+def test_other_content_is_refused(kind, data):
+    with pytest.raises((TypeError, ValueError, LookupError)):
+        record_from(kind, data)
