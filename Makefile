@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-declearn bench lint types imports examples tests browser clean
+.PHONY: demo test test-slow test-wheel test-lowest test-declearn bench lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -17,6 +17,7 @@ bench: $(VENV)/.bench
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/vocabulary.py
 
 types: $(VENV)/.test
 	$(BIN)/mypy
@@ -26,18 +27,44 @@ imports: $(VENV)/.test
 
 # The examples of the README and of every docstring.
 examples: $(VENV)/.test
-	$(BIN)/pytest --doctest-modules --doctest-glob='*.md' src README.md
+	$(BIN)/pytest --numprocesses auto --doctest-modules --doctest-glob='*.md' src README.md
 
 tests: $(VENV)/.test browser
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest --numprocesses auto -m "not slow"
 
 # The report's tests open it in Chromium; where it cannot be installed they skip and say so.
 browser:
-	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; } \
-		>/dev/null 2>&1 || echo "Chromium is not here and cannot be installed: the browser tests will skip."
+	@command -v chromium >/dev/null || { \
+		echo "Chromium is not here: apt-get installs it, outside $(VENV), for the tests that look at the report."; \
+		{ apt-get update && apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 \
+			|| echo "It cannot be installed: the browser tests will skip."; }
 
 test-slow: $(VENV)/.test
 	$(BIN)/pytest -m slow
+
+# A short selection on what users get: the built wheel, away from the sources ...
+SELECTION := tests/test_public_names.py tests/solvers/test_decomposition.py tests/policy/test_policy.py \
+	tests/auditing tests/cli/test_fit.py
+
+test-wheel: .venv-wheel/.ready
+	.venv-wheel/bin/pytest -m "not slow" $(SELECTION)
+
+.venv-wheel/.ready: pyproject.toml constraints.txt $(shell find src -name '*.py')
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .venv-wheel/dist .
+	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--force-reinstall "$$(ls .venv-wheel/dist/*.whl)[cli,data]" hypothesis pandas pytest
+	touch $@
+
+# ... and on the lowest versions that pyproject.toml allows.
+test-lowest: .venv-lowest/.ready
+	.venv-lowest/bin/pytest -m "not slow" $(SELECTION)
+
+.venv-lowest/.ready: pyproject.toml lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint lowest.txt \
+		--editable '.[cli,data]' hypothesis pandas pytest
+	touch $@
 
 # declearn needs another pandas than this project is tested with, so it has an environment of its own.
 test-declearn: .venv-declearn/.ready
@@ -64,4 +91,4 @@ $(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@ $(VENV)/.cli
 
 clean:
-	rm -rf $(VENV) .venv-declearn .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-wheel .venv-lowest .venv-declearn .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

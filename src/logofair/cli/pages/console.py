@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from logofair.progress import Progress
+from logofair.progress import Progress, no_progress
 
 __all__ = [
     "counted",
@@ -59,8 +59,11 @@ def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
     [0, 1, 2]
     """
     console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield no_progress
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with bars.Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as shown:
+    with bars.Progress(*columns, console=console, transient=True) as shown:
 
         def progress(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
             return shown.track(steps, total=total, description=what)
