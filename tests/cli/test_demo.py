@@ -140,14 +140,14 @@ def test_the_authors_scheme_leaves_no_client_without_a_gap_to_measure(odds: dict
 
 
 def test_the_same_seed_gives_the_same_comparison_and_another_seed_does_not(toy: Dataset) -> None:
-    first, again, other = (compare(toy, Settings(clients=3, seed=seed)).as_dict() for seed in (4, 4, 5))
+    first, again, other = (compare(toy, Settings(clients=3, random_state=seed)).as_dict() for seed in (4, 4, 5))
     assert first == again
     assert first["methods"] != other["methods"]
 
 
 def test_options_are_passed_on() -> None:
     found = adult("--local", "0.3", "--global", "0.2", "--clients", "3", "--alpha", "100", "--seed", "7")
-    assert found["settings"] == vars(Settings("demographic_parity", 0.3, 0.2, clients=3, alpha=100.0, seed=7))
+    assert found["settings"] == vars(Settings("demographic_parity", 0.3, 0.2, clients=3, alpha=100.0, random_state=7))
     assert by_method(found)["LoGoFair_l&g"]["required"] == {"local": 0.3, "global": 0.2}
     # Tolerances beyond what the base model needs bind nowhere: all variants are one rule.
     assert len({row["accuracy"] for row in found["methods"][1:]}) == 1

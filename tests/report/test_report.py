@@ -39,8 +39,8 @@ def _data(n: int = 3000, *, clients: int = 4, groups: int = 2, seed: int = 0) ->
     }
 
 
-def _fit(data: dict[str, np.ndarray], **wishes: object) -> logofair.fitting.fit.Solution:
-    return logofair.fit(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"], **wishes)
+def _fit(data: dict[str, np.ndarray], **options: object) -> logofair.fitting.fit.Solution:
+    return logofair.fit(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"], **options)
 
 
 def _html(solution: logofair.fitting.fit.Solution, **more: object) -> str:

@@ -8,7 +8,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.notions import Rate
 
-__all__ = ["NORMAL", "gap_interval", "is_share"]
+__all__ = ["NORMAL", "counts_rows", "gap_interval"]
 
 NORMAL = 1.96  # half the width of a 95% interval, in standard errors
 
@@ -50,7 +50,7 @@ def _adjusted(share: Floats, rows: Indices) -> tuple[Floats, Floats]:
     return centre, centre * (1.0 - centre) / (rows + 2.0)
 
 
-def is_share(rate: Rate) -> bool:
-    """Whether a rate is the share of some rows that is accepted, which alone has such an interval."""
+def counts_rows(rate: Rate) -> bool:
+    """Whether every row counts in a rate once or not at all: such a share of rows alone has this interval."""
     lines = [(float(rate.moment(label)), float(rate.weight(label))) for label in (0.0, 1.0)]
     return all(top == bottom and top in (0.0, 1.0) for top, bottom in lines)

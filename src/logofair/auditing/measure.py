@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.intervals import NORMAL, gap_interval, is_share
+from logofair.auditing.intervals import NORMAL, counts_rows, gap_interval
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Indices
@@ -156,7 +156,7 @@ class Side:
 
         NaN where a gap is undefined, or its rate is not the share of some rows that is accepted.
         """
-        known = np.array([is_share(rate) for rate in self.rates])[:, None] & ~np.isnan(self.gaps)
+        known = np.array([counts_rows(rate) for rate in self.rates])[:, None] & ~np.isnan(self.gaps)
         high, low = (np.where(known, values, np.nan) for values in self._at_ends(self.values))
         rows = self._at_ends(self.rows)
         return gap_interval(high, rows[0], low, rows[1], errors)

@@ -241,12 +241,12 @@ class Audit:
 
         Judged by :attr:`large_client_gaps` alone, furthest from the tolerance first.
         """
-        whole = self.global_gap
-        if whole is None:
+        over_all = self.global_gap
+        if over_all is None:
             return ()
         known = [(gap.value, gap) for gap in self.large_client_gaps if gap.value is not None]
-        others = [pair for pair in known if (pair[0] > tolerance) == (whole <= tolerance)]
-        others.sort(key=lambda pair: pair[0], reverse=whole <= tolerance)
+        others = [pair for pair in known if (pair[0] > tolerance) == (over_all <= tolerance)]
+        others.sort(key=lambda pair: pair[0], reverse=over_all <= tolerance)
         return tuple(gap for _, gap in others)
 
     @property

@@ -47,7 +47,7 @@ class Settings:
     clients: int = 5
     alpha: float = 0.5
     scheme: str = "plain"
-    seed: int = 0
+    random_state: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,7 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     >>> [outcome.name for outcome in compare(data, Settings(clients=2, alpha=5)).outcomes]
     ['FedAvg', 'LoGoFair_g', 'LoGoFair_l', 'LoGoFair_l&g']
     """
-    dealing, splitting, training = np.random.default_rng(settings.seed).spawn(3)
+    dealing, splitting, training = np.random.default_rng(settings.random_state).spawn(3)
     clients = dirichlet_clients(
         data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing, scheme=settings.scheme
     )
@@ -233,7 +233,7 @@ def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]
                 notion=settings.notion,
                 local_tolerance=settings.local_tolerance if local else None,
                 global_tolerance=settings.global_tolerance if global_ else None,
-                random_state=settings.seed,
+                random_state=settings.random_state,
             ),
         )
 

@@ -60,7 +60,7 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 @notion_option
 @tolerance_option("local", "inside each client", otherwise=_USUAL)
 @tolerance_option("global", "over all clients together", otherwise=_USUAL)
-@seed_option("The same seed prints the same table.")
+@seed_option("The same seed prints the same table.", "random_state")
 @click.option(
     "--scheme",
     metavar="NAME",

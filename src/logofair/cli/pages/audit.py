@@ -140,10 +140,10 @@ def _unlike(found: FileAudit) -> Iterator[tuple[str, str]]:
     alike: dict[str, list[str]] = {}
     title = "Disagree"
     for name, audit in found.measured.by_notion.items():
-        whole, known = audit.global_gap, sum(gap.value is not None for gap in audit.large_client_gaps)
-        if whole is None or not known:
+        global_gap, known = audit.global_gap, sum(gap.value is not None for gap in audit.large_client_gaps)
+        if global_gap is None or not known:
             continue
-        kind, contrary = ("fair", "unfair") if whole <= found.tolerance else ("unfair", "fair")
+        kind, contrary = ("fair", "unfair") if global_gap <= found.tolerance else ("unfair", "fair")
         others = audit.contrary_clients(found.tolerance)
         if not others:
             alike.setdefault(kind, []).append(f"{spoken(name)} ({known:,})")
@@ -152,7 +152,7 @@ def _unlike(found: FileAudit) -> Iterator[tuple[str, str]]:
         more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
         yield (
             title,
-            f"{spoken(name).capitalize()} is {kind} over all ({whole:.4f}), but {contrary} inside "
+            f"{spoken(name).capitalize()} is {kind} over all ({global_gap:.4f}), but {contrary} inside "
             f"{len(others):,} of {known:,} clients: {listed}{more}.",
         )
         title = ""

@@ -46,7 +46,7 @@ def _heading(comparison: Comparison) -> Text:
     settings, rows = comparison.settings, comparison.rows
     return Text(
         f"{comparison.data.capitalize()}: {sum(rows.values()):,} rows at {settings.clients:,} clients "
-        f"(Dirichlet, alpha {settings.alpha:g}, {settings.scheme} scheme), seed {settings.seed}\n"
+        f"(Dirichlet, alpha {settings.alpha:g}, {settings.scheme} scheme), seed {settings.random_state}\n"
         f"{rows['train']:,} rows to train FedAvg, {rows['calibration']:,} to calibrate, {rows['test']:,} to test"
     )
 
@@ -159,7 +159,7 @@ def write_demo_report(path: Path, comparison: Comparison) -> Path:
         clients=rows.clients,
         notion=settings.notion,
         chosen=(settings.local_tolerance, settings.global_tolerance),
-        random_state=settings.seed,
+        random_state=settings.random_state,
     )
     write_report(
         path,
@@ -180,7 +180,7 @@ def _command(settings: Settings) -> str:
         "--global": typed(settings.global_tolerance),
         "--clients": str(settings.clients),
         "--alpha": f"{settings.alpha:g}",
-        "--seed": str(settings.seed),
+        "--seed": str(settings.random_state),
         "--scheme": settings.scheme,
     }
     return " ".join(["logofair demo", *(f"{name} {value}" for name, value in words.items())])

@@ -95,7 +95,7 @@ def _info_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
             yield "" if place else word, sentence
 
 
-def _rules(policy: Policy, clients: list[int], groups: list[int], asked: str | None) -> Iterator[tuple[str, str]]:
+def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None) -> Iterator[tuple[str, str]]:
     """A line per client and group, then those for clients the policy does not know."""
     calibrated = policy.calibrator.method != "none"
     for client in clients:
@@ -106,7 +106,7 @@ def _rules(policy: Policy, clients: list[int], groups: list[int], asked: str | N
                 f"{policy.groups[group]}: {rule_in_words(bands_of(policy, client, group), calibrated=calibrated)}",
             )
             title = ""
-    if asked is None and policy.has_clients and policy.merged is not None:
+    if at is None and policy.has_clients and policy.merged is not None:
         title = "Elsewhere"
         for group in groups:
             yield title, f"{policy.groups[group]}: {rule_in_words(bands_of(policy, -1, group), calibrated=calibrated)}"

@@ -18,7 +18,7 @@ from logofair.tradeoff.result import named
 __all__ = ["show"]
 
 
-_ACROSS = 9  # tolerances beside each other on a page of 80 columns
+_COLUMNS = 9  # tolerances beside each other on a page of 80 columns
 _WARNINGS = 5
 _AXES = "Tolerances: local down, global across"
 
@@ -36,11 +36,11 @@ def show(surface: Frontier, data: str, written: Sequence[Path], console: Console
     ...
     """
     parts: list[Any] = [_heading(surface, data)]
-    for first in range(0, len(surface.global_tolerances), _ACROSS):
+    for first in range(0, len(surface.global_tolerances), _COLUMNS):
         parts += [
             "",
             *([_AXES] if surface.has_clients else []),
-            _table(surface, range(first, min(first + _ACROSS, len(surface.global_tolerances)))),
+            _table(surface, range(first, min(first + _COLUMNS, len(surface.global_tolerances)))),
         ]
     if surface.held_out_rows:
         parts += ["", _held_out_table(surface)]

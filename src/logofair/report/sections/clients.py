@@ -29,7 +29,7 @@ def card(contents: ReportContents, client: int) -> Element:
     return tag(
         "article",
         tag("h4", tag("bdi", name), id=title),
-        tag("p", words, " ", _standing(contents, client), " ", few_mark(bool(pair.few[:, client].any()))),
+        tag("p", words, " ", _badge(contents, client), " ", few_mark(bool(pair.few[:, client].any()))),
         _gaps(contents, client),
         _groups(contents, client),
         [tag("p", sentence, class_="note") for sentence in _prices(contents, client)],
@@ -40,7 +40,7 @@ def card(contents: ReportContents, client: int) -> Element:
     )
 
 
-def _standing(contents: ReportContents, client: int) -> Element:
+def _badge(contents: ReportContents, client: int) -> Element:
     """How the requirements at a client stand, in their basis."""
     required, measured = contents.local.required[:, client], contents.local.measured[:, client]
     excess = contents.local.gap[:, client] - contents.local.tolerance[:, client]

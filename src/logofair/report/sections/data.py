@@ -20,7 +20,7 @@ __all__ = ["cells_section", "reliability_section", "rules_section"]
 
 _MOST_DIAGRAMS = 6
 _MOST_BINS_TABLES = 12
-_GROUPS_ACROSS = 6  # columns that fit a printed page
+_GROUPS_PER_TABLE = 6  # columns that fit a printed page
 
 
 def rules_section(contents: ReportContents) -> Section:
@@ -144,7 +144,7 @@ def cells_section(contents: ReportContents) -> Section:
         f"{'has' if few == 1 else 'have'} fewer than {FEW_ROWS} rows (▲): rates there are mostly noise. "
         f"{counted(empty, 'cell')} {'has' if empty == 1 else 'have'} none (∅): nothing can be required there."
     )
-    step = _GROUPS_ACROSS
+    step = _GROUPS_PER_TABLE
     tables = [_sizes(contents, rows, range(i, min(i + step, rows.shape[1]))) for i in range(0, rows.shape[1], step)]
     return Section("cells", "Cell sizes", (paragraph(words), *_shortened_cells(contents), *tables))
 
