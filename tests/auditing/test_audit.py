@@ -87,11 +87,16 @@ def test_accuracy_rates_and_counts_agree_with_hand_computation():
 
 def test_a_gap_names_its_groups_and_its_client():
     found = audit_of(THREE_GROUPS, notion="equalized_odds")
-    assert found.global_gaps[1] == Gap(approximately(1 / 2), "false positive rate", highest="F", lowest="X")
-    assert found.local_gaps == (
+    assert named(found.global_gaps[1]) == Gap(approximately(1 / 2), "false positive rate", highest="F", lowest="X")
+    assert tuple(map(named, found.local_gaps)) == (
         Gap(approximately(1), "true positive rate", highest="M", lowest="X", client="a"),
         Gap(approximately(1), "false positive rate", highest="F", lowest="X", client="b"),
     )
+
+
+def named(gap: Gap) -> Gap:
+    """A gap without what it rests on."""
+    return dataclasses.replace(gap, rows=None, low=None, high=None)
 
 
 def test_the_table_by_client_holds_each_client_in_order():
@@ -119,24 +124,7 @@ def test_probabilities_of_acceptance_are_audited_as_expectations():
     assert found.accuracy == (0.25 + 0.75 + 0.5 + 0.5) / 4
 
 
-# ---------------------------------------------------------------- the oracle
-
-
-def oracle_rate(name, rows):
-    accepted, counted = COUNTED[name]
-    top = sum(Fraction(weight) * Fraction(decision) * accepted(label) for _, _, label, decision, weight in rows)
-    bottom = sum(Fraction(weight) * counted(label) for _, _, label, _, weight in rows)
-    return top / bottom if bottom else None
-
-
-def oracle_gap(name, rows, groups):
-    rates = [oracle_rate(name, [row for row in rows if row[1] == group]) for group in groups]
-    rates = [rate for rate in rates if rate is not None]
-    return max(rates) - min(rates) if len(rates) > 1 else None
-
-
-def largest(gaps):
-    return max((gap for gap in gaps if gap is not None), default=None)
+# ---------------------------------------------------------------- what a gap rests on
 
 
 row_strategy = st.tuples(
@@ -163,6 +151,100 @@ def weighted_audit(rows, **options):
 
 def same(found, expected):
     return found is None if expected is None else found == approximately(float(expected))
+
+
+def test_a_row_counts_in_a_rate_where_its_label_has_weight_in_the_denominator():
+    # Weights of 0.25 and 3 in the denominator make neither fewer nor more rows; a label of weight 0 makes none.
+    halves = Rate("quarter", 0.25, 0.0)
+    uneven = Rate("uneven", 1.0, 2.0)
+    benefit = Rate("benefit", -1.0, 2.0, base=(1.0, 0.0))
+    positives = Rate("per positive", 1.0, 0.0, base=(0.0, 3.0))
+    found = audit_of(TWO_GROUPS, notion=Notion("own", given=(halves, uneven, benefit, positives)))
+    every, positive = [[3, 3], [2, 4]], [[2, 1], [1, 2]]
+    assert {name: rows.tolist() for name, rows in found.rows_behind.items()} == {
+        "quarter": every,
+        "uneven": every,
+        "benefit": every,
+        "per positive": positive,
+    }
+    assert [gap.rows for gap in found.by_client[0].gaps] == [3, 3, 3, 1]
+
+
+@pytest.mark.parametrize("notion", [*NOTIONS.values(), BENEFIT], ids=lambda notion: notion.name)
+@given(rows=tables())
+@modest
+def test_a_gap_rests_on_the_fewer_rows_of_its_two_groups(notion, rows):
+    found = weighted_audit(rows, notion=notion)
+    gaps = [gap for row in found.by_client for gap in row.gaps] + list(found.global_gaps)
+    for gap in gaps:
+        count = COUNTED[gap.rate][1]
+        mine = [row for row in rows if gap.client in (None, row[0]) and count(row[2])]
+        fewer = min(sum(row[1] == group for row in mine) for group in (gap.highest, gap.lowest))
+        assert gap.rows == (None if gap.value is None else fewer)
+
+
+def test_the_interval_of_a_gap_is_the_one_of_agresti_and_caffo():
+    # 40 of 50 and 20 of 40 accepted: (41/52 - 21/42) +- 1.96 sqrt(pq/52 + pq/42).
+    found = audit(np.repeat([1, 0, 1, 0], [40, 10, 20, 20]), None, groups=np.repeat(["a", "b"], [50, 40]))
+    high, low = 41 / 52, 21 / 42
+    half = 1.96 * math.sqrt(high * (1 - high) / 52 + low * (1 - low) / 42)
+    (gap,) = found.global_gaps
+    assert (gap.value, gap.rows) == (approximately(0.3), 40)
+    assert (gap.low, gap.high) == approximately((high - low - half, high - low + half))
+
+
+def test_a_rate_that_is_no_share_of_rows_has_no_interval():
+    (gap,) = audit_of(TWO_GROUPS, notion=BENEFIT).global_gaps
+    assert gap.value is not None
+    assert gap.low is gap.high is None
+
+
+def test_large_gaps_compare_only_groups_with_thirty_rows_behind_their_rate():
+    cells = [("a", "F", 29, 29), ("a", "M", 30, 0), ("a", "X", 40, 10), ("b", "F", 30, 3), ("b", "M", 30, 0)]
+    rows = [(client, group, 0, int(i < accepted)) for client, group, n, accepted in cells for i in range(n)]
+    found = audit_of(rows)
+    assert found.local_gap == 1.0
+    assert found.large_local_gap == approximately(0.25)
+    assert (found.worst_large.highest, found.worst_large.lowest, found.worst_large.rows) == ("X", "M", 30)
+    assert [row.large_gap for row in found.by_client] == approximately([0.25, 0.1])
+    assert [gap.value for gap in found.large_client_gaps] == approximately([0.25, 0.1])
+    assert found.small_cells.tolist() == [[True, False, False], [False, False, True]]  # no X at b: no rows at all
+    assert found.small_clients == 2
+    assert vars(found.smallest) == {"rate": "selection rate", "client": "b", "group": "X", "rows": 0}
+    assert found.as_dict()["small"]["cells"] == 2
+
+
+def test_clients_contrary_to_the_whole_are_judged_by_large_cells():
+    cells = [("a", "F", 100, 60), ("a", "M", 100, 40), ("b", "F", 100, 40), ("b", "M", 100, 60), ("c", "F", 5, 5)]
+    rows = [
+        (client, group, 0, int(i < accepted))
+        for client, group, n, accepted in [*cells, ("c", "M", 5, 5)]
+        for i in range(n)
+    ]
+    found = audit_of(rows)
+    assert found.global_gap == 0.0
+    assert [gap.client for gap in found.contrary_clients(0.05)] == ["a", "b"]
+    assert found.contrary_clients(0.5) == ()
+
+
+# ---------------------------------------------------------------- the oracle
+
+
+def oracle_rate(name, rows):
+    accepted, counted = COUNTED[name]
+    top = sum(Fraction(weight) * Fraction(decision) * accepted(label) for _, _, label, decision, weight in rows)
+    bottom = sum(Fraction(weight) * counted(label) for _, _, label, _, weight in rows)
+    return top / bottom if bottom else None
+
+
+def oracle_gap(name, rows, groups):
+    rates = [oracle_rate(name, [row for row in rows if row[1] == group]) for group in groups]
+    rates = [rate for rate in rates if rate is not None]
+    return max(rates) - min(rates) if len(rates) > 1 else None
+
+
+def largest(gaps):
+    return max((gap for gap in gaps if gap is not None), default=None)
 
 
 @pytest.mark.parametrize("notion", [*NOTIONS.values(), BENEFIT], ids=lambda notion: notion.name)
@@ -214,8 +296,8 @@ def test_weights_count_like_repeated_rows(rows):
     assume({row[1] for row in repeated} == {row[1] for row in rows})
     weighted, counted = weighted_audit(rows, notion=list(NOTIONS)), audit_of(repeated, notion=list(NOTIONS))
     assert weighted.accuracy == counted.accuracy
-    assert weighted.global_gaps == counted.global_gaps
-    assert weighted.local_gaps == counted.local_gaps
+    for side in ("global_gaps", "local_gaps"):  # rows are counted once, whatever they weigh
+        assert [*map(named, getattr(weighted, side))] == [*map(named, getattr(counted, side))]
 
 
 @given(rows=tables(), random=st.randoms(use_true_random=False))
@@ -479,11 +561,11 @@ def test_the_summary_tells_people_all_that_matters():
     found = audit_of([*TWO_GROUPS, ("c", "F", 1, 1)])
     assert str(found) == found.summary()
     lines = found.summary().splitlines()
-    assert lines[:3] == [
-        "accuracy    0.6154",
-        "global gap  0.0952 (selection rate, 'F' over 'M')",
-        "local gap   0.5000 (selection rate, 'F' over 'M', client 'b'); some gap is undefined at 1 of 3 clients",
-    ]
+    assert lines[0] == "accuracy    0.6154"
+    assert lines[1].startswith("global gap  0.0952 (selection rate, 'F' over 'M'; 6 rows, 95%: 0.0000 to ")
+    assert lines[2].startswith("local gap   0.5000 (selection rate, 'F' over 'M', client 'b'; 2 rows, 95%: ")
+    assert lines[2].endswith("; some gap is undefined at 1 of 3 clients")
+    assert lines[3].startswith("  30+ rows  undefined (fewer than two groups have a selection rate on 30 rows")
     assert lines[-1] == "selection rate of group 'M' at client 'c' is undefined: no rows"
     assert "c       1     1.0000    undefined" in lines
 

@@ -165,8 +165,8 @@ def test_the_page_tells_promise_proof_prices_and_what_to_do_next(file: Path, tmp
     code, output, _ = run(file, *COLUMNS, "--out", tmp_path / "policy.json")
     page = " ".join(output.split())
     assert code == 0
-    assert "demographic parity within 0.02 inside each client" in page
-    assert "the promise is kept" in page
+    assert "Inside each client, the selection rate of any two groups differs by at most 0.02." in page
+    assert "in calibrated chances, all are met" in page
     assert "0.01 more tolerance for the selection rate" in page
     assert "logofair explain" in page
     assert "1,500" in page
@@ -225,7 +225,7 @@ def test_existing_files_are_refused_without_force_and_kept(file: Path, tmp_path:
     [
         (["--local", "abc"], "logofair fit --local: got 'abc'; pass a number of at least 0, such as 0.02, or none."),
         (["--global", "-1"], "logofair fit --global: got '-1'; pass a number of at least 0, such as 0.02, or none."),
-        (["--local-for", "north"], "got 'north'; pass CLIENT=TOLERANCE, such as north=0.01."),
+        (["--local-for", "north"], "got 'north'; pass NAME=TOLERANCE once per name"),
         (["--local-for", "nort=0.1"], "--local-for: no 'nort' (did you mean 'north'?); there are"),
         (["--notion", "parity"], "got 'parity'; use one of demographic_parity"),
         (["--notion", "equalized_odds=x"], "got 'x'; pass a number"),

@@ -61,7 +61,7 @@ def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, exp
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "people.csv: 800 rows at 2 clients, groups F, M"
-    assert f"{100 * expected.unconstrained.accuracy:.2f} % expected accuracy without any promise" in lines[1]
+    assert f"{100 * expected.unconstrained.accuracy:.2f} % expected accuracy without any requirement" in lines[1]
     top = next(i for i, line in enumerate(lines) if line.split() == ["local", "0", "0.05", "none"])
     for i, local in enumerate(["0.01", "none"]):
         name, *accuracies = lines[top + 2 + 2 * i].split()
@@ -135,9 +135,9 @@ def test_the_same_seed_gives_the_same_rows_to_measure_on(data):
     ("arguments", "sentence"),
     [
         (("--score", "q"), "no column 'q'"),
-        (("--local", "0.1,x"), "--local: got 'x'; pass tolerances such as 0,0.01,0.05,none."),
-        (("--global", "-1"), "--global: got '-1'; pass tolerances"),
-        (("--global", ""), "--global: got ''; pass tolerances"),
+        (("--local", "0.1,x"), "--local: got 'x'; pass a number of at least 0"),
+        (("--global", "-1"), "--global: got '-1'; pass a number"),
+        (("--global", ""), "--global: got ''; pass a number"),
         (("--notion", "parity"), "--notion: got 'parity'"),
         (("--plot", "frontier.png"), "--plot: got frontier.png; the picture is an SVG"),
         (("--out", "frontier.json"), "--out: got frontier.json; the table is written as CSV"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from dataclasses import replace
@@ -19,9 +18,9 @@ from logofair.errors import InputError
 from logofair.files.tables import DataSource
 from logofair.report import NewRows, in_memory, report_html, write_report
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, reliability_by_group
-from logofair.report.figures import measure_calibration, measure_new
 from logofair.report.markup import render, tag
-from logofair.report.verdict import judge, required_gaps
+from logofair.report.measured import measure_calibration, measure_new, required_gaps
+from logofair.report.verdict import judge
 from logofair.solvers.algorithm1 import Algorithm1
 
 pytestmark = pytest.mark.tool
@@ -40,8 +39,8 @@ def _data(n: int = 3000, *, clients: int = 4, groups: int = 2, seed: int = 0) ->
     }
 
 
-def _fit(data: dict[str, np.ndarray], **wishes: object) -> logofair.fitting.fit.Solution:
-    return logofair.fit(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"], **wishes)
+def _fit(data: dict[str, np.ndarray], **options: object) -> logofair.fitting.fit.Solution:
+    return logofair.fit(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"], **options)
 
 
 def _html(solution: logofair.fitting.fit.Solution, **more: object) -> str:
@@ -79,10 +78,10 @@ def test_figures_before_and_after_are_those_of_an_audit(notion, weighted):
     after = solution.policy.probabilities(data["scores"], **columns)
     for decisions, side in ((data["scores"] >= 0.5, "before"), (after, "after")):
         audited = logofair.audit(decisions, data["labels"], **columns, notion=notion, sample_weight=weight)
-        local, overall = getattr(measured.local, side), getattr(measured.overall, side)
+        local, global_ = getattr(measured.local, side), getattr(measured.global_, side)
         by_client = [[gap.value for gap in row.gaps] for row in audited.by_client]
         np.testing.assert_allclose(local.gaps.T, by_client, atol=1e-12)
-        np.testing.assert_allclose(overall.gaps[:, 0], [gap.value for gap in audited.global_gaps], atol=1e-12)
+        np.testing.assert_allclose(global_.gaps[:, 0], [gap.value for gap in audited.global_gaps], atol=1e-12)
         assert measured.accuracy[side == "after"] == pytest.approx(audited.accuracy, abs=1e-12)
 
 
@@ -122,26 +121,18 @@ def test_without_labels_rates_are_counted_in_chances():
 def test_the_gap_held_equals_the_gap_of_the_stored_policy():
     data = _data()
     solution = _fit(data, local_tolerance=0.03, global_tolerance=0.01)
-    inside, across = required_gaps(solution)
+    local, global_ = required_gaps(solution)
     measured = measure_calibration(solution)
-    np.testing.assert_allclose(inside.gap, measured.local.after.gaps, atol=1e-9)
-    np.testing.assert_allclose(across.gap, measured.overall.after.gaps, atol=1e-9)
-    assert inside.tolerance.tolist() == [[0.03] * 4]
+    np.testing.assert_allclose(local.gap, measured.local.after.gaps, atol=1e-9)
+    np.testing.assert_allclose(global_.gap, measured.global_.after.gaps, atol=1e-9)
+    assert local.tolerance.tolist() == [[0.03] * 4]
 
 
-def test_the_interval_of_a_gap_is_the_one_of_agresti_and_caffo():
-    # 40 of 50 and 20 of 40 accepted: (41/52 - 21/42) +- 1.96 sqrt(pq/52 + pq/42).
-    scores = np.repeat([0.9, 0.1, 0.9, 0.1], [40, 10, 20, 20])
-    groups = np.repeat(["a", "b"], [50, 40])
-    solution = logofair.fit(
-        scores, None, groups=groups, local_tolerance=None, global_tolerance=None, calibration="none"
-    )
-    pair = measure_calibration(solution).local
-    high, low = 41 / 52, 21 / 42
-    half = 1.96 * math.sqrt(high * (1 - high) / 52 + low * (1 - low) / 42)
-    assert pair.after.gaps[0, 0] == pytest.approx(0.3)
-    assert pair.interval[0][0, 0] == pytest.approx(high - low - half)
-    assert pair.interval[1][0, 0] == pytest.approx(high - low + half)
+def test_the_page_shows_the_interval_and_the_rows_of_the_audit():
+    solution = _fit(_data(), local_tolerance=0.05, global_tolerance=0.02)
+    (gap,) = solution.measured.global_gaps
+    text = _Text(_html(solution)).text
+    assert f"{gap.value:.4f}0.02{gap.low:.3f}–{gap.high:.3f}{gap.rows:,}" in text  # the cells of one line of a table
 
 
 def test_a_gap_rests_on_the_rows_of_its_smallest_group_with_the_right_label():
@@ -150,7 +141,7 @@ def test_a_gap_rests_on_the_rows_of_its_smallest_group_with_the_right_label():
     pair = measure_calibration(solution).local
     for client in range(2):
         mine = (data["clients"] == f"site {client}") & (data["labels"] == 1)
-        assert pair.fewest[0, client] == min((mine & (data["groups"] == g)).sum() for g in "ab")
+        assert pair.after.smallest_rows[0, client] == min((mine & (data["groups"] == g)).sum() for g in "ab")
 
 
 def test_a_group_without_a_positive_row_makes_the_gap_rest_on_none():
@@ -159,9 +150,9 @@ def test_a_group_without_a_positive_row_makes_the_gap_rest_on_none():
     data["labels"][lost] = 0
     solution = _fit(data, notion="equal_opportunity")
     measured = measure_calibration(solution)
-    assert measured.local.fewest[0, 0] == 0
-    held = judge(solution, *required_gaps(solution), measured).held
-    assert "1 gap of these rests on fewer than 30 rows of some group." in held
+    assert measured.local.after.smallest_rows[0, 0] == 0
+    found = judge(solution, *required_gaps(solution), measured).found
+    assert "1 gap of these rests on fewer than 30 rows of some group." in found
 
 
 def _verdict(solution, new=None):
@@ -169,73 +160,73 @@ def _verdict(solution, new=None):
     return judge(solution, *required_gaps(solution), measure_calibration(solution), fresh)
 
 
-def test_a_promise_that_is_kept_is_called_kept():
+def test_requirements_that_are_met_are_called_met():
     verdict = _verdict(_fit(_data(), local_tolerance=0.03, global_tolerance=0.01))
-    assert verdict.state == "kept"
-    assert verdict.promised == (
+    assert verdict.state == "met"
+    assert verdict.required == (
         "Demographic parity (equal selection rates of the groups) within 0.03 inside each of the 4 clients "
-        "and within 0.01 across all clients together."
+        "and within 0.01 over all clients together."
     )
-    assert verdict.held.startswith("On the 3,000 calibration rows all 5 promised gaps stay within tolerance")
+    assert verdict.found.startswith("On the 3,000 calibration rows all 5 required gaps stay within tolerance")
 
 
-def test_single_clients_and_several_notions_are_named_in_the_promise():
+def test_single_clients_and_several_notions_are_named_in_the_requirements():
     wanted = {"demographic_parity": 0.05, "equal_opportunity": 0.1}
     solution = _fit(_data(), notion=wanted, client_tolerances={"site 1": 0.2, "site 3": None})
-    promised = _verdict(solution).promised
-    assert "equal opportunity (equal true positive rates of the groups) within 0.1 inside each" in promised
-    assert promised.endswith("; at single clients instead: site 1 within 0.2 and site 3 free.")
+    required = _verdict(solution).required
+    assert "equal opportunity (equal true positive rates of the groups) within 0.1 inside each" in required
+    assert required.endswith("; at single clients instead: site 1 within 0.2 and site 3 free.")
 
 
-def test_without_a_tolerance_nothing_is_called_kept():
+def test_without_a_tolerance_nothing_is_called_met():
     verdict = _verdict(_fit(_data(), local_tolerance=None, global_tolerance=None))
     assert verdict.state == "nothing"
-    assert verdict.promised == "Nothing: no tolerance was asked for."
+    assert verdict.required == "Nothing: no tolerance was asked for."
 
 
-def test_where_no_promised_gap_can_be_measured_nothing_is_called_kept():
+def test_where_no_required_gap_can_be_measured_nothing_is_called_met():
     data = _data(400, clients=2)
     data["groups"] = np.where(data["clients"] == "site 0", "a", "b")
     verdict = _verdict(_fit(data, global_tolerance=None))
     assert verdict.state == "unmeasured"
-    assert "nothing is shown" in verdict.held
-    assert 'class="verdict kept"' not in _html(_fit(data, global_tolerance=None))
+    assert "nothing is shown" in verdict.found
+    assert 'class="verdict met"' not in _html(_fit(data, global_tolerance=None))
 
 
-def test_where_some_promised_gaps_cannot_be_measured_the_promise_is_kept_in_part():
+def test_where_some_required_gaps_cannot_be_measured_they_are_met_in_part():
     data = _data(1200, clients=3)
     data["groups"][data["clients"] == "site 0"] = "a"
     solution = _fit(data, global_tolerance=None)
     verdict = _verdict(solution)
     assert verdict.state == "partly"
-    assert verdict.title == "Kept where it can be measured: 2 of 3 promised gaps"
-    assert "Promise cannot be measured here" in _Text(_html(solution)).text
+    assert verdict.title == "Requirements met where they can be measured: 2 of 3 gaps"
+    assert "Cannot be measured here" in _Text(_html(solution)).text
 
 
-def test_a_promise_that_rests_mostly_on_few_rows_is_no_plain_pass():
+def test_requirements_that_rest_mostly_on_few_rows_are_no_plain_pass():
     verdict = _verdict(_fit(_data(100, clients=4)))
     assert verdict.state == "partly"
-    assert verdict.title == "Kept on the calibration rows, mostly on few rows"
-    assert "4 gaps of these rest on fewer than 30 rows of some group." in verdict.held
+    assert verdict.title == "Requirements met on the calibration rows, mostly on few rows"
+    assert "4 gaps of these rest on fewer than 30 rows of some group." in verdict.found
 
 
-def test_a_promise_that_is_broken_is_called_not_kept():
+def test_requirements_that_are_missed_are_called_missed():
     solution = _fit(_data(), local_tolerance=0.0, global_tolerance=0.0, solver=Algorithm1(rounds=1))
     assert solution.certificate.violation > 0.001
-    assert _verdict(solution).state == "broken"
+    assert _verdict(solution).state == "missed"
 
 
-def test_a_promise_exceeded_on_new_rows_beyond_chance_is_no_pass():
+def test_a_tolerance_exceeded_on_new_rows_beyond_chance_is_no_pass():
     solution, fresh = _fit(_data()), _data(6000, seed=9)
     shifted = np.where(fresh["groups"] == "a", fresh["scores"] ** 2, fresh["scores"] ** 0.5)
     new = NewRows(shifted, fresh["labels"], groups=fresh["groups"], clients=fresh["clients"])
     verdict = _verdict(solution, new)
     assert verdict.state == "partly"
-    assert verdict.title == "Kept on the calibration rows, exceeded on new rows"
+    assert verdict.title == "Requirements met on the calibration rows, exceeded on new rows"
     assert "by more than chance explains" in verdict.on_new_rows
 
 
-def test_among_many_clients_chance_alone_does_not_turn_a_kept_promise_down():
+def test_among_many_clients_chance_alone_does_not_turn_a_pass_down():
     # The same scores in both groups: the rule is 1/2 for all. On random rows every gap is then chance, and of 300
     # some lie two standard errors above their tolerance.
     random, n = np.random.default_rng(4), 60_000
@@ -248,7 +239,7 @@ def test_among_many_clients_chance_alone_does_not_turn_a_kept_promise_down():
     measured = measure_new(solution, new)
     assert (measured.local.interval[0] > measured.local.tolerance).sum() >= 3
     verdict = _verdict(solution, new)
-    assert verdict.state == "kept"
+    assert verdict.state == "met"
     assert "never by more than chance explains" in verdict.on_new_rows
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import starmap
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from logofair.auditing.intervals import NORMAL, counts_rows, gap_interval
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes
+from logofair.columns.segments import Indices
 from logofair.notions import Rate
 
-__all__ = ["Gap", "Side", "Tally", "side_of", "tally_of", "text"]
+__all__ = ["FEW_ROWS", "Gap", "Side", "Tally", "plain", "side_of", "tally_of", "text"]
 
-FEW_ROWS = 30  # gaps measured on fewer rows than this are mostly noise
+FEW_ROWS = 30  # gaps measured on fewer rows than this are mostly noise; a large cell has as many or more
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near
 
 
@@ -23,12 +28,14 @@ _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's
 class Gap:
     """The largest rate over the groups minus the smallest; ``value`` is None where ``reason`` says why.
 
-    ``highest`` and ``lowest`` are the groups concerned; ``client`` is None for all clients together.
+    ``highest`` and ``lowest`` are the groups concerned, ``client`` is None for all clients together. ``rows`` is how
+    many rows count in the rate of each of the two groups at least, and ``low`` and ``high`` are where chance leaves
+    the gap at 95%: None where the rate is not the share of some rows that is accepted.
 
     Examples
     --------
-    >>> print(Gap(0.25, "selection rate", highest="M", lowest="F", client="north"))
-    0.2500 (selection rate, 'M' over 'F', client 'north')
+    >>> print(Gap(0.25, "selection rate", highest="M", lowest="F", client="north", rows=40, low=0.03, high=0.42))
+    0.2500 (selection rate, 'M' over 'F', client 'north'; 40 rows, 95%: 0.0300 to 0.4200)
     """
 
     value: float | None
@@ -36,12 +43,23 @@ class Gap:
     highest: Label | None = None
     lowest: Label | None = None
     client: Label | None = None
+    rows: int | None = None
+    low: float | None = None
+    high: float | None = None
     reason: str | None = None
 
     def __str__(self) -> str:
         what = self.reason if self.value is None else self.rate
         what = f"{what}, {self.highest!r} over {self.lowest!r}" if self.value else what
-        return f"{text(self.value)} ({what}{'' if self.client is None else f', client {self.client!r}'})"
+        what = f"{what}{'' if self.client is None else f', client {self.client!r}'}"
+        rows = "" if self.rows is None else f"; {self.rows:,} row{'' if self.rows == 1 else 's'}"
+        chance = "" if self.low is None else f", 95%: {text(self.low)} to {text(self.high)}"
+        return f"{text(self.value)} ({what}{rows}{chance})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        names = ("highest", "lowest", "client")
+        return vars(self) | {name: plain(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +80,11 @@ class Tally:
         right = self.accepted[..., 1] + (self.mass[..., 0] - self.accepted[..., 0])
         return _ratio(right.sum(1), self.labelled * self.mass.sum((1, 2)))
 
+    def accepted_share(self) -> float | None:
+        """Expected share of all mass that is accepted; None where there is no mass."""
+        mass = float(self.mass.sum())
+        return float(self.accepted.sum()) / mass if mass > 0 else None
+
     def rate(self, rate: Rate) -> Floats:
         """One rate by (client, group); NaN where undefined."""
         with np.errstate(over="ignore", invalid="ignore"):  # a user's own rate may be huge
@@ -70,9 +93,13 @@ class Tally:
             bottom = [rate.denominator(self.mass[..., label], label * self.mass[..., label]) for label in (0, 1)]
             return _ratio(top[0] + top[1], bottom[0] + bottom[1])
 
+    def rows_behind(self, rate: Rate) -> Indices:
+        """How many rows count in one rate by (client, group): those whose label has weight in its denominator."""
+        return np.asarray(self.rows[..., _counting(rate)].sum(axis=-1), dtype=np.int64)
+
     def why_undefined(self, rate: Rate, client: int, group: int) -> str:
         """Why a rate has no value in a cell."""
-        counting = [label for label in (0, 1) if rate.weight(float(label)) > 0]
+        counting = _counting(rate)
         those = f"rows with label {counting[0]}" if len(counting) == 1 else "rows"
         if not self.rows[client, group, counting].any():
             return f"no {those}"
@@ -81,7 +108,10 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The rates of one side: ``values[rate, client, group]`` and ``gaps[rate, client]``, NaN where undefined."""
+    """The rates of one side: ``values[rate, client, group]`` and ``gaps[rate, client]``, NaN where undefined.
+
+    Only rates that rest on ``fewest`` rows or more have a value.
+    """
 
     rates: tuple[Rate, ...]
     groups: tuple[Label, ...]
@@ -91,19 +121,83 @@ class Side:
     gaps: Floats
     highest: npt.NDArray[np.intp]
     lowest: npt.NDArray[np.intp]
+    fewest: int = 1
+
+    @cached_property
+    def rows(self) -> Indices:
+        """Rows behind each rate, (rates, clients, groups)."""
+        return np.stack([self.tally.rows_behind(rate) for rate in self.rates])
+
+    @cached_property
+    def gap_rows(self) -> Indices:
+        """Rows behind each gap: the fewer of those behind its two rates, (rates, clients); 0 where undefined."""
+        fewer = np.minimum(*self._at_ends(self.rows))
+        return np.where(np.isnan(self.gaps), 0, fewer)
+
+    @cached_property
+    def smallest_rows(self) -> Indices:
+        """Rows behind the least supported rate of all groups that are there, (rates, clients); 0 where none is.
+
+        A group without a single row that counts is there with 0 rows, unless only rates on more rows are compared.
+        """
+        there = np.broadcast_to(self.tally.rows.sum(axis=2) > 0, self.rows.shape)
+        there = there if self.fewest == 1 else there & (self.rows >= self.fewest)
+        least = np.where(there, self.rows, np.iinfo(np.int64).max).min(axis=2)
+        return np.where(there.any(axis=2), least, 0)
+
+    @cached_property
+    def large(self) -> Side:
+        """The same over large cells alone: rates that rest on :data:`FEW_ROWS` rows or more."""
+        values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)
+        return _compared(self.rates, self.groups, self.clients, self.tally, values, FEW_ROWS)
+
+    def interval(self, errors: float = NORMAL) -> tuple[Floats, Floats]:
+        """Where chance leaves each gap, so many standard errors to either side, each end (rates, clients).
+
+        NaN where a gap is undefined, or its rate is not the share of some rows that is accepted.
+        """
+        known = np.array([counts_rows(rate) for rate in self.rates])[:, None] & ~np.isnan(self.gaps)
+        high, low = (np.where(known, values, np.nan) for values in self._at_ends(self.values))
+        rows = self._at_ends(self.rows)
+        return gap_interval(high, rows[0], low, rows[1], errors)
+
+    def _at_ends(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """What the groups of the highest and of the lowest rate have, (rates, clients)."""
+        ends = [np.take_along_axis(values, at[..., None], 2)[..., 0] for at in (self.highest, self.lowest)]
+        return ends[0], ends[1]
 
     def gap(self, rate: int, place: int) -> Gap:
         """The gap of one rate at one client."""
-        name, client, gap = self.rates[rate].name, self.clients[place], float(self.gaps[rate, place])
-        if math.isnan(gap):
-            return Gap(None, name, client=client, reason=f"fewer than two groups have a defined {name}")
-        return Gap(gap, name, self.groups[self.highest[rate, place]], self.groups[self.lowest[rate, place]], client)
+        return self._gaps([rate], [place])[0]
 
     def largest(self) -> tuple[Gap, ...]:
         """The gap of every rate at the client where it is largest."""
-        places = np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax(1).tolist()
-        gaps = [self.gap(rate, place) for rate, place in enumerate(places)]
+        gaps = self._gaps(range(len(self.rates)), np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax(1).tolist())
         return tuple(gap if gap.reason is None else replace(gap, client=None) for gap in gaps)
+
+    def by_client(self) -> tuple[Gap, ...]:
+        """The largest gap of any rate at every client."""
+        rates = np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax(0).tolist()
+        return self._gaps(rates, range(len(self.clients)))
+
+    def _gaps(self, rates: Sequence[int], places: Sequence[int]) -> tuple[Gap, ...]:
+        """The gaps of some rates at some clients."""
+        at = (np.asarray(rates), np.asarray(places))
+        arrays = (self.gaps, self.highest, self.lowest, self.gap_rows, *self._interval)
+        figures = zip(*(array[at].tolist() for array in arrays), strict=True)
+        return tuple(starmap(self._gap, zip(rates, places, figures, strict=True)))
+
+    @cached_property
+    def _interval(self) -> tuple[Floats, Floats]:
+        return self.interval()
+
+    def _gap(self, rate: int, place: int, figures: tuple[Any, ...]) -> Gap:
+        name, client, (gap, highest, lowest, rows, low, high) = self.rates[rate].name, self.clients[place], figures
+        if math.isnan(gap):
+            have = f"a {name} on {self.fewest} rows or more" if self.fewest > 1 else f"a defined {name}"
+            return Gap(None, name, client=client, reason=f"fewer than two groups have {have}")
+        ends = (None, None) if math.isnan(low) else (low, high)
+        return Gap(gap, name, self.groups[highest], self.groups[lowest], client, rows, *ends)
 
     def undefined(self, place: int) -> Iterator[str]:
         """Sentences on the undefined rates of one client."""
@@ -134,12 +228,28 @@ def side_of(
     rates: tuple[Rate, ...], groups: tuple[Label, ...], clients: tuple[Label | None, ...], tally: Tally
 ) -> Side:
     """Measure every rate, and its gap at every client."""
-    values = np.stack([tally.rate(rate) for rate in rates])
+    return _compared(rates, groups, clients, tally, np.stack([tally.rate(rate) for rate in rates]))
+
+
+def _compared(
+    rates: tuple[Rate, ...],
+    groups: tuple[Label, ...],
+    clients: tuple[Label | None, ...],
+    tally: Tally,
+    values: Floats,
+    fewest: int = 1,
+) -> Side:
+    """The side with these values of its rates."""
     known = ~np.isnan(values)
     high, low = np.where(known, values, -np.inf), np.where(known, values, np.inf)
     enough = known.sum(2) >= 2
     gaps = np.subtract(high.max(2), low.min(2), where=enough, out=np.full(enough.shape, np.nan))
-    return Side(rates, groups, clients, tally, values, gaps, high.argmax(2), low.argmin(2))
+    return Side(rates, groups, clients, tally, values, gaps, high.argmax(2), low.argmin(2), fewest)
+
+
+def _counting(rate: Rate) -> list[int]:
+    """The labels whose rows count in a rate."""
+    return [label for label in (0, 1) if rate.weight(float(label)) > 0]
 
 
 def _ratio(top: Floats, bottom: Floats) -> Floats:
@@ -152,3 +262,10 @@ def _ratio(top: Floats, bottom: Floats) -> Floats:
 def text(number: float | None) -> str:
     """A figure as people read it."""
     return "undefined" if number is None else f"{number:.4f}"
+
+
+def plain(label: Label | None) -> Any:
+    """A label as JSON has it; one of a type that JSON lacks as text."""
+    label = label.item() if isinstance(label, np.generic) else label
+    fits = label is None or isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label))
+    return label if fits else str(label)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.figures import plain
+from logofair.auditing.measure import plain
 from logofair.columns.checks import Label, shown
 from logofair.errors import InputError
 from logofair.files import polars_module

@@ -1,16 +1,37 @@
-"""Checks of options that several commands share; each refuses with what was got and what to do."""
+"""Options that several commands share, and their checks; each refuses with what was got and what to do."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import click
 
-__all__ = ["NOTIONS", "Check", "examples", "force_option", "notion_option", "one_of", "seed_option", "such_that"]
+__all__ = [
+    "CALIBRATIONS",
+    "NOTIONS",
+    "Check",
+    "calibration_option",
+    "constrained",
+    "examples",
+    "force_option",
+    "json_option",
+    "notion_option",
+    "one_of",
+    "seed_option",
+    "single_tolerances",
+    "such_that",
+    "tolerance",
+    "tolerance_option",
+    "typed",
+]
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
+CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
+
+_FREE = "none"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
@@ -73,6 +94,97 @@ def such_that(accepted: Callable[[Any], bool], advice: str) -> Check:
     return check
 
 
+def tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Read a tolerance: a number from 0, or infinity for ``none``; None where nothing was said.
+
+    Examples
+    --------
+    >>> context, option = click.Context(click.Command("fit")), click.Option(["--local"])
+    >>> tolerance(context, option, "0.02"), tolerance(context, option, "none"), tolerance(context, option, None)
+    (0.02, inf, None)
+    >>> tolerance(context, option, "-1")
+    Traceback (most recent call last):
+    click.exceptions.BadParameter: got '-1'; pass a number of at least 0, such as 0.02, or none.
+    """
+    if value is None:
+        return None
+    if value.strip().lower() == _FREE:
+        return math.inf
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise click.BadParameter(f"got {value!r}; pass a number of at least 0, such as 0.02, or {_FREE}.", ctx, param)
+    return number
+
+
+def single_tolerances(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float | None]:
+    """Read the tolerances of single clients, each named once.
+
+    Examples
+    --------
+    >>> single_tolerances(click.Context(click.Command("fit")), click.Option(["--local-for"]), ["north=0.01"])
+    {'north': 0.01}
+    """
+    found: dict[str, float | None] = {}
+    for text in values:
+        name, equals, number = text.rpartition("=")
+        if not equals or not name or name in found:
+            advice = "pass NAME=TOLERANCE once per name, such as north=0.01"
+            raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param)
+        found[name] = tolerance(ctx, param, number)
+    return found
+
+
+def constrained(number: float | None) -> float | None:
+    """Return a tolerance as the library takes it: None where the gap is free.
+
+    Examples
+    --------
+    >>> constrained(0.02), constrained(float("inf"))
+    (0.02, None)
+    """
+    return None if number == math.inf else number
+
+
+def typed(number: float | None) -> str:
+    """Return a tolerance as it is typed.
+
+    Examples
+    --------
+    >>> typed(0.02), typed(None)
+    ('0.02', 'none')
+    """
+    return _FREE if number is None else f"{number:g}"
+
+
+def tolerance_option(
+    side: str, where: str, *, default: str | None = None, otherwise: str = ""
+) -> Callable[[Command], Command]:
+    """Return the option ``--local`` or ``--global``; ``otherwise`` says what holds where it is not given.
+
+    Examples
+    --------
+    >>> @click.command()
+    ... @tolerance_option("local", "inside each client", default="0.02")
+    ... def fit(local_tolerance):
+    ...     click.echo(local_tolerance)
+    >>> fit.main(["--local", "none"], standalone_mode=False)
+    inf
+    """
+    shown = f"  [default: {otherwise}]" if otherwise else ""
+    return click.option(
+        f"--{side}",
+        f"{side}_tolerance",
+        metavar="TOL",
+        default=default,
+        show_default=default is not None,
+        callback=tolerance,
+        help=f"Largest gap allowed {where}, or none.{shown}",
+    )
+
+
 notion_option = click.option(
     "--notion",
     metavar="NAME",
@@ -103,3 +215,26 @@ def seed_option(purpose: str, *name: str) -> Callable[[Command], Command]:
         callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
         help=purpose,
     )
+
+
+calibration_option = click.option(
+    "--calibration",
+    metavar="NAME",
+    callback=lambda ctx, param, name: name and one_of(CALIBRATIONS)(ctx, param, name),
+    help=f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
+)
+
+
+def json_option(instead: str = "in place of tables") -> Callable[[Command], Command]:
+    """Return the flag ``--json``, which is passed as ``as_json``.
+
+    Examples
+    --------
+    >>> @click.command()
+    ... @json_option()
+    ... def audit(as_json):
+    ...     click.echo(as_json)
+    >>> audit.main(["--json"], standalone_mode=False)
+    True
+    """
+    return click.option("--json", "as_json", is_flag=True, help=f"Print JSON {instead}.")

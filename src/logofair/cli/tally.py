@@ -55,8 +55,7 @@ class FileTally:
     @property
     def accepted(self) -> float | None:
         """Share of the rows' mass that is accepted."""
-        mass = float(self.tally.mass.sum())
-        return float(self.tally.accepted.sum()) / mass if mass > 0 else None
+        return self.tally.accepted_share()
 
 
 def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress) -> FileTally:

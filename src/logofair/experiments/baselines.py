@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing import audit
-from logofair.auditing.support import Support
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans
 from logofair.datasets import Dataset, dirichlet_clients, split
@@ -209,9 +208,7 @@ def _audited(
 ) -> RunFigures:
     """Accuracy and gaps on test rows."""
     found = audit(decisions, data.labels[rows], groups=data.sensitive[rows], clients=clients[rows], notion=notion)
-    large = ~Support.of(found, notion.name).small_clients
-    gaps = [float(np.ptp(rates[large], axis=1).max(initial=0.0)) for rates in found.local_rates.values()]
-    figures = (found.accuracy, found.local_gap, max(gaps) if large.any() else None, found.global_gap)
+    figures = (found.accuracy, found.local_gap, found.large_local_gap, found.global_gap)
     return RunFigures(*(np.nan if figure is None else float(figure) for figure in figures))
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing import Audit, audit
-from logofair.auditing.support import Support
 from logofair.columns.checks import Floats, Integers, Label
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.fitting.fit import fit
@@ -28,7 +27,7 @@ __all__ = ["Comparison", "MethodResult", "Settings", "compare"]
 _ROUNDS = 20
 # The paper's protocol: 30 % of all rows for testing, half of the others for post-processing.
 _PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
-# The paper's names, and whether the local and the global side are promised.
+# The paper's names, and whether something is required on the local and on the global side.
 _VARIANTS = {"LoGoFair_g": (False, True), "LoGoFair_l": (True, False), "LoGoFair_l&g": (True, True)}
 
 
@@ -43,12 +42,12 @@ class Settings:
     """
 
     notion: str = "demographic_parity"
-    local_tolerance: float = 0.01
-    global_tolerance: float = 0.01
+    local_tolerance: float | None = 0.01
+    global_tolerance: float | None = 0.01
     clients: int = 5
     alpha: float = 0.5
     scheme: str = "plain"
-    seed: int = 0
+    random_state: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class SplitRows:
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """One method on the test rows, and what it promised on the calibration rows (None: nothing).
+    """One method on the test rows, and the tolerances it had to meet on the calibration rows (None: none).
 
     Examples
     --------
@@ -75,14 +74,13 @@ class MethodResult:
 
     name: str
     audit: Audit
-    large_gap: float | None = None  # the local gap over the clients with no small cell
-    local_promise: float | None = None
-    global_promise: float | None = None
+    local_tolerance: float | None = None
+    global_tolerance: float | None = None
     certificate: Certificate | None = None
 
     @property
-    def kept(self) -> bool | None:
-        """Whether every promise is kept in expectation on the calibration rows; None without a promise."""
+    def met(self) -> bool | None:
+        """Whether every requirement is met in expectation on the calibration rows; None without any."""
         return None if self.certificate is None else self.certificate.violation <= LARGEST_VIOLATION
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,10 +89,10 @@ class MethodResult:
             "method": self.name,
             "accuracy": self.audit.accuracy,
             "local_gap": self.audit.local_gap,
-            "local_gap_without_small_clients": self.large_gap,
+            "large_local_gap": self.audit.large_local_gap,
             "global_gap": self.audit.global_gap,
-            "promised": {"local": self.local_promise, "global": self.global_promise},
-            "promise_kept": self.kept,
+            "required": {"local": self.local_tolerance, "global": self.global_tolerance},
+            "requirements_met": self.met,
             "certificate": None if self.certificate is None else self.certificate.as_dict(),
         }
 
@@ -113,16 +111,16 @@ class Comparison:
         Number of rows of each part.
     groups : tuple
         The groups compared.
-    outcomes : tuple of Outcome
+    outcomes : tuple of MethodResult
         One per method.
-    test_support, calibration_support : Support
-        The rows behind the gaps, and those behind the promises.
-    unpromised : int
-        Clients whose calibration rows are of fewer than two groups, or none: no local gap is promised there.
+    calibrated : Audit
+        The base model on the calibration rows, which the requirements rest on.
+    unmeasured : int
+        Clients whose calibration rows are of fewer than two groups, or none: no local gap can be measured there.
     warnings : tuple of str
-        The cells on which a promise rests on little or nothing.
+        The cells on which a requirement rests on little or nothing.
     fair : Solution
-        The variant that is fair inside each client and across all, with the rows it was made on and measured on.
+        The variant that is fair inside each client and over all, with the rows it was made on and measured on.
 
     Examples
     --------
@@ -134,13 +132,17 @@ class Comparison:
     rows: dict[str, int]
     groups: tuple[Label, ...]
     outcomes: tuple[MethodResult, ...]
-    test_support: Support
-    calibration_support: Support
-    unpromised: int
+    calibrated: Audit
+    unmeasured: int
     warnings: tuple[str, ...]
     fair: Solution
     calibration_rows: SplitRows
     test_rows: SplitRows
+
+    @property
+    def tested(self) -> Audit:
+        """The base model on the test rows, which all gaps rest on."""
+        return self.outcomes[0].audit
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; what is undefined is None."""
@@ -150,9 +152,9 @@ class Comparison:
             "rows": self.rows,
             "groups": list(self.groups),
             "methods": [outcome.as_dict() for outcome in self.outcomes],
-            "small": {"test": self.test_support.as_dict(), "calibration": self.calibration_support.as_dict()},
-            "unpromised_clients": self.unpromised,
-            "undefined": list(self.outcomes[0].audit.undefined),
+            "small": {"test": self.tested.small_as_dict(), "calibration": self.calibrated.small_as_dict()},
+            "unmeasured_clients": self.unmeasured,
+            "undefined": list(self.tested.undefined),
             "warnings": list(self.warnings),
         }
 
@@ -177,7 +179,7 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     >>> [outcome.name for outcome in compare(data, Settings(clients=2, alpha=5)).outcomes]
     ['FedAvg', 'LoGoFair_g', 'LoGoFair_l', 'LoGoFair_l&g']
     """
-    dealing, splitting, training = np.random.default_rng(settings.seed).spawn(3)
+    dealing, splitting, training = np.random.default_rng(settings.random_state).spawn(3)
     clients = dirichlet_clients(
         data.sensitive, n_clients=settings.clients, alpha=settings.alpha, rng=dealing, scheme=settings.scheme
     )
@@ -189,7 +191,6 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     )
     fits = list(progress(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
     base = MethodResult("FedAvg", _audit(test.scores >= 0.5, test, settings))
-    support = Support.of(base.audit, settings.notion)
     outcomes = (base, *(_outcome(name, solution, test, settings) for name, solution in fits))
     calibrated = _audit(calibration.scores >= 0.5, calibration, settings)
     return Comparison(
@@ -197,10 +198,9 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
         data=data.name,
         rows={part: rows.size for part, rows in parts.items()},
         groups=base.audit.groups,
-        outcomes=tuple(replace(o, large_gap=_large_gap(o.audit, support)) for o in outcomes),
-        test_support=support,
-        calibration_support=Support.of(calibrated, settings.notion),
-        unpromised=settings.clients - int(((calibrated.counts["rows"] > 0).sum(axis=1) > 1).sum()),
+        outcomes=outcomes,
+        calibrated=calibrated,
+        unmeasured=settings.clients - int(((calibrated.counts["rows"] > 0).sum(axis=1) > 1).sum()),
         warnings=tuple(dict.fromkeys(str(warning) for _, solution in fits for warning in solution.warnings)),
         fair=fits[-1][1],
         calibration_rows=calibration,
@@ -219,7 +219,7 @@ def _train(
 
 def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]:
     """Each variant's name and solution on the calibration rows."""
-    for name, (local, overall) in _VARIANTS.items():
+    for name, (local, global_) in _VARIANTS.items():
         yield (
             name,
             fit(
@@ -229,8 +229,8 @@ def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]
                 clients=rows.clients,
                 notion=settings.notion,
                 local_tolerance=settings.local_tolerance if local else None,
-                global_tolerance=settings.global_tolerance if overall else None,
-                random_state=settings.seed,
+                global_tolerance=settings.global_tolerance if global_ else None,
+                random_state=settings.random_state,
             ),
         )
 
@@ -240,23 +240,15 @@ def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings)
     decisions = solution.policy.decide(
         rows.scores, groups=rows.groups, clients=rows.clients, ids=rows.ids, on_unknown="merged"
     )
-    local, overall = _VARIANTS[name]
+    local, global_ = _VARIANTS[name]
     return MethodResult(
         name,
         _audit(decisions, rows, settings),
-        local_promise=settings.local_tolerance if local else None,
-        global_promise=settings.global_tolerance if overall else None,
+        local_tolerance=settings.local_tolerance if local else None,
+        global_tolerance=settings.global_tolerance if global_ else None,
         certificate=solution.certificate,
     )
 
 
 def _audit(decisions: npt.NDArray[Any], rows: SplitRows, settings: Settings) -> Audit:
     return audit(decisions, rows.labels, groups=rows.groups, clients=rows.clients, notion=settings.notion)
-
-
-def _large_gap(measured: Audit, support: Support) -> float | None:
-    """The largest local gap over the clients with no small cell; None where there are none."""
-    large = ~support.small_clients
-    if not large.any():
-        return None
-    return max(float(np.ptp(rates[large], axis=1).max()) for rates in measured.local_rates.values())

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing import Audit
-from logofair.auditing.audit import audit_codes
-from logofair.auditing.figures import plain
+from logofair.auditing.measure import plain
+from logofair.auditing.rows import audit_codes
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import Floats
 from logofair.fitting.prepare import CalibrationRows

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing.figures import plain
-from logofair.auditing.measure import FEW_ROWS
+from logofair.auditing.measure import FEW_ROWS, plain
 from logofair.columns.checks import NAMED, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.fitting.prepare import CalibrationRows

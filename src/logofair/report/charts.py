@@ -154,7 +154,7 @@ def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> El
         bottom + 28.0,
         label,
         [_stripe(top + _ROW * i, width) for i in range(0, len(points), 2)],
-        _shared_tolerance(points, scale, top, bottom, upright=True),
+        _common_tolerance(points, scale, top, bottom, upright=True),
         [grid_line((x, x), (top, bottom), f"{t:g}", (x, bottom + 18.0)) for t, x in places],
         [_dumbbell(point, scale, top + _ROW * (i + 0.5), letters) for i, point in enumerate(points)],
     )
@@ -205,7 +205,7 @@ def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: f
         width,
         height,
         label,
-        _shared_tolerance(points, up, left, right, upright=False),
+        _common_tolerance(points, up, left, right, upright=False),
         [
             grid_line((left, right), (y, y), f"{t:g}", (left - 8.0, y + 4.0), "end")
             for t in ticks
@@ -264,7 +264,7 @@ def _linked(point: GapPoint, parts: Sequence[Node]) -> Element:
     return tag("a", title, parts, class_="client", href=point.link, tabindex="-1", data_client=point.link[1:])
 
 
-def _shared_tolerance(
+def _common_tolerance(
     points: Sequence[GapPoint], scale: Scale, start: float, end: float, *, upright: bool
 ) -> list[Node]:
     """The tolerance most clients share: a band from 0, and its name."""
@@ -368,25 +368,25 @@ def reliability_diagram(found: Reliability, *, label: str, size: float = 300.0) 
     >>> str(reliability_diagram(found, label="Group a")).count("<title>")
     2
     """
-    across, up = Scale(0.0, 1.0, 38.0, size - 10.0), Scale(0.0, 1.0, size - 40.0, 12.0)
+    along, up = Scale(0.0, 1.0, 38.0, size - 10.0), Scale(0.0, 1.0, size - 40.0, 12.0)
     grid: list[Node] = []
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x, y = across.place(tick), up.place(tick)
+        x, y = along.place(tick), up.place(tick)
         grid.append(grid_line((x, x), (up.end, up.start), f"{tick:g}", (x, up.start + 16.0)))
-        grid.append(grid_line((across.start, across.end), (y, y), f"{tick:g}", (across.start - 6.0, y + 4.0), "end"))
-    diagonal = tag("line", x1=across.start, y1=up.start, x2=across.end, y2=up.end, class_="diagonal")
+        grid.append(grid_line((along.start, along.end), (y, y), f"{tick:g}", (along.start - 6.0, y + 4.0), "end"))
+    diagonal = tag("line", x1=along.start, y1=up.start, x2=along.end, y2=up.end, class_="diagonal")
     words = tag("text", "predicted chance of label 1", x=size / 2, y=size - 6, class_="tick", text_anchor="middle")
-    return picture(size, size, label, grid, diagonal, words, _marks(found, across, up))
+    return picture(size, size, label, grid, diagonal, words, _marks(found, along, up))
 
 
-def _marks(found: Reliability, across: Scale, up: Scale) -> list[Node]:
+def _marks(found: Reliability, along: Scale, up: Scale) -> list[Node]:
     """Marks of every bin; those before lie below those after."""
     rows = found.rows.tolist()
     befores: Sequence[Node] = [
         tag(
             "circle",
             tag("title", f"Score {x:.3f}, share of label 1 {y:.3f} ({n:,} rows)"),
-            cx=across.place(x),
+            cx=along.place(x),
             cy=up.place(y),
             r=5.0,
             class_="before",
@@ -397,7 +397,7 @@ def _marks(found: Reliability, across: Scale, up: Scale) -> list[Node]:
     for x, y, low, high, n in zip(
         found.chance.tolist(), found.share.tolist(), found.low.tolist(), found.high.tolist(), rows, strict=True
     ):
-        at = across.place(x)
+        at = along.place(x)
         title = tag(
             "title", f"Calibrated {x:.3f}, share of label 1 {y:.3f}, by chance {low:.3f} to {high:.3f} ({n:,} rows)"
         )

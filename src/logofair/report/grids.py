@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from logofair.report.markup import Element, Node, tag
 from logofair.report.wording import UNDEFINED, figure, tolerance_of
 
-__all__ = ["Cell", "Column", "few_mark", "grid", "limit", "named", "number", "span", "text"]
+__all__ = ["Cell", "Column", "few_mark", "grid", "named", "number", "span", "text", "tolerance_cell"]
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ def number(value: float | None, digits: int = 4, *, mark: str | None = None, aft
     return Cell((shown,) if after is None else (shown, " ", after), mark)
 
 
-def limit(tolerance: float | None) -> Cell:
+def tolerance_cell(tolerance: float | None) -> Cell:
     """Return a cell with a tolerance; a free one is sorted as the largest.
 
     Examples
     --------
-    >>> limit(0.02).content, limit(None).key
+    >>> tolerance_cell(0.02).content, tolerance_cell(None).key
     (('0.02',), 1000000000.0)
     """
     free = tolerance is None or math.isinf(tolerance)

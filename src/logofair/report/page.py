@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from logofair.files.tables import DataSource
 from logofair.files.writing import put_whole
 from logofair.fitting.solution import Solution
-from logofair.report.facts import Provenance, ReportData, gather
-from logofair.report.figures import NewRows
+from logofair.report.contents import Provenance, ReportContents, gather
 from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
+from logofair.report.measured import NewRows
 from logofair.report.sections.clients import clients_section
 from logofair.report.sections.closing import cite_section, warnings_section
 from logofair.report.sections.data import cells_section, reliability_section, rules_section
@@ -28,55 +28,53 @@ if TYPE_CHECKING:
 __all__ = ["render_page", "report_html", "report_sections", "write_report"]
 
 
-def report_sections(facts: ReportData) -> tuple[Section, ...]:
+def report_sections(contents: ReportContents) -> tuple[Section, ...]:
     """Return the report's sections in reading order.
 
     Examples
     --------
     >>> import logofair
-    >>> from logofair.report.facts import gather
-    >>> from logofair.report.facts import Provenance, in_memory
+    >>> from logofair.report.contents import in_memory
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 0, 1, 0], groups=["a", "a", "b", "b"], calibration="none")
     >>> [section.anchor for section in report_sections(gather(solution, Provenance(in_memory("4", solution), "fit")))]
     ['glance', 'clients', 'frontier', 'prices', 'rules', 'reliability', 'cells', 'warnings', 'cite']
     """
     return (
-        glance_section(facts),
-        clients_section(facts),
-        frontier_section(facts.frontier),
-        prices_section(facts),
-        rules_section(facts),
-        reliability_section(facts),
-        cells_section(facts),
-        warnings_section(facts),
-        cite_section(facts),
+        glance_section(contents),
+        clients_section(contents),
+        frontier_section(contents.frontier),
+        prices_section(contents),
+        rules_section(contents),
+        reliability_section(contents),
+        cells_section(contents),
+        warnings_section(contents),
+        cite_section(contents),
     )
 
 
-def render_page(facts: ReportData) -> str:
+def render_page(contents: ReportContents) -> str:
     """Return the report as one HTML document.
 
     Examples
     --------
     >>> import logofair
-    >>> from logofair.report.facts import gather
-    >>> from logofair.report.facts import Provenance, in_memory
+    >>> from logofair.report.contents import in_memory
     >>> solution = logofair.fit([0.9, 0.2], None, groups=["<a>", "b"], calibration="none")
     >>> page = render_page(gather(solution, Provenance(in_memory("two rows", solution), "fit")))
     >>> "&lt;a&gt;" in page, "<a>" in page
     (True, False)
     """
-    sections = report_sections(facts)
+    sections = report_sections(contents)
     script = files("logofair.report").joinpath("script.js").read_text("utf-8")
-    title = f"Fairness report: {facts.provenance.data.name}"
+    title = f"Fairness report: {contents.provenance.data.name}"
     document = tag(
         "html",
         tag("head", _head(title, script)),
         tag(
             "body",
             tag("a", "Skip to the report", href="#report", class_="skip"),
-            _header(facts),
-            tag("div", _contents(sections), _main(facts, sections), class_="page"),
+            _header(contents),
+            tag("div", _navigation(sections), _main(contents, sections), class_="page"),
             tag("footer", tag("p", "Made by logofair. This file is complete: it loads nothing and sends nothing.")),
             tag("script", Trusted(script)),
         ),
@@ -101,27 +99,27 @@ def _head(title: str, script: str) -> list[Element]:
     ]
 
 
-def _header(facts: ReportData) -> Element:
-    groups = joined(facts.groups, most=6)
-    clients = f", {counted(len(facts.clients), 'client')}" if facts.has_clients else ""
-    about = f"{counted(facts.solution.rows.scores.size, 'calibration row')}{clients}; groups {groups}"
-    made = f" Made {facts.provenance.made}." if facts.provenance.made else ""
+def _header(contents: ReportContents) -> Element:
+    groups = joined(contents.groups, most=6)
+    clients = f", {counted(len(contents.clients), 'client')}" if contents.has_clients else ""
+    about = f"{counted(contents.solution.rows.scores.size, 'calibration row')}{clients}; groups {groups}"
+    made = f" Made {contents.provenance.made}." if contents.provenance.made else ""
     return tag(
         "header",
         tag("p", "Fairness report", class_="kind"),
-        tag("h1", tag("bdi", facts.provenance.data.name)),
+        tag("h1", tag("bdi", contents.provenance.data.name)),
         tag("p", f"{about}.{made}", class_="about"),
         tag("button", "Dark", type="button", id="theme", class_="js-only"),
     )
 
 
-def _contents(sections: tuple[Section, ...]) -> Element:
+def _navigation(sections: tuple[Section, ...]) -> Element:
     links = [tag("li", tag("a", section.title, href=f"#{section.anchor}")) for section in sections]
     return tag("nav", tag("ol", links), aria_label="Contents")
 
 
-def _main(facts: ReportData, sections: tuple[Section, ...]) -> Element:
-    return tag("main", verdict_banner(facts), [render_section(section) for section in sections], id="report")
+def _main(contents: ReportContents, sections: tuple[Section, ...]) -> Element:
+    return tag("main", verdict_banner(contents), [render_section(section) for section in sections], id="report")
 
 
 def report_html(

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from logofair.auditing.measure import FEW_ROWS, Side, Tally, side_of, tally_of
-from logofair.auditing.result import value_of
+from logofair.auditing import Audit
+from logofair.auditing.measure import Tally, tally_of
 from logofair.calibration import Calibrator
 from logofair.cells.cells import Cells, build_cells
-from logofair.columns.checks import Floats, Label
+from logofair.columns.checks import Label
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows
@@ -96,45 +95,16 @@ class HeldOutRows:
         u, v = (share.reshape(self.tally.mass.shape[:2]) for share in evaluate(self.cells, mixtures))
         mass = self.cells.mass.reshape(u.shape)
         tally = replace(self.tally, accepted=np.stack([(u - v) * mass, v * mass], axis=-1))
-        local = side_of(self.local_rates, self.groups, self.clients, tally)
-        global_ = side_of(self.global_rates, self.groups, (None,), tally.merged())
-        local_rate, client = _worst(local.gaps)
-        global_rate, _ = _worst(global_.gaps)
-        large = replace(local, gaps=np.where(_small(local), np.nan, local.gaps))
-        large_place = _worst(large.gaps)
+        found = Audit.of(tally, self.groups, self.clients, self.local_rates, self.global_rates)
+        local, large, global_ = found.worst_local, found.worst_large, found.worst_global
         return HeldOut(
             rows=int(self.tally.rows.sum()),
-            accuracy=value_of(float(tally.merged().accuracy()[0])),
-            local_gap=value_of(float(local.gaps[local_rate, client])),
-            local_gap_client=None if np.isnan(local.gaps).all() else self.clients[client],
-            local_gap_rows=_support(local, local_rate, client),
-            large_local_gap=value_of(float(large.gaps[large_place])),
-            large_local_gap_rows=_support(large, *large_place),
-            global_gap=value_of(float(global_.gaps[global_rate, 0])),
-            global_gap_rows=_support(global_, global_rate, 0),
+            accuracy=found.accuracy,
+            local_gap=local.value,
+            local_gap_client=local.client,
+            local_gap_rows=local.rows,
+            large_local_gap=large.value,
+            large_local_gap_rows=large.rows,
+            global_gap=global_.value,
+            global_gap_rows=global_.rows,
         )
-
-
-def _worst(gaps: Floats) -> tuple[int, int]:
-    """Rate and client of the largest gap that is defined."""
-    rate, client = np.unravel_index(int(np.where(np.isnan(gaps), -1.0, gaps).argmax()), gaps.shape)
-    return int(rate), int(client)
-
-
-def _behind(side: Side) -> npt.NDArray[np.intp]:
-    """How many rows count in each rate, (rates, clients, groups)."""
-    counting = [[label for label in (0, 1) if rate.weight(float(label)) > 0] for rate in side.rates]
-    return np.stack([side.tally.rows[..., labels].sum(axis=-1) for labels in counting])
-
-
-def _small(side: Side) -> Booleans:
-    """Clients of which some group's rate rests on few rows, for each rate."""
-    return np.asarray((_behind(side) < FEW_ROWS).any(axis=2))
-
-
-def _support(side: Side, rate: int, client: int) -> int | None:
-    """Rows behind the less supported of the two rates of a gap."""
-    if np.isnan(side.gaps[rate, client]):
-        return None
-    pair = [side.highest[rate, client], side.lowest[rate, client]]
-    return int(_behind(side)[rate, client, pair].min())

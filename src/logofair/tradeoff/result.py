@@ -24,8 +24,8 @@ __all__ = ["Frontier", "HeldOut", "Knee", "Point", "UnconstrainedRule", "find_kn
 class HeldOut:
     """Accuracy and gaps counted with labels on rows that took no part in the fit; None where undefined.
 
-    ``local_gap`` is that of the worst client, ``local_gap_client``; ``large_local_gap`` leaves out the clients with a
-    rate on fewer than 30 rows. ``..._rows`` are the rows behind the less supported of the two rates compared: a gap on
+    ``local_gap`` is that of the worst client, ``local_gap_client``; ``large_local_gap`` compares only rates that
+    rest on 30 rows or more. ``..._rows`` are the rows behind the less supported of the two rates compared: a gap on
     a few rows is chance.
 
     Examples

@@ -140,8 +140,7 @@ def _show(totals: DecisionCounts, policy: Policy, out: Path, by_position: bool, 
 
         click.echo(json.dumps({"out": str(out), **totals.as_dict(), "coins_by_position": by_position}, indent=2))
         return
-    from logofair.cli.pages.audit import notes, print_page
-    from logofair.cli.pages.console import page
+    from logofair.cli.pages.console import notes, page, print_page
 
     lines = [("Wrote", f"{out}: {totals.rows:,} rows, {totals.share(totals.accepted, totals.rows)} accepted")]
     for name, rows, accepted in totals.largest(12):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from logofair.cli.data import data_options
-from logofair.cli.options import NOTIONS, examples, one_of, such_that
+from logofair.cli.options import NOTIONS, examples, json_option, one_of, such_that
 from logofair.files.inputs import ColumnNames, find_files
 
 if TYPE_CHECKING:
-    from logofair.auditing.figures import NotionFigures
+    from logofair.auditing.result import RuleAudit
     from logofair.cli.tally import FileTally
     from logofair.progress import Progress
 
@@ -30,14 +30,7 @@ class FileAudit:
     threshold: float
     tolerance: float
     counted: FileTally
-    notions: tuple[NotionFigures, ...]
-
-    @property
-    def accuracy(self) -> float | None:
-        """Share of right decisions; None without labels."""
-        from logofair.auditing.result import value_of
-
-        return value_of(self.counted.tally.merged().accuracy()[0])
+    measured: RuleAudit
 
 
 @click.command(
@@ -80,7 +73,7 @@ class FileAudit:
     callback=such_that(lambda n: n >= 0, "pass a whole number from 0"),
     help="How many of the worst clients to list.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
+@json_option()
 def audit(
     data: Sequence[str],
     columns: ColumnNames,
@@ -97,19 +90,15 @@ def audit(
     threshold, or as an existing decision column says. Files may be larger than
     memory.
     """
-    from logofair.cli.pages.console import page, showing_progress
+    from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
+        from logofair.cli.pages.audit import as_dict, show  # here, while the reader sees that work goes on
+
         found = examine(data, columns, threshold, tolerance, notion, progress)
     if as_json:
-        import json
-
-        from logofair.cli.pages.audit import as_dict
-
-        click.echo(json.dumps(as_dict(found), indent=2, allow_nan=False))
+        print_json(as_dict(found))
     else:
-        from logofair.cli.pages.audit import show
-
         show(found, worst, page())
 
 
@@ -122,7 +111,7 @@ def examine(
     progress: Progress,
 ) -> FileAudit:
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
-    from logofair.auditing.figures import figures_of
+    from logofair.auditing.result import RuleAudit
     from logofair.cli.tally import count_rows
     from logofair.errors import InputError
     from logofair.notions import NOTIONS as KNOWN
@@ -139,5 +128,5 @@ def examine(
             columns.require(files, label="labels, which these notions count by")
         wanted = [name for name in wanted if not KNOWN[name].needs_labels]
     counted = count_rows(files, columns, threshold, progress)
-    figures = tuple(figures_of(counted.tally, KNOWN[name], counted.groups, counted.clients) for name in wanted)
-    return FileAudit(files.name, len(files.paths), columns, threshold, tolerance, counted, figures)
+    measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, [KNOWN[name] for name in wanted])
+    return FileAudit(files.name, len(files.paths), columns, threshold, tolerance, counted, measured)

@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from logofair.cli.options import examples, one_of, seed_option, such_that
+from logofair.cli.options import (
+    constrained,
+    examples,
+    json_option,
+    notion_option,
+    one_of,
+    seed_option,
+    such_that,
+    tolerance_option,
+)
 
 __all__ = ["demo"]
 
@@ -22,8 +31,7 @@ DEFAULT_TOLERANCES = {
 }
 SCHEMES = ("plain", "authors")
 MOST_CLIENTS = 1000
-
-_tolerance = such_that(lambda t: 0 <= t < math.inf, "pass a number of at least 0, such as 0.01")
+_USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 
 
 @click.command(
@@ -49,29 +57,10 @@ _tolerance = such_that(lambda t: 0 <= t < math.inf, "pass a number of at least 0
     callback=such_that(lambda k: 2 <= k <= MOST_CLIENTS, f"pass a whole number from 2 to {MOST_CLIENTS}"),
     help="Number of clients.",
 )
-@click.option(
-    "--notion",
-    metavar="NAME",
-    default="demographic_parity",
-    show_default=True,
-    callback=one_of(tuple(DEFAULT_TOLERANCES)),
-    help=f"What is fair: {', '.join(DEFAULT_TOLERANCES)}.",
-)
-@click.option(
-    "--local",
-    "local_tolerance",
-    type=float,
-    callback=_tolerance,
-    help="Largest gap allowed inside each client.  [default: 0.01 for demographic_parity, 0.02 otherwise]",
-)
-@click.option(
-    "--global",
-    "global_tolerance",
-    type=float,
-    callback=_tolerance,
-    help="Largest gap allowed across all clients.  [default: 0.01 for demographic_parity, 0.02 otherwise]",
-)
-@seed_option("The same seed prints the same table.")
+@notion_option
+@tolerance_option("local", "inside each client", otherwise=_USUAL)
+@tolerance_option("global", "over all clients together", otherwise=_USUAL)
+@seed_option("The same seed prints the same table.", "random_state")
 @click.option(
     "--scheme",
     metavar="NAME",
@@ -89,7 +78,7 @@ _tolerance = such_that(lambda t: 0 <= t < math.inf, "pass a number of at least 0
     help="Where the report is written; a file that is there stays.",
 )
 @click.option("--force", is_flag=True, help="Replace a report that is there already.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of the table, and write no report.")
+@json_option("in place of the table, and write no report")
 def demo(
     notion: str,
     local_tolerance: float | None,
@@ -102,11 +91,11 @@ def demo(
     """Train, post-process and audit on the embedded Adult data.
 
     Deals 48,842 census rows to clients, trains a logistic regression by FedAvg,
-    makes its decisions fair across all clients (LoGoFair_g), inside each client
+    makes its decisions fair over all clients (LoGoFair_g), inside each client
     (LoGoFair_l) and both (LoGoFair_l&g), compares them on held-out test rows, and
     writes a report of the last. It takes a few seconds and needs no network.
     """
-    from logofair.cli.pages.console import page, showing_progress
+    from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.datasets import load_adult
@@ -116,8 +105,8 @@ def demo(
         usual = DEFAULT_TOLERANCES[notion]
         settings = Settings(
             notion=notion,
-            local_tolerance=usual if local_tolerance is None else local_tolerance,
-            global_tolerance=usual if global_tolerance is None else global_tolerance,
+            local_tolerance=usual if local_tolerance is None else constrained(local_tolerance),
+            global_tolerance=usual if global_tolerance is None else constrained(global_tolerance),
             **others,
         )
         comparison = compare(data, settings, progress)
@@ -127,9 +116,7 @@ def demo(
 
             (written,) = progress(map(write_demo_report, [report], [comparison]), "Writing the report", total=1)
     if as_json:
-        import json
-
-        click.echo(json.dumps(comparison.as_dict(), indent=2, allow_nan=False))
+        print_json(comparison.as_dict())
     else:
         from logofair.cli.pages.demo import show
 

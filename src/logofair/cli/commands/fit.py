@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.data import data_options
-from logofair.cli.options import NOTIONS, examples, force_option, one_of, seed_option
+from logofair.cli.options import (
+    NOTIONS,
+    calibration_option,
+    examples,
+    force_option,
+    json_option,
+    one_of,
+    seed_option,
+    single_tolerances,
+    tolerance,
+    tolerance_option,
+)
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output
 
@@ -22,43 +32,12 @@ if TYPE_CHECKING:
 __all__ = ["fit"]
 
 
-CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
-
-
-def _tolerance(text: str, ctx: click.Context, param: click.Parameter) -> float | None:
-    """A tolerance as it is typed."""
-    if text.strip().lower() == "none":
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise click.BadParameter(f"got {text!r}; pass a number of at least 0, such as 0.02, or none.", ctx, param)
-    return value
-
-
-def _one_tolerance(ctx: click.Context, param: click.Parameter, text: str) -> float | None:
-    return _tolerance(text, ctx, param)
-
-
 def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, float | None]:
-    """Notions with the tolerance each was given, None where it was given none."""
+    """Notions with the tolerance each was given; None where it was given no own."""
     found: dict[str, float | None] = {}
     for text in texts:
-        name, equals, tolerance = text.partition("=")
-        found[one_of(NOTIONS)(ctx, param, name)] = _tolerance(tolerance, ctx, param) if equals else None
-    return found
-
-
-def _single(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, float | None]:
-    """Tolerances of single clients."""
-    found: dict[str, float | None] = {}
-    for text in texts:
-        name, equals, tolerance = text.rpartition("=")
-        if not equals or not name:
-            raise click.BadParameter(f"got {text!r}; pass CLIENT=TOLERANCE, such as north=0.01.", ctx, param)
-        found[name] = _tolerance(tolerance, ctx, param)
+        name, equals, number = text.partition("=")
+        found[one_of(NOTIONS)(ctx, param, name)] = tolerance(ctx, param, number) if equals else None
     return found
 
 
@@ -79,37 +58,16 @@ def _single(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) ->
     callback=_notions,
     help=f"What is fair: {', '.join(NOTIONS)}; may be given again, each with a tolerance of its own.",
 )
-@click.option(
-    "--local",
-    "local_tolerance",
-    metavar="TOL",
-    default="0.02",
-    show_default=True,
-    callback=_one_tolerance,
-    help="Largest gap allowed inside each client, or none.",
-)
-@click.option(
-    "--global",
-    "global_tolerance",
-    metavar="TOL",
-    default="0.02",
-    show_default=True,
-    callback=_one_tolerance,
-    help="Largest gap allowed across all clients, or none.",
-)
+@tolerance_option("local", "inside each client", default="0.02")
+@tolerance_option("global", "over all clients together", default="0.02")
 @click.option(
     "--local-for",
     metavar="CLIENT=TOL",
     multiple=True,
-    callback=_single,
+    callback=single_tolerances,
     help="Tolerance of a single client in place of --local; may be given again.",
 )
-@click.option(
-    "--calibration",
-    metavar="NAME",
-    callback=lambda ctx, param, name: name and one_of(CALIBRATIONS)(ctx, param, name),
-    help=f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
-)
+@calibration_option
 @click.option(
     "--solver",
     metavar="NAME",
@@ -122,11 +80,17 @@ def _single(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) ->
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the policy (JSON).")
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (HTML).")
 @force_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
+@json_option()
 def fit(
-    data: Sequence[str], columns: ColumnNames, out: Path, report: Path | None, force: bool, as_json: bool, **wishes: Any
+    data: Sequence[str],
+    columns: ColumnNames,
+    out: Path,
+    report: Path | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """Make decision rules that are fair inside every client and across all of them.
+    """Make decision rules that are fair inside every client and over all of them.
 
     Finds the most accurate rules that keep every gap within its tolerance on the
     rows of DATA, writes them as a policy, and proves how good they are. Use rows
@@ -141,7 +105,7 @@ def fit(
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
         from logofair.files.rows import read_rows
 
-        wanted = work.FitOptions(**wishes)
+        wanted = work.FitOptions.typed(**options)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         rows = read_rows(files, columns, progress)
@@ -159,15 +123,12 @@ def _show(
     solution: Solution, rows: DataRows, wanted: FitOptions, out: Path, report: Path | None, as_json: bool
 ) -> None:
     """Print what was found."""
+    from logofair.cli.pages.console import page, print_json
     from logofair.cli.pages.fit import as_dict, before_and_after, show
 
     compared = before_and_after(solution, list(wanted.notion))
     if as_json:
-        import json
-
         files = {"policy": str(out), "report": None if report is None else str(report)}
-        click.echo(json.dumps(files | as_dict(solution, compared, rows), indent=2, allow_nan=False))
+        print_json(files | as_dict(solution, compared, rows))
     else:
-        from logofair.cli.pages.console import page
-
         show(solution, compared, rows, (out, report), page())

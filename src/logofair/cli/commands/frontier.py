@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.fit import CALIBRATIONS
 from logofair.cli.data import data_options
-from logofair.cli.options import examples, force_option, notion_option, one_of, seed_option, such_that
+from logofair.cli.options import (
+    calibration_option,
+    constrained,
+    examples,
+    force_option,
+    json_option,
+    notion_option,
+    seed_option,
+    such_that,
+    tolerance,
+)
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output, put_whole
 
@@ -24,21 +32,7 @@ __all__ = ["frontier"]
 
 def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float | None, ...] | None:
     """A list of tolerances as it is typed."""
-    if text is None:
-        return None
-    return tuple(_tolerance(each.strip(), ctx, param) for each in text.split(","))
-
-
-def _tolerance(text: str, ctx: click.Context, param: click.Parameter) -> float | None:
-    if text.lower() == "none":
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise click.BadParameter(f"got {text!r}; pass tolerances such as 0,0.01,0.05,none.", ctx, param)
-    return value
+    return None if text is None else tuple(constrained(tolerance(ctx, param, each)) for each in text.split(","))
 
 
 def _ending(ending: str, advice: str) -> Any:
@@ -67,14 +61,9 @@ def _ending(ending: str, advice: str) -> Any:
     "global_tolerances",
     metavar="LIST",
     callback=_tolerances,
-    help="Gaps allowed across all clients.  [default: likewise]",
+    help="Gaps allowed over all clients together.  [default: likewise]",
 )
-@click.option(
-    "--calibration",
-    metavar="NAME",
-    callback=lambda ctx, param, name: name and one_of(CALIBRATIONS)(ctx, param, name),
-    help=f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
-)
+@calibration_option
 @click.option(
     "--test-share",
     type=float,
@@ -96,7 +85,7 @@ def _ending(ending: str, advice: str) -> Any:
     help="Where to write the picture (SVG).",
 )
 @force_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of the table.")
+@json_option()
 def frontier(
     data: Sequence[str],
     columns: ColumnNames,
@@ -104,7 +93,7 @@ def frontier(
     plot: Path | None,
     force: bool,
     as_json: bool,
-    **wishes: Any,
+    **options: Any,
 ) -> None:
     """Show what fairness costs: accuracy for every pair of tolerances.
 
@@ -113,19 +102,17 @@ def frontier(
     of them wins little accuracy. Use rows the model was not trained on; then make
     the rules with logofair fit.
     """
-    from logofair.cli.pages.console import page, showing_progress
+    from logofair.cli.pages.console import page, print_json, showing_progress
 
     for path in (out, plot):
         if path is not None:
             check_output(path, force=force)
     with showing_progress(quiet=as_json) as progress:
-        name, surface = _solve(data, columns, wishes, progress)
+        name, surface = _solve(data, columns, options, progress)
         _write(surface, out, plot)
     if as_json:
-        import json
-
         files = {"data": name, "table": out and str(out), "plot": plot and str(plot)}
-        click.echo(json.dumps(files | surface.as_dict(), indent=2, allow_nan=False))
+        print_json(files | surface.as_dict())
     else:
         from logofair.cli.pages.frontier import show
 
@@ -133,7 +120,7 @@ def frontier(
 
 
 def _solve(
-    data: Sequence[str], columns: ColumnNames, wishes: dict[str, Any], progress: Progress
+    data: Sequence[str], columns: ColumnNames, options: dict[str, Any], progress: Progress
 ) -> tuple[str, Frontier]:
     """Read the rows and solve the grid; the data's name and the frontier."""
     from logofair.files.rows import read_rows  # here, while the reader sees that work goes on
@@ -141,10 +128,10 @@ def _solve(
 
     files = find_files(data, client=columns.client)
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
-    if wishes["test_share"] is not None:
+    if options["test_share"] is not None:
         columns.require(files, label="labels, which --test-share measures with")
     rows = read_rows(files, columns, progress)
-    wishes["calibration"] = wishes["calibration"] or ("none" if rows.labels is None else "beta")
+    options["calibration"] = options["calibration"] or ("none" if rows.labels is None else "beta")
     surface = solve(
         rows.scores,
         rows.labels,
@@ -152,7 +139,7 @@ def _solve(
         clients=rows.clients,
         sample_weight=rows.weights,
         progress=progress,
-        **wishes,
+        **options,
     )
     return f"{files.name} where {columns.conditions}" if columns.where else files.name, surface
 

@@ -1,18 +1,33 @@
-"""Where commands print: a page on standard output, progress on standard error."""
+"""What commands print with: a page on standard output, progress on standard error, tables, notes and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import click
+from rich import box
 from rich import progress as bars
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
+from rich.table import Table
 
 from logofair.progress import Progress, no_progress
 
-__all__ = ["page", "showing_progress"]
+__all__ = [
+    "counted",
+    "figure",
+    "grid",
+    "notes",
+    "page",
+    "print_json",
+    "print_page",
+    "showing_progress",
+    "spoken",
+    "tiny",
+]
 
 
 T = TypeVar("T")
@@ -54,3 +69,87 @@ def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
             return shown.track(steps, total=total, description=what)
 
         yield progress
+
+
+def print_page(parts: Sequence[Any], console: Console) -> None:
+    """Print parts one after another, without the spaces that would fill lines up to the page's width."""
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """Print plain values as JSON.
+
+    Examples
+    --------
+    >>> print_json({"rows": 3})
+    {
+      "rows": 3
+    }
+    """
+    click.echo(json.dumps(values, indent=2, allow_nan=False))
+
+
+def notes(lines: Iterable[tuple[str, str]]) -> Table:
+    """Sentences, each beside the word it explains."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def grid(*headers: str, left: int = 1, padding: int = 2) -> Table:
+    """An empty table whose first columns are text and the others figures."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, padding, 0, 0))
+    for place, header in enumerate(headers):
+        text = place < left
+        table.add_column(header, justify="left" if text else "right", overflow="fold", no_wrap=not text)
+    return table
+
+
+def spoken(name: str) -> str:
+    """A notion's name as people write it.
+
+    Examples
+    --------
+    >>> spoken("equalized_odds")
+    'equalized odds'
+    """
+    return name.replace("_", " ")
+
+
+def figure(value: float | None) -> str:
+    """A figure, or that there is none.
+
+    Examples
+    --------
+    >>> figure(0.25), figure(None)
+    ('0.2500', 'undefined')
+    """
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def tiny(value: float) -> str:
+    """A figure near 0; rounding may leave it a hair below.
+
+    Examples
+    --------
+    >>> tiny(3.2e-8), tiny(-1e-17)
+    ('3e-08', '0')
+    """
+    return f"{value:.0e}" if value > 0 else "0"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from logofair.cli.pages.audit import grid, notes, print_page
+from logofair.cli.pages.console import grid, notes, print_page
 from logofair.datasets.cache import cache_folder, cache_option, check_about, is_prepared, summary_of
 from logofair.datasets.catalogue import CATALOGUE, DatasetInfo
 from logofair.datasets.prepared import chosen

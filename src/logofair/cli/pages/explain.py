@@ -1,21 +1,138 @@
-"""A policy's rules as bands of scores, each with its chance of acceptance, and in words a clerk understands."""
+"""A policy in words: what was required, how good it is, and its rules as bands of scores and as a clerk reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
+from logofair.auditing.measure import plain
+from logofair.cli.pages.console import notes, print_page
 from logofair.columns.checks import Floats
+from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
+from logofair.solvers.certificate import LARGEST_VIOLATION
 
-__all__ = ["Band", "bands_of", "raw_scores", "rule_in_words"]
+__all__ = ["Band", "as_dict", "bands_of", "raw_scores", "requirement_sentences", "rule_in_words", "show"]
 
 
 _HALVINGS = 60
+_LINES = 12  # rules listed before the reader is asked to choose a client
+
+
+def show(
+    policy: Policy, clients: list[int], groups: list[int], *, at: str | None, of: str | None, console: Console
+) -> None:
+    """Print the rules of some clients and groups; ``at`` and ``of`` are the client and the group asked for, if any."""
+    lines = [] if at or of else [("Policy", _overview(policy)), *_info_lines(policy.info)]
+    listed = clients if at else clients[: max(1, _LINES // len(groups))]
+    parts: list[Any] = [notes(lines), ""] if lines else []
+    parts += [notes(_rules(policy, listed, groups, at))]
+    if len(listed) < len(clients):
+        parts += ["", f"These are {len(listed)} of {len(clients):,} clients; --client NAME shows another, --json all."]
+    print_page(parts, console)
+
+
+def _overview(policy: Policy) -> str:
+    """What the policy is about."""
+    data, rows = policy.info.data, policy.info.rows
+    made = "" if rows is None else f", made from {rows:,} rows"
+    made += "" if data is None else f" of {data.name}"
+    clients = f"{len(policy.clients):,} clients and " if policy.has_clients else ""
+    coins, cells = int(policy.mixtures.mixed.sum()), len(policy.mixtures.weight)
+    tossed = f"{coins:,} of {cells:,} rules toss a coin for some scores" if coins else "no rule tosses a coin"
+    method = policy.calibrator.method
+    scores = "raw scores" if method == "none" else f"calibrated scores ({method}: the chance of a positive label)"
+    return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}."
+
+
+def requirement_sentences(requirements: RequirementsInfo) -> Iterator[str]:
+    """Say what was required.
+
+    Examples
+    --------
+    >>> from logofair.policy.info import RequirementInfo
+    >>> parity = RequirementInfo("demographic_parity", "selection rate", 0.1)
+    >>> list(requirement_sentences(RequirementsInfo(global_=(parity,))))
+    ['Over all clients, the selection rate of any two groups differs by at most 0.1.']
+    """
+    found = False
+    for items, where in ((requirements.local, "Inside each client"), (requirements.global_, "Over all clients")):
+        rates: dict[float, list[str]] = {}
+        for item in items:
+            if item.tolerance is not None:
+                rates.setdefault(item.tolerance, []).append(item.rate)
+        for tolerance, names in rates.items():
+            found, what = True, " and the ".join(dict.fromkeys(names))
+            differ = "differs" if len(names) == 1 else "differ"
+            yield f"{where}, the {what} of any two groups {differ} by at most {tolerance:g}."
+    for client, own in requirements.client_tolerances:
+        within = "is free" if own is None else f"is at most {own:g}"
+        yield f"{'In place of that, the' if found else 'The'} gap at {client} {within}."
+    if not found and not requirements.client_tolerances:
+        yield "None: every gap is free."
+
+
+def _info_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
+    """What a policy tells of requirements, certificate, prices and warnings, each with a word beside it."""
+    for place, sentence in enumerate(requirement_sentences(info.requirements)):
+        yield "" if place else "Requirements", sentence
+    proof = info.certificate
+    if proof is not None:
+        missed = f"misses them by up to {proof.violation:.4f}"
+        met = "meets them" if proof.violation <= LARGEST_VIOLATION else missed
+        yield (
+            "Proof",
+            f"On the rows it was made from, the policy {met} and is expected to be right in {proof.primal:.2%} "
+            f"of all cases; no policy that meets them is in more than {proof.dual:.2%}. New rows differ by chance.",
+        )
+    for word, sentences in (("Price", info.prices), ("Warning", info.warnings)):
+        for place, sentence in enumerate(sentences):
+            yield "" if place else word, sentence
+
+
+def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None) -> Iterator[tuple[str, str]]:
+    """A line per client and group, then those for clients the policy does not know."""
+    calibrated = policy.calibrator.method != "none"
+    for client in clients:
+        title = f"At {policy.clients[client]}" if policy.has_clients else "Rules"
+        for group in groups:
+            yield (
+                title,
+                f"{policy.groups[group]}: {rule_in_words(bands_of(policy, client, group), calibrated=calibrated)}",
+            )
+            title = ""
+    if at is None and policy.has_clients and policy.merged is not None:
+        title = "Elsewhere"
+        for group in groups:
+            yield title, f"{policy.groups[group]}: {rule_in_words(bands_of(policy, -1, group), calibrated=calibrated)}"
+            title = ""
+        yield "", "(clients the policy does not know, with --on-unknown merged)"
+
+
+def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, Any]:
+    """Plain values, ready for JSON."""
+    calibrated = policy.calibrator.method != "none"
+    places = [(client, group) for client in clients for group in groups]
+    if policy.merged is not None and len(clients) == len(policy.clients):
+        places += [(-1, group) for group in groups]
+    rules = []
+    for client, group in places:
+        bands = bands_of(policy, client, group)
+        rules.append(
+            {
+                "client": plain(policy.clients[client]) if client >= 0 else None,
+                "unknown_clients": client < 0,
+                "group": plain(policy.groups[group]),
+                "words": rule_in_words(bands, calibrated=calibrated),
+                "bands": [vars(band) for band in bands],
+            }
+        )
+    return {"info": policy.info.as_dict(), "calibration": policy.calibrator.method, "rules": rules}
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 import logofair
-from logofair.auditing.figures import FEW_ROWS, Figure, NotionFigures, figures_of
-from logofair.auditing.measure import Tally, tally_of
-from logofair.auditing.result import value_of
-from logofair.cli.pages.audit import grid, notes, print_page, words
+from logofair.auditing import FEW_ROWS, Gap
+from logofair.auditing.measure import tally_of
+from logofair.auditing.result import RuleAudit
+from logofair.cli.options import constrained, typed
+from logofair.cli.pages.console import grid, notes, print_page, spoken
+from logofair.cli.pages.explain import requirement_sentences
+from logofair.columns.checks import Floats
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
@@ -28,7 +31,6 @@ from logofair.policy.info import ColumnsInfo, DataInfo
 
 __all__ = [
     "FitOptions",
-    "Stage",
     "annotated",
     "as_dict",
     "before_and_after",
@@ -41,7 +43,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What is to be fair, and how the rules are found."""
+    """What is to be fair, and how the rules are found.
+
+    ``notion`` maps names to tolerances of their own: None where it has none, infinite where it is free.
+    """
 
     notion: Mapping[str, float | None]
     local_tolerance: float | None
@@ -51,11 +56,29 @@ class FitOptions:
     solver: str
     seed: int
 
+    @classmethod
+    def typed(
+        cls,
+        *,
+        local_tolerance: float | None,
+        global_tolerance: float | None,
+        local_for: Mapping[str, float | None],
+        **others: Any,
+    ) -> FitOptions:
+        """The options of a command line, whose free tolerances are infinite."""
+        single = {name: constrained(number) for name, number in local_for.items()}
+        return cls(
+            local_tolerance=constrained(local_tolerance),
+            global_tolerance=constrained(global_tolerance),
+            local_for=single,
+            **others,
+        )
+
     def notions(self) -> dict[str, dict[str, float | None]]:
         """Per side the notions with their tolerances."""
         sides = {"local": self.local_tolerance, "global": self.global_tolerance}
         return {
-            side: {name: usual if own is None else own for name, own in self.notion.items()}
+            side: {name: usual if own is None else constrained(own) for name, own in self.notion.items()}
             for side, usual in sides.items()
         }
 
@@ -144,8 +167,6 @@ def repeat_command(
     data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
 ) -> str:
     """The command that makes the same policy again."""
-    import shlex
-
     words = ["logofair", "fit", *data]
     for role in ("score", "label", "client", "weight", "positive"):
         words += [f"--{role}", value] if (value := getattr(columns, role)) is not None else []
@@ -154,65 +175,42 @@ def repeat_command(
     words += ["--drop-missing"] if columns.drop_missing else []
     words += [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
     for name, own in wanted.notion.items():
-        words += ["--notion", name if own is None else f"{name}={own:g}"]
+        words += ["--notion", name if own is None else f"{name}={typed(constrained(own))}"]
     for side, tolerance in (("--local", wanted.local_tolerance), ("--global", wanted.global_tolerance)):
-        words += [side, _typed(tolerance)]
-    words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={_typed(own)}")]
+        words += [side, typed(tolerance)]
+    words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={typed(own)}")]
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
     words += ["--seed", str(wanted.seed)] if wanted.seed else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 
-def _typed(tolerance: float | None) -> str:
-    return "none" if tolerance is None else f"{tolerance:g}"
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """Accuracy, acceptance and gaps of one rule on the calibration rows, counted with labels."""
-
-    accuracy: float | None
-    accepted: float
-    notions: tuple[NotionFigures, ...]
-
-    def as_dict(self, tolerance: float) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        names = ("global", "largest_local", "largest_local_30_rows")
-        found = {n.notion.name: n.as_dict(tolerance) for n in self.notions}
-        gaps = {name: {key: values[key] for key in names} for name, values in found.items()}
-        return {"accuracy": self.accuracy, "accepted": self.accepted, "gaps": gaps}
-
-
-def before_and_after(solution: Solution, names: Sequence[str]) -> tuple[Stage, Stage]:
-    """Measure score >= 1/2 and the policy on the calibration rows, for the notions promised.
+def before_and_after(solution: Solution, names: Sequence[str]) -> tuple[RuleAudit, RuleAudit]:
+    """Measure score >= 1/2 and the policy on the calibration rows with labels, for the notions required.
 
     Examples
     --------
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
     >>> before, after = before_and_after(solution, ["demographic_parity"])
-    >>> before.notions[0].whole.value, round(after.notions[0].whole.value, 2)
-    (1.0, 0.02)
+    >>> [round(rule.by_notion["demographic_parity"].global_gap, 2) for rule in (before, after)]
+    [1.0, 0.02]
     """
     rows, policy = solution.rows, solution.policy
     clients = rows.clients.labels if policy.has_clients else None
     fair = policy.probabilities(rows.scores, groups=rows.groups.labels, clients=clients)
-    return _stage(solution, (rows.scores >= 0.5).astype(np.float64), names), _stage(solution, fair, names)
+    return _measured(solution, (rows.scores >= 0.5).astype(np.float64), names), _measured(solution, fair, names)
 
 
-def _stage(solution: Solution, chance: Any, names: Sequence[str]) -> Stage:
+def _measured(solution: Solution, chance: Floats, names: Sequence[str]) -> RuleAudit:
     rows = solution.rows
-    tally: Tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients)
-    measured = [NOTIONS[name] for name in names if tally.labelled or not NOTIONS[name].needs_labels]
-    figures = tuple(figures_of(tally, notion, rows.groups.names, rows.clients.names) for notion in measured)
-    accepted = float(tally.accepted.sum() / tally.mass.sum())
-    return Stage(value_of(tally.merged().accuracy()[0]), accepted, figures)
+    tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients)
+    return RuleAudit.of(tally, rows.groups.names, rows.clients.names, [NOTIONS[name] for name in names])
 
 
 def show(
     solution: Solution,
-    compared: tuple[Stage, Stage],
+    compared: tuple[RuleAudit, RuleAudit],
     rows: DataRows,
     written: tuple[Path, Path | None],
     console: Console,
@@ -227,52 +225,51 @@ def show(
     print_page([*parts, "", notes(list(_next(*written)))], console)
 
 
-def _table(solution: Solution, before: Stage, after: Stage) -> Table:
+def _table(solution: Solution, before: RuleAudit, after: RuleAudit) -> Table:
     """Accuracy and gaps before and after, side by side."""
     counted = "on these rows" if solution.rows.labels is None else "on these rows, by label"
     table = grid(counted, "score >= 1/2", "fair", "rows", left=1)
-    table.add_row("accepted", f"{before.accepted:.1%}", f"{after.accepted:.1%}", f"{solution.rows.scores.size:,}")
+    shares = ["undefined" if rule.accepted is None else f"{rule.accepted:.1%}" for rule in (before, after)]
+    table.add_row("accepted", *shares, f"{solution.rows.scores.size:,}")
     if before.accuracy is not None and after.accuracy is not None:
         table.add_row("accuracy", f"{before.accuracy:.4f}", f"{after.accuracy:.4f}", f"{solution.rows.scores.size:,}")
     several = len(solution.policy.clients) > 1
-    for old, new in zip(before.notions, after.notions, strict=True):
-        name = words(new)
-        table.add_row(f"{name}, over all", _gap(old.whole), _gap(new.whole), _rows(new.whole))
+    for name, new in after.by_notion.items():
+        old = before.by_notion[name]
+        lines = {f"{spoken(name)}, over all": (old.worst_global, new.worst_global)}
         if several:
-            table.add_row("  at the worst client", _gap(old.worst), _gap(new.worst), _rows(new.worst))
-        if several and (old.worst, new.worst) != (old.worst_solid, new.worst_solid):
-            solid = old.worst_solid, new.worst_solid
-            table.add_row(f"  the worst with {FEW_ROWS}+ rows", *map(_gap, solid), _rows(solid[1]))
+            lines["  at the worst client"] = worst = (old.worst_local, new.worst_local)
+            if worst != (large := (old.worst_large, new.worst_large)):
+                lines[f"  the worst with {FEW_ROWS}+ rows"] = large
+        for what, gaps in lines.items():
+            table.add_row(what, *map(_gap, gaps), "" if gaps[1].rows is None else f"{gaps[1].rows:,}")
     return table
 
 
-def _gap(figure: Figure) -> str:
+def _gap(gap: Gap) -> str:
     """A gap and where it is."""
-    where = "" if figure.client is None else f"{figure.client}  "
-    return "undefined" if figure.value is None else f"{where}{figure.value:.4f}"
-
-
-def _rows(figure: Figure) -> str:
-    return "" if figure.rows is None else f"{figure.rows:,}"
+    where = "" if gap.client is None else f"{gap.client}  "
+    return "undefined" if gap.value is None else f"{where}{gap.value:.4f}"
 
 
 def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     """Requirements, certificate, coins, prices and warnings."""
     c = solution.certificate
-    yield "Requirements", f"{solution.requirements.summary().replace('_', ' ')}."
-    kept = "kept" if c.violation <= c.precision else f"missed by {c.violation:.4f}"
+    for place, sentence in enumerate(requirement_sentences(solution.policy.info.requirements)):
+        yield "" if place else "Requirements", sentence
+    met = "all are met" if c.violation <= c.precision else f"one is missed by {c.violation:.4f}"
     yield (
         "Proof",
-        f"On the calibration rows, in calibrated chances, the promise is {kept}; expected accuracy is {c.primal:.4f}, "
-        f"and no rule that keeps it reaches more than {c.dual:.4f} (certified gap {max(c.optimality_gap, 0.0):.0e}).",
+        f"On the calibration rows, in calibrated chances, {met}; expected accuracy is {c.primal:.4f}, and no rule that "
+        f"meets them reaches more than {c.dual:.4f} (optimality gap {max(c.optimality_gap, 0.0):.0e}).",
     )
     yield "Coins", solution.coins_summary()
     for place, sentence in enumerate(solution.prices()):
         yield "" if place else "Price", sentence
     yield (
         "New rows",
-        "will differ by chance, the more so the fewer there are; gaps above are counted with labels, the promise with "
-        "chances, so they differ a little too.",
+        "will differ by chance, the more so the fewer there are; gaps above are counted with labels, the requirements "
+        "with chances, so they differ a little too.",
     )
     for place, warning in enumerate(solution.warnings):
         yield "" if place else "Warning", str(warning)
@@ -286,13 +283,12 @@ def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
     yield "", f"logofair apply {name} NEW --out decisions.csv"
 
 
-def as_dict(solution: Solution, compared: tuple[Stage, Stage], rows: DataRows) -> dict[str, Any]:
+def as_dict(solution: Solution, compared: tuple[RuleAudit, RuleAudit], rows: DataRows) -> dict[str, Any]:
     """Plain values, ready for JSON."""
-    found = solution.as_dict()
-    return found | {
+    return solution.as_dict() | {
         "data": solution.policy.info.as_dict()["data"],
         "rows_left_out": rows.dropped,
-        "before": compared[0].as_dict(0.0),
-        "after": compared[1].as_dict(0.0),
+        "before": compared[0].as_dict(),
+        "after": compared[1].as_dict(),
         "warnings": list(map(str, solution.warnings)),
     }

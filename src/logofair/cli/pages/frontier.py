@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from logofair.auditing.measure import FEW_ROWS
-from logofair.cli.pages.audit import grid, notes, print_page
+from logofair.auditing import FEW_ROWS
+from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny
 from logofair.tradeoff import Frontier, HeldOut, Point
 from logofair.tradeoff.result import tolerance_text
 
 __all__ = ["show"]
 
 
-_ACROSS = 9  # tolerances beside each other on a page of 80 columns
+_COLUMNS = 9  # tolerances beside each other on a page of 80 columns
 _WARNINGS = 5
 _AXES = "Tolerances: local down, global across"
 
@@ -32,15 +32,15 @@ def show(surface: Frontier, data: str, written: Sequence[Path], console: Console
     >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
     >>> show(surface, "rows.csv", [], Console(width=80))  # doctest: +ELLIPSIS
     rows.csv: 4 rows, groups a, b
-    Demographic parity: 72.50 % expected accuracy without any promise
+    Demographic parity: 72.50 % expected accuracy without any requirement
     ...
     """
     parts: list[Any] = [_heading(surface, data)]
-    for first in range(0, len(surface.global_tolerances), _ACROSS):
+    for first in range(0, len(surface.global_tolerances), _COLUMNS):
         parts += [
             "",
             *([_AXES] if surface.has_clients else []),
-            _table(surface, range(first, min(first + _ACROSS, len(surface.global_tolerances)))),
+            _table(surface, range(first, min(first + _COLUMNS, len(surface.global_tolerances)))),
         ]
     if surface.held_out_rows:
         parts += ["", _held_out_table(surface)]
@@ -55,14 +55,17 @@ def _heading(surface: Frontier, data: str) -> Text:
     base = surface.unconstrained
     lines = [
         f"{data}: {surface.rows:,} rows{kept}{sites}, groups {groups}",
-        f"{surface.notions[0].replace('_', ' ').capitalize()}: {100 * base.accuracy:.2f} % expected accuracy "
-        "without any promise",
+        f"{spoken(surface.notions[0]).capitalize()}: {100 * base.accuracy:.2f} % expected accuracy "
+        "without any requirement",
     ]
     if surface.has_clients and base.local_gap is not None:
-        where = f"at client {base.local_gap_client!r}, whose smallest group has {_rows(base.local_gap_rows)}"
+        where = (
+            f"at client {base.local_gap_client!r}, whose smallest group has {counted(base.local_gap_rows or 0, 'row')}"
+        )
         lines.append(f"Largest local gap then {base.local_gap:.4f} ({where})")
     if base.global_gap is not None:
-        lines.append(f"Gap over all rows then {base.global_gap:.4f} (smallest group: {_rows(base.global_gap_rows)})")
+        smallest = counted(base.global_gap_rows or 0, "row")
+        lines.append(f"Gap over all rows then {base.global_gap:.4f} (smallest group: {smallest})")
     return Text("\n".join(lines))
 
 
@@ -105,11 +108,7 @@ def _measured(found: HeldOut) -> Iterator[str]:
 
 def _gap(value: float | None, rows: int | None) -> str:
     """A gap and how many rows the smaller side of it rests on."""
-    return "undefined" if value is None or rows is None else f"{value:.4f}\n({_rows(rows)})"
-
-
-def _rows(number: int | None) -> str:
-    return "1 row" if number == 1 else f"{number or 0:,} rows"
+    return "undefined" if value is None or rows is None else f"{value:.4f}\n({counted(rows, 'row')})"
 
 
 def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
@@ -118,21 +117,16 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     yield (
         "Table",
         "Expected accuracy in % of the best rule within each pair of tolerances, below it the percentage points lost; "
-        "none: no promise on that side.",
+        "none: no requirement on that side.",
     )
     worst = max(point.certificate.optimality_gap for point in surface.points)
     excess = max(point.certificate.violation for point in surface.points)
     yield (
         "Proof",
-        f"At every point no rule within the tolerances is more accurate by more than {_tiny(worst)}, and no "
-        f"tolerance is exceeded by more than {_tiny(excess)}; on these rows, counted in "
+        f"At every point no rule within the tolerances is more accurate by more than {tiny(worst)}, and no "
+        f"tolerance is exceeded by more than {tiny(excess)}; on these rows, counted in "
         f"{'calibrated chances' if surface.basis == 'eta' else 'labels'}.",
     )
-
-
-def _tiny(value: float) -> str:
-    """A figure near 0; rounding may leave it a hair below."""
-    return f"{value:.0e}" if value > 0 else "0"
 
 
 def _cautions(surface: Frontier) -> Iterator[tuple[str, str]]:
@@ -141,7 +135,7 @@ def _cautions(surface: Frontier) -> Iterator[tuple[str, str]]:
         yield (
             "Held out",
             f"Counted with labels on {surface.held_out_rows:,} rows that took no part; below each gap the rows behind "
-            f"the smaller side of it. 'gap 30+' leaves out clients with a rate on fewer than {FEW_ROWS} rows.",
+            f"the smaller side of it. 'gap 30+' compares only rates that rest on {FEW_ROWS} rows or more.",
         )
     else:
         yield "New rows", "They differ from these by chance; --test-share 0.3 measures on rows kept back."

@@ -13,17 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from logofair.auditing import audit
-from logofair.auditing.figures import FEW_ROWS, Figure, figures_of, plain
-from logofair.auditing.measure import Tally, tally_of
-from logofair.auditing.result import value_of
-from logofair.auditing.support import Support
-from logofair.cli.pages.audit import grid, notes, print_page, words
-from logofair.cli.pages.fit import Stage
+from logofair.auditing import FEW_ROWS, Gap
+from logofair.auditing.measure import plain, tally_of
+from logofair.auditing.result import Audit, RuleAudit
+from logofair.cli.pages.console import counted, figure, grid, notes, print_page, spoken
 from logofair.cli.training.rows import TrainingRows
 from logofair.cli.training.run import TrainedModel
 from logofair.cli.training.settings import TrainSettings
-from logofair.columns.checks import Label
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.notions import NOTIONS
 
@@ -37,11 +33,16 @@ _PURPOSE = {"calibration": "calibrate", "test": "test"}
 
 @dataclass(frozen=True, eq=False)
 class TrainingMeasures:
-    """Accuracy and gaps of score >= 1/2 on the rows trained on and on the test rows, and what the latter rest on."""
+    """Accuracy and gaps of score >= 1/2 on the rows trained on and on the test rows, for one notion."""
 
-    train: Stage
-    test: Stage
-    support: Support
+    train: RuleAudit
+    test: RuleAudit
+    notion: str
+
+    @property
+    def tested(self) -> Audit:
+        """The audit of the test rows."""
+        return self.test.by_notion[self.notion]
 
 
 def training_measures(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel) -> TrainingMeasures:
@@ -58,26 +59,20 @@ def training_measures(settings: TrainSettings, rows: TrainingRows, trained: Trai
     ...     rows = training_rows(settings, progress)
     ...     trained = train_and_score(settings, rows, progress, device=torch.device("cpu"))
     >>> measures = training_measures(settings, rows, trained)
-    >>> measures.train.accuracy == trained.state.measured.accuracy, int(measures.support.rows.sum())
+    >>> measures.train.accuracy == trained.state.measured.accuracy, int(measures.test.tally.rows.sum())
     (True, 300)
     """
     test, measured = rows.parts["test"], trained.state.measured
     chance = (trained.scores["test"] >= 0.5).astype(np.float64)
     clients = encode(test.clients, "clients")
     groups = Codes(rows.groups, encode_known(test.groups, rows.groups, "groups"))
-    counted = tally_of(chance, test.labels.astype(np.float64), None, groups, clients)
-    found = audit(chance, test.labels, groups=test.groups, clients=test.clients, notion=settings.notion)
+    tested = tally_of(chance, test.labels.astype(np.float64), None, groups, clients)
+    notions = [NOTIONS[settings.notion]]
     return TrainingMeasures(
-        _stage(measured.tally, settings, measured.groups, measured.clients),
-        _stage(counted, settings, groups.names, clients.names),
-        Support.of(found, settings.notion),
+        RuleAudit.of(measured.tally, measured.groups, measured.clients, notions),
+        RuleAudit.of(tested, groups.names, clients.names, notions),
+        settings.notion,
     )
-
-
-def _stage(tally: Tally, settings: TrainSettings, groups: tuple[Label, ...], clients: tuple[Label, ...]) -> Stage:
-    accepted = float(tally.accepted.sum() / tally.mass.sum())
-    figures = figures_of(tally, NOTIONS[settings.notion], groups, clients)
-    return Stage(value_of(tally.merged().accuracy()[0]), accepted, (figures,))
 
 
 def show(
@@ -104,7 +99,7 @@ def _heading(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel)
     model = f"{trained.network.name}, {trained.network.size:,} parameters"
     kept = "".join(f", {size:,} to {_PURPOSE[name]}" for name, size in sizes.items() if name != "train")
     lines = [
-        f"{rows.data.name}: {sum(sizes.values()):,} rows at {_counted(len(rows.clients), 'client')}{left_out}; "
+        f"{rows.data.name}: {sum(sizes.values()):,} rows at {counted(len(rows.clients), 'client')}{left_out}; "
         f"{', '.join(counts[:_GROUPS])}{more}",
         f"{settings.method}{goal}: {model}; {_rounds(trained)}, seed {settings.seed}",
         f"{sizes['train']:,} rows to train{kept}",
@@ -114,28 +109,24 @@ def _heading(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel)
 
 def _rounds(trained: TrainedModel) -> str:
     before = f" ({trained.resumed:,} of them before)" if trained.resumed else ""
-    return f"{_counted(trained.state.round, 'round')}{before}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{counted(trained.state.round, 'round')}{before}"
 
 
 def _table(rows: TrainingRows, measures: TrainingMeasures) -> Table:
     """Accuracy and gaps on the rows trained on and on the test rows."""
-    before, after = measures.train.notions[0], measures.test.notions[0]
+    before, after = measures.train.by_notion[measures.notion], measures.tested
     table = grid("score >= 1/2", "trained on", "rows", "test", "rows", left=1)
     sizes = [f"{rows.parts[name].places.size:,}" for name in ("train", "test")]
     stages = (measures.train, measures.test)
-    table.add_row("accepted", *_pairs([f"{stage.accepted:.1%}" for stage in stages], sizes))
-    table.add_row("accuracy", *_pairs([_figure(stage.accuracy) for stage in stages], sizes))
-    lines = {f"{words(after)} gap": (before.whole, after.whole)}
+    table.add_row("accepted", *_pairs([_share(stage.accepted) for stage in stages], sizes))
+    table.add_row("accuracy", *_pairs([figure(stage.accuracy) for stage in stages], sizes))
+    lines = {f"{spoken(measures.notion)} gap": (before.worst_global, after.worst_global)}
     if len(rows.clients) > 1:
-        lines["  at the worst client"] = worst = (before.worst, after.worst)
-        if worst != (solid := (before.worst_solid, after.worst_solid)):
-            lines[f"  the worst with {FEW_ROWS}+ rows"] = solid
-    for name, figures in lines.items():
-        table.add_row(name, *_pairs(map(_gap, figures), map(_rows, figures)))
+        lines["  at the worst client"] = worst = (before.worst_local, after.worst_local)
+        if worst != (large := (before.worst_large, after.worst_large)):
+            lines[f"  the worst with {FEW_ROWS}+ rows"] = large
+    for name, gaps in lines.items():
+        table.add_row(name, *_pairs(map(_gap, gaps), map(_rows, gaps)))
     return table
 
 
@@ -144,14 +135,14 @@ def _pairs(values: Iterable[str], rows: Iterable[str]) -> list[str]:
     return [text for pair in zip(values, rows, strict=True) for text in pair]
 
 
-def _figure(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
+def _share(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.1%}"
 
 
-def _gap(figure: Figure) -> str:
+def _gap(gap: Gap) -> str:
     """A gap and where it is."""
-    where = "" if figure.client is None else f"{_short(str(figure.client))}  "
-    return "undefined" if figure.value is None else f"{where}{figure.value:.4f}"
+    where = "" if gap.client is None else f"{_short(str(gap.client))}  "
+    return "undefined" if gap.value is None else f"{where}{gap.value:.4f}"
 
 
 def _short(name: str) -> str:
@@ -159,21 +150,21 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip(' ,')}…"
 
 
-def _rows(figure: Figure) -> str:
-    return "" if figure.rows is None else f"{figure.rows:,}"
+def _rows(gap: Gap) -> str:
+    return "" if gap.rows is None else f"{gap.rows:,}"
 
 
 def _reading(measures: TrainingMeasures) -> Iterator[tuple[str, str]]:
     """How to read the gaps, and what they rest on."""
-    rate, client, group, fewest = measures.support.smallest()
-    small, clients = int(measures.support.small_clients.sum()), len(measures.support.clients)
+    smallest, small, clients = measures.tested.smallest, measures.tested.small_clients, len(measures.tested.clients)
     yield "Gap", "The largest rate of a group minus the smallest. Rows: each of these two rates has at least so many."
     if measures.test.accepted in (0.0, 1.0):
         everybody = "accepts everybody" if measures.test.accepted else "refuses everybody"
         yield "Constant", f"The model {everybody} on the test rows: gaps of 0 then say nothing about fairness."
     if not small:
         return
-    cell = f"The {rate} of {group} at client {client} rests on {_counted(fewest, 'test row')}"
+    where = f"The {smallest.rate} of {smallest.group} at client {smallest.client}"
+    cell = f"{where} rests on {counted(smallest.rows, 'test row')}"
     if clients == 1:
         yield "Small", f"{cell}, fewer than {FEW_ROWS}, so that the gap is mostly chance."
         return
@@ -230,8 +221,8 @@ def as_dict(
         "groups": [plain(group) for group in rows.groups],
         "clients": [plain(client) for client in rows.clients],
         "clients_left_out": rows.left_out,
-        "train": measures.train.as_dict(0.0),
-        "test": measures.test.as_dict(0.0),
-        "test_support": measures.support.as_dict(),
+        "train": measures.train.as_dict(),
+        "test": measures.test.as_dict(),
+        "test_support": measures.tested.small_as_dict(),
         "next": [" ".join(command) for command in _commands(settings, out, "calibration" in rows.parts)],
     }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from logofair.auditing.figures import plain
+from logofair.auditing.measure import plain
 from logofair.auditing.result import value_of
 from logofair.cli.training.rows import RowPart, TrainingRows
 from logofair.cli.training.settings import TrainSettings

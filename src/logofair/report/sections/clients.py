@@ -6,32 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from logofair.auditing.measure import FEW_ROWS
+from logofair.auditing import FEW_ROWS
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip
-from logofair.report.facts import ReportData
-from logofair.report.figures import BeforeAfter
-from logofair.report.grids import Cell, Column, few_mark, grid, limit, named, number, span, text
+from logofair.report.contents import ReportContents
+from logofair.report.grids import Cell, Column, few_mark, grid, named, number, span, text, tolerance_cell
 from logofair.report.markup import Element, Node, Section, Trusted, note, paragraph, tag
+from logofair.report.measured import BeforeAfter
 from logofair.report.wording import counted, figure, small, tolerance_of
 
 __all__ = ["card", "clients_section"]
 
 
-def card(facts: ReportData, client: int) -> Element:
-    """Return a client's card.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report import in_memory
-    >>> from logofair.report.facts import gather
-    >>> from logofair.report.facts import Provenance
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
-    >>> "Requirements kept" in str(card(facts, 0))
-    True
-    """
-    name, pair = facts.clients[client], facts.calibration.local
+def card(contents: ReportContents, client: int) -> Element:
+    """Return a client's card."""
+    name, pair = contents.clients[client], contents.calibration.local
     rows = int(pair.after.tally.rows[client].sum())
     title = f"client-{client}-title"
     accuracies = [float(shares[client]) for shares in pair.accuracies]
@@ -41,10 +29,10 @@ def card(facts: ReportData, client: int) -> Element:
     return tag(
         "article",
         tag("h4", tag("bdi", name), id=title),
-        tag("p", words, " ", _standing(facts, client), " ", few_mark(bool(pair.few[:, client].any()))),
-        _gaps(facts, client),
-        _groups(facts, client),
-        [tag("p", sentence, class_="note") for sentence in _prices(facts, client)],
+        tag("p", words, " ", _badge(contents, client), " ", few_mark(bool(pair.few[:, client].any()))),
+        _gaps(contents, client),
+        _groups(contents, client),
+        [tag("p", sentence, class_="note") for sentence in _prices(contents, client)],
         id=f"client-{client}",
         class_="card",
         tabindex="-1",
@@ -52,26 +40,26 @@ def card(facts: ReportData, client: int) -> Element:
     )
 
 
-def _standing(facts: ReportData, client: int) -> Element:
-    """How the client's own promise stands, in its basis."""
-    bound, measured = facts.inside.bound[:, client], facts.inside.measured[:, client]
-    excess = facts.inside.gap[:, client] - facts.inside.tolerance[:, client]
-    if not bound.any():
-        words, state = "Nothing promised inside this client", "nothing"
+def _badge(contents: ReportContents, client: int) -> Element:
+    """How the requirements at a client stand, in their basis."""
+    required, measured = contents.local.required[:, client], contents.local.measured[:, client]
+    excess = contents.local.gap[:, client] - contents.local.tolerance[:, client]
+    if not required.any():
+        words, state = "Nothing required inside this client", "nothing"
     elif not measured.any():
-        words, state = "Promise cannot be measured here: fewer than two groups", "unmeasured"
-    elif (excess[measured] > facts.solution.certificate.precision).any():
-        words, state = "Requirements not kept", "broken"
-    elif not measured[bound].all():
-        words, state = "Kept where it can be measured", "partly"
+        words, state = "Cannot be measured here: fewer than two groups", "unmeasured"
+    elif (excess[measured] > contents.solution.certificate.precision).any():
+        words, state = "Requirements missed", "missed"
+    elif not measured[required].all():
+        words, state = "Requirements met where they can be measured", "partly"
     else:
-        words, state = "Requirements kept", "kept"
+        words, state = "Requirements met", "met"
     return tag("span", words, class_=f"badge {state}")
 
 
-def _gaps(facts: ReportData, client: int) -> Element:
+def _gaps(contents: ReportContents, client: int) -> Element:
     """Gap of every rate before and after."""
-    pair = facts.calibration.local
+    pair = contents.calibration.local
     low, high = pair.interval
     columns = [Column("gap of the"), *(Column(n, numeric=True) for n in ("before", "after", "by chance", "tolerance"))]
     rows = [
@@ -80,31 +68,31 @@ def _gaps(facts: ReportData, client: int) -> Element:
             number(float(pair.before.gaps[k, client])),
             number(float(pair.after.gaps[k, client])),
             span(float(low[k, client]), float(high[k, client])),
-            limit(float(pair.tolerance[k, client])),
+            tolerance_cell(float(pair.tolerance[k, client])),
         ]
         for k, rate in enumerate(pair.rates)
     ]
     return grid("Gaps here", columns, rows)
 
 
-def _groups(facts: ReportData, client: int) -> Element:
+def _groups(contents: ReportContents, client: int) -> Element:
     """Each group's rows, rates and rule."""
-    pair = facts.calibration.local
+    pair = contents.calibration.local
     columns = [Column("group"), Column("rows", numeric=True), Column("label 1", numeric=True)]
     columns += [Column(f"{rate.name}, before and after") for rate in pair.rates]
     columns += [Column("rule")]
-    return grid("Groups here", columns, list(_group_rows(facts, client)))
+    return grid("Groups here", columns, list(_group_rows(contents, client)))
 
 
-def _group_rows(facts: ReportData, client: int) -> Iterator[list[Cell]]:
-    pair, rules = facts.calibration.local, facts.solution.policy.rules
-    for group, name in enumerate(facts.groups):
+def _group_rows(contents: ReportContents, client: int) -> Iterator[list[Cell]]:
+    pair, rules = contents.calibration.local, contents.solution.policy.rules
+    for group, name in enumerate(contents.groups):
         rows, positive = pair.after.tally.rows[client, group].sum(), pair.after.tally.rows[client, group, 1]
         bars = [
             _bars(float(pair.before.values[k, client, group]), float(pair.after.values[k, client, group]))
             for k in range(len(pair.rates))
         ]
-        rule = rules[client * len(facts.groups) + group].rule
+        rule = rules[client * len(contents.groups) + group].rule
         yield [
             named(name),
             number(int(rows), after=few_mark(bool(rows < FEW_ROWS))),
@@ -124,9 +112,9 @@ def _bars(before: float, after: float) -> Cell:
     return Cell(tuple(parts), "rates")
 
 
-def _prices(facts: ReportData, client: int) -> Iterator[str]:
-    for k, rate in enumerate(facts.inside.rates):
-        price = 0.01 * float(facts.inside.price[k, client])
+def _prices(contents: ReportContents, client: int) -> Iterator[str]:
+    for k, rate in enumerate(contents.local.rates):
+        price = 0.01 * float(contents.local.price[k, client])
         if price >= 1e-6:
             won = f"at most {small(price)} accuracy over all rows"
             yield f"0.01 more tolerance for the {rate.name} here would win {won}."
@@ -137,42 +125,30 @@ _MOST_ROWS = 40  # clients with a row each in the picture; more stand side by si
 _MOST_COLUMNS = 600
 
 
-def clients_section(facts: ReportData) -> Section:
-    """Return the pictures of every client's gaps, the cards and the table.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report import in_memory
-    >>> from logofair.report.facts import gather
-    >>> from logofair.report.facts import Provenance
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
-    >>> clients_section(facts).title
-    'The gap between groups'
-    """
-    pair = facts.calibration.local
-    pictures = [_figure(facts, k) for k in range(len(pair.rates))]
-    if not facts.has_clients:
-        return Section("clients", "The gap between groups", (*pictures, _table(facts)))
-    count = len(facts.clients)
-    basis = "counted with labels" if facts.calibration.with_labels else "counted in chances"
+def clients_section(contents: ReportContents) -> Section:
+    """Return the pictures of every client's gaps, the cards and the table."""
+    pair = contents.calibration.local
+    pictures = [_figure(contents, k) for k in range(len(pair.rates))]
+    if not contents.has_clients:
+        return Section("clients", "The gap between groups", (*pictures, _table(contents)))
+    count = len(contents.clients)
+    basis = "counted with labels" if contents.calibration.with_labels else "counted in chances"
     words = paragraph(
         f"The gap inside each of {counted(count, 'client')} on the calibration rows, {basis}, "
         "largest gap before first. Choose a client in the picture, the list or the table to see its card. "
         "The table’s last column is the accuracy over all rows that 0.01 more tolerance would win at most."
     )
-    cards = Section("client", "One client at a time", (_picker(facts), tag("div", _cards(facts), class_="cards")))
-    table = Section("client-table", "All clients in a table", (*_unlisted(facts), _table(facts)))
+    cards = Section("client", "One client at a time", (_picker(contents), tag("div", _cards(contents), class_="cards")))
+    table = Section("client-table", "All clients in a table", (*_unlisted(contents), _table(contents)))
     return Section("clients", "Every client", (words, _legend(), *pictures), (cards, table))
 
 
-def _figure(facts: ReportData, rate: int) -> Element:
+def _figure(contents: ReportContents, rate: int) -> Element:
     """One rate's picture, drawn for a desk and for a phone."""
-    name = facts.calibration.local.rates[rate].name
-    ranked = facts.ranked
+    name = contents.calibration.local.rates[rate].name
+    ranked = contents.ranked
     every = -(-len(ranked) // _MOST_COLUMNS)
-    points = [_point(facts, rate, client) for client in ranked[::every]]
+    points = [_point(contents, rate, client) for client in ranked[::every]]
     draw = gap_dumbbells if len(points) <= _MOST_ROWS else gap_strip
     label = f"{name} gap of {counted(len(points), 'client')} before and after. {_in_short(points)}"
     left_out = f" Every {every}th client is drawn." if every > 1 else ""
@@ -190,24 +166,24 @@ def _in_short(points: Sequence[GapPoint]) -> str:
     if not before or not after:
         return "No gap can be measured."
     above = sum(p.after > p.tolerance + 1e-9 for p in points if p.after is not None and p.tolerance is not None)
-    bound = sum(p.after is not None and p.tolerance is not None for p in points)
+    required = sum(p.after is not None and p.tolerance is not None for p in points)
     half = f"Half of the clients had a gap above {figure(float(np.median(before)), 3)} before and above "
     half += f"{figure(float(np.median(after)), 3)} after"
-    return f"{half}; {above:,} of {counted(bound, 'promised gap')} lie above tolerance." if bound else f"{half}."
+    return f"{half}; {above:,} of {counted(required, 'required gap')} lie above tolerance." if required else f"{half}."
 
 
-def _point(facts: ReportData, rate: int, client: int) -> GapPoint:
+def _point(contents: ReportContents, rate: int, client: int) -> GapPoint:
     """One client in the picture."""
-    pair, name = facts.calibration.local, facts.clients[client]
+    pair, name = contents.calibration.local, contents.clients[client]
     before, after, tolerance = (
         _or_none(array[rate, client]) for array in (pair.before.gaps, pair.after.gaps, pair.tolerance)
     )
-    low, high = (_or_none(bound[rate, client]) for bound in pair.interval)
-    rows = int(pair.fewest[rate, client])
+    low, high = (_or_none(end[rate, client]) for end in pair.interval)
+    rows = int(pair.after.smallest_rows[rate, client])
     words = f"gap {figure(before)} before, {figure(after)} after, tolerance {tolerance_of(tolerance)}"
     return GapPoint(
         name=name,
-        link=facts.link(client),
+        link=contents.link(client),
         before=before,
         after=after,
         tolerance=tolerance,
@@ -237,10 +213,10 @@ def _legend() -> Element:
     return tag("ul", items, class_="legend")
 
 
-def _picker(facts: ReportData) -> Element:
+def _picker(contents: ReportContents) -> Element:
     """The list to choose a client from; without JavaScript the links do the same."""
-    by_name = sorted(facts.listed, key=lambda client: facts.clients[client].casefold())
-    options = [tag("option", facts.clients[client], value=f"client-{client}") for client in by_name]
+    by_name = sorted(contents.listed, key=lambda client: contents.clients[client].casefold())
+    options = [tag("option", contents.clients[client], value=f"client-{client}") for client in by_name]
     return tag(
         "p",
         tag("label", "Client ", for_="pick"),
@@ -251,20 +227,22 @@ def _picker(facts: ReportData) -> Element:
     )
 
 
-def _cards(facts: ReportData) -> list[Node]:
-    return [card(facts, client) for client in facts.listed]
+def _cards(contents: ReportContents) -> list[Node]:
+    return [card(contents, client) for client in contents.listed]
 
 
-def _unlisted(facts: ReportData) -> Iterator[Node]:
-    missing = len(facts.clients) - len(facts.listed)
+def _unlisted(contents: ReportContents) -> Iterator[Node]:
+    missing = len(contents.clients) - len(contents.listed)
     if missing:
-        yield note(f"The {len(facts.listed):,} clients with the largest gaps before are listed; {missing:,} are not.")
+        yield note(
+            f"The {len(contents.listed):,} clients with the largest gaps before are listed; {missing:,} are not."
+        )
 
 
-def _table(facts: ReportData) -> Element:
+def _table(contents: ReportContents) -> Element:
     """One line per client and rate."""
-    pair = facts.calibration.local
-    several, in_chances = len(pair.rates) > 1, _counts_in_chances(facts)
+    pair = contents.calibration.local
+    several, in_chances = len(pair.rates) > 1, _counts_in_chances(contents)
     columns = [Column("client"), *([Column("rate")] if several else [])]
     columns += [Column(n, numeric=True) for n in ("gap before", "gap after", "by chance", "tolerance")]
     columns += [Column("gap after, in chances", numeric=True)] if in_chances else []
@@ -272,34 +250,36 @@ def _table(facts: ReportData) -> Element:
     columns += [] if several else [Column(n, numeric=True) for n in ("accuracy before", "accuracy after")]
     columns += [Column("0.01 more wins", numeric=True)]
     rows = [
-        _line(facts, pair, client, rate, several, in_chances)
-        for client in facts.listed
+        _line(contents, pair, client, rate, several, in_chances)
+        for client in contents.listed
         for rate in range(len(pair.rates))
     ]
     return grid("Gaps and accuracy of every client, calibration rows", columns, rows, search="Search clients")
 
 
-def _counts_in_chances(facts: ReportData) -> bool:
-    """Whether the promise is counted otherwise than what was measured."""
-    needs = any(rate.slope or rate.weight(0.0) != rate.weight(1.0) for rate in facts.calibration.local.rates)
-    return needs and facts.calibration.with_labels and facts.solution.certificate.basis == "eta"
+def _counts_in_chances(contents: ReportContents) -> bool:
+    """Whether the requirements are counted otherwise than what was measured."""
+    needs = any(rate.slope or rate.weight(0.0) != rate.weight(1.0) for rate in contents.calibration.local.rates)
+    return needs and contents.calibration.with_labels and contents.solution.certificate.basis == "eta"
 
 
-def _line(facts: ReportData, pair: BeforeAfter, client: int, rate: int, several: bool, in_chances: bool) -> list[Cell]:
-    low, high = (float(bound[rate, client]) for bound in pair.interval)
-    promised = facts.inside.line(pair.rates[rate])
+def _line(
+    contents: ReportContents, pair: BeforeAfter, client: int, rate: int, several: bool, in_chances: bool
+) -> list[Cell]:
+    low, high = (float(end[rate, client]) for end in pair.interval)
+    line = contents.local.line(pair.rates[rate])
     accuracies = [float(shares[client]) for shares in pair.accuracies]
-    rows = int(pair.fewest[rate, client])
-    price = 0.0 if promised is None else 0.01 * float(facts.inside.price[promised, client])
-    held = None if promised is None else float(facts.inside.gap[promised, client])
+    rows = int(pair.after.smallest_rows[rate, client])
+    price = 0.0 if line is None else 0.01 * float(contents.local.price[line, client])
+    in_basis = None if line is None else float(contents.local.gap[line, client])
     return [
-        named(facts.clients[client], facts.link(client)),
+        named(contents.clients[client], contents.link(client)),
         *([text(pair.rates[rate].name, mark="span")] if several else []),
         number(float(pair.before.gaps[rate, client])),
         number(float(pair.after.gaps[rate, client])),
         span(low, high),
-        limit(float(pair.tolerance[rate, client])),
-        *([number(held)] if in_chances else []),
+        tolerance_cell(float(pair.tolerance[rate, client])),
+        *([number(in_basis)] if in_chances else []),
         number(rows, after=few_mark(rows < FEW_ROWS)),
         *([] if several else map(number, accuracies)),
         Cell((small(price),), key=price),

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from logofair.auditing.measure import FEW_ROWS
+from logofair.auditing import FEW_ROWS
 from logofair.columns.segments import Indices
 from logofair.report.charts import Reliability, reliability_by_group, reliability_diagram
-from logofair.report.facts import ReportData
+from logofair.report.contents import ReportContents
 from logofair.report.grids import Cell, Column, few_mark, grid, named, number, text
 from logofair.report.markup import Element, Node, Section, note, paragraph, tag
 from logofair.report.wording import counted, figure, name_of
@@ -20,30 +20,16 @@ __all__ = ["cells_section", "reliability_section", "rules_section"]
 
 _MOST_DIAGRAMS = 6
 _MOST_BINS_TABLES = 12
-_GROUPS_ACROSS = 6  # columns that fit a printed page
+_GROUPS_PER_TABLE = 6  # columns that fit a printed page
 
 
-def rules_section(facts: ReportData) -> Section:
-    """Return every client's and group's rule in a table.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report import in_memory
-    >>> from logofair.report.facts import gather
-    >>> from logofair.report.facts import Provenance
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
-    >>> rules_section(facts).title
-    'The rules'
-    """
-    policy = facts.solution.policy
+def rules_section(contents: ReportContents) -> Section:
+    """Return every client's and group's rule in a table."""
+    policy = contents.solution.policy
     mixed = int(policy.mixtures.mixed.sum())
     calibrated = policy.calibrator.method != "none"
     score = "the calibrated score of the row’s client and group" if calibrated else "the score itself"
-    coins = (
-        f"{counted(mixed, 'cell')} of {len(policy.rules):,} need a coin; it is tossed by record id, so that a person "
-    )
+    coins = f"{counted(mixed, 'cell')} of {len(policy.rules):,} need a coin, tossed by the row’s id, so that a person "
     words = f"Here “score” is {score}. " + (
         f"{coins}always gets the same decision."
         if mixed
@@ -52,19 +38,19 @@ def rules_section(facts: ReportData) -> Section:
     words += " “60%: A; 40%: B” applies A to 60 in 100 people and B to the others." if mixed else ""
     columns = [Column("client"), Column("group"), Column("rule"), Column("coin")]
     columns += [Column("rows", numeric=True), Column("label 1", numeric=True)]
-    table = grid("Rules by client and group", columns, list(_rules(facts)), search="Search rules")
-    return Section("rules", "The rules", (paragraph(words), *_merged(facts), *_shortened(facts), table))
+    table = grid("Rules by client and group", columns, list(_rules(contents)), search="Search rules")
+    return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_shortened(contents), table))
 
 
-def _rules(facts: ReportData) -> Iterator[list[Cell]]:
-    counts, rules = _counts(facts), facts.solution.policy.rules
-    labelled = facts.calibration.with_labels
-    for client in facts.listed:
-        for group, name in enumerate(facts.groups):
-            row = rules[client * len(facts.groups) + group]
+def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
+    counts, rules = _counts(contents), contents.solution.policy.rules
+    labelled = contents.calibration.with_labels
+    for client in contents.listed:
+        for group, name in enumerate(contents.groups):
+            row = rules[client * len(contents.groups) + group]
             rows, positive = int(counts[client, group].sum()), int(counts[client, group, 1])
             yield [
-                named(facts.clients[client], facts.link(client)),
+                named(contents.clients[client], contents.link(client)),
                 text(tag("bdi", name)),
                 text(row.rule, mark="rule"),
                 text("coin" if row.needs_coin else "–"),
@@ -73,44 +59,31 @@ def _rules(facts: ReportData) -> Iterator[list[Cell]]:
             ]
 
 
-def _merged(facts: ReportData) -> Iterator[Node]:
-    if facts.has_clients and facts.solution.policy.merged is not None:
+def _merged(contents: ReportContents) -> Iterator[Node]:
+    if contents.has_clients and contents.solution.policy.merged is not None:
         yield note(
             "Rows of clients the policy does not know can take the merged rule of all clients, stored beside these."
         )
 
 
-def _shortened(facts: ReportData) -> Iterator[Node]:
-    if len(facts.listed) < len(facts.clients):
-        yield note(
-            f"The rules of {len(facts.listed):,} of {len(facts.clients):,} clients are listed; the policy has all."
-        )
+def _shortened(contents: ReportContents) -> Iterator[Node]:
+    if len(contents.listed) < len(contents.clients):
+        listed = f"{len(contents.listed):,} of {len(contents.clients):,} clients"
+        yield note(f"The rules of {listed} are listed; the policy has all.")
 
 
-def _counts(facts: ReportData) -> Indices:
+def _counts(contents: ReportContents) -> Indices:
     """Rows by client, group and label."""
-    return np.asarray(facts.calibration.local.after.tally.rows, dtype=np.int64)
+    return np.asarray(contents.calibration.local.after.tally.rows, dtype=np.int64)
 
 
-def reliability_section(facts: ReportData) -> Section:
-    """Return how far predicted chances are from what happened, per group, before and after calibration.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report import in_memory
-    >>> from logofair.report.facts import gather
-    >>> from logofair.report.facts import Provenance
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
-    >>> reliability_section(facts).title
-    'How reliable the scores are'
-    """
+def reliability_section(contents: ReportContents) -> Section:
+    """Return how far predicted chances are from what happened, per group, before and after calibration."""
     title = "How reliable the scores are"
-    found = sorted(reliability_by_group(facts.solution.rows), key=lambda r: -int(r.rows.sum()))
+    found = sorted(reliability_by_group(contents.solution.rows), key=lambda r: -int(r.rows.sum()))
     if not found:
         return Section("reliability", title, (paragraph("There are no labels to compare the scores with."),))
-    method = facts.solution.policy.calibrator.method
+    method = contents.solution.policy.calibrator.method
     done = (
         "no calibration was asked for"
         if method == "none"
@@ -162,44 +135,35 @@ def _bins(found: Sequence[Reliability]) -> Element:
     return tag("details", tag("summary", "The numbers behind the diagrams"), grid("Bins by group", columns, rows))
 
 
-def cells_section(facts: ReportData) -> Section:
-    """Return how many rows every cell has, small ones marked.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report import in_memory
-    >>> from logofair.report.facts import gather
-    >>> from logofair.report.facts import Provenance
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> facts = gather(solution, Provenance(in_memory("four rows", solution), "logofair fit"))
-    >>> "2 cells of 2 have fewer than 30 rows" in str(cells_section(facts).body[0])
-    True
-    """
-    rows = _counts(facts).sum(axis=2)
+def cells_section(contents: ReportContents) -> Section:
+    """Return how many rows every cell has, small ones marked."""
+    rows = _counts(contents).sum(axis=2)
     few, empty = int(((rows > 0) & (rows < FEW_ROWS)).sum()), int((rows == 0).sum())
     words = (
         f"Calibration rows of each group at each client. {counted(few, 'cell')} of {rows.size:,} "
         f"{'has' if few == 1 else 'have'} fewer than {FEW_ROWS} rows (▲): rates there are mostly noise. "
-        f"{counted(empty, 'cell')} {'has' if empty == 1 else 'have'} none (∅): nothing is promised there."
+        f"{counted(empty, 'cell')} {'has' if empty == 1 else 'have'} none (∅): nothing can be required there."
     )
-    step = _GROUPS_ACROSS
-    tables = [_sizes(facts, rows, range(i, min(i + step, rows.shape[1]))) for i in range(0, rows.shape[1], step)]
-    return Section("cells", "Cell sizes", (paragraph(words), *_shortened_cells(facts), *tables))
+    step = _GROUPS_PER_TABLE
+    tables = [_sizes(contents, rows, range(i, min(i + step, rows.shape[1]))) for i in range(0, rows.shape[1], step)]
+    return Section("cells", "Cell sizes", (paragraph(words), *_shortened_cells(contents), *tables))
 
 
-def _shortened_cells(facts: ReportData) -> Iterator[Node]:
-    if len(facts.listed) < len(facts.clients):
-        yield note(f"{len(facts.listed):,} of {len(facts.clients):,} clients are listed.")
+def _shortened_cells(contents: ReportContents) -> Iterator[Node]:
+    if len(contents.listed) < len(contents.clients):
+        yield note(f"{len(contents.listed):,} of {len(contents.clients):,} clients are listed.")
 
 
-def _sizes(facts: ReportData, rows: Indices, groups: range) -> Element:
+def _sizes(contents: ReportContents, rows: Indices, groups: range) -> Element:
     """A table of some groups, the fuller a cell the darker."""
     most = math.log1p(int(rows.max(initial=1)))
-    columns = [Column("client"), *(Column(facts.groups[group], numeric=True, long=True) for group in groups)]
+    columns = [Column("client"), *(Column(contents.groups[group], numeric=True, long=True) for group in groups)]
     lines = [
-        [named(facts.clients[client], facts.link(client)), *(_size(int(rows[client, group]), most) for group in groups)]
-        for client in facts.listed
+        [
+            named(contents.clients[client], contents.link(client)),
+            *(_size(int(rows[client, group]), most) for group in groups),
+        ]
+        for client in contents.listed
     ]
     return grid("Rows by client and group", columns, lines, search="Search cells")
 

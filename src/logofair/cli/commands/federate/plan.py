@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from logofair.cli.commands.demo import DEFAULT_TOLERANCES
-from logofair.cli.options import Check, one_of, such_that
+from logofair.cli.options import NOTIONS, Check, constrained, one_of, single_tolerances, such_that, tolerance_option
 
 if TYPE_CHECKING:
     from logofair.columns.checks import Label
@@ -51,26 +49,9 @@ def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return names
 
 
-def _tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """A number from 0, or infinity for none; None where nothing was given."""
-    try:
-        number = None if value is None else math.inf if value.lower() == _FREE else float(value)
-    except ValueError:
-        number = math.nan
-    if number is None or (number >= 0 and (number < math.inf or str(value).lower() == _FREE)):
-        return number
-    raise click.BadParameter(f"got {value!r}; pass a number from 0, such as 0.01, or {_FREE}.", ctx, param)
-
-
 def _single(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, float | None], ...]:
     """Pairs of a site and its tolerance."""
-    pairs = {}
-    for text in value:
-        site, equals, number = text.rpartition("=")
-        if not equals or not site or site in pairs:
-            raise click.BadParameter(f"got {text!r}; pass SITE=NUMBER once per site, such as north=0.01.", ctx, param)
-        pairs[site] = _tolerance(ctx, param, number)
-    return tuple(pairs.items())
+    return tuple(single_tolerances(ctx, param, value).items())
 
 
 def _if_given(check: Check) -> Check:
@@ -91,26 +72,14 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _option(
         "--notion",
         metavar="NAME",
-        callback=_if_given(one_of(tuple(DEFAULT_TOLERANCES))),
-        help=f"What is fair: {', '.join(DEFAULT_TOLERANCES)}.  [default: demographic_parity]",
+        callback=_if_given(one_of(NOTIONS)),
+        help=f"What is fair: {', '.join(NOTIONS)}.  [default: demographic_parity]",
     ),
-    _option(
-        "--local",
-        "local_tolerance",
-        metavar="NUMBER",
-        callback=_tolerance,
-        help="Largest gap allowed inside each site, or none.  [default: 0.02]",
-    ),
-    _option(
-        "--global",
-        "global_tolerance",
-        metavar="NUMBER",
-        callback=_tolerance,
-        help="Largest gap allowed over all sites, or none.  [default: 0.02]",
-    ),
+    tolerance_option("local", "inside each site", otherwise="0.02"),
+    tolerance_option("global", "over all sites together", otherwise="0.02"),
     _option(
         "--local-for",
-        metavar="SITE=NUMBER",
+        metavar="SITE=TOL",
         multiple=True,
         callback=_single,
         help="In place of --local at one site; repeat for several.",
@@ -213,10 +182,10 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
     privacy = _privacy(given)
     rest: dict[str, Any] = {} if privacy is None else {"calibration": _FREE}
     rest |= {name: given[name] for name in _AS_GIVEN if name in given}
-    rest |= {name: _finite(given[name]) for name in ("local_tolerance", "global_tolerance") if name in given}
+    rest |= {name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if name in given}
     return make_plan(
         groups=_labels(given["groups"]) if "groups" in given else list(groups),
-        client_tolerances={site: _finite(number) for site, number in given.get("local_for", ())} or None,
+        client_tolerances={site: constrained(number) for site, number in given.get("local_for", ())} or None,
         random_state=given.get("seed"),
         privacy=privacy,
         training=_training(given),
@@ -254,10 +223,6 @@ def _is_given(value: object) -> bool:
 def _labels(names: Sequence[str]) -> list[Label]:
     """Names as a file's column would be read: integers where all of them are."""
     return [int(name) for name in names] if all(map(_INTEGER.fullmatch, names)) else list(names)
-
-
-def _finite(number: float | None) -> float | None:
-    return None if number == math.inf else number
 
 
 def _privacy(given: Mapping[str, Any]) -> Privacy | None:

@@ -1,4 +1,4 @@
-"""The door of the audit: check the columns, tally the cells, measure both sides."""
+"""The audit of rows: check the columns, tally the cells, measure both sides."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing.measure import side_of, tally_of
-from logofair.auditing.result import Audit, ClientTable, value_of
+from logofair.auditing.measure import tally_of
+from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Floats
-from logofair.columns.labels import Codes, encode
+from logofair.columns.labels import Codes, encode, one_client
 from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 
@@ -64,25 +64,21 @@ def audit(
     >>> found.accuracy, found.global_gap, found.local_gap
     (0.75, 0.5, 1.0)
     >>> print(found.local_gaps[0])
-    1.0000 (selection rate, 'M' over 'F', client 'a')
+    1.0000 (selection rate, 'M' over 'F', client 'a'; 1 row, 95%: 0.0000 to 1.0000)
     """
-    local, overall = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
+    local, global_ = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
     chance = _chances(decisions)
     positive = None if labels is None else inputs.binary(labels)
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
     group = encode(groups, "groups")
-    client = Codes(("all",), np.zeros(chance.size, np.int32)) if clients is None else encode(clients, "clients")
+    client = one_client(chance.size) if clients is None else encode(clients, "clients")
     inputs.same_length(chance.size, labels=positive, groups=group, clients=client, scores=score)
-    _check(group, client, positive, local.needs_labels or overall.needs_labels)
+    _check(group, client, positive, local.needs_labels or global_.needs_labels)
     tally = tally_of(chance, positive, weight, group, client)
     auc = None if score is None or positive is None else _auc(score, positive, weight)
-    local_side = side_of(local.rates, group.names, (None,) if clients is None else client.names, tally)
-    same = clients is None and local == overall
-    global_side = local_side if same else side_of(overall.rates, group.names, (None,), tally.merged())
-    table = ClientTable(client.names, tally.accuracy(), local_side)
-    accuracy = value_of(global_side.tally.accuracy()[0])
-    return Audit(group.names, client.names, accuracy, auc, table, _notes(positive, score, auc), local_side, global_side)
+    missing = _notes(positive, score, auc)
+    return Audit.of(tally, group.names, client.names, local.rates, global_.rates, score_auc=auc, _missing=missing)
 
 
 def audit_codes(
@@ -96,12 +92,8 @@ def audit_codes(
 ) -> Audit:
     """The audit of columns that were checked and encoded already; without clients, ``client`` is `one_client`."""
     tally = tally_of(chance, positive, weight, group, client)
-    local_side = side_of(local.rates, group.names, client.names, tally)
-    same = client.names == (None,) and local.rates == global_.rates
-    global_side = local_side if same else side_of(global_.rates, group.names, (None,), tally.merged())
-    names = ("all",) if client.names == (None,) else client.names
-    table, accuracy = ClientTable(names, tally.accuracy(), local_side), value_of(global_side.tally.accuracy()[0])
-    return Audit(group.names, names, accuracy, None, table, _notes(positive, None, None), local_side, global_side)
+    missing = _notes(positive, None, None)
+    return Audit.of(tally, group.names, client.names, local.rates, global_.rates, _missing=missing)
 
 
 def _merged(side: object) -> Notion:

@@ -1,4 +1,4 @@
-"""All that the sections of a report draw on, gathered once."""
+"""The contents of a report: all that its sections draw on, gathered once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ from logofair._version import __version__
 from logofair.files.tables import DataSource
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
-from logofair.report.figures import NewRows, RowsMeasured, measure_calibration, measure_new
-from logofair.report.verdict import RequiredGaps, Verdict, judge, required_gaps
+from logofair.report.measured import (
+    MeasuredRows,
+    NewRows,
+    RequiredGaps,
+    measure_calibration,
+    measure_new,
+    required_gaps,
+)
+from logofair.report.verdict import Verdict, judge
 from logofair.report.wording import name_of
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["Provenance", "ReportData", "gather", "in_memory", "versions"]
+__all__ = ["Provenance", "ReportContents", "gather", "in_memory", "versions"]
 
 
 _PACKAGES = ("numpy", "scipy", "numba", "polars")
@@ -93,7 +100,7 @@ MOST_CELLS, MOST_CLIENTS = 2000, 600
 
 
 @dataclass(frozen=True, eq=False)
-class ReportData:
+class ReportContents:
     """A solution, what was measured of it, and where it comes from.
 
     ``listed`` are the clients shown one by one, largest gap before first; all of them unless they are very many.
@@ -101,10 +108,10 @@ class ReportData:
 
     solution: Solution
     provenance: Provenance
-    calibration: RowsMeasured
-    new: RowsMeasured | None
-    inside: RequiredGaps
-    across: RequiredGaps
+    calibration: MeasuredRows
+    new: MeasuredRows | None
+    local: RequiredGaps
+    global_: RequiredGaps
     verdict: Verdict
     frontier: Frontier | None
 
@@ -145,7 +152,7 @@ class ReportData:
 
 def gather(
     solution: Solution, provenance: Provenance, new_rows: NewRows | None = None, frontier: Frontier | None = None
-) -> ReportData:
+) -> ReportContents:
     """Measure all that a report shows.
 
     Examples
@@ -156,16 +163,16 @@ def gather(
     >>> gather(solution, Provenance(in_memory("four rows", solution), "logofair fit")).clients
     ['all rows']
     """
-    inside, across = required_gaps(solution)
+    local, global_ = required_gaps(solution)
     calibration = measure_calibration(solution)
     new = None if new_rows is None else measure_new(solution, new_rows)
-    return ReportData(
+    return ReportContents(
         solution=solution,
         provenance=provenance,
         calibration=calibration,
         new=new,
-        inside=inside,
-        across=across,
-        verdict=judge(solution, inside, across, calibration, new),
+        local=local,
+        global_=global_,
+        verdict=judge(solution, local, global_, calibration, new),
         frontier=frontier,
     )
