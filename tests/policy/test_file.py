@@ -482,7 +482,7 @@ def test_a_failing_save_leaves_the_old_file_and_nothing_else(step, failure, tmp_
         if step == "replace":
             patch.setattr(os, "replace", fail)
         else:
-            patch.setattr(Path, "open", lambda *args: Full(opened(*args), failure))
+            patch.setattr(Path, "open", lambda *args, **more: Full(opened(*args, **more), failure))
         with pytest.raises((InputError, KeyboardInterrupt)) as error:
             labelled(("c", "d")).save(path)
     if isinstance(failure, OSError):

@@ -30,7 +30,7 @@ from logofair.datasets.images import (
     store_squares,
     to_squares,
 )
-from logofair.datasets.prepared import chosen
+from logofair.datasets.prepared import chosen, rows_wanted
 from logofair.datasets.table import Dataset
 from logofair.datasets.terms import terms_of
 from logofair.errors import InputError
@@ -369,7 +369,7 @@ def load_celeba(
         raise InputError(f"target: {target!r} is the sensitive attribute too; choose two attributes.")
     has = values[:, names.index(chosen(sensitive, names, "sensitive"))]
     label = values[:, names.index(chosen(target, names, "target"))]
-    first = slice(_at_most(rows, len(images)))
+    first = slice(rows_wanted(rows, len(images)))
     return Dataset(
         **terms_of(_NAME),
         features=images[first],
@@ -396,11 +396,3 @@ def _stored(folder: Path, about: dict[str, Any]) -> tuple[list[str], Pixels, Boo
     if shapes != ((n_rows, 3, size, size), (n_rows, len(names)), n_rows):
         raise ValueError("files of differing length")
     return names, images, values, people
-
-
-def _at_most(rows: int | None, available: int) -> int:
-    """How many of the rows to load."""
-    wanted = available if rows is None else whole_number(rows, "rows")
-    if wanted > available:
-        raise InputError(f"rows: got {wanted:,}, but there are {available:,} rows; ask for at most as many.")
-    return wanted

@@ -183,12 +183,12 @@ class Population:
         """
         from scipy.optimize import linprog  # a third of a second to import, and other data sets need none of it
 
-        demands = list(self._demands(notion, local_tolerance, global_tolerance))
+        requirements = list(self._requirements(notion, local_tolerance, global_tolerance))
         gain = (self.mass * (2.0 * self.chance - 1.0)).ravel()
-        bounds = [(0.0, 1.0)] * gain.size + [(None, None)] * len(demands)
+        bounds = [(0.0, 1.0)] * gain.size + [(None, None)] * len(requirements)
         solved = linprog(
-            -np.concatenate([gain, np.zeros(len(demands))]),
-            *_inequalities(demands, gain.size),
+            -np.concatenate([gain, np.zeros(len(requirements))]),
+            *_inequalities(requirements, gain.size),
             bounds=bounds,
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
@@ -197,19 +197,19 @@ class Population:
         acceptance: Floats = np.clip(solved.x[: gain.size], 0.0, 1.0).reshape(self.mass.shape)
         return BestRule(self.accuracy(acceptance), acceptance)
 
-    def _demands(
+    def _requirements(
         self, notion: NotionLike | Mapping[str, NotionLike], local: float | None, global_: float | None
     ) -> Iterator[tuple[float, list[Floats]]]:
         """Every gap that is bounded: its tolerance, and each group's rate as weights of the acceptance chances."""
-        inside, across = sides(notion)
+        local_notion, global_notion = sides(notion)
         everybody = np.ones(len(self.clients), dtype=bool)
         for part in np.eye(len(self.clients), dtype=bool):
-            for demand in side_requirements(inside, local, "local"):
-                if demand.tolerance is not None:
-                    yield demand.tolerance, self._rates(demand.rate, part)
-        for demand in side_requirements(across, global_, "global"):
-            if demand.tolerance is not None:
-                yield demand.tolerance, self._rates(demand.rate, everybody)
+            for requirement in side_requirements(local_notion, local, "local"):
+                if requirement.tolerance is not None:
+                    yield requirement.tolerance, self._rates(requirement.rate, part)
+        for requirement in side_requirements(global_notion, global_, "global"):
+            if requirement.tolerance is not None:
+                yield requirement.tolerance, self._rates(requirement.rate, everybody)
 
     def _rates(self, rate: Rate, part: npt.NDArray[np.bool_]) -> list[Floats]:
         """The rate of every group among some clients; groups of which nobody counts in it are left out."""
@@ -220,12 +220,12 @@ class Population:
         return [moment * (np.arange(base.size) == a)[None, :, None] / base[a] for a in counted]
 
 
-def _inequalities(demands: list[tuple[float, list[Floats]]], n: int) -> tuple[Floats, Floats]:
+def _inequalities(requirements: list[tuple[float, list[Floats]]], n: int) -> tuple[Floats, Floats]:
     """``floor <= rate <= floor + tolerance`` for every rate: coefficients of n chances and the floors, and limits."""
-    rows, limits = [np.zeros(n + len(demands))], [0.0]
-    for number, (tolerance, rates) in enumerate(demands):
+    rows, limits = [np.zeros(n + len(requirements))], [0.0]
+    for number, (tolerance, rates) in enumerate(requirements):
         for rate in rates:
-            row = np.zeros(n + len(demands))
+            row = np.zeros(n + len(requirements))
             row[:n], row[n + number] = rate.ravel(), -1.0
             rows += [row, -row]
             limits += [tolerance, 0.0]

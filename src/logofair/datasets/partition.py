@@ -230,7 +230,7 @@ def deal(
 
     Returns
     -------
-    Dealt
+    Partition
         The rows and their clients. Rows of other natural clients are left out, never merged into one.
 
     Examples
@@ -336,8 +336,8 @@ def split(n_rows: int, fractions: Mapping[str, float], *, rng: RandomSource) -> 
     if abs(total - 1.0) > 1e-9:
         raise InputError(f"fractions: the parts sum to {total:g}; make them sum to 1.")
     cuts = np.rint(np.cumsum(list(shares.values())) * n_rows).astype(np.int64)
-    pieces = np.split(generator(rng).permutation(n_rows), cuts[:-1])
-    for part, rows in zip(shares, pieces, strict=True):
+    drawn = np.split(generator(rng).permutation(n_rows), cuts[:-1])
+    for part, rows in zip(shares, drawn, strict=True):
         if rows.size == 0:
             raise InputError(f"fractions: part {part!r} gets none of {n_rows} rows; pass more rows or a larger share.")
-    return {part: np.sort(rows) for part, rows in zip(shares, pieces, strict=True)}
+    return {part: np.sort(rows) for part, rows in zip(shares, drawn, strict=True)}

@@ -34,6 +34,7 @@ __all__ = [
     "load_rows",
     "random_rows",
     "read_official",
+    "rows_wanted",
     "select_rows",
     "store_rows",
 ]
@@ -136,10 +137,15 @@ def random_rows(n_rows: int, wanted: int | None, rng: RandomSource) -> npt.NDArr
     """
     if wanted is None:
         return np.arange(n_rows)
-    wanted = whole_number(wanted, "rows")
-    if wanted > n_rows:
-        raise InputError(f"rows: got {wanted:,}, but there are {n_rows:,} rows; ask for at most as many.")
-    return np.sort(generator(rng).choice(n_rows, wanted, replace=False))
+    return np.sort(generator(rng).choice(n_rows, rows_wanted(wanted, n_rows), replace=False))
+
+
+def rows_wanted(wanted: int | None, available: int) -> int:
+    """How many rows to load; all where it is None."""
+    rows = available if wanted is None else whole_number(wanted, "rows")
+    if rows > available:
+        raise InputError(f"rows: got {rows:,}, but there are {available:,} rows; ask for at most as many.")
+    return rows
 
 
 def chosen(value: str, known: Iterable[str], where: str) -> str:

@@ -83,7 +83,7 @@ class ColumnNames:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ColumnNames:
-        """Return what `as_dict` told.
+        """Return the names that `as_dict` wrote.
 
         Examples
         --------

@@ -116,7 +116,7 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
 @click.option("--limit", type=int, callback=_at_least_one, help="celeba: prepare only the first so many images.")
 @click.option("--workers", type=int, callback=_at_least_one, help="celeba: processes that decode.  [default: 1]")
 @force_option
-def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: int | None) -> None:
+def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices: int | None) -> None:
     """Check the official files of a data set and store what is needed of them.
 
     Reads files of any size in batches, says how many rows were kept and why the
@@ -131,7 +131,7 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **wishes: 
 
         entry, folder = CATALOGUE[name], cache_folder(name, cache)
         work = _preparation(entry, folder, force)
-        counts = work(source, folder, progress=progress, **_given(wishes, work, name))
+        counts = work(source, folder, progress=progress, **_given(choices, work, name))
     show_prepared(name, folder, counts, page())
 
 
@@ -147,11 +147,11 @@ def _preparation(entry: DatasetInfo, folder: Path, force: bool) -> Preparation:
     return entry.prepare
 
 
-def _given(wishes: dict[str, int | None], work: Preparation, name: str) -> dict[str, int]:
+def _given(choices: dict[str, int | None], work: Preparation, name: str) -> dict[str, int]:
     """The options given, if this data set takes them."""
     from logofair.datasets.catalogue import choices_of
 
-    given = {option: value for option, value in wishes.items() if value is not None}
+    given = {option: value for option, value in choices.items() if value is not None}
     for option in given:
         if option not in choices_of(work):
             raise click.UsageError(f"--{option} is for celeba; leave it out for {name}")
