@@ -178,10 +178,10 @@ def test_what_is_not_said_is_left_to_make_plan() -> None:
     st.integers(0, 1000).map(lambda n: n / 1000), st.integers(0, 1000).map(lambda n: n / 1000), st.integers(0, 2**31)
 )
 @settings(max_examples=20, deadline=None)
-def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, across: float, seed: int) -> None:
-    said = options("--groups", "F,M", "--local", repr(local), "--global", repr(across), "--seed", str(seed))
+def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, global_: float, seed: int) -> None:
+    said = options("--groups", "F,M", "--local", repr(local), "--global", repr(global_), "--seed", str(seed))
     plan = planned(said)
-    assert (plan.local[0].tolerance, plan.global_[0].tolerance, plan.random_state) == (local, across, seed)
+    assert (plan.local[0].tolerance, plan.global_[0].tolerance, plan.random_state) == (local, global_, seed)
     check_same(said, plan, "state")
 
 

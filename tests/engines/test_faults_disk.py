@@ -100,10 +100,12 @@ def start(root, plan, sites=(), name="plan.json"):
     return path
 
 
-@pytest.mark.parametrize("asked", [{"notion": "equal_opportunity", "calibration": "platt"}, {"secure": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"notion": "equal_opportunity", "calibration": "platt"}, {"secure": True}], ids=str
+)
 @pytest.mark.parametrize("after", [False, True])
-def test_a_server_killed_at_every_exchange_ends_with_the_result_of_an_undisturbed_one(tmp_path, asked, after):
-    sites, plan = small(), plan_of(**asked)
+def test_a_server_killed_at_every_exchange_ends_with_the_result_of_an_undisturbed_one(tmp_path, options, after):
+    sites, plan = small(), plan_of(**options)
     calm = set_up_sites(tmp_path / "calm", sites)
     rough = set_up_sites(tmp_path / "rough", sites)
     for root, homes in ((tmp_path / "calm", calm), (tmp_path / "rough", rough)):

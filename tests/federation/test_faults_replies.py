@@ -75,7 +75,7 @@ PAPER = {"solver": Algorithm1(rounds=2, local_steps=2)}
 
 
 @pytest.mark.parametrize(
-    ("asked", "kind", "field", "value"),
+    ("options", "kind", "field", "value"),
     [
         (EXACT, "Totals", "mass", np.nan),
         (EXACT, "Totals", "positives", np.inf),
@@ -93,13 +93,13 @@ PAPER = {"solver": Algorithm1(rounds=2, local_steps=2)}
         (PAPER, "Steps", "change", -np.inf),
     ],
 )
-def test_a_value_that_is_no_finite_number_excludes_its_site(asked, kind, field, value):
-    reason = excluded(plan_of(**asked), with_body(**{field: entry(value)}), kind=kind)
+def test_a_value_that_is_no_finite_number_excludes_its_site(options, kind, field, value):
+    reason = excluded(plan_of(**options), with_body(**{field: entry(value)}), kind=kind)
     assert reason == f"sent {field} with a value that is no finite number"
 
 
 @pytest.mark.parametrize(
-    ("asked", "kind", "change", "said"),
+    ("options", "kind", "change", "said"),
     [
         (EXACT, "Totals", {"mass": entry(-1.0)}, "rows that cannot be"),
         (EXACT, "Totals", {"mass": entry(1e15)}, "rows that cannot be"),
@@ -130,8 +130,8 @@ def test_a_value_that_is_no_finite_number_excludes_its_site(asked, kind, field, 
         (PAPER, "Steps", {"change": entry(1e5)}, "larger change of the multipliers"),
     ],
 )
-def test_numbers_that_no_rows_can_give_exclude_their_site(asked, kind, change, said):
-    assert said in excluded(plan_of(**asked), with_body(**change), kind=kind)
+def test_numbers_that_no_rows_can_give_exclude_their_site(options, kind, change, said):
+    assert said in excluded(plan_of(**options), with_body(**change), kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -319,14 +319,14 @@ def test_whatever_a_server_asks_a_client_answers_or_refuses_but_never_fails(dama
 
 def test_a_site_with_an_empty_cell_takes_part_and_is_told():
     sites = small() | {"d": SiteColumns([1] * 20, rows(20, seed=4).scores), "e": SiteColumns([0], [0.9])}
-    for asked in (EXACT, {}, PAPER):
-        plan = plan_of(**asked)
+    for options in (EXACT, {}, PAPER):
+        plan = plan_of(**options)
         done = run(plan, sites)
         assert "d" in done.result.sites
         assert any("group 0" in line for line in done.policies["d"].info.warnings)
         assert done.policies["d"].decide([0.7, 0.2], groups=[0, 0]).tolist() == [1, 0]
         if plan.solver is None:
-            best = central({s: replace(c, labels=np.zeros(len(c.scores))) for s, c in sites.items()}, asked)
+            best = central({s: replace(c, labels=np.zeros(len(c.scores))) for s, c in sites.items()}, options)
             assert done.result.accuracy == pytest.approx(best.certificate.primal, abs=2 * plan.optimality_gap)
             assert done.result.holds
 

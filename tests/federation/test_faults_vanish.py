@@ -34,10 +34,10 @@ def exchanges_of(plan, sites):
     return len(go(plan, LocalTransport(clients(sites)))[1])
 
 
-@pytest.mark.parametrize("asked", SETTINGS, ids=str)
-def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(asked):
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(options):
     """Whoever is excluded after the calibration has left its mark on the groups' calibrators, and on nothing else."""
-    sites, plan = small(), plan_of(**asked)
+    sites, plan = small(), plan_of(**options)
     left = {site: rows for site, rows in sites.items() if site != "b"}
     fresh = run(plan, left)
     for number in range(1, exchanges_of(plan, sites) + 1):
@@ -58,10 +58,10 @@ def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(as
             assert result.accuracy == pytest.approx(fresh.result.accuracy, abs=2 * plan.optimality_gap)
         assert result.certificate.meets_requirements == fresh.result.certificate.meets_requirements
         if plan.calibration == "none" and plan.solver is None:
-            accuracy, across, inside = measured(left, policies_of(transport, left), plan)
+            accuracy, global_excess, local_excess = measured(left, policies_of(transport, left), plan)
             assert accuracy == pytest.approx(result.accuracy, abs=1e-10)
-            assert max(across, inside) <= 2e-9
-            assert accuracy == pytest.approx(central(left, asked).certificate.primal, abs=2 * plan.optimality_gap)
+            assert max(global_excess, local_excess) <= 2e-9
+            assert accuracy == pytest.approx(central(left, options).certificate.primal, abs=2 * plan.optimality_gap)
         if plan.solver is not None:
             assert result.accuracy == pytest.approx(fresh.result.accuracy, abs=1e-12)
 
@@ -74,9 +74,9 @@ def test_every_lost_exchange_is_counted_and_a_new_roster_begins_with_its_totals(
     assert result.exchanges["totals"] == 2
     purposes = [step.purpose for step in steps]
     assert purposes[:4] == ["totals", "answers", "answers", "totals"]
-    asked = [decode(message) for site, message in transport.heard if site == "a"]
-    assert [message.roster for message in asked][:4] == [1, 1, 1, 2]
-    assert asked[3].opening.sites == tuple("acd")
+    messages = [decode(message) for site, message in transport.heard if site == "a"]
+    assert [message.roster for message in messages][:4] == [1, 1, 1, 2]
+    assert messages[3].opening.sites == tuple("acd")
 
 
 def test_several_sites_may_vanish_at_once_or_one_after_another():

@@ -17,10 +17,10 @@ def checked(sites, plan, chances=None):
     """A run whose certificate was recomputed row by row."""
     done = run(plan, sites)
     result, unit = done.result, max(1.0, *(1 / r.rate.normalised()[1] for r in plan.local + plan.global_))
-    accuracy, across, inside = measured(sites, done.policies, plan, chances)
+    accuracy, global_excess, local_excess = measured(sites, done.policies, plan, chances)
     assert result.accuracy == pytest.approx(accuracy, abs=1e-10)
-    assert result.violation == pytest.approx(across, abs=1e-10 * unit)
-    assert max(across, inside) <= 2e-9 * unit
+    assert result.violation == pytest.approx(global_excess, abs=1e-10 * unit)
+    assert max(global_excess, local_excess) <= 2e-9 * unit
     assert result.exceeding == 0
     assert result.holds
     return done
@@ -29,10 +29,10 @@ def checked(sites, plan, chances=None):
 @settings(deadline=None, max_examples=30)
 @given(problems())
 def test_the_federated_optimum_is_the_central_one_for_any_promise_and_any_sites(problem):
-    sites, n_groups, asked = problem
-    plan = plan_of(groups=list(range(n_groups)), quorum=1, optimality_gap=1e-6, **asked)
+    sites, n_groups, options = problem
+    plan = plan_of(groups=list(range(n_groups)), quorum=1, optimality_gap=1e-6, **options)
     result = checked(sites, plan).result
-    best = central(sites, asked).certificate
+    best = central(sites, options).certificate
     assert result.accuracy <= best.dual + 1e-9
     assert result.bound >= best.primal - 1e-9
     assert result.accuracy >= best.primal - plan.optimality_gap - 1e-9
@@ -40,15 +40,15 @@ def test_the_federated_optimum_is_the_central_one_for_any_promise_and_any_sites(
 
 @pytest.mark.parametrize("notion", NOTIONS, ids=str)
 def test_every_notion_reaches_its_optimum_where_both_sides_bind(notion):
-    sites, asked = federation(), {"notion": notion, "local_tolerance": 0.03, "global_tolerance": 0.005}
-    result = checked(sites, plan_of(optimality_gap=1e-6, **asked)).result
-    assert result.accuracy == pytest.approx(central(sites, asked).certificate.primal, abs=2e-6)
+    sites, options = federation(), {"notion": notion, "local_tolerance": 0.03, "global_tolerance": 0.005}
+    result = checked(sites, plan_of(optimality_gap=1e-6, **options)).result
+    assert result.accuracy == pytest.approx(central(sites, options).certificate.primal, abs=2e-6)
 
 
 def test_with_demographic_parity_the_policies_are_the_central_ones():
     """Scores without ties and tolerances that bind: there is one optimum, and reduction gives one form to it."""
-    sites, asked = federation((400, 300, 350, 200)), {"local_tolerance": 0.05, "global_tolerance": 0.01}
-    done, best = run(plan_of(optimality_gap=1e-10, **asked), sites), central(sites, asked)
+    sites, options = federation((400, 300, 350, 200)), {"local_tolerance": 0.05, "global_tolerance": 0.01}
+    done, best = run(plan_of(optimality_gap=1e-10, **options), sites), central(sites, options)
     for site, columns in sites.items():
         ours = done.policies[site].probabilities(columns.scores, groups=columns.groups)
         theirs = best.policy.probabilities(columns.scores, groups=columns.groups, clients=[site] * ours.size)
@@ -66,9 +66,9 @@ def test_a_site_with_a_hundred_thousandth_of_the_rows_neither_breaks_nor_is_forg
         "third": rows(5000, seed=2),
     }
     for notion in ("demographic_parity", "equalized_odds"):
-        asked = {"notion": notion, "local_tolerance": 0.01, "global_tolerance": 0.01}
-        done = run(plan_of(optimality_gap=1e-6, **asked), sites)
-        best = central(sites, asked).certificate
+        options = {"notion": notion, "local_tolerance": 0.01, "global_tolerance": 0.01}
+        done = run(plan_of(optimality_gap=1e-6, **options), sites)
+        best = central(sites, options).certificate
         assert done.result.holds
         assert done.result.accuracy == pytest.approx(best.primal, abs=2e-6)
         small = done.policies["small"].probabilities([0.7, 0.2], groups=[0, 1])
@@ -133,8 +133,8 @@ def test_with_calibration_the_certificate_is_what_the_policies_do_on_the_rows_th
 @settings(deadline=None, max_examples=6)
 @given(problems())
 def test_with_calibration_every_promise_holds_for_any_sites(problem):
-    sites, n_groups, asked = problem
-    plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration="beta", **asked)
+    sites, n_groups, options = problem
+    plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration="beta", **options)
     checked(sites, plan, chances=eta_of(sites, plan))
 
 

@@ -32,9 +32,9 @@ SETTINGS = [
 @settings(deadline=None, max_examples=12)
 @given(problems(), st.sampled_from(["none", "beta", "platt", "temperature"]), st.booleans())
 def test_a_client_in_a_crowd_says_to_the_bit_what_it_says_alone(problem, calibration, paper):
-    sites, n_groups, asked = problem
+    sites, n_groups, options = problem
     solver = Algorithm1(rounds=3, local_steps=2) if paper else "exact"
-    plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration=calibration, solver=solver, **asked)
+    plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration=calibration, solver=solver, **options)
     batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
     alone = {site: ClientBatch.of({site: columns}, plan) for site, columns in sites.items()}
     while not server.done:
@@ -51,9 +51,9 @@ def largest(steepness):
     return type(steepness)(constant=steepness.constant.max(axis=0))
 
 
-@pytest.mark.parametrize("asked", SETTINGS, ids=str)
-def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives(asked):
-    sites, plan = federation((60, 40, 50)), plan_of(**asked)
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives(options):
+    sites, plan = federation((60, 40, 50)), plan_of(**options)
     one, other = run(plan, sites), run_apart(plan, sites)
     assert one.result.accuracy == other.result.accuracy
     assert one.result.bound == other.result.bound
@@ -62,20 +62,20 @@ def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives(asked):
     assert all(same_policy(one.policies[site], other.policies[site]) for site in sites)
 
 
-@pytest.mark.parametrize("asked", SETTINGS, ids=str)
-def test_the_order_in_which_sites_are_named_does_not_matter(asked):
-    sites, plan = federation((60, 40, 50)), plan_of(**asked)
-    turned = dict(reversed(list(sites.items())))
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_the_order_in_which_sites_are_named_does_not_matter(options):
+    sites, plan = federation((60, 40, 50)), plan_of(**options)
+    backwards = dict(reversed(list(sites.items())))
     for engine in (run, run_apart):
-        one, other = engine(plan, sites), engine(plan, turned)
+        one, other = engine(plan, sites), engine(plan, backwards)
         assert one.result.accuracy == other.result.accuracy
         assert all(same_policy(one.policies[site], other.policies[site]) for site in sites)
 
 
-@pytest.mark.parametrize("asked", [s for s in SETTINGS if "calibration" not in s], ids=str)
-def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_matter(asked):
+@pytest.mark.parametrize("options", [s for s in SETTINGS if "calibration" not in s], ids=str)
+def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_matter(options):
     """With calibration a site's folds depend on its name, so that no two sites deal alike."""
-    sites, plan = federation((60, 40, 50)), plan_of(**asked)
+    sites, plan = federation((60, 40, 50)), plan_of(**options)
     rng, renamed = np.random.default_rng(1), {}
     for name, columns in zip(("zeta", "beta", "alpha"), sites.values(), strict=True):
         order = rng.permutation(len(columns.scores))
@@ -90,7 +90,7 @@ def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_mat
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {},
         {"notion": "equalized_odds", "calibration": "beta"},
@@ -99,12 +99,12 @@ def test_without_calibration_the_names_of_sites_and_the_order_of_rows_do_not_mat
     ],
     ids=str,
 )
-def test_secure_sums_give_the_same_result_within_their_stated_precision(asked):
-    sites = federation((60, 50, 40, 45), groups=len(asked.get("groups", (0, 1))))
-    plan = plan_of(secure=True, **asked)
+def test_secure_sums_give_the_same_result_within_their_stated_precision(options):
+    sites = federation((60, 50, 40, 45), groups=len(options.get("groups", (0, 1))))
+    plan = plan_of(secure=True, **options)
     plain, masked = run(plan, sites).result, run_apart(plan, sites, identities(sites)).result
     assert masked.mass == pytest.approx(plain.mass, abs=4 * 2.0**-21)
-    assert masked.positives == pytest.approx(plain.positives, abs=1e-3 if "calibration" in asked else 4 * 2.0**-21)
+    assert masked.positives == pytest.approx(plain.positives, abs=1e-3 if "calibration" in options else 4 * 2.0**-21)
     assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-5)
     assert masked.certificate.meets_requirements == plain.certificate.meets_requirements
     assert masked.certificate.optimality_gap <= max(plan.optimality_gap, plain.certificate.optimality_gap + 1e-6)
@@ -130,9 +130,9 @@ def test_a_group_with_next_to_no_positives_survives_the_rounding_of_secure_sums(
 def test_algorithm_1_over_messages_is_algorithm_1_in_one_process(notion, groups):
     sites = federation((120, 80, 100), groups=groups)
     settings_ = Algorithm1(rounds=6, local_steps=3)
-    asked = {"notion": notion, "solver": settings_}
-    result = run_apart(plan_of(groups=list(range(groups)), **asked), sites).result
-    problem = central(sites, asked).problem
+    options = {"notion": notion, "solver": settings_}
+    result = run_apart(plan_of(groups=list(range(groups)), **options), sites).result
+    problem = central(sites, options).problem
     *_, last = rounds(problem, settings_)
     ending = finish(problem, last)
     assert result.bound_prices == pytest.approx(last.global_multipliers, abs=1e-12)
@@ -142,9 +142,9 @@ def test_algorithm_1_over_messages_is_algorithm_1_in_one_process(notion, groups)
     assert result.exchanges["steps"] == 7
 
 
-@pytest.mark.parametrize("asked", [*SETTINGS, {"client_tolerances": {"b": 0.001}}], ids=str)
-def test_a_member_that_asks_later_gets_back_its_own_policy_to_the_bit(asked):
-    sites, plan = federation((60, 40, 50)), plan_of(**asked)
+@pytest.mark.parametrize("options", [*SETTINGS, {"client_tolerances": {"b": 0.001}}], ids=str)
+def test_a_member_that_asks_later_gets_back_its_own_policy_to_the_bit(options):
+    sites, plan = federation((60, 40, 50)), plan_of(**options)
     done = run_apart(plan, sites)
     for site, columns in sites.items():
         again = late_policy(done.result, columns, site)
@@ -155,13 +155,13 @@ def test_a_member_that_asks_later_gets_back_its_own_policy_to_the_bit(asked):
 @settings(deadline=None, max_examples=10)
 @given(problems(), st.integers(0, 1000))
 def test_a_site_that_joins_later_is_locally_fair_and_told_that_the_global_promise_was_made_without_it(problem, seed):
-    sites, n_groups, asked = problem
-    plan = plan_of(groups=list(range(n_groups)), quorum=1, **asked)
+    sites, n_groups, options = problem
+    plan = plan_of(groups=list(range(n_groups)), quorum=1, **options)
     result = run(plan, sites).result
     late = {"late": rows(25, seed=seed, groups=n_groups, digits=2)}
     policy = late_policy(result, late["late"], "late")
-    _, _, inside = measured(late, {"late": policy}, plan)
-    assert inside <= 2e-9 * max(1.0, *(1 / r.rate.normalised()[1] for r in plan.local))
+    _, _, local_excess = measured(late, {"late": policy}, plan)
+    assert local_excess <= 2e-9 * max(1.0, *(1 / r.rate.normalised()[1] for r in plan.local))
     assert "without it" in policy.info.note
     assert "late" not in policy.info.federation.sites
 

@@ -42,9 +42,9 @@ class Forgetful(LocalTransport):
         return super().deliver(site, message)
 
 
-@pytest.mark.parametrize("asked", SETTINGS, ids=str)
-def test_a_server_whose_state_went_through_bytes_after_every_exchange_ends_the_same(asked):
-    sites, plan = small(), plan_of(**asked)
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_a_server_whose_state_went_through_bytes_after_every_exchange_ends_the_same(options):
+    sites, plan = small(), plan_of(**options)
     keys = identities(sites) if plan.secure else None
     undisturbed = LocalTransport(clients(sites, keys))
     expected, steps = go(plan, undisturbed)
@@ -72,10 +72,10 @@ def test_a_server_whose_state_went_through_bytes_after_every_exchange_ends_the_s
             assert same_policy(policies_of(transport, sites)[site], policies_of(undisturbed, sites)[site])
 
 
-@pytest.mark.parametrize("asked", SETTINGS, ids=str)
-def test_a_server_killed_before_it_could_store_an_exchange_asks_again_and_ends_the_same(asked):
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_a_server_killed_before_it_could_store_an_exchange_asks_again_and_ends_the_same(options):
     """At each exchange in turn: all replies arrive, the state is lost, and the stored one before it goes on."""
-    sites, plan = small(), plan_of(**asked)
+    sites, plan = small(), plan_of(**options)
     keys = identities(sites) if plan.secure else None
     expected, steps = go(plan, LocalTransport(clients(sites, keys)))
     states, transport = [], LocalTransport(clients(sites, keys))
@@ -90,9 +90,9 @@ def test_a_server_killed_before_it_could_store_an_exchange_asks_again_and_ends_t
     assert dict(state.server.result.exchanges) == dict(expected.exchanges)
 
 
-@pytest.mark.parametrize("asked", [*SETTINGS, {"calibration": "temperature", "trials": 0}], ids=str)
-def test_clients_that_find_again_nothing_but_their_stored_state_answer_the_same(asked):
-    sites, plan = small(), plan_of(**asked)
+@pytest.mark.parametrize("options", [*SETTINGS, {"calibration": "temperature", "trials": 0}], ids=str)
+def test_clients_that_find_again_nothing_but_their_stored_state_answer_the_same(options):
+    sites, plan = small(), plan_of(**options)
     keys = identities(sites) if plan.secure else None
     one, other = LocalTransport(clients(sites, keys)), Forgetful(clients(sites, keys))
     (expected, _), (found, _) = go(plan, one), go(plan, other)

@@ -39,19 +39,19 @@ def own_random(site, purpose, seed=0):
 
 
 def by_hand(sites, training):
-    """Mean, spread and parameters of federated averaging, and which rows were trained on, written out."""
+    """Mean, deviation and parameters of federated averaging, and which rows were trained on, written out."""
     chosen = {}
     for site, columns in sites.items():
         n = len(columns.groups)
         chosen[site] = own_random(site, "training rows").permutation(n) < round(training.share * n)
     table = np.concatenate([np.asarray(c.features)[chosen[s]] for s, c in sites.items()])
-    mean, spread = table.mean(axis=0), table.std(axis=0)
+    mean, deviation = table.mean(axis=0), table.std(axis=0)
     parameters = np.zeros(3)
     schedule = Schedule(training.local_epochs, training.learning_rate, training.batch_size)
     for number in range(1, training.rounds + 1):
         after, sizes = [], []
         for site, columns in sites.items():
-            scaled = (np.asarray(columns.features)[chosen[site]] - mean) / spread
+            scaled = (np.asarray(columns.features)[chosen[site]] - mean) / deviation
             design = np.column_stack([scaled, np.ones(len(scaled))])
             labels = np.asarray(columns.labels, dtype=float)[chosen[site]]
             after.append(
@@ -59,16 +59,16 @@ def by_hand(sites, training):
             )
             sizes.append(len(labels))
         parameters = np.average(after, axis=0, weights=sizes)
-    return mean, spread, parameters, chosen
+    return mean, deviation, parameters, chosen
 
 
 @pytest.mark.parametrize("engine", [run, run_apart])
 def test_training_is_federated_averaging_of_local_models(engine):
     sites = people()
     model = engine(plan_of(training=TRAINING), sites).result.model
-    mean, spread, parameters, _ = by_hand(sites, TRAINING)
+    mean, deviation, parameters, _ = by_hand(sites, TRAINING)
     assert model.mean == pytest.approx(mean, rel=1e-10)
-    assert model.deviation == pytest.approx(spread, rel=1e-7)
+    assert model.deviation == pytest.approx(deviation, rel=1e-7)
     assert model.parameters == pytest.approx(parameters, rel=1e-6, abs=1e-9)
 
 
@@ -88,9 +88,9 @@ def test_training_ends_in_policies_made_from_the_rows_it_has_not_seen(calibratio
         held_out[site] = SiteColumns(np.asarray(columns.groups)[left], score, np.asarray(columns.labels)[left])
         chances[site] = transport.clients[site].batch.chances[0].eta
     policies = policies_of(transport, sites)
-    accuracy, across, inside = measured(held_out, policies, plan, chances)
+    accuracy, global_excess, local_excess = measured(held_out, policies, plan, chances)
     assert accuracy == pytest.approx(result.accuracy, abs=1e-10)
-    assert max(across, inside) <= 2e-9
+    assert max(global_excess, local_excess) <= 2e-9
     assert result.holds
     assert steps[0].purpose == "training"
 

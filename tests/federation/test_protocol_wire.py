@@ -93,9 +93,9 @@ def test_every_declared_type_comes_back_with_its_fields(name, data):
 def some_messages():
     """Real messages of all sorts."""
     heard = []
-    for asked in ({"calibration": "platt"}, {"solver": Algorithm1(rounds=1)}, {"notion": "equalized_odds"}):
+    for options in ({"calibration": "platt"}, {"solver": Algorithm1(rounds=1)}, {"notion": "equalized_odds"}):
         transport = Tampered(clients(federation((20, 15))))
-        go(plan_of(**asked), transport)
+        go(plan_of(**options), transport)
         heard += [m for _, m in transport.heard] + [m for _, m in transport.sent]
     return heard
 
@@ -278,7 +278,7 @@ def replies_of(n, plan):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {},
         {"calibration": "platt", "notion": "equalized_odds"},
@@ -287,8 +287,8 @@ def replies_of(n, plan):
     ],
     ids=str,
 )
-def test_no_reply_grows_with_the_rows_of_the_site_or_holds_anything_but_its_declared_sums(asked):
-    plan, largest = plan_of(**asked), {}
+def test_no_reply_grows_with_the_rows_of_the_site_or_holds_anything_but_its_declared_sums(options):
+    plan, largest = plan_of(**options), {}
     for n in (30, 1500):
         for _, data in replies_of(n, plan):
             reply = decode(data)
@@ -304,8 +304,8 @@ def test_no_reply_grows_with_the_rows_of_the_site_or_holds_anything_but_its_decl
 
 
 def test_the_form_of_every_reply_follows_from_the_request_and_the_plan_alone():
-    for asked in ({"calibration": "beta"}, {"solver": Algorithm1(rounds=1)}, {"notion": "equalized_odds"}):
-        plan = plan_of(**asked)
+    for options in ({"calibration": "beta"}, {"solver": Algorithm1(rounds=1)}, {"notion": "equalized_odds"}):
+        plan = plan_of(**options)
         transport = Tampered(clients(federation((25, 15))))
         go(plan, transport)
         requests = {decode(m).number: decode(m).request for _, m in transport.heard}

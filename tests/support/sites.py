@@ -92,14 +92,14 @@ def measured(sites, policies, plan, chances=None):
         table += list(zip([site] * eta.size, codes, eta, accepted, weight, strict=True))
     total = math.fsum(row[4] for row in table)
     accuracy = math.fsum(w * (e * h + (1 - e) * (1 - h)) for _, _, e, h, w in table) / total
-    across = [_excess(table, r, r.tolerance, plan) for r in plan.global_]
+    global_excess = [_excess(table, r, r.tolerance, plan) for r in plan.global_]
     single = dict(plan.client_tolerances)
-    inside = [
+    local_excess = [
         _excess([row for row in table if row[0] == site], r, single.get(site, r.tolerance), plan)
         for site in sites
         for r in plan.local
     ]
-    return accuracy, max(across, default=0.0), max(inside, default=0.0)
+    return accuracy, max(global_excess, default=0.0), max(local_excess, default=0.0)
 
 
 def _excess(table, requirement, tolerance, plan):

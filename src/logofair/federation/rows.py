@@ -230,8 +230,8 @@ def prepare(preparation: Preparation, state: ClientState) -> tuple[Chances, ...]
 
 def client_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:
     """Randomness of one site for one purpose: the same in every process and at every call."""
-    seed = hashlib.sha256(f"{plan.random_state}|{site}|{purpose}".encode()).digest()
-    return np.random.default_rng(int.from_bytes(seed[:16], "big"))
+    digest = hashlib.sha256(f"{plan.random_state}|{site}|{purpose}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
 def _design(features: Floats, model: Model) -> Floats:

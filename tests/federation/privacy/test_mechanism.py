@@ -90,7 +90,7 @@ def test_the_same_experiment_convicts_noise_that_is_too_narrow():
 
 
 @pytest.mark.parametrize("scale", [0.8, 6.4, 55.8])
-@pytest.mark.parametrize("draw", [add_noise, lambda counts, scale: add_seeded_noise(counts, scale, seed=0)])
+@pytest.mark.parametrize("draw", [add_noise, lambda counts, scale: add_seeded_noise(counts, scale, random_state=0)])
 def test_noise_is_whole_centred_and_as_wide_as_stated(draw, scale):
     samples = 20_000
     noise = draw(np.full((4, samples // 4), 7, dtype=np.int64), scale) - 7

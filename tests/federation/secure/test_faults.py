@@ -62,10 +62,10 @@ def test_a_site_that_vanishes_before_it_has_contributed_to_the_first_sum_is_left
     assert result.excluded[0].site == "b"
     assert [step.excluded for step in steps if step.excluded] == [("b",)]
     assert result.accuracy == pytest.approx(run(plan, left).result.accuracy, abs=1e-6)
-    accuracy, across, inside = measured(left, policies_of(transport, left), plan)
+    accuracy, global_excess, local_excess = measured(left, policies_of(transport, left), plan)
     assert accuracy == pytest.approx(result.accuracy, abs=1e-6)
-    assert across <= 1e-5  # totals are rounded to 2^-20 of a row
-    assert inside <= 2e-9
+    assert global_excess <= 1e-5  # totals are rounded to 2^-20 of a row
+    assert local_excess <= 2e-9
 
 
 def test_a_site_that_vanishes_after_contributing_to_the_first_sum_is_counted_and_missed_in_the_second():

@@ -49,16 +49,16 @@ def test_a_site_stays_hidden_whatever_half_is_told_that_it_dropped(n):
     federation, values, vectors = contributed(n)
     roster, (victim, *others) = federation.server.roster, federation.sites
     without = tuple(others)
-    told_dropped = {s: federation.clients[s].unmask(1, without)[1].mask_keys[victim] for s in others}
-    told_stayed = {s: federation.clients[s].unmask(1, federation.sites)[1].seeds[victim] for s in federation.sites}
+    dropped_shares = {s: federation.clients[s].unmask(1, without)[1].mask_keys[victim] for s in others}
+    stayed_shares = {s: federation.clients[s].unmask(1, federation.sites)[1].seeds[victim] for s in federation.sites}
     assert refusal(federation.clients[victim].unmask, 1, without) is SecureRefusal.LEFT_OUT
     allies = 2 * roster.threshold - n  # with this many sites the server would win; all below are tried
     broken = 0
     for k in range(allies + 1):
         false, honest = set(others[:k]), others[k:]
         for lied_to in itertools.chain.from_iterable(itertools.combinations(honest, m) for m in range(len(honest) + 1)):
-            keys = {site: told_dropped[site] for site in (*false, *lied_to)}
-            seeds = {site: told_stayed[site] for site in federation.sites if site not in lied_to}
+            keys = {site: dropped_shares[site] for site in (*false, *lied_to)}
+            seeds = {site: stayed_shares[site] for site in federation.sites if site not in lied_to}
             found, count = uncovered(
                 federation, [victim], vectors, {victim: rebuilt(roster, keys)}, {victim: rebuilt(roster, seeds)}
             )

@@ -49,8 +49,8 @@ def test_the_same_request_gets_the_identical_bytes_and_another_one_is_refused():
     again = client.masked(1, REQUEST, incoming, values["site-0"] + 1, steps)  # even if its data had changed
     assert again == (client, vectors["site-0"])
     fewer = {site: blob for site, blob in incoming.items() if site != "site-3"}
-    for asked in ((b"other", incoming, steps), (REQUEST, fewer, steps), (REQUEST, incoming, 2 * steps)):
-        request, delivered, rough = asked
+    others = ((b"other", incoming, steps), (REQUEST, fewer, steps), (REQUEST, incoming, 2 * steps))
+    for request, delivered, rough in others:
         assert refusal(client.masked, 1, request, delivered, values["site-0"], rough) is SecureRefusal.OTHER_REQUEST
 
 
@@ -150,9 +150,9 @@ def test_a_site_that_missed_the_first_unmasking_guards_the_roster_as_well():
     assert refusal(client.unmask, 2, federation.sites[:3]) is SecureRefusal.ROSTER_CHANGED
     # It misses the second as well, and is then asked for a third sum among fewer.
     incoming = {s: federation.server.upcoming[s].delivered("site-0") for s in federation.sites[1:3]}
-    asked = (3, REQUEST, incoming, values["site-0"], np.full(3, STEP))
-    assert refusal(client.masked, *asked) is SecureRefusal.ROSTER_CHANGED
-    assert client.agree(["site-3"]).masked(*asked)
+    options = (3, REQUEST, incoming, values["site-0"], np.full(3, STEP))
+    assert refusal(client.masked, *options) is SecureRefusal.ROSTER_CHANGED
+    assert client.agree(["site-3"]).masked(*options)
 
 
 def test_a_site_that_contributed_once_guards_its_roster_across_setups():

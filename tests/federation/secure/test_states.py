@@ -51,9 +51,9 @@ def test_a_client_forgets_secrets_that_are_no_longer_needed():
     first = federation.clients["site-0"].dealt
     federation.add(some_values(federation.sites))
     text = encode(federation.clients["site-0"])
-    for secret in (first.mask_key, first.seed, first.own_pair):
+    for secret in (first.mask_key, first.mask_seed, first.own_pair):
         assert secret not in text
-    assert federation.clients["site-0"].dealt.seed in text  # the search finds what is there
+    assert federation.clients["site-0"].dealt.mask_seed in text  # the search finds what is there
 
 
 def test_printing_a_client_shows_no_secret():
@@ -61,7 +61,7 @@ def test_printing_a_client_shows_no_secret():
     federation.add(some_values(federation.sites))
     client = federation.clients["site-0"]
     shown = repr(client)
-    secrets = [client.channel, client.dealt.mask_key, client.dealt.seed, *client.channels.values()]
+    secrets = [client.channel, client.dealt.mask_key, client.dealt.mask_seed, *client.channels.values()]
     assert not any(repr(secret) in shown for secret in secrets)
 
 

@@ -69,10 +69,10 @@ def _projected(counts: Counts) -> Counts:
     # The largest k counts stay positive after each gives up excess / k.
     kept = int(np.flatnonzero(falling * size > excess)[-1]) + 1
     share = np.maximum(counts * kept - excess[kept - 1], 0)  # kept times the projection, still whole
-    whole: Counts = share // kept
-    most = np.argsort(whole * kept - share, kind="stable")[: total - int(whole.sum())]
-    whole[most] += 1
-    return whole
+    rounded: Counts = share // kept
+    most = np.argsort(rounded * kept - share, kind="stable")[: total - int(rounded.sum())]
+    rounded[most] += 1
+    return rounded
 
 
 def at_edges(rules: Mixtures, bins: int) -> Mixtures:

@@ -77,18 +77,19 @@ def add_noise(counts: Counts, scale: float) -> Counts:
     return np.asarray(noised, dtype=np.int64).reshape(counts.shape)
 
 
-def add_seeded_noise(counts: Counts, scale: float, seed: int) -> Counts:
+def add_seeded_noise(counts: Counts, scale: float, random_state: int) -> Counts:
     """Counts with noise of the same distribution from a seed, for rehearsals: whoever knows the seed undoes it.
 
     Examples
     --------
-    >>> bool((add_seeded_noise(np.array([3, 0]), 2.0, seed=1) == add_seeded_noise(np.array([3, 0]), 2.0, seed=1)).all())
+    >>> one, other = (add_seeded_noise(np.array([3, 0]), 2.0, random_state=1) for _ in range(2))
+    >>> bool((one == other).all())
     True
     """
     most = int(np.ceil(_TAILS * scale)) + 1
     values = np.arange(-most, most + 1)
     density = np.exp(-0.5 * (values / scale) ** 2)
-    noise = np.random.default_rng(seed).choice(values, size=counts.shape, p=density / density.sum())
+    noise = np.random.default_rng(random_state).choice(values, size=counts.shape, p=density / density.sum())
     noised: Counts = counts + noise
     return noised
 

@@ -36,7 +36,7 @@ class DealtSecrets:
     """What a site keeps of its secrets for one sum (all but ``material`` is secret)."""
 
     mask_key: bytes = field(repr=False)
-    seed: bytes = field(repr=False)
+    mask_seed: bytes = field(repr=False)
     own_pair: bytes = field(repr=False)
     material: Material
 
@@ -48,15 +48,15 @@ def channel_key(roster: Roster, private: bytes, public: bytes, sites: tuple[str,
 
 def deal(roster: Roster, site: str, number: int, channels: Mapping[str, bytes], random: RandomBytes) -> DealtSecrets:
     """Make fresh secrets for a sum and seal their shares to every peer that has a channel."""
-    mask_key, seed = random(KEY_SIZE), random(KEY_SIZE)
-    shared = [split(secret, roster.threshold, len(roster.sites), random) for secret in (mask_key, seed)]
-    pairs = {name: first + second for name, first, second in zip(roster.sites, *shared, strict=True)}
+    mask_key, mask_seed = random(KEY_SIZE), random(KEY_SIZE)
+    shares = [split(secret, roster.threshold, len(roster.sites), random) for secret in (mask_key, mask_seed)]
+    pairs = {name: first + second for name, first, second in zip(roster.sites, *shares, strict=True)}
     public = public_half(mask_key)
     sealed = {
         peer: seal(key, random(NONCE_SIZE), pairs[peer], _place(roster, number, site, peer, public))
         for peer, key in channels.items()
     }
-    return DealtSecrets(mask_key, seed, pairs[site], Material(site, number, public, sealed))
+    return DealtSecrets(mask_key, mask_seed, pairs[site], Material(site, number, public, sealed))
 
 
 def opened(
@@ -261,7 +261,7 @@ class SecureClient:
         self._check_participants(participants)
         mask_keys, held = opened(self.roster, self.site, number, self.channels, incoming)
         words = encoded(values, steps, len(self.roster.sites))
-        words = words + self_mask(self.dealt.seed, digest, words.size)
+        words = words + self_mask(self.dealt.mask_seed, digest, words.size)
         words = words + pair_mask(self.dealt.mask_key, mask_keys, self.site, digest, words.size)
         channels = {name: key for name, key in self.channels.items() if name in held}
         dealt = deal(self.roster, self.site, number + 1, channels, random)

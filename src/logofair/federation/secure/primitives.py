@@ -221,9 +221,9 @@ def decoded(words: Words, steps: Floats) -> tuple[Floats, int]:
     return units[:-1].astype(np.float64) * steps, int(units[-1])
 
 
-def self_mask(seed: bytes, digest: bytes, length: int) -> Words:
+def self_mask(mask_seed: bytes, digest: bytes, length: int) -> Words:
     """The mask of one site that stays until its seed is rebuilt."""
-    return stream(derived(seed, context("self mask", digest)), length)
+    return stream(derived(mask_seed, context("self mask", digest)), length)
 
 
 def pair_mask(private: bytes, peer_keys: Mapping[str, bytes], site: str, digest: bytes, length: int) -> Words:

@@ -27,8 +27,8 @@ def remaining_masks(
     mask_keys = {site: materials[site].mask_key for site in contributors}
     total = np.zeros(length, dtype=np.uint64)
     for site in contributors:
-        seed = combine({roster.place(one): shares[one].seeds[site] for one in answering})
-        total = total + self_mask(seed, digest, length)
+        mask_seed = combine({roster.place(one): shares[one].seeds[site] for one in answering})
+        total = total + self_mask(mask_seed, digest, length)
     for site in sorted(shares[answering[0]].mask_keys):
         private = combine({roster.place(one): shares[one].mask_keys[site] for one in answering})
         if public_half(private) != materials[site].mask_key:
