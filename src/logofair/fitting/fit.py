@@ -11,7 +11,7 @@ from logofair._version import __version__
 from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
-from logofair.fitting.prepare import Prepared, checked_rows, ordered_cells, prepare, with_chances
+from logofair.fitting.prepare import Prepared, checked_rows, order_by_cell, ordered_cells, prepare, with_chances
 from logofair.fitting.solution import Solution, certificate_info
 from logofair.fitting.warnings import cell_warnings
 from logofair.notions import NotionLike
@@ -197,8 +197,9 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
 
 def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures:
     """The rules of the federation taken as one client, with the groups' calibrators."""
-    rows, fitted, rising = prepared.rows, prepared.fitted, prepared.rising
+    rows, fitted = prepared.rows, prepared.fitted
     one = replace(rows, clients=one_client(rows.scores.size))
     unknown = np.full_like(rows.clients.codes, -1)
-    one = with_chances(one, fitted.calibrator, fitted.merged_eta, unknown, rising)
-    return _solve(make_problem(requirements.merged(), ordered_cells(one, basis, rising)), None, basis)[0]
+    order = order_by_cell(one, prepared.rising)
+    one = with_chances(one, fitted.calibrator, fitted.merged_eta, unknown, order)
+    return _solve(make_problem(requirements.merged(), ordered_cells(one, basis, order)), None, basis)[0]

@@ -28,6 +28,7 @@ __all__ = [
     "CalibrationRows",
     "Prepared",
     "checked_rows",
+    "order_by_cell",
     "ordered_cells",
     "prepare",
     "with_chances",
@@ -43,12 +44,12 @@ class CalibratedScores:
 
     ``scores`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
     with: estimated without the row itself, and rising with ``scores``. ``order`` is that of the rows by cell and
-    calibrated score, where it is known.
+    calibrated score.
     """
 
     scores: Floats
     eta: Floats
-    order: RowOrder | None = None
+    order: RowOrder
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +133,10 @@ def prepare(rows: CalibrationRows, calibration: str, basis: str, folds: object, 
     """Calibrate checked rows and order them into cells."""
     bare = calibration == "none" and basis == "eta" and rows.weights is None
     rising = None if bare else np.argsort(rows.scores, kind="stable")
-    fitted = _calibrate(rows, calibration, folds, random_state, order_by_cell(rows, rising))
-    rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, rising)
-    return Prepared(rows, ordered_cells(rows, basis, rising), fitted, rising)
+    order = order_by_cell(rows, rising)
+    fitted = _calibrate(rows, calibration, folds, random_state, order)
+    rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, order)
+    return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising)
 
 
 def order_by_cell(rows: CalibrationRows, rising: Indices | None) -> RowOrder | None:
@@ -166,10 +168,9 @@ def _calibrate(
 
 
 def with_chances(
-    rows: CalibrationRows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers, rising: Indices | None
+    rows: CalibrationRows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers, order: RowOrder | None
 ) -> CalibrationRows:
     """Add what the stored policy compares with its thresholds, and honest chances that rise with it."""
-    order = order_by_cell(rows, rising)
     if calibrator.method == "none" or order is None:
         return replace(rows, calibration=None)
     calibrated = calibrator(rows.scores, rows.groups.codes, clients)
@@ -178,8 +179,8 @@ def with_chances(
     return replace(rows, calibration=CalibratedScores(calibrated, eta, order))
 
 
-def ordered_cells(rows: CalibrationRows, basis: str, rising: Indices | None) -> Cells:
-    """Rows ordered by the calibrated score, valued by their chance or by their label."""
+def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> Cells:
+    """Rows ordered by the calibrated score, valued by their chance or by their label; ``order`` is by raw score."""
     made = rows.calibration
     return build_cells(
         rows.calibrated,
@@ -190,5 +191,5 @@ def ordered_cells(rows: CalibrationRows, basis: str, rising: Indices | None) -> 
         values=rows.labels if basis == "labels" else (None if made is None else made.eta),
         weights=rows.weights,
         rising=basis == "eta",
-        order=order_by_cell(rows, rising) if made is None else made.order,
+        order=order if made is None else made.order,
     )
