@@ -124,10 +124,10 @@ print(best)
 
 
 @contextmanager
-def accelerate(wish: bool) -> Iterator[None]:
+def accelerate(compiled: bool) -> Iterator[None]:
     """Force or forbid the compiled code."""
     before = os.environ.get("LOGOFAIR_ACCELERATE")
-    os.environ["LOGOFAIR_ACCELERATE"] = "1" if wish else "0"
+    os.environ["LOGOFAIR_ACCELERATE"] = "1" if compiled else "0"
     try:
         yield
     finally:

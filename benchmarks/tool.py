@@ -73,8 +73,8 @@ def apply_memory(rows: int, folder: Path) -> dict[str, float] | None:
     policy = fit(scores, None, calibration="none", notion="equalized_odds", **named).policy
     policy.save(folder / "policy.json")
     _write(folder / "new.parquet", rows)
-    asked = ["--score", "score", "--group", "sex", "--client", "site", "--id", "id", "--json"]
-    words = ["apply", str(folder / "policy.json"), str(folder / "new.parquet"), *asked]
+    options = ["--score", "score", "--group", "sex", "--client", "site", "--id", "id", "--json"]
+    words = ["apply", str(folder / "policy.json"), str(folder / "new.parquet"), *options]
     done = subprocess.run(
         [sys.executable, "-c", _APPLY, *words, "--out", str(folder / "out.parquet")],
         capture_output=True,

@@ -54,12 +54,12 @@ class Data:
         return Data(*columns, self.n_groups, self.n_clients)
 
 
-def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3, spread: float = 0.7) -> Data:
+def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3, width: float = 0.7) -> Data:
     """Rows whose log-odds are those of the score, steeper, and shifted cell by cell."""
     rng = np.random.default_rng(seed)
     groups, clients = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n)
     scores = rng.beta(1.5, 1.5, n)
-    shift = rng.normal(0.0, spread, (n_groups, n_clients))
+    shift = rng.normal(0.0, width, (n_groups, n_clients))
     labels = rng.random(n) < expit(1.5 * logit(scores) + shift[groups, clients])
     return Data(scores, labels.astype(float), groups.astype(np.int32), clients.astype(np.int32), n_groups, n_clients)
 

@@ -22,12 +22,12 @@ Array = NDArray[np.float64]
 fitted = pytest.mark.parametrize("method", ["beta", "platt", "temperature", "isotonic"])
 
 
-def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3, spread: float = 0.7) -> Sample:
+def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3, width: float = 0.7) -> Sample:
     """Overconfident scores: the truth has half their log-odds, shifted cell by cell."""
     rng = np.random.default_rng(seed)
     groups, clients = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n)
     scores = rng.beta(0.8, 0.8, n)
-    shift = rng.normal(0.0, spread, (n_groups, n_clients))
+    shift = rng.normal(0.0, width, (n_groups, n_clients))
     labels = rng.random(n) < expit(0.5 * logit(scores) + shift[groups, clients])
     codes = (groups.astype(np.int32), clients.astype(np.int32))
     return Sample(scores, labels.astype(float), *codes, None, Units(n_groups, n_clients))
@@ -90,10 +90,10 @@ def test_a_rows_own_label_does_not_touch_its_eta(method: str) -> None:
         labels = sample.labels.copy()
         labels[row] = 1.0 - labels[row]
         flipped = Sample(sample.scores, labels, sample.group_codes, sample.client_codes, None, sample.units)
-        new_eta, new_pooled = out_of_fold(flipped, fold, method)
+        new_eta, new_merged = out_of_fold(flipped, fold, method)
         same_fold = fold == fold[row]
         assert np.array_equal(new_eta[same_fold], eta[same_fold])
-        assert np.array_equal(new_pooled[same_fold], merged[same_fold])
+        assert np.array_equal(new_merged[same_fold], merged[same_fold])
         assert not np.array_equal(new_eta, eta)
 
 
@@ -191,9 +191,9 @@ def test_cross_fitting_without_labels_is_refused() -> None:
 @fitted
 def test_calibration_takes_most_of_the_error_of_distorted_scores(method: str) -> None:
     # No shifts between the cells: a temperature could not follow them.
-    errors = fit(drawn(20_000, spread=0.0), method).errors
-    assert errors.overall_before > 0.1
-    assert errors.overall_after < 0.3 * errors.overall_before
+    errors = fit(drawn(20_000, width=0.0), method).errors
+    assert errors.global_before > 0.1
+    assert errors.global_after < 0.3 * errors.global_before
     assert np.all(errors.after < errors.before)
 
 
@@ -229,7 +229,7 @@ def test_errors_are_those_of_a_plain_computation(seed: int, n: int) -> None:
         assert errors.before[cell] == pytest.approx(naive_error(sample.scores[there], sample.scores[there], *rows))
         assert errors.after[cell] == pytest.approx(naive_error(sample.scores[there], eta[there], *rows))
     mass = np.bincount(sample.cells, weights=weights, minlength=6)
-    assert errors.overall_after == pytest.approx(np.nansum(mass * errors.after) / mass.sum())
+    assert errors.global_after == pytest.approx(np.nansum(mass * errors.after) / mass.sum())
 
 
 def test_rows_of_equal_score_share_a_bin_so_their_order_does_not_matter() -> None:
@@ -247,4 +247,4 @@ def test_a_cell_whose_rows_all_weigh_nothing_has_no_error() -> None:
     )
     assert np.isnan(errors.before[0])
     assert errors.before[1] == pytest.approx(0.1)
-    assert errors.overall_before == pytest.approx(0.1)
+    assert errors.global_before == pytest.approx(0.1)

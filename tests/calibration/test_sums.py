@@ -205,8 +205,8 @@ def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str) -
 
 def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
     federation = drawn(2, n_clients=5)
-    turned = Federation(federation.clients[::-1], federation.n_groups)
-    maps, again = federation.levels().published, turned.levels().published
+    backwards = Federation(federation.clients[::-1], federation.n_groups)
+    maps, again = federation.levels().published, backwards.levels().published
     np.testing.assert_allclose(again.groups, maps.groups, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(again.precision, maps.precision, rtol=1e-7)
 

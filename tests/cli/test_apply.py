@@ -33,7 +33,7 @@ from logofair.policy.info import ColumnsInfo, PolicyInfo
 pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "apply")
-applied = partial(commandline.told, "apply")
+applied = partial(commandline.json_of, "apply")
 refused = partial(commandline.refused, "apply")
 TOOL = LazyGroup("logofair", lazy={"apply": ("logofair.cli.commands.apply:apply", "Apply.")})
 NAMED = ("--score", "p", "--group", "sex", "--client", "site")

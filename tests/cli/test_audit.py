@@ -24,7 +24,7 @@ from logofair.cli.options import NOTIONS
 pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "audit")
-audited = partial(commandline.told, "audit")
+audited = partial(commandline.json_of, "audit")
 refused = partial(commandline.refused, "audit")
 TOOL = LazyGroup("logofair", lazy={"audit": ("logofair.cli.commands.audit:audit", "Audit.")})
 

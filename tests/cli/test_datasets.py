@@ -23,7 +23,7 @@ from logofair.datasets import CATALOGUE
 pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "data")
-plain = partial(commandline.told, "data")
+plain = partial(commandline.json_of, "data")
 refused = partial(commandline.refused, "data")
 
 HEADER = "RT,ST,PWGTP,AGEP,COW,MAR,RELP,SCHL,SEX,WKHP,OCCP,PINCP,POBP,RAC1P"

@@ -27,7 +27,7 @@ from logofair.policy.info import ColumnsInfo
 pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "fit")
-fitted = partial(commandline.told, "fit")
+fitted = partial(commandline.json_of, "fit")
 refused = partial(commandline.refused, "fit")
 TOOL = LazyGroup("logofair", lazy={"fit": ("logofair.cli.commands.fit:fit", "Fit.")})
 
@@ -184,16 +184,16 @@ def test_small_cells_are_warned_of(people: pl.DataFrame, tmp_path: Path) -> None
 def test_the_command_told_makes_the_same_policy_again(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    json_of: list[str] = []
     monkeypatch.setattr(
-        fit_solve, "write_report_page", lambda path, solution, rows, wanted, command: told.append(command)
+        fit_solve, "write_report_page", lambda path, solution, rows, wanted, command: json_of.append(command)
     )
     words = ("--notion", "demographic_parity=0.05", "--local", "none", "--local-for", "north=0.01", "--seed", "5")
     fitted(file, *COLUMNS, *words, "--drop-missing", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
-    again = shlex.split(told[0])
+    again = shlex.split(json_of[0])
     assert again[:2] == ["logofair", "fit"]
     fitted(*again[2:], "--force")
-    assert told[1] == told[0]
+    assert json_of[1] == json_of[0]
     first = (tmp_path / "a.json").read_text()
     fitted(*again[2:], "--force")
     assert (tmp_path / "a.json").read_text() == first

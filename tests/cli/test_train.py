@@ -36,7 +36,7 @@ from logofair.training import rows as extra
 pytestmark = [pytest.mark.tool, pytest.mark.training]
 
 run = commandline.run
-trained = partial(commandline.told, "train")
+trained = partial(commandline.json_of, "train")
 refused = partial(commandline.refused, "train")
 READ = ("--score", "score", "--label", "label", "--group", "group", "--client", "client")
 SMALL = ("--data", "generated", "--limit", "2000", "--rounds", "2")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.commandline import refused, run, told
+from support.commandline import refused, run, json_of
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
@@ -62,8 +62,8 @@ def files(request: pytest.FixtureRequest, people: pl.DataFrame, tmp_path: Path) 
 
 
 def test_an_audit_of_some_rows_is_that_of_a_file_with_these_rows_alone(files: tuple[Path, Path]) -> None:
-    found = told("audit", files[0], *COLUMNS, "--where", "part=test", "--where", "year=2020")
-    alone = told("audit", files[1], *COLUMNS)
+    found = json_of("audit", files[0], *COLUMNS, "--where", "part=test", "--where", "year=2020")
+    alone = json_of("audit", files[1], *COLUMNS)
     assert found["columns"].pop("where") == "part=test and year=2020"
     assert found | {"data": ""} == alone | {"data": ""}
 
@@ -72,8 +72,8 @@ def test_a_fit_and_a_frontier_of_some_rows_are_those_of_a_file_with_these_rows_a
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     where = ("--where", "part=test", "--where", "year=2020")
-    found = told("fit", files[0], *COLUMNS, *where, "--out", tmp_path / "found.json")
-    alone = told("fit", files[1], *COLUMNS, "--out", tmp_path / "alone.json")
+    found = json_of("fit", files[0], *COLUMNS, *where, "--out", tmp_path / "found.json")
+    alone = json_of("fit", files[1], *COLUMNS, "--out", tmp_path / "alone.json")
     assert found["data"]["columns"].pop("where") == "part=test and year=2020"
     for record in (found, alone):
         for name in ("name", "files", "fingerprint"):
@@ -83,7 +83,7 @@ def test_a_fit_and_a_frontier_of_some_rows_are_those_of_a_file_with_these_rows_a
     stored = json.loads((tmp_path / "found.json").read_text())
     assert '"where": "part=test and year=2020"' in json.dumps(stored)
     grid = ("--local", "0.02,none", "--global", "0.02")
-    surfaces = [told("frontier", *words, *grid) for words in ((files[0], *COLUMNS, *where), (files[1], *COLUMNS))]
+    surfaces = [json_of("frontier", *words, *grid) for words in ((files[0], *COLUMNS, *where), (files[1], *COLUMNS))]
     assert surfaces[0]["data"].endswith(" where part=test and year=2020")
     assert surfaces[0] | {"data": ""} == surfaces[1] | {"data": ""}
 
@@ -197,10 +197,10 @@ def test_a_site_without_such_rows_is_left_out_unless_all_are(people: pl.DataFram
     people.write_parquet(tmp_path / "south.parquet")
     people.filter(part="calibration").write_parquet(tmp_path / "west.parquet")
     words = (tmp_path, "--score", "p", "--label", "y", "--group", "sex")
-    found = told("audit", *words, "--where", "part=test")
+    found = json_of("audit", *words, "--where", "part=test")
     assert [client["client"] for client in found["clients"]] == ["north", "south"]
     assert found["rows"] == 2 * people.filter(part="test").height
-    policy = told("fit", *words, "--where", "part=test", "--out", tmp_path / "policy.json")
+    policy = json_of("fit", *words, "--where", "part=test", "--out", tmp_path / "policy.json")
     assert policy["clients"] == ["north", "south"]
     assert "part holds 'calibration' and 'test'" in refused("audit", *words, "--where", "part=train")
 
@@ -212,7 +212,7 @@ def test_rows_that_lack_the_value_are_no_missing_values(people: pl.DataFrame, tm
     )
     holes.write_csv(tmp_path / "a.csv")
     rows = holes.filter(part="test").height
-    assert told("audit", tmp_path / "a.csv", *COLUMNS, "--where", "part=test")["rows"] == rows
+    assert json_of("audit", tmp_path / "a.csv", *COLUMNS, "--where", "part=test")["rows"] == rows
     assert "have no value; fill them or add --drop-missing" in refused(
         "audit", tmp_path / "a.csv", *COLUMNS, "--where", "year=2020"
     )

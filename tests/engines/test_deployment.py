@@ -58,8 +58,8 @@ def test_three_sites_get_policies_that_together_keep_the_promise_and_are_those_o
         same_files(made.folder, expected_of(made).policies, tmp_path, "{}-policy.json")
         plan, _ = read_plan(made.state / "plan.json")
         rows = {site: columns(table) for site, table in made.sites.items()}
-        accuracy, across, inside = measured(rows, made.policies(), plan)
-        assert max(across, inside) < 1e-12
+        accuracy, global_, inside = measured(rows, made.policies(), plan)
+        assert max(global_, inside) < 1e-12
         assert accuracy == pytest.approx(outcome.accuracy, abs=1e-12)
         lines = [line for line in server.text().splitlines() if re.match(r"exchange \d+ ", line)]
         assert len(lines) == sum(outcome.exchanges.values())

@@ -34,7 +34,7 @@ def test_the_papers_figures_are_those_of_its_tables(notion):
 def test_a_run_is_dealt_split_trained_and_audited_as_said():
     data = load_adult().take(np.arange(3000))
     setting = replace(SETTINGS["adult"], rounds={"fedfb": 2}, schedule=Schedule(local_epochs=1))
-    (found,) = measure(data, setting, "fedfb", [EQUALIZED_ODDS], seed=3)
+    (found,) = measure(data, setting, "fedfb", [EQUALIZED_ODDS], random_state=3)
     clients, parts = (
         dirichlet_clients(data.sensitive, n_clients=5, alpha=0.5, rng=3),
         split(3000, {"a": 0.7, "b": 0.3}, rng=3),
@@ -60,8 +60,8 @@ def test_a_run_is_dealt_split_trained_and_audited_as_said():
 def test_fedavg_is_trained_once_and_judged_by_every_notion(monkeypatch):
     calls = []
 
-    def pretend(data, setting, name, notions, seed, device):
-        calls.append((name, [notion.name for notion in notions], seed))
+    def pretend(data, setting, name, notions, random_state, device):
+        calls.append((name, [notion.name for notion in notions], random_state))
         return [RunFigures(0.8, 0.1, 0.1, 0.1) for _ in notions]
 
     monkeypatch.setattr("logofair.experiments.baselines.measure", pretend)

@@ -10,8 +10,8 @@ from logofair.errors import InputError
 from logofair.experiments import privacy
 
 
-def scored(seed=0, n=4000):
-    random = np.random.default_rng(seed)
+def scored(random_state=0, n=4000):
+    random = np.random.default_rng(random_state)
     groups, clients = (random.integers(0, 2, n).astype(np.int32) for _ in range(2))
     scores = random.beta(1 + groups, 2)
     labels = (random.random(n) < scores).astype(np.int64)
@@ -22,7 +22,7 @@ def scored(seed=0, n=4000):
 
 @pytest.fixture(name="lines", scope="module")
 def _lines():
-    made = privacy.lines([scored(seed=0), scored(seed=1)], draws=2, epsilons=(10.0, 0.1))
+    made = privacy.lines([scored(random_state=0), scored(random_state=1)], draws=2, epsilons=(10.0, 0.1))
     return {(line.notion, line.epsilon): line for line in made}
 
 
@@ -84,7 +84,7 @@ def test_acs_is_read_from_the_folder_named(monkeypatch, tmp_path):
     table = privacy.load_acs()
     np.testing.assert_array_equal(table.clients, columns["STATE"] == "WY")
     np.testing.assert_array_equal(table.groups, columns["SEX"] - 1)
-    run = privacy.score_acs(table, seed=0)
+    run = privacy.score_acs(table, random_state=0)
     assert run.shape == (2, 2)
     assert run.scores.min() >= 0
     assert run.scores.max() <= 1

@@ -17,7 +17,7 @@ def run(*words: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def told(*words: object) -> Any:
+def json_of(*words: object) -> Any:
     """What a command that succeeds says with ``--json``."""
     code, output, error = run(*words, "--json")
     assert code == 0, error

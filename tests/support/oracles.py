@@ -20,8 +20,8 @@ from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.problem import Problem
 
 BENEFIT = Rate("benefit", -1.0, 2.0, base=(1.0, 0.0))
-LEANING = Rate("leaning", 0.5, 1.0, base=(1.0, 1.0))
-USERS = {"benefit": Notion("benefit", given=(BENEFIT,)), "leaning": Notion("leaning", given=(LEANING, None))}
+TILTED = Rate("leaning", 0.5, 1.0, base=(1.0, 1.0))
+USERS = {"benefit": Notion("benefit", given=(BENEFIT,)), "leaning": Notion("leaning", given=(TILTED, None))}
 EVERY_NOTION = {**NOTIONS, **USERS}
 TOLERANCES = (0.0, 1e-6, 0.01, 0.05, 0.2, math.inf)
 
@@ -278,19 +278,19 @@ class Request:
 
 def spelled_out(scores: Sequence[float], arguments: dict[str, Any]) -> Case:
     """The problem that some arguments of ``logofair.fit`` describe."""
-    notion, wish = arguments.get("notion", "demographic_parity"), arguments.get
+    notion, option = arguments.get("notion", "demographic_parity"), arguments.get
     by_side = isinstance(notion, dict) and "local" in notion
     local, global_ = (notion["local"], notion["global"]) if by_side else (notion, notion)
-    inside = _requirements(local, wish("local_tolerance", 0.02))
-    across = _requirements(global_, wish("global_tolerance", 0.02))
+    inside = _requirements(local, option("local_tolerance", 0.02))
+    global_ = _requirements(global_, option("global_tolerance", 0.02))
     _, groups = np.unique(arguments["groups"], return_inverse=True)
     clients = np.zeros_like(groups)
     names: list[Any] = [None]
-    if wish("clients") is not None:
+    if option("clients") is not None:
         found, clients = np.unique(arguments["clients"], return_inverse=True)
         names = found.tolist()
     tolerance = np.tile([bound for _, bound in inside], (len(names), 1)).astype(float)
-    for name, bound in (wish("client_tolerances") or {}).items():
+    for name, bound in (option("client_tolerances") or {}).items():
         tolerance[names.index(name)] = _bound(bound)
     return Case(
         np.asarray(scores, dtype=float),
@@ -299,10 +299,10 @@ def spelled_out(scores: Sequence[float], arguments: dict[str, Any]) -> Case:
         int(groups.max()) + 1,
         len(names),
         tuple(rate for rate, _ in inside),
-        tuple(rate for rate, _ in across),
+        tuple(rate for rate, _ in global_),
         tolerance,
-        np.array([bound for _, bound in across]),
-        weights=None if wish("sample_weight") is None else np.asarray(arguments["sample_weight"], dtype=float),
+        np.array([bound for _, bound in global_]),
+        weights=None if option("sample_weight") is None else np.asarray(arguments["sample_weight"], dtype=float),
     )
 
 

@@ -62,7 +62,7 @@ def by_the_formulas(measured: ClientMeasures, notion: Notion) -> np.ndarray:
     n_k = measured.rows.sum((1, 2))
     right = measured.accepted[..., 1].sum(1) + (measured.rows - measured.accepted)[..., 0].sum(1)
     accuracy = right / n_k
-    overall = (n_k / n_k.sum() * accuracy).sum()
+    global_accuracy = (n_k / n_k.sum() * accuracy).sum()
     signed = []
     for condition in notion.given:
         labels = [0, 1] if condition is None else [condition]
@@ -73,9 +73,9 @@ def by_the_formulas(measured: ClientMeasures, notion: Notion) -> np.ndarray:
         signed.append((np.sum(m), np.array(own)))
     known = [pair for pair in signed if np.isfinite(pair[0])]
     if not known:
-        return np.abs(accuracy - overall)
+        return np.abs(accuracy - global_accuracy)
     whole, own_gaps = max(known, key=lambda pair: abs(pair[0]))
-    return np.where(np.isnan(own_gaps), np.abs(accuracy - overall), np.abs(whole - own_gaps))
+    return np.where(np.isnan(own_gaps), np.abs(accuracy - global_accuracy), np.abs(whole - own_gaps))
 
 
 @settings(deadline=None)

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.training
 NOBODY = ClientMeasures((), (), np.zeros((0, 2, 2)), np.zeros((0, 2, 2)), np.zeros((0, 2, 2)))
 
 
-def vectors(seed: int, n: int, d: int, spread: float = 0.0) -> np.ndarray:
+def vectors(seed: int, n: int, d: int, width: float = 0.0) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-spread, spread, size=(n, 1))
+    return rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-width, width, size=(n, 1))
 
 
 def by_vertices(products: np.ndarray, gain: np.ndarray, kept: list[int]) -> float:
@@ -76,7 +76,7 @@ def test_the_best_mix_of_three_is_no_worse_than_any_on_a_fine_grid(seed: int) ->
 def test_the_second_stage_raises_no_clients_loss_to_first_order_however_unlike_the_gradients_are_in_length(
     seed: int, n: int, zero_last: bool
 ) -> None:
-    g = vectors(seed, n, 8, spread=3.0)
+    g = vectors(seed, n, 8, width=3.0)
     direction = fcfl._second_direction(g[:-1], g[-1], violated=not zero_last)
     length = np.linalg.norm(direction)
     assert length > 0

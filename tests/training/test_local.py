@@ -178,7 +178,7 @@ def test_counts_are_those_of_a_loop_over_the_rows(name: str) -> None:
         np.testing.assert_allclose(found.loss, expected[2], rtol=1e-10)
 
 
-def disparities_by_hand(logits: np.ndarray, labels: np.ndarray, groups: np.ndarray, given: tuple) -> list[float]:
+def gaps_by_hand(logits: np.ndarray, labels: np.ndarray, groups: np.ndarray, given: tuple) -> list[float]:
     """For each condition and each group but the first: |mean sigmoid(10 z) - that of the first group|."""
     found = []
     for condition in given:
@@ -201,7 +201,7 @@ def test_slopes_are_the_disparities_by_their_definition_and_finite_differences(
     def by_hand(parameters: np.ndarray) -> np.ndarray:
         scores = network.scores(parameters, rows)
         loss = -np.where(labels == 1, np.log(scores), np.log(1 - scores)).mean()
-        return np.array([loss, *disparities_by_hand(np.log(scores / (1 - scores)), labels, groups, given)])
+        return np.array([loss, *gaps_by_hand(np.log(scores / (1 - scores)), labels, groups, given)])
 
     found, h = batch_gradients(network, rows, at, request, np.random.default_rng(0)), 1e-6
     assert found.values.size == 1 + 2 * len(given)

@@ -76,9 +76,9 @@ def test_the_order_of_clients_does_not_matter_but_for_rounding(method: Method) -
     rows, network = biased(200, dtype=torch.float64), build_network("mlp", (3,), hidden=8, dtype=torch.float64)
     order = [2, 0, 1]
     straight = last(train(method, network, rows, rounds=4, schedule=PLAN))
-    turned = last(train(method, network, [rows[place] for place in order], rounds=4, schedule=PLAN))
-    np.testing.assert_allclose(turned.parameters, straight.parameters, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(turned.measured.loss, straight.measured.loss[order], rtol=1e-7)
+    backwards = last(train(method, network, [rows[place] for place in order], rounds=4, schedule=PLAN))
+    np.testing.assert_allclose(backwards.parameters, straight.parameters, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(backwards.measured.loss, straight.measured.loss[order], rtol=1e-7)
 
 
 @methods

@@ -39,8 +39,8 @@ class CalibrationErrors:
     before: Floats
     after: Floats
     counts: npt.NDArray[np.int64]
-    overall_before: float
-    overall_after: float
+    global_before: float
+    global_after: float
 
 
 def calibration_errors(
@@ -64,7 +64,7 @@ def calibration_errors(
     >>> scores, eta, labels = np.full(4, 0.9), np.full(4, 0.5), np.array([0.0, 1.0, 0.0, 1.0])
     >>> codes = np.zeros(4, dtype=np.int32)
     >>> errors = calibration_errors(scores, eta, labels, codes, codes, n_groups=1, n_clients=2)
-    >>> errors.before.round(6).tolist(), errors.overall_after
+    >>> errors.before.round(6).tolist(), errors.global_after
     ([0.4, nan], 0.0)
     """
     units = Units(n_groups, n_clients)
@@ -81,9 +81,9 @@ def errors_by_cell(
     cell_of_bin = order.cells[starts]
     weights = np.ones_like(scores) if weights is None else weights
     mass = np.bincount(cells, weights=weights, minlength=counts.size).astype(np.float64)
-    before, overall_before = _errors((weights * (labels - scores))[order.rows], starts, cell_of_bin, mass)
-    after, overall_after = _errors((weights * (labels - eta))[order.rows], starts, cell_of_bin, mass)
-    return CalibrationErrors(before, after, counts, overall_before, overall_after)
+    before, global_before = _errors((weights * (labels - scores))[order.rows], starts, cell_of_bin, mass)
+    after, global_after = _errors((weights * (labels - eta))[order.rows], starts, cell_of_bin, mass)
+    return CalibrationErrors(before, after, counts, global_before, global_after)
 
 
 def _bin_starts(scores: Floats, counts: Places) -> Places:

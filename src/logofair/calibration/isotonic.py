@@ -79,17 +79,17 @@ class IsotonicMaps:
         starts = numbers_in(data["starts"], (units.size + 1,))
         scores = numbers_in(data["scores"], (None,), low=0, high=1)
         values = numbers_in(data["values"], (scores.size,), low=0, high=1)
-        whole = starts.astype(np.int64)
-        if starts[0] != 0 or starts[-1] != scores.size or np.any(np.diff(starts) < 0) or np.any(starts != whole):
+        all_rows = starts.astype(np.int64)
+        if starts[0] != 0 or starts[-1] != scores.size or np.any(np.diff(starts) < 0) or np.any(starts != all_rows):
             raise InputError(f"'starts' must rise from 0 to the number of knots, {scores.size}.")
         if np.any(shares[np.diff(starts) == 0] > 0.0):
             raise InputError("'shares' must be 0 for a unit without knots.")
         inside = np.ones(max(scores.size - 1, 0), dtype=bool)
-        breaks = whole[1:-1]
+        breaks = all_rows[1:-1]
         inside[breaks[(breaks > 0) & (breaks < scores.size)] - 1] = False
         if np.any(np.diff(scores)[inside] <= 0.0) or np.any(np.diff(values)[inside] < 0.0):
             raise InputError("'scores' must rise and 'values' must not fall along a unit's knots.")
-        return cls(shares, whole, scores, values)
+        return cls(shares, all_rows, scores, values)
 
 
 def fit_isotonic(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "Decider", "DecisionCounts", "decide_files"]
 
 
-_WHOLE = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is written, and one with any 18 digits fits
+_INTEGER_KINDS = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is written, and one with any 18 digits fits
 
 
 @dataclass
@@ -243,8 +243,8 @@ class Decider:
         elif batch.table.kind != "CSV":
             yield slice(None), ids.cast(pl.String).to_list()
         else:
-            whole = ids.str.contains(_WHOLE)
-            for chosen, kind in ((whole, pl.Int64), (~whole, pl.String)):
+            complete = ids.str.contains(_INTEGER_KINDS)
+            for chosen, kind in ((complete, pl.Int64), (~complete, pl.String)):
                 if chosen.any():
                     part = ids.filter(chosen).cast(kind)
                     yield np.flatnonzero(chosen.to_numpy()), part.to_numpy() if kind == pl.Int64 else part.to_list()
@@ -255,8 +255,8 @@ def _text(role: str, kind: Any) -> Any:
     pl, column = polars_module(), polars_module().col(role)
     if kind not in (pl.Float32, pl.Float64):
         return column.cast(pl.String)
-    whole = column == column.floor()
-    return pl.when(whole).then(column.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(column.cast(pl.String))
+    complete = column == column.floor()
+    return pl.when(complete).then(column.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(column.cast(pl.String))
 
 
 def _code(role: str, names: Sequence[Label]) -> Any:

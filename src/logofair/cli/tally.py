@@ -78,14 +78,14 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
         parts = [part.with_columns(client=pl.lit(path.stem)) for part, path in zip(parts, files.paths, strict=True)]
     used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "client"]
     counted = [role for role in used if role not in ("score", "weight")]
-    whole = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
-    group = join_groups([whole.pop(role) for role in used if role.startswith("group ")])
-    rows = int(whole["rows"].sum())
+    complete = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
+    group = join_groups([complete.pop(role) for role in used if role.startswith("group ")])
+    rows = int(complete["rows"].sum())
     if not rows:
         raise no_rows_error(files, columns)
-    if "client" in whole:
-        check_clients(whole["client"].n_unique(), rows, columns.client)
-    tally, groups, clients = _tallied(whole, group, columns)
+    if "client" in complete:
+        check_clients(complete["client"].n_unique(), rows, columns.client)
+    tally, groups, clients = _tallied(complete, group, columns)
     if len(groups) < 2:
         where = " and ".join(map(repr, columns.group))
         raise InputError(f"--group: every row of {where} is of group {groups[0]!r}; a gap needs at least two groups.")
@@ -93,24 +93,24 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
 
 
 def _tallied(
-    whole: dict[str, polars.Series], group: polars.Series, columns: ColumnNames
+    complete: dict[str, polars.Series], group: polars.Series, columns: ColumnNames
 ) -> tuple[Tally, tuple[Label, ...], tuple[Label | None, ...]]:
     """The lines of the table as arrays by (client, group, label), and the names of groups and clients."""
     groups = encode(group.to_list(), "groups")
-    clients = encode(whole["client"].to_list(), "clients") if "client" in whole else None
+    clients = encode(complete["client"].to_list(), "clients") if "client" in complete else None
     names: tuple[Label | None, ...] = (None,) if clients is None else clients.names
     shape = (len(names), len(groups.names), 2)
     cell = groups.codes.astype(np.intp) * 2
     cell += 0 if clients is None else clients.codes.astype(np.intp) * 2 * shape[1]
-    cell += whole["label"].to_numpy() if columns.label else 0
+    cell += complete["label"].to_numpy() if columns.label else 0
 
     def summed(column: polars.Series) -> Floats:
         sums = np.bincount(cell, column.cast(polars_module().Float64).to_numpy(), minlength=int(np.prod(shape)))
         return np.asarray(sums, dtype=np.float64).reshape(shape)
 
-    mass = whole.get("mass", whole["rows"])
-    accepted = mass * whole["decision"] if columns.decision else whole["accepted"]
-    rows = summed(whole["rows"]).round().astype(np.intp)
+    mass = complete.get("mass", complete["rows"])
+    accepted = mass * complete["decision"] if columns.decision else complete["accepted"]
+    rows = summed(complete["rows"]).round().astype(np.intp)
     return Tally(rows, summed(mass), summed(accepted), columns.label is not None), groups.names, names
 
 
@@ -144,14 +144,14 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
     pl = polars_module()
     if not numbers:
         return [pl.len().alias("lines"), pl.len().alias("rows")]
-    whole, weighted = pl.all_horizontal([pl.col(role).is_not_null() for role in numbers]), "weight" in numbers
-    found = [pl.len().alias("lines"), whole.sum().alias("rows")]
+    complete, weighted = pl.all_horizontal([pl.col(role).is_not_null() for role in numbers]), "weight" in numbers
+    found = [pl.len().alias("lines"), complete.sum().alias("rows")]
     found += [pl.col(f"^unread {role}$").any() for role in numbers]
     if weighted:
-        found += [pl.col("weight").filter(whole).sum().alias("mass"), pl.col("weight").min().alias("lightest")]
+        found += [pl.col("weight").filter(complete).sum().alias("mass"), pl.col("weight").min().alias("lightest")]
     if "score" in numbers:
         accepts = as_chances(pl.col("score"), columns.scale) >= threshold
-        accepted = pl.col("weight").filter(whole & accepts).sum() if weighted else accepts.sum().cast(pl.Float64)
+        accepted = pl.col("weight").filter(complete & accepts).sum() if weighted else accepts.sum().cast(pl.Float64)
         found += [accepted.alias("accepted"), pl.col("score").min().alias("low"), pl.col("score").max().alias("high")]
     return found
 

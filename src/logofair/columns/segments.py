@@ -107,9 +107,9 @@ def _sort_neighbours(data: Floats) -> None:
     second.
     """
     for shift in (0, _WINDOW // 2):
-        whole = max(data.size - shift, 0) // _WINDOW * _WINDOW
-        data[shift : shift + whole].reshape(-1, _WINDOW).sort(axis=1)
-        data[shift + whole :].sort()
+        complete = max(data.size - shift, 0) // _WINDOW * _WINDOW
+        data[shift : shift + complete].reshape(-1, _WINDOW).sort(axis=1)
+        data[shift + complete :].sort()
 
 
 def sort_runs(

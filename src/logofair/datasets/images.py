@@ -81,8 +81,8 @@ def decode_squares(encoded: list[bytes | None], size: int) -> DecodedImages:
     array([False, False])
     """
     decoded = [None if data is None else _decoded(data, size) for data in encoded]
-    whole = [pixels for pixels in decoded if pixels is not None]
-    stack = np.stack(whole) if whole else np.empty((0, 3, size, size), dtype=np.uint8)
+    complete = [pixels for pixels in decoded if pixels is not None]
+    stack = np.stack(complete) if complete else np.empty((0, 3, size, size), dtype=np.uint8)
     return DecodedImages(stack, np.array([pixels is not None for pixels in decoded], dtype=bool))
 
 
@@ -111,10 +111,10 @@ def to_squares(batches: Iterable[list[bytes | None]], size: int, *, workers: int
     """
     if workers == 1:
         return (decode_squares(batch, size) for batch in batches)
-    return _pooled(batches, size, min(workers, _MOST_PROCESSES))
+    return _averaged(batches, size, min(workers, _MOST_PROCESSES))
 
 
-def _pooled(batches: Iterable[list[bytes | None]], size: int, workers: int) -> Iterator[DecodedImages]:
+def _averaged(batches: Iterable[list[bytes | None]], size: int, workers: int) -> Iterator[DecodedImages]:
     """Decode batches in fresh processes, two batches for each under way."""
     under_way: deque[Future[DecodedImages]] = deque()
     # Not forked: a process that has threads, such as those of progress bars, may hang in its forks.

@@ -78,7 +78,7 @@ class Dataset:
             "sensitive": column(self.sensitive, "sensitive").astype(np.str_),
             "clients": None if self.clients is None else column(self.clients, "clients"),
             "notes": tuple(self.notes),
-            "numbers": None if self.numbers is None else _whole(self.numbers),
+            "numbers": None if self.numbers is None else _every_row(self.numbers),
         }
         n_rows = len(checked["features"])
         not_empty(n_rows, "features")
@@ -166,7 +166,7 @@ class Dataset:
         return chosen.astype(np.intp)
 
 
-def _whole(numbers: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def _every_row(numbers: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Row numbers of the whole data set."""
     found = column(numbers, "numbers")
     if found.dtype.kind not in "iu":

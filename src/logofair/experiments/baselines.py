@@ -163,13 +163,13 @@ class BaselineLine:
         """The line as Markdown, beside the paper's figures."""
         names = ("accuracy", "local_gap", "large_gap", "global_gap")
         columns = np.array([[getattr(run, name) for name in names] for run in self.runs])
-        cells = [_mean_and_spread(column[np.isfinite(column)], len(self.runs)) for column in columns.T]
+        cells = [_mean_and_deviation(column[np.isfinite(column)], len(self.runs)) for column in columns.T]
         theirs = PAPER[self.data, self.notion][self.method.removesuffix("_first")]
         paper = " / ".join(f"{figure:.3f}" for figure in theirs) if beside_paper else "-"
         return f"| {' | '.join((self.notion, _TITLES[self.method], *cells, paper))} |"
 
 
-def _mean_and_spread(defined: Floats, runs: int) -> str:
+def _mean_and_deviation(defined: Floats, runs: int) -> str:
     """Mean and standard deviation over the runs in which a figure is defined, and how many these are if not all."""
     if not defined.size:
         return "-"
@@ -178,7 +178,7 @@ def _mean_and_spread(defined: Floats, runs: int) -> str:
 
 
 def measure(
-    data: Dataset, setting: BaselineSetting, name: str, notions: Sequence[Notion], seed: int, device: str = "cpu"
+    data: Dataset, setting: BaselineSetting, name: str, notions: Sequence[Notion], random_state: int, device: str = "cpu"
 ) -> list[RunFigures]:
     """Deal, split and train for the first of some notions, and audit by each of them.
 
@@ -188,15 +188,15 @@ def measure(
     >>> from logofair.datasets import load_adult
     >>> quick = replace(SETTINGS["adult"], rounds={"fedavg": 1}, schedule=Schedule(local_epochs=1))
     >>> few = load_adult().take(np.arange(4_000))
-    >>> measure(few, quick, "fedavg", [NOTIONS["demographic_parity"]], seed=0)[0].accuracy > 0.7
+    >>> measure(few, quick, "fedavg", [NOTIONS["demographic_parity"]], random_state=0)[0].accuracy > 0.7
     True
     """
-    clients = dirichlet_clients(data.sensitive, n_clients=_CLIENTS, alpha=_ALPHA, rng=seed)
-    parts = split(len(data), _PARTS, rng=seed)
+    clients = dirichlet_clients(data.sensitive, n_clients=_CLIENTS, alpha=_ALPHA, rng=random_state)
+    parts = split(len(data), _PARTS, rng=random_state)
     sites = _rows(data, parts["train"], device, clients=clients[parts["train"]])
     network = build_network(CATALOGUE[data.name].model, data.features.shape[1:])
     method, rounds = setting.methods[name](notions[0]), setting.rounds[name]
-    *_, last = train(method, network, sites, rounds=rounds, schedule=setting.schedule, random_state=seed)
+    *_, last = train(method, network, sites, rounds=rounds, schedule=setting.schedule, random_state=random_state)
     test = parts["test"]
     (test_rows,) = _rows(data, test, device, known_groups=sites[0].groups)
     decisions = network.scores(last.parameters, test_rows) >= 0.5
@@ -223,7 +223,7 @@ def lines(
     notions = [NOTIONS[notion] for notion in _NOTIONS]
     for name in methods:
         for together in [notions] if name == "fedavg" else [[notion] for notion in notions]:
-            runs = [measure(data, setting, name, together, seed, device) for seed in range(seeds)]
+            runs = [measure(data, setting, name, together, random_state, device) for random_state in range(seeds)]
             for notion, figures in zip(together, zip(*runs, strict=True), strict=True):
                 yield BaselineLine(data.name, _NOTIONS[notion.name], name, figures)
 

@@ -89,16 +89,16 @@ class PrivacyLine:
 
     def as_markdown(self) -> str:
         """The line as a row of a table."""
-        figures = (f"{mean:.3f} ± {spread:.3f}" for mean, spread in self.figures.values())
+        figures = (f"{mean:.3f} ± {deviation:.3f}" for mean, deviation in self.figures.values())
         scale = "–" if self.scale is None else f"{self.scale:.1f}"
         needed = "–" if self.rows_needed is None else f"{float(f'{self.rows_needed:.2g}'):,.0f}"
         return "| " + " | ".join([self.notion, self.epsilon, scale, *figures, needed]) + " |"
 
 
-def score_adult(seed: int) -> ScoredData:
+def score_adult(random_state: int) -> ScoredData:
     """Adult dealt to 5 clients (alpha 0.5), with FedAvg scores, as in ``logofair demo``."""
     data = load_adult()
-    dealing, splitting, training = np.random.default_rng(seed).spawn(3)
+    dealing, splitting, training = np.random.default_rng(random_state).spawn(3)
     clients = dirichlet_clients(data.sensitive, n_clients=5, alpha=0.5, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     rows = parts["train"]
@@ -144,11 +144,11 @@ def load_acs() -> AcsTable:
     return AcsTable(features.tocsr(), column["PINCP"].astype(np.int64), _coded(column["SEX"]), _coded(states))
 
 
-def score_acs(table: AcsTable, seed: int) -> ScoredData:
+def score_acs(table: AcsTable, random_state: int) -> ScoredData:
     """ACS by state and sex, with the scores of a logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     parts = split(table.labels.size, _PARTS, rng=rng)
     rows = rng.choice(parts["train"], min(_ACS_TRAINED, parts["train"].size), replace=False)
     model = LogisticRegression(max_iter=300).fit(table.features[rows], table.labels[rows])
@@ -176,7 +176,7 @@ def lines(runs: list[ScoredData], draws: int, epsilons: tuple[float, ...] = EPSI
         for epsilon in epsilons:
             privacy = Privacy(epsilon, DELTA, bins=BINS)
             made = [
-                _figures(run, notion, _binned(run, privacy, seed=draws * number + draw))
+                _figures(run, notion, _binned(run, privacy, random_state=draws * number + draw))
                 for number, run in enumerate(runs)
                 for draw in range(draws)
             ]
@@ -216,7 +216,7 @@ def _exact(run: ScoredData) -> _Rows:
     return _Rows(run.scores[rows], run.groups[rows], run.clients[rows], np.ones(rows.size), None)
 
 
-def _binned(run: ScoredData, privacy: Privacy | None, seed: int) -> _Rows:
+def _binned(run: ScoredData, privacy: Privacy | None, random_state: int) -> _Rows:
     """Every site's histogram, each with its own noise where there is any."""
     n_clients, n_groups = run.shape
     rows, bins = run.parts["calibration"], BINS
@@ -228,7 +228,7 @@ def _binned(run: ScoredData, privacy: Privacy | None, seed: int) -> _Rows:
             counts = histogram(eta, code, n_groups, bins)
             made = Release(counts, Privacy(1.0, DELTA, bins=bins), np.inf, 0.0, 0.0, "no noise")
         else:
-            made = release(eta, code, n_groups=n_groups, privacy=privacy, random_state=n_clients * seed + site)
+            made = release(eta, code, n_groups=n_groups, privacy=privacy, random_state=n_clients * random_state + site)
         parts.append(made.rows())
     scores, groups, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     sites = np.repeat(np.arange(n_clients, dtype=np.int32), n_groups * bins)
@@ -290,13 +290,13 @@ def _print_table(name: str, runs: list[ScoredData], draws: int) -> None:
 
 def main(adult_seeds: int = 10, acs_seeds: int = 3, draws: int = 5) -> None:
     """Print the tables of Adult and, where its file is present, of ACS, for that many splits, and noises per split."""
-    _print_table("Adult, 5 clients, alpha 0.5", [score_adult(seed) for seed in range(adult_seeds)], draws)
+    _print_table("Adult, 5 clients, alpha 0.5", [score_adult(random_state) for random_state in range(adult_seeds)], draws)
     try:
         table = load_acs()
     except InputError as absent:
         print(f"\nACS is left out: {absent}")
         return
-    _print_table("ACS income, 35 states, sex", [score_acs(table, seed) for seed in range(acs_seeds)], draws)
+    _print_table("ACS income, 35 states, sex", [score_acs(table, random_state) for random_state in range(acs_seeds)], draws)
 
 
 if __name__ == "__main__":

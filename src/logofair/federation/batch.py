@@ -59,11 +59,11 @@ def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
     True
     """
     gain_u, gain_v = problem.priced_gain(prices)
-    u, v, multipliers = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
+    u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
     for clients in _alike(problem, gain_v):
         part = problem if clients.size == problem.shape[0] else _only(problem, clients)
-        u[clients], v[clients], multipliers[clients] = _solved(part, prices)
-    bound = problem.client_mass * local_bound(problem, gain_u, gain_v, multipliers)
+        u[clients], v[clients], local_prices[clients] = _solved(part, prices)
+    bound = problem.client_mass * local_bound(problem, gain_u, gain_v, local_prices)
     return BatchAnswer(u, v, problem.client_gains(u, v), problem.client_shares(u, v), bound)
 
 
@@ -79,15 +79,15 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
     """Optimal u and v and the multipliers that prove it."""
     gain_u, gain_v = problem.priced_gain(prices)
     found = solve_local(problem, gain_u, gain_v)
-    u, v, multipliers = found.u, found.v, found.prices
+    u, v, local_prices = found.u, found.v, found.prices
     clients = problem.shape[0]
     if not found.sound and clients > 1:  # one unsound program would have all of them solved again, otherwise
         each = [_solved(_only(problem, np.array([c])), prices) for c in range(clients)]
-        u, v, multipliers = (np.concatenate(parts) for parts in zip(*each, strict=True))
+        u, v, local_prices = (np.concatenate(parts) for parts in zip(*each, strict=True))
     elif not found.sound:
         solved = solve_joint(problem.at_prices(prices))
         if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
-            u, v, multipliers = solved.u, solved.v, solved.local_prices
+            u, v, local_prices = solved.u, solved.v, solved.local_prices
         else:  # rejecting everybody is always fair, and any multipliers prove a bound
             u, v = np.zeros_like(u), np.zeros_like(v)
     free = np.flatnonzero(~problem.local_counts.any(axis=(1, 2)))
@@ -95,8 +95,8 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
         cells = (free[:, None] * problem.shape[1] + np.arange(problem.shape[1])).ravel()
         _, corner_u, corner_v = problem.cells.best_corner(cells, gain_v[free].ravel(), gain_u[free].ravel())
         u[free], v[free] = corner_u.reshape(free.size, -1), corner_v.reshape(free.size, -1)
-        multipliers[free] = 0.0
-    return u, v, multipliers
+        local_prices[free] = 0.0
+    return u, v, local_prices
 
 
 def _only(problem: Problem, clients: Indices) -> Problem:
@@ -295,12 +295,12 @@ class ClientBatch:
     def _steps(self, request: requests.StepsRequest) -> tuple[ClientBatch, Sums]:
         after, settings = self._with_totals(request.mass, request.positives), self.state.plan.solver
         assert after.derived is not None
-        pairs, local = after.derived.pairs, after.state.local_multipliers
+        pairs, local = after.derived.pairs, after.state.local_prices
         if settings is None or request.round != after.state.steps + 1:
             raise RefusedError(Refusal.OUT_OF_TURN)
         local = pairs.zeros()[1] if local is None else local
-        changes, local = pairs.descend(request.multipliers, local, settings, request.step, request.clients)
-        state = replace(after.state, local_multipliers=local, steps=request.round)
+        changes, local = pairs.descend(request.local_prices, local, settings, request.step, request.clients)
+        state = replace(after.state, local_prices=local, steps=request.round)
         return replace(after, state=state), Steps(change=changes)
 
     def _final(self, request: requests.FinalRequest) -> tuple[ClientBatch, Sums]:

@@ -74,13 +74,13 @@ def read_rows(
     wanted = columns.by_role() | {f"feature {place}": name for place, name in enumerate(features)}
     read = [_part(path, files, columns, wanted) for path in progress(files.paths, "Reading", len(files.paths))]
     parts = [part for part, _ in read]
-    whole = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
-    group = join_groups([whole.pop(role) for role in parts[0].columns if role.startswith("group ")])
+    combined = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
+    group = join_groups([combined.pop(role) for role in parts[0].columns if role.startswith("group ")])
     if not group.len():
         raise no_rows_error(files, columns)
-    if "client" in whole:
-        check_clients(whole["client"].n_unique(), group.len(), columns.client)
-    arrays = {role: _array(column) for role, column in whole.items()}
+    if "client" in combined:
+        check_clients(combined["client"].n_unique(), group.len(), columns.client)
+    arrays = {role: _array(column) for role, column in combined.items()}
     names = tuple(path.name for path in files.paths)
     return DataRows(
         scores=arrays.get("score"),

@@ -51,23 +51,23 @@ def check_scores(low: float, high: float, scale: str, where: str) -> None:
     Traceback (most recent call last):
     logofair.errors.InputError: a.csv: column 'p': runs from -3.1 to 4.2, which looks like logits; add --scale logit.
     """
-    spread = f"{where}: runs from {low:g} to {high:g}"
+    range_text = f"{where}: runs from {low:g} to {high:g}"
     if not math.isfinite(low) or not math.isfinite(high):
-        raise InputError(f"{spread}; every score must be a finite number: repair or drop such rows.")
+        raise InputError(f"{range_text}; every score must be a finite number: repair or drop such rows.")
     if scale == "logit":
         if low >= 0 and high <= 1:
-            raise InputError(f"{spread}, which are chances already and no logits; leave --scale out.")
+            raise InputError(f"{range_text}, which are chances already and no logits; leave --scale out.")
         return
     limit = 100.0 if scale == "percent" else 1.0
     if low >= 0 and high <= limit:
         return
     if scale == "percent":
-        raise InputError(f"{spread}, but percentages lie between 0 and 100; correct --scale.")
+        raise InputError(f"{range_text}, but percentages lie between 0 and 100; correct --scale.")
     if low >= 0 and high <= 100:
-        raise InputError(f"{spread}, which looks like percentages; add --scale percent.")
+        raise InputError(f"{range_text}, which looks like percentages; add --scale percent.")
     if low < 0 and max(-low, high) <= _LARGEST_LOGIT:
-        raise InputError(f"{spread}, which looks like logits; add --scale logit.")
-    raise InputError(f"{spread}, but scores are chances of the positive label; bring them to 0 to 1 first.")
+        raise InputError(f"{range_text}, which looks like logits; add --scale logit.")
+    raise InputError(f"{range_text}, but scores are chances of the positive label; bring them to 0 to 1 first.")
 
 
 def check_missing(missing: int, rows: int, where: str) -> None:
@@ -171,8 +171,8 @@ def combine_columns(parts: Sequence[polars.Series], names: Sequence[str], csv: S
     if not any(csv):
         kinds = {part.dtype for part in plain}
         common = plain[0].dtype if len(kinds) == 1 else pl.Float64 if stored.keys() == {"numbers"} else pl.String
-        whole: polars.Series = pl.concat([part.cast(common) for part in plain])
-        return whole
+        combined: polars.Series = pl.concat([part.cast(common) for part in plain])
+        return combined
     texts = pl.concat([part.cast(pl.String) for part in plain])
     return integers_or_text(texts) if stored.keys() <= {"numbers"} else texts
 
@@ -266,9 +266,9 @@ def _typed(value: object) -> str:
 def integers_or_text(cells: polars.Series) -> polars.Series:
     """Cells of a CSV as integers where each is how an integer is written, else as text; empty ones are missing."""
     cells = cells.str.strip_chars().replace("", None)
-    whole = cells.cast(polars_module().Int64, strict=False)
-    fits = whole.null_count() == cells.null_count() < cells.len()
-    return whole if fits and cells.str.contains("^(0|-?[1-9][0-9]*)$").all() else cells
+    combined = cells.cast(polars_module().Int64, strict=False)
+    fits = combined.null_count() == cells.null_count() < cells.len()
+    return combined if fits and cells.str.contains("^(0|-?[1-9][0-9]*)$").all() else cells
 
 
 def plain_values(values: polars.Series, where: str, expected: str) -> polars.Series:

@@ -97,9 +97,9 @@ def _take_epoch(
         labels = torch.split(rows.labels[order], batch_size)
         weighted = [None] * len(batches) if weights is None else torch.split(weights[order], batch_size)
         # Tables are shuffled as a whole, which is faster; images batch by batch, since a copy of all may not fit.
-        whole = torch.split(rows.features.index_select(0, order), batch_size) if rows.features.ndim == 2 else None
+        batches = torch.split(rows.features.index_select(0, order), batch_size) if rows.features.ndim == 2 else None
         for number, batch in enumerate(batches):
-            part = rows.features[batch] if whole is None else whole[number]
+            part = rows.features[batch] if batches is None else batches[number]
             gradient = network.gradient(vector, part, labels[number], weighted[number])
             step(target, gradient.numpy() if vector.device.type == "cpu" else gradient)
 

@@ -42,8 +42,8 @@ class _Block(nn.Module):
         self.second_norm = nn.GroupNorm(_GROUPS, width)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or width_in != width:
-            across = nn.Conv2d(width_in, width, 1, stride, bias=False)
-            self.shortcut = nn.Sequential(across, nn.GroupNorm(_GROUPS, width))
+            shortcut = nn.Conv2d(width_in, width, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(shortcut, nn.GroupNorm(_GROUPS, width))
 
     def forward(self, images: Tensor) -> Tensor:
         inner = self.first_norm(self.first(images)).relu()

@@ -121,12 +121,12 @@ class HistoryFile:
     def add(self, line: dict[str, Any]) -> None:
         """Write a line, at once and whole, or raise."""
         assert self.file is not None
-        whole, rest = self.file.seek(0, os.SEEK_END), (json.dumps(line, allow_nan=False) + "\n").encode()
+        complete, rest = self.file.seek(0, os.SEEK_END), (json.dumps(line, allow_nan=False) + "\n").encode()
         try:
             while rest:
                 rest = rest[self.file.write(rest) :]
         except OSError as error:
-            self.file.truncate(whole)
+            self.file.truncate(complete)
             reason = error.strerror or str(error)
             raise InputError(
                 f"{self.path}: cannot be written ({reason}); make room or choose another folder."
