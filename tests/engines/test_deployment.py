@@ -89,7 +89,7 @@ def test_flowers_simulation_gives_the_numbers_of_one_process(tmp_path):
         plan, _ = read_plan(made.folder / "simulated" / "plan.json")
         expected = run(plan, {site: columns(table) for site, table in sites.items()})
         found = read_result(made.folder / "simulated" / "result.json")
-        for name in ("accuracy", "bound", "gaps", "duals", "prices", "weights"):
+        for name in ("accuracy", "bound", "global_gaps", "bound_prices", "prices", "weights"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected.result, name), err_msg=name)
         assert found.summary() == expected.result.summary()
         same_files(made.folder / "simulated" / "policies", expected.policies, tmp_path)

@@ -294,7 +294,7 @@ def check_result(made, sites=SITES, *, exactly=True, features=()):
     outcome, expected = made.result(), expected_of(made, sites, features=features)
     assert outcome.holds
     assert outcome.sites == tuple(sites)
-    for name in ("accuracy", "bound", "gaps", "duals", "prices", "weights", "mass", "positives"):
+    for name in ("accuracy", "bound", "global_gaps", "bound_prices", "prices", "weights", "mass", "positives"):
         # Masked sums of rows are in steps of 2**-20, and every site rounds its own.
         allowed = 0.0 if exactly else len(sites) * 2.0**-20 if name in ("mass", "positives") else 1e-8
         found, right = getattr(outcome, name), getattr(expected.result, name)
