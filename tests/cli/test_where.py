@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.commandline import refused, run, json_of
+from support.commandline import json_of, refused, run
 
 pytest.importorskip("click")
 pytest.importorskip("rich")

@@ -178,7 +178,12 @@ def _mean_and_deviation(defined: Floats, runs: int) -> str:
 
 
 def measure(
-    data: Dataset, setting: BaselineSetting, name: str, notions: Sequence[Notion], random_state: int, device: str = "cpu"
+    data: Dataset,
+    setting: BaselineSetting,
+    name: str,
+    notions: Sequence[Notion],
+    random_state: int,
+    device: str = "cpu",
 ) -> list[RunFigures]:
     """Deal, split and train for the first of some notions, and audit by each of them.
 

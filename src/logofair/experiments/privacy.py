@@ -290,13 +290,17 @@ def _print_table(name: str, runs: list[ScoredData], draws: int) -> None:
 
 def main(adult_seeds: int = 10, acs_seeds: int = 3, draws: int = 5) -> None:
     """Print the tables of Adult and, where its file is present, of ACS, for that many splits, and noises per split."""
-    _print_table("Adult, 5 clients, alpha 0.5", [score_adult(random_state) for random_state in range(adult_seeds)], draws)
+    _print_table(
+        "Adult, 5 clients, alpha 0.5", [score_adult(random_state) for random_state in range(adult_seeds)], draws
+    )
     try:
         table = load_acs()
     except InputError as absent:
         print(f"\nACS is left out: {absent}")
         return
-    _print_table("ACS income, 35 states, sex", [score_acs(table, random_state) for random_state in range(acs_seeds)], draws)
+    _print_table(
+        "ACS income, 35 states, sex", [score_acs(table, random_state) for random_state in range(acs_seeds)], draws
+    )
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def _alike(problem: Problem, gain_v: Floats) -> list[Indices]:
 
 
 def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
-    """Optimal u and v and the multipliers that prove it."""
+    """Optimal u and v and the prices of the local rates that prove it."""
     gain_u, gain_v = problem.priced_gain(prices)
     found = solve_local(problem, gain_u, gain_v)
     u, v, local_prices = found.u, found.v, found.prices
@@ -88,7 +88,7 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
         solved = solve_joint(problem.at_prices(prices))
         if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
             u, v, local_prices = solved.u, solved.v, solved.local_prices
-        else:  # rejecting everybody is always fair, and any multipliers prove a bound
+        else:  # rejecting everybody is always fair, and any prices prove a bound
             u, v = np.zeros_like(u), np.zeros_like(v)
     free = np.flatnonzero(~problem.local_counts.any(axis=(1, 2)))
     if free.size:  # nothing to pivot for, so that rounding decides nothing
@@ -295,12 +295,12 @@ class ClientBatch:
     def _steps(self, request: requests.StepsRequest) -> tuple[ClientBatch, Sums]:
         after, settings = self._with_totals(request.mass, request.positives), self.state.plan.solver
         assert after.derived is not None
-        pairs, local = after.derived.pairs, after.state.local_prices
+        pairs, local = after.derived.pairs, after.state.local_multipliers
         if settings is None or request.round != after.state.steps + 1:
             raise RefusedError(Refusal.OUT_OF_TURN)
         local = pairs.zeros()[1] if local is None else local
-        changes, local = pairs.descend(request.local_prices, local, settings, request.step, request.clients)
-        state = replace(after.state, local_prices=local, steps=request.round)
+        changes, local = pairs.descend(request.multipliers, local, settings, request.step, request.clients)
+        state = replace(after.state, local_multipliers=local, steps=request.round)
         return replace(after, state=state), Steps(change=changes)
 
     def _final(self, request: requests.FinalRequest) -> tuple[ClientBatch, Sums]:

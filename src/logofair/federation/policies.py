@@ -174,6 +174,6 @@ def _noised_warnings(batch: ClientBatch, number: int) -> Iterator[FitWarning]:
 def _alone(batch: ClientBatch, number: int) -> ClientBatch:
     state = batch.state
     releases = state.releases[number : number + 1]
-    answers_void = replace(state, prices=None, u=None, v=None, local_prices=None)
+    answers_void = replace(state, prices=None, u=None, v=None, local_multipliers=None)
     own = replace(answers_void, sites=(state.sites[number],), releases=releases, rules=batch.rules_of(number))
     return ClientBatch.resumed([batch.rows[number]], own)

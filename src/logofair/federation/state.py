@@ -42,7 +42,7 @@ class ClientState:
     prices: Floats | None = None  # (answers, groups, global rates)
     u: Floats | None = None  # (answers, clients, groups)
     v: Floats | None = None
-    local_prices: Floats | None = None  # Algorithm 1: (clients, pairs, local rates)
+    local_multipliers: Floats | None = None  # Algorithm 1: (clients, pairs, local rates)
     steps: int = 0  # Algorithm 1: rounds taken
     rules: Mixtures | None = None
     exceeding: bool = False  # whether these rules exceed a local tolerance

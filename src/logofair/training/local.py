@@ -97,9 +97,9 @@ def _take_epoch(
         labels = torch.split(rows.labels[order], batch_size)
         weighted = [None] * len(batches) if weights is None else torch.split(weights[order], batch_size)
         # Tables are shuffled as a whole, which is faster; images batch by batch, since a copy of all may not fit.
-        batches = torch.split(rows.features.index_select(0, order), batch_size) if rows.features.ndim == 2 else None
+        tables = torch.split(rows.features.index_select(0, order), batch_size) if rows.features.ndim == 2 else None
         for number, batch in enumerate(batches):
-            part = rows.features[batch] if batches is None else batches[number]
+            part = rows.features[batch] if tables is None else tables[number]
             gradient = network.gradient(vector, part, labels[number], weighted[number])
             step(target, gradient.numpy() if vector.device.type == "cpu" else gradient)
 

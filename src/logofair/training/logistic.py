@@ -167,7 +167,9 @@ def _rounds(
     n = np.array([client.labels.size for client in clients])
     for number in range(1, rounds + 1):
         step_key = int(rng.integers(2**63))
-        local = [train_locally(c.design, c.labels, parameters, schedule, np.random.default_rng(step_key)) for c in clients]
+        local = [
+            train_locally(c.design, c.labels, parameters, schedule, np.random.default_rng(step_key)) for c in clients
+        ]
         parameters = average_models(local, n)
         losses, accuracies = zip(*(_evaluate(client, parameters) for client in clients), strict=True)
         yield FedAvgRound(

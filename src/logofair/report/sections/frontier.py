@@ -38,8 +38,8 @@ def frontier_section(frontier: Frontier | None) -> Section:
             tag("figure", Trusted(frontier_figure(frontier)), class_="pan", tabindex="0", aria_label=title),
             tag("details", tag("summary", "Expected accuracies in a table"), _table(frontier)),
             note(
-                f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. Every value "
-                "is proved to 0.000001 on these rows; new rows differ by chance."
+                f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. "
+                "Every value is proved to 0.000001 on these rows; new rows differ by chance."
             ),
         ),
     )
