@@ -13,8 +13,8 @@ from scipy.special import expit, logit
 
 from logofair.calibration import CrossFit, calibration_errors, cross_fit, fit_calibrator
 from logofair.calibration.crossfit import Sample, deal_folds, out_of_fold
-from logofair.calibration.runs import Units
-from logofair.columns.order import RowOrder
+from logofair.calibration.newton import Units
+from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
 
 Array = NDArray[np.float64]

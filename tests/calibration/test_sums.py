@@ -16,10 +16,9 @@ from logofair.calibration import sums as sums_module
 from logofair.calibration.crossfit import Sample, deal_folds
 from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
-from logofair.calibration.newton import Descent, Normal, unit_sums
-from logofair.calibration.runs import Runs, Units
+from logofair.calibration.newton import Descent, Normal, Runs, Units, unit_sums
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
-from logofair.columns.order import RowOrder
+from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
 
 Array = NDArray[np.float64]

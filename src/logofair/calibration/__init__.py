@@ -9,8 +9,7 @@ scores as they are.
 from __future__ import annotations
 
 from logofair.calibration.calibrator import METHODS, STRENGTH, Calibrator, fit_calibrator
-from logofair.calibration.crossfit import CrossFit, cross_fit, rising_chances
-from logofair.calibration.error import CalibrationErrors, calibration_errors
+from logofair.calibration.crossfit import CalibrationErrors, CrossFit, calibration_errors, cross_fit, rising_chances
 
 __all__ = [
     "METHODS",

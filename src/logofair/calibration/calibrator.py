@@ -9,7 +9,7 @@ import numpy as np
 
 from logofair.calibration.isotonic import IsotonicMaps, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps, fit_logistic
-from logofair.calibration.runs import Units
+from logofair.calibration.newton import Units
 from logofair.columns.checks import Floats, Integers, nearest_name, whole_number
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
@@ -29,35 +29,12 @@ class Calibrator:
     """Chance of label 1 given score, group and client: eta = P(Y = 1 | score, group, client).
 
     Within a cell (a group at a client) a higher score never has a lower eta.
-
-    Parameters
-    ----------
-    method : str
-        One of :data:`METHODS`.
-    n_groups, n_clients : int
-        How many there are.
-    maps : LogisticMaps, IsotonicMaps or None
-        The maps of all rows, of every group and of every cell; None for method "none".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.linspace(0.05, 0.95, 10)
-    >>> labels = np.array([0, 0, 0, 0, 0, 0, 0, 1, 0, 1.0])
-    >>> codes = np.zeros(10, dtype=np.int32)
-    >>> calibrator = fit_calibrator(scores, labels, codes, codes, n_groups=1, n_clients=1)
-    >>> eta = calibrator(np.array([0.25, 0.75]), codes[:2], codes[:2])
-    >>> bool(eta[0] < 0.1 < eta[1] < 0.75)
-    True
-    >>> again = Calibrator.from_json(calibrator.as_json())
-    >>> bool(np.all(again(scores, codes, codes) == calibrator(scores, codes, codes)))
-    True
     """
 
-    method: str
+    method: str  # one of METHODS
     n_groups: int
     n_clients: int
-    maps: LogisticMaps | IsotonicMaps | None
+    maps: LogisticMaps | IsotonicMaps | None  # of all rows, of every group and of every cell; None: method "none"
 
     def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers) -> Floats:
         """Eta of every row; client code -1 (unknown) takes the map of the row's group."""
@@ -108,30 +85,8 @@ def fit_calibrator(
 ) -> Calibrator:
     """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
-    Parameters
-    ----------
-    scores, labels, group_codes, client_codes : arrays of shape (n,)
-        The rows. Method "none" needs no labels.
-    n_groups, n_clients : int
-        How many groups and clients there are, with rows or without.
-    method : str
-        One of :data:`METHODS`.
-    weights : array of shape (n,), optional
-        A row of weight 2 counts as two rows.
-    strength : float
-        How many rows the parent's map is worth: a cell of this many rows lies about halfway between its
-        group's map and its own.
-
-    Examples
-    --------
-    The second client has no rows, so its map is its group's:
-
-    >>> import numpy as np
-    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
-    >>> codes = np.zeros(4, dtype=np.int32)
-    >>> calibrator = fit_calibrator(scores, labels, codes, codes, n_groups=1, n_clients=2)
-    >>> bool(np.all(calibrator(scores, codes, codes + 1) == calibrator(scores, codes, codes - 1)))
-    True
+    A row of weight 2 counts as two rows. ``strength`` says how many rows the parent's map is worth: a cell of this many
+    lies about halfway between its group's map and its own.
     """
     if method not in METHODS:
         raise InputError(

@@ -157,13 +157,7 @@ def not_empty(n: int, where: str) -> None:
 
 
 def listed(names: Iterable[str], total: int, most: int = NAMED) -> str:
-    """The first names, and how many more there are.
-
-    Examples
-    --------
-    >>> listed(["'north'", "'south'"], total=5, most=2)
-    "'north', 'south' and 3 more"
-    """
+    """The first names, and how many more there are."""
     first = ", ".join(islice(names, most))
     return first if total <= most else f"{first} and {total - most:,} more"
 

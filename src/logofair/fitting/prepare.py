@@ -19,8 +19,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode, one_client
-from logofair.columns.order import RowOrder
-from logofair.columns.segments import Indices, cell_numbers
+from logofair.columns.segments import Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
 
 __all__ = [

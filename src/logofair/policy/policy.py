@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from logofair.columns.checks import Floats, Integers, Label, column, listed, pro
 from logofair.columns.labels import encode_known
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.errors import InputError
+from logofair.files.documents import label_out, labels_in, of_type, or_damaged, read_document, write_document
 from logofair.policy.coins import id_coins, read_ids, row_coins
-from logofair.policy.file import read_policy, write_policy
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule
 from logofair.policy.rules import RuleTable
 
+FORMAT = "logofair policy"
+VERSION = 1
 _UNKNOWN = ("raise", "merged", "base")
 _CHUNK = 1 << 16
 
@@ -146,12 +149,42 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all."""
-        write_policy({part.name: getattr(self, part.name) for part in fields(self)}, path)
+        body = {
+            "groups": [label_out(name, "group") for name in self.groups],
+            "clients": [label_out(name, "client") for name in self.clients],
+            "key": self.key,
+            "mixtures": self.mixtures.as_json(),
+            "merged": None if self.merged is None else self.merged.as_json(),
+            "calibrator": self.calibrator.as_json(),
+            "info": self.info.as_dict(),
+        }
+        write_document(path, FORMAT, VERSION, body, what="policy")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy written by :meth:`save`; a damaged, foreign or newer file raises ``InputError``."""
-        return cls(**read_policy(path))
+        # The checks of the document come first: a file cut short or edited by hand says so instead of deciding wrongly.
+        body = read_document(path, FORMAT, VERSION, what="policy")
+        return or_damaged(lambda: cls._read(body), Path(path), what="policy")
+
+    @classmethod
+    def _read(cls, body: dict[str, Any]) -> Policy:
+        groups, clients = labels_in(body["groups"]), labels_in(body["clients"])
+        calibrator = Calibrator.from_json(body["calibrator"])
+        if (calibrator.n_groups, calibrator.n_clients) != (len(groups), len(clients)):
+            raise InputError("its calibrator is for other groups or clients; save the policy again.")
+        merged, info = body["merged"], PolicyInfo.from_dict(body["info"])
+        if info.site is not None and len(clients) > 1:
+            raise ValueError("clients")
+        return cls(
+            groups=groups,
+            clients=clients,
+            mixtures=Mixtures.from_json(body["mixtures"], len(groups) * len(clients)),
+            calibrator=calibrator,
+            merged=None if merged is None else Mixtures.from_json(merged, len(groups)),
+            key=of_type(body["key"], int),
+            info=info,
+        )
 
     @cached_property
     def _table(self) -> _Table:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.cells.acceleration import accelerated
+from logofair.cells.cells import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.solvers.problem import Problem, zero_sum
