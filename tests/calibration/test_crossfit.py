@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from logofair.calibration import CrossFit, calibration_errors, cross_fit, fit_calibrator
+from logofair.calibration import CalibrationErrors, CrossFit, calibration_errors, cross_fit, fit_calibrator
 from logofair.calibration.crossfit import Sample, deal_folds, out_of_fold
 from logofair.calibration.newton import Units
 from logofair.columns.segments import RowOrder
@@ -211,13 +211,19 @@ def naive_error(scores: Array, predictions: Array, labels: Array, weights: Array
     return float(total / weights.sum())
 
 
+def measured_errors(scores, eta, labels, groups, clients, *, n_groups, n_clients, weights=None) -> CalibrationErrors:
+    units = Units(n_groups, n_clients)
+    cells = units.cells(groups, clients)
+    return calibration_errors(scores, eta, labels, cells, weights, RowOrder.of(scores, cells, units.n_cells))
+
+
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 4000))
 def test_errors_are_those_of_a_plain_computation(seed: int, n: int) -> None:
     sample, rng = drawn(n, seed=seed), np.random.default_rng(seed)
     weights, eta = rng.uniform(0.1, 2.0, n), rng.random(n)
     columns = (sample.scores, eta, sample.labels, sample.group_codes, sample.client_codes)
-    errors = calibration_errors(*columns, n_groups=2, n_clients=3, weights=weights)
+    errors = measured_errors(*columns, n_groups=2, n_clients=3, weights=weights)
     for cell in range(6):
         there = sample.cells == cell
         assert errors.counts[cell] == there.sum()
@@ -235,14 +241,14 @@ def test_errors_are_those_of_a_plain_computation(seed: int, n: int) -> None:
 def test_rows_of_equal_score_share_a_bin_so_their_order_does_not_matter() -> None:
     scores, labels = np.full(100, 0.5), np.repeat([0.0, 1.0], 50)
     codes = np.zeros(100, dtype=np.int32)
-    errors = calibration_errors(scores, scores, labels, codes, codes, n_groups=1, n_clients=1)
+    errors = measured_errors(scores, scores, labels, codes, codes, n_groups=1, n_clients=1)
     assert errors.before.tolist() == [0.0]
 
 
 def test_a_cell_whose_rows_all_weigh_nothing_has_no_error() -> None:
     scores, codes = np.array([0.1, 0.9]), np.zeros(2, dtype=np.int32)
     clients = np.array([0, 1], dtype=np.int32)
-    errors = calibration_errors(
+    errors = measured_errors(
         scores, scores, np.array([1.0, 1.0]), codes, clients, n_groups=1, n_clients=2, weights=np.array([0.0, 2.0])
     )
     assert np.isnan(errors.before[0])

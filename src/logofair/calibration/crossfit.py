@@ -20,7 +20,6 @@ __all__ = [
     "calibration_errors",
     "cross_fit",
     "deal_folds",
-    "errors_by_cell",
     "held_out_chances",
     "out_of_fold",
     "rising_chances",
@@ -128,7 +127,7 @@ def cross_fit(
     ordered = sample.at(dealt)
     eta, merged_eta = np.empty_like(scores), np.empty_like(scores)
     eta[dealt], merged_eta[dealt] = out_of_fold(ordered, fold, method)
-    errors = errors_by_cell(scores, eta, labels, sample.cells, weights, order)
+    errors = calibration_errors(scores, eta, labels, sample.cells, weights, order)
     return CrossFit(eta, merged_eta, ordered.fit(method), errors)
 
 
@@ -187,29 +186,12 @@ class CalibrationErrors:
 
 
 def calibration_errors(
-    scores: Floats,
-    eta: Floats,
-    labels: Floats,
-    group_codes: Integers,
-    client_codes: Integers,
-    *,
-    n_groups: int,
-    n_clients: int,
-    weights: Floats | None = None,
+    scores: Floats, eta: Floats, labels: Floats, cells: Indices, weights: Floats | None, order: RowOrder
 ) -> CalibrationErrors:
-    """Measure the calibration error of scores and of eta in every cell.
+    """Measure the error of scores and of eta, given every row's cell and the order of the rows by cell and score.
 
     ``eta`` should not have been fitted to the same rows' labels (see :func:`cross_fit`).
     """
-    units = Units(n_groups, n_clients)
-    cells = units.cells(group_codes, client_codes)
-    return errors_by_cell(scores, eta, labels, cells, weights, RowOrder.of(scores, cells, units.n_cells))
-
-
-def errors_by_cell(
-    scores: Floats, eta: Floats, labels: Floats, cells: Indices, weights: Floats | None, order: RowOrder
-) -> CalibrationErrors:
-    """The errors, given every row's cell and the order of the rows by cell and score."""
     counts = np.diff(order.starts)
     starts = _bin_starts(scores[order.rows], counts)
     cell_of_bin = order.cells[starts]

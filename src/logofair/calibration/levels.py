@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from logofair.calibration.calibrator import STRENGTH, Calibrator
-from logofair.calibration.crossfit import CrossFit, errors_by_cell, held_out_chances
+from logofair.calibration.crossfit import CrossFit, calibration_errors, held_out_chances
 from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, platt_targets
 from logofair.calibration.newton import Descent, Normal, most_probable, packed_places
 from logofair.calibration.sums import OwnRows, Points, summable_family
@@ -213,7 +213,7 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     eta, merged_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
     eta[rows.order], merged_eta[rows.order] = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
     sample = rows.sample.at(np.argsort(rows.order))
-    errors = errors_by_cell(sample.scores, eta, sample.labels, sample.cells, sample.weights, rows.by_score)
+    errors = calibration_errors(sample.scores, eta, sample.labels, sample.cells, sample.weights, rows.by_score)
     return CrossFit(eta, merged_eta, fitted[-1], errors)
 
 

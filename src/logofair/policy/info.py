@@ -57,11 +57,11 @@ class RequirementsInfo:
     @classmethod
     def from_dict(cls, data: Any) -> RequirementsInfo:
         """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
-        local, global_ = (
-            tuple(record_from(RequirementInfo, each) for each in _list(data[side])) for side in ("local", "global")
-        )
+        local, global_ = (_value(tuple[RequirementInfo, ...], data[side]) for side in ("local", "global"))
         single = _list(data["single clients"])
-        return cls(local, global_, tuple((of_type(i["client"], str), _tolerance(i["tolerance"])) for i in single))
+        return cls(
+            local, global_, tuple((of_type(i["client"], str), _value(float | None, i["tolerance"])) for i in single)
+        )
 
 
 @dataclass(frozen=True)
@@ -179,20 +179,12 @@ def _value(hint: Any, value: Any) -> Any:
     if origin is Mapping:
         return {of_type(name, str): _value(parts[1], each) for name, each in of_type(value, dict).items()}
     if hint is float:
-        return _number(value)
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise TypeError("number")
+        return float(value)
     if hasattr(hint, "from_dict"):
         return hint.from_dict(value)
     return record_from(hint, value) if isinstance(hint, type) and is_dataclass(hint) else of_type(value, hint)
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise TypeError("number")
-    return float(value)
-
-
-def _tolerance(value: Any) -> float | None:
-    return None if value is None else _number(value)
 
 
 def _list(value: Any) -> list[Any]:

@@ -8,7 +8,7 @@ polygon lies in a triangle of one fixed corner and two neighbours, so three thre
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,6 +44,14 @@ class Mixtures:
     def mixed(self) -> Booleans:
         """Which cells need a coin."""
         return np.asarray(((self.weight > 0) & (self.weight < 1)).any(axis=1))
+
+    def at(self, cells: Indices) -> Mixtures:
+        """The rules of some cells."""
+        return Mixtures(*(getattr(self, part.name)[cells] for part in fields(self)))
+
+    def and_also(self, *more: Mixtures) -> Mixtures:
+        """These rules and others, one after another."""
+        return Mixtures(*(np.concatenate([getattr(m, part.name) for m in (self, *more)]) for part in fields(self)))
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists, from which :meth:`from_json` rebuilds the same floats."""
@@ -81,12 +89,9 @@ def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mixture
     empty = np.flatnonzero(cells.mass == 0)
     if empty.size == 0:
         return mixtures
-    source, group = merged or base_rule(cells.n_groups), empty % cells.n_groups
-    weight, threshold = mixtures.weight.copy(), mixtures.threshold.copy()
-    above, single = mixtures.above.copy(), mixtures.single.copy()
-    weight[empty], threshold[empty] = source.weight[group], source.threshold[group]
-    above[empty], single[empty] = source.above[group], source.single[group]
-    return Mixtures(weight, threshold, above, single)
+    rule = np.arange(cells.mass.size)
+    rule[empty] = rule.size + empty % cells.n_groups
+    return mixtures.and_also(merged or base_rule(cells.n_groups)).at(rule)
 
 
 def evaluate(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:

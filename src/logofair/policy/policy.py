@@ -121,7 +121,7 @@ class Policy:
             raise InputError(f"deterministic: got {deterministic!r}; pass True or False.")
         table = self._table
         if deterministic:
-            return _past(eta, cells, table.single, None)
+            return _past(eta, cells, table.rules.single, None)
         decided = _past(eta, cells, table.pure, table.reversed)
         mixed = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.int64)
         if mixed.size:
@@ -251,10 +251,7 @@ class Policy:
 class _Table:
     """Rules by number, in the form that decides fastest."""
 
-    weight: Floats
-    threshold: Floats
-    above: Booleans
-    single: Floats
+    rules: Mixtures
     mixed: Booleans
     pure: Floats  # threshold of the one certain rule; inf: reject
     reversed: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
@@ -265,27 +262,23 @@ class _Table:
         none = Mixtures(
             np.zeros((n_groups, 3)), np.zeros((n_groups, 3)), np.ones((n_groups, 3), bool), np.full(n_groups, np.inf)
         )
-        parts = (mixtures, merged or none, base_rule(1))
-        weight, threshold, above, single = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("weight", "threshold", "above", "single")
-        )
-        mixed = np.asarray(((weight > 0) & (weight < 1)).any(axis=1))
-        rows, largest = np.arange(weight.shape[0]), weight.argmax(axis=1)
-        certain = weight[rows, largest] == 1.0
-        reversed = certain & ~above[rows, largest]
-        pure = np.where(certain, threshold[rows, largest], np.inf)
-        return cls(weight, threshold, above, single, mixed, pure, reversed if reversed.any() else None)
+        rules = mixtures.and_also(merged or none, base_rule(1))
+        every, largest = np.arange(rules.single.size), rules.weight.argmax(axis=1)
+        certain = rules.weight[every, largest] == 1.0
+        reversed = certain & ~rules.above[every, largest]
+        pure = np.where(certain, rules.threshold[every, largest], np.inf)
+        return cls(rules, rules.mixed, pure, reversed if reversed.any() else None)
 
     def chances(self, eta: Floats, cells: Integers) -> Floats:
         """Total weight of the rules that accept each row."""
         chance = np.zeros(eta.size)
-        for j in range(self.weight.shape[1]):
-            if not self.weight[:, j].any():
+        weight, above = self.rules.weight, self.rules.above
+        for j in range(weight.shape[1]):
+            if not weight[:, j].any():
                 continue
-            threshold = self.threshold[cells, j]
-            accepts = np.where(self.above[cells, j], eta >= threshold, eta <= threshold)
-            chance += np.where(accepts, self.weight[cells, j], 0.0)
+            threshold = self.rules.threshold[cells, j]
+            accepts = np.where(above[cells, j], eta >= threshold, eta <= threshold)
+            chance += np.where(accepts, weight[cells, j], 0.0)
         # The weights of all rules may sum to slightly less than 1: that is rounding, not chance.
         chance[chance > 1.0 - NEGLIGIBLE] = 1.0
         return chance
