@@ -10,11 +10,12 @@ import numpy as np
 from logofair.calibration.isotonic import IsotonicMaps, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps, fit_logistic
 from logofair.calibration.newton import Units
-from logofair.columns.checks import Floats, Integers, nearest_name, whole_number
+from logofair.columns.checks import Floats, Integers, whole_number
+from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 
-__all__ = ["METHODS", "STRENGTH", "Calibrator", "fit_calibrator"]
+__all__ = ["METHODS", "STRENGTH", "Calibrator", "Sample", "fit_calibrator"]
 
 METHODS = (*FAMILIES, "isotonic", "none")
 # Default weight of a parent's map, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was
@@ -71,39 +72,42 @@ class Calibrator:
         return cls(method, units.n_groups, units.n_clients, maps)
 
 
-def fit_calibrator(
-    scores: Floats,
-    labels: Floats | None,
-    group_codes: Integers,
-    client_codes: Integers,
-    *,
-    n_groups: int,
-    n_clients: int,
-    method: str = "beta",
-    weights: Floats | None = None,
-    strength: float = STRENGTH,
-) -> Calibrator:
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Labelled rows and their units, each column (n,)."""
+
+    scores: Floats
+    labels: Floats
+    group_codes: Integers
+    client_codes: Integers
+    weights: Floats | None
+    units: Units
+
+    @property
+    def cells(self) -> Indices:
+        """The cell of every row."""
+        return self.units.cells(self.group_codes, self.client_codes)
+
+    def at(self, rows: Indices | Booleans) -> Sample:
+        """The rows at some places."""
+        return Sample(
+            self.scores[rows],
+            self.labels[rows],
+            self.group_codes[rows],
+            self.client_codes[rows],
+            None if self.weights is None else self.weights[rows],
+            self.units,
+        )
+
+
+def fit_calibrator(sample: Sample, method: str, strength: float = STRENGTH) -> Calibrator:
     """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
     A row of weight 2 counts as two rows. ``strength`` says how many rows the parent's map is worth: a cell of this many
     lies about halfway between its group's map and its own.
     """
-    if method not in METHODS:
-        raise InputError(
-            f"calibration: unknown method {method!r}{nearest_name(method, METHODS)}; use one of {', '.join(METHODS)}."
-        )
-    if method == "none":
-        return Calibrator(method, n_groups, n_clients, None)
-    if labels is None:
-        raise InputError(f"calibration: method {method!r} needs labels, got None; pass them or use method 'none'.")
-    units = Units(n_groups, n_clients)
-    cells = units.cells(group_codes, client_codes)
-    if weights is not None and not weights.all():
-        counted = weights > 0.0
-        scores, labels, cells, weights = scores[counted], labels[counted], cells[counted], weights[counted]
-    maps: LogisticMaps | IsotonicMaps
-    if method == "isotonic":
-        maps = fit_isotonic(scores, labels, cells, weights, units, strength)
-    else:
-        maps = fit_logistic(method, scores, labels, cells, weights, units, strength)
-    return Calibrator(method, n_groups, n_clients, maps)
+    if sample.weights is not None and not sample.weights.all():
+        sample = sample.at(sample.weights > 0.0)
+    columns = (sample.scores, sample.labels, sample.cells, sample.weights, sample.units, strength)
+    maps = fit_isotonic(*columns) if method == "isotonic" else fit_logistic(method, *columns)
+    return Calibrator(method, sample.units.n_groups, sample.units.n_clients, maps)

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.calibrator import Calibrator, fit_calibrator
-from logofair.calibration.newton import Units
-from logofair.columns.checks import Floats, Integers
+from logofair.calibration.calibrator import Calibrator, Sample, fit_calibrator
+from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
 __all__ = [
     "CalibrationErrors",
     "CrossFit",
-    "Sample",
     "calibration_errors",
     "cross_fit",
     "deal_folds",
@@ -47,47 +45,6 @@ def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Fl
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """Labelled rows and their units, each column (n,)."""
-
-    scores: Floats
-    labels: Floats
-    group_codes: Integers
-    client_codes: Integers
-    weights: Floats | None
-    units: Units
-
-    @property
-    def cells(self) -> Indices:
-        """The cell of every row."""
-        return self.units.cells(self.group_codes, self.client_codes)
-
-    def at(self, rows: Indices | npt.NDArray[np.bool_]) -> Sample:
-        """The rows at some places."""
-        return Sample(
-            self.scores[rows],
-            self.labels[rows],
-            self.group_codes[rows],
-            self.client_codes[rows],
-            None if self.weights is None else self.weights[rows],
-            self.units,
-        )
-
-    def fit(self, method: str) -> Calibrator:
-        """A calibrator fitted to the rows."""
-        return fit_calibrator(
-            self.scores,
-            self.labels,
-            self.group_codes,
-            self.client_codes,
-            n_groups=self.units.n_groups,
-            n_clients=self.units.n_clients,
-            method=method,
-            weights=self.weights,
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class CrossFit:
     """Out-of-fold chances and the calibrator refitted on all rows."""
 
@@ -98,37 +55,20 @@ class CrossFit:
 
 
 def cross_fit(
-    scores: Floats,
-    labels: Floats | None,
-    group_codes: Integers,
-    client_codes: Integers,
-    *,
-    n_groups: int,
-    n_clients: int,
-    method: str = "beta",
-    weights: Floats | None = None,
-    folds: int = 5,
-    rng: np.random.Generator,
-    order: RowOrder | None = None,
+    sample: Sample, method: str, *, folds: int = 5, rng: np.random.Generator, order: RowOrder | None = None
 ) -> CrossFit:
     """Calibrate every row by a fit to the other folds, and fit once more on all rows.
 
     The folds balance cells, labels and scores. ``order`` is that of the rows by cell and score, where it is known
-    already. The other parameters are those of :func:`fit_calibrator`.
+    already.
     """
-    if method == "none" or labels is None:
-        calibrator = fit_calibrator(
-            scores, labels, group_codes, client_codes, n_groups=n_groups, n_clients=n_clients, method=method
-        )
-        return CrossFit(scores, scores, calibrator, None)
-    sample = Sample(scores, labels, group_codes, client_codes, weights, Units(n_groups, n_clients))
-    order = RowOrder.of(scores, sample.cells, sample.units.n_cells) if order is None else order
+    order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells) if order is None else order
     dealt, fold = deal_folds(sample, order, folds, rng)
     ordered = sample.at(dealt)
-    eta, merged_eta = np.empty_like(scores), np.empty_like(scores)
+    eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
     eta[dealt], merged_eta[dealt] = out_of_fold(ordered, fold, method)
-    errors = calibration_errors(scores, eta, labels, sample.cells, weights, order)
-    return CrossFit(eta, merged_eta, ordered.fit(method), errors)
+    errors = calibration_errors(sample, eta, order)
+    return CrossFit(eta, merged_eta, fit_calibrator(ordered, method), errors)
 
 
 def deal_folds(
@@ -148,7 +88,7 @@ def deal_folds(
 
 def out_of_fold(sample: Sample, fold: npt.NDArray[np.int16], method: str) -> tuple[Floats, Floats]:
     """Eta of every row, by its cell's map and by its group's, from fits without the row's fold."""
-    return held_out_chances(sample, fold, lambda number: sample.at(fold != number).fit(method))
+    return held_out_chances(sample, fold, lambda number: fit_calibrator(sample.at(fold != number), method))
 
 
 def held_out_chances(
@@ -185,18 +125,17 @@ class CalibrationErrors:
     global_after: float
 
 
-def calibration_errors(
-    scores: Floats, eta: Floats, labels: Floats, cells: Indices, weights: Floats | None, order: RowOrder
-) -> CalibrationErrors:
-    """Measure the error of scores and of eta, given every row's cell and the order of the rows by cell and score.
+def calibration_errors(sample: Sample, eta: Floats, order: RowOrder) -> CalibrationErrors:
+    """Measure the error of scores and of eta, given the order of the rows by cell and score.
 
     ``eta`` should not have been fitted to the same rows' labels (see :func:`cross_fit`).
     """
+    scores, labels = sample.scores, sample.labels
     counts = np.diff(order.starts)
     starts = _bin_starts(scores[order.rows], counts)
     cell_of_bin = order.cells[starts]
-    weights = np.ones_like(scores) if weights is None else weights
-    mass = np.bincount(cells, weights=weights, minlength=counts.size).astype(np.float64)
+    weights = np.ones_like(scores) if sample.weights is None else sample.weights
+    mass = np.bincount(sample.cells, weights=weights, minlength=counts.size).astype(np.float64)
     before, global_before = _errors((weights * (labels - scores))[order.rows], starts, cell_of_bin, mass)
     after, global_after = _errors((weights * (labels - eta))[order.rows], starts, cell_of_bin, mass)
     return CalibrationErrors(before, after, counts, global_before, global_after)

@@ -213,7 +213,7 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     eta, merged_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
     eta[rows.order], merged_eta[rows.order] = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
     sample = rows.sample.at(np.argsort(rows.order))
-    errors = calibration_errors(sample.scores, eta, sample.labels, sample.cells, sample.weights, rows.by_score)
+    errors = calibration_errors(sample, eta, rows.by_score)
     return CrossFit(eta, merged_eta, fitted[-1], errors)
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.crossfit import Sample, deal_folds
+from logofair.calibration.calibrator import Sample
+from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.logistic import FAMILIES, Family
 from logofair.calibration.newton import Runs, Units, unit_sums
 from logofair.columns.checks import Floats, Integers, nearest_name
