@@ -26,6 +26,8 @@ from logofair.policy.rules import RuleTable
 FORMAT = "logofair policy"
 VERSION = 1
 _UNKNOWN = ("raise", "merged", "base")
+_ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
+_ADVICE_ON_CLIENTS = "use on_unknown='merged' for the merged rule, or 'base'"
 _CHUNK = 1 << 16
 
 
@@ -226,20 +228,16 @@ class Policy:
         self, strange_group: Booleans, strange_client: Booleans, groups: object, clients: object, on_unknown: str
     ) -> None:
         """Raise where ``on_unknown`` does not cover what was met."""
-        if strange_group.any() and on_unknown != "base":
-            row = int(np.flatnonzero(strange_group)[0])
-            raise InputError(
-                f"groups: row {row} is {_entry(groups, row)!r}, a group the policy does not know "
-                f"(it knows {listed(map(repr, self.groups), len(self.groups), 6)}); "
-                "drop such rows or use on_unknown='base' for raw score >= 1/2."
-            )
-        if strange_client.any() and on_unknown == "raise":
-            row = int(np.flatnonzero(strange_client)[0])
-            raise InputError(
-                f"clients: row {row} is {_entry(clients, row)!r}, a client the policy does not know "
-                f"(it knows {listed(map(repr, self.clients), len(self.clients), 6)}); "
-                "use on_unknown='merged' for the merged rule, or 'base'."
-            )
+        for what, strange, values, names, advice in (
+            ("group", strange_group & (on_unknown != "base"), groups, self.groups, _ADVICE_ON_GROUPS),
+            ("client", strange_client & (on_unknown == "raise"), clients, self.clients, _ADVICE_ON_CLIENTS),
+        ):
+            if strange.any():
+                row = int(np.flatnonzero(strange)[0])
+                raise InputError(
+                    f"{what}s: row {row} is {_entry(values, row)!r}, a {what} the policy does not know "
+                    f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
+                )
         if strange_client.any() and on_unknown == "merged" and self.merged is None:
             raise InputError(
                 "on_unknown: 'merged' needs the merged federation's rule, which this policy lacks; "
