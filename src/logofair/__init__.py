@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from logofair._version import __version__
-from logofair.errors import InputError, LogofairError, RunError, SolverError
 
 if TYPE_CHECKING:
     from logofair import bounds, datasets, federation, training
     from logofair.auditing import Audit, audit
+    from logofair.errors import InputError, LogofairError, RunError, SolverError
     from logofair.estimator import LoGoFairClassifier
     from logofair.fitting.fit import fit
     from logofair.fitting.solution import Solution
@@ -53,11 +53,15 @@ _HOME = {
     "Audit": "logofair.auditing",
     "Certificate": "logofair.solvers.certificate",
     "Frontier": "logofair.tradeoff",
+    "InputError": "logofair.errors",
     "LoGoFairClassifier": "logofair.estimator",
+    "LogofairError": "logofair.errors",
     "Notion": "logofair.notions",
     "Policy": "logofair.policy.policy",
     "Rate": "logofair.notions",
+    "RunError": "logofair.errors",
     "Solution": "logofair.fitting.solution",
+    "SolverError": "logofair.errors",
     "audit": "logofair.auditing",
     "fit": "logofair.fitting.fit",
     "frontier": "logofair.tradeoff",

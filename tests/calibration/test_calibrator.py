@@ -14,8 +14,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
 from sklearn.linear_model import LogisticRegression
 
-from logofair.calibration import METHODS, Calibrator, fit_calibrator
+from logofair.calibration import METHODS, Calibrator, Sample, fit_calibrator
 from logofair.calibration.logistic import FAMILIES
+from logofair.calibration.newton import Units
 from logofair.errors import InputError
 
 Array = NDArray[np.float64]
@@ -37,17 +38,9 @@ class Data:
     n_clients: int = 3
 
     def fit(self, method: str, weights: Array | None = None, strength: float = 20.0) -> Calibrator:
-        return fit_calibrator(
-            self.scores,
-            self.labels,
-            self.groups,
-            self.clients,
-            n_groups=self.n_groups,
-            n_clients=self.n_clients,
-            method=method,
-            weights=weights,
-            strength=strength,
-        )
+        units = Units(self.n_groups, self.n_clients)
+        sample = Sample(self.scores, self.labels, self.groups, self.clients, weights, units)
+        return fit_calibrator(sample, method, strength)
 
     def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Data:
         columns = (column[rows] for column in (self.scores, self.labels, self.groups, self.clients))
@@ -244,9 +237,7 @@ def test_an_empty_group_has_the_map_of_all_rows_exactly(method: str) -> None:
     with_it = data.at(data.groups != 1).fit(method)
     merged = np.minimum(data.groups, 0)[data.groups != 1]
     rest = data.at(data.groups != 1)
-    alone = fit_calibrator(
-        rest.scores, rest.labels, merged, merged, n_groups=2, n_clients=1, method=method, strength=20.0
-    )
+    alone = Data(rest.scores, rest.labels, merged, merged, 2, 1).fit(method)
     np.testing.assert_allclose(maps(with_it, GRID)[1], np.tile(maps(alone, GRID)[1, 0], (4, 1)), atol=1e-12)
 
 
@@ -430,17 +421,6 @@ def test_content_that_is_no_object_is_refused() -> None:
 
 def test_none_gives_the_same_array_back_and_needs_no_labels() -> None:
     data = drawn(50)
-    calibrator = fit_calibrator(data.scores, None, data.groups, data.clients, n_groups=2, n_clients=3, method="none")
+    calibrator = Calibrator("none", 2, 3, None)
     assert calibrator(data.scores, data.groups, data.clients) is data.scores
     assert Calibrator.from_json(calibrator.as_json())(data.scores, data.groups, data.clients) is data.scores
-
-
-def test_an_unknown_method_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(InputError, match=r"unknown method 'plat' \(did you mean 'platt'\?\); use one of beta"):
-        drawn(10).fit("plat")
-
-
-def test_a_method_that_learns_needs_labels() -> None:
-    data = drawn(10)
-    with pytest.raises(InputError, match="method 'beta' needs labels, got None"):
-        fit_calibrator(data.scores, None, data.groups, data.clients, n_groups=2, n_clients=3)

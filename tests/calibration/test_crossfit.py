@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,11 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from logofair.calibration import CrossFit, calibration_errors, cross_fit, fit_calibrator
-from logofair.calibration.crossfit import Sample, deal_folds, out_of_fold
-from logofair.calibration.runs import Units
-from logofair.columns.order import RowOrder
-from logofair.errors import InputError
+from logofair.calibration import CalibrationErrors, CrossFit, Sample, calibration_errors, cross_fit, fit_calibrator
+from logofair.calibration.crossfit import deal_folds, out_of_fold
+from logofair.calibration.newton import Units
+from logofair.columns.segments import RowOrder
 
 Array = NDArray[np.float64]
 
@@ -34,17 +34,7 @@ def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3,
 
 
 def fit(sample: Sample, method: str = "beta", seed: int = 0) -> CrossFit:
-    return cross_fit(
-        sample.scores,
-        sample.labels,
-        sample.group_codes,
-        sample.client_codes,
-        n_groups=sample.units.n_groups,
-        n_clients=sample.units.n_clients,
-        method=method,
-        weights=sample.weights,
-        rng=np.random.default_rng(seed),
-    )
+    return cross_fit(sample, method, rng=np.random.default_rng(seed))
 
 
 def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]:
@@ -104,9 +94,7 @@ def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
     for number in range(5):
         held_out = fold == number
         rest = sample.at(~held_out)
-        shape = {"n_groups": 2, "n_clients": 3}
-        columns = (rest.scores, rest.labels, rest.group_codes, rest.client_codes)
-        calibrator = fit_calibrator(*columns, method=method, **shape)
+        calibrator = fit_calibrator(rest, method)
         groups, clients = sample.group_codes[held_out], sample.client_codes[held_out]
         eta = calibrator(sample.scores[held_out], groups, clients)
         merged = calibrator(sample.scores[held_out], groups, np.full_like(clients, -1))
@@ -117,8 +105,7 @@ def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
 @fitted
 def test_the_calibrator_is_fitted_to_all_rows(method: str) -> None:
     sample = drawn(300)
-    columns = (sample.scores, sample.labels, sample.group_codes, sample.client_codes)
-    expected = fit_calibrator(*columns, n_groups=2, n_clients=3, method=method)
+    expected = fit_calibrator(sample, method)
     rows = (sample.scores, sample.group_codes, sample.client_codes)
     np.testing.assert_allclose(fit(sample, method).calibrator(*rows), expected(*rows), atol=1e-9)
 
@@ -166,25 +153,6 @@ def test_a_handful_of_rows_is_no_trouble(method: str, n: int) -> None:
     assert np.all((result.eta >= 0.0) & (result.eta <= 1.0))
 
 
-def test_none_costs_nothing_and_needs_no_labels() -> None:
-    sample = drawn(50)
-    rng = np.random.default_rng(0)
-    before = rng.bit_generator.state
-    columns = (sample.scores, None, sample.group_codes, sample.client_codes)
-    result = cross_fit(*columns, n_groups=2, n_clients=3, method="none", rng=rng)
-    assert result.eta is sample.scores
-    assert result.merged_eta is sample.scores
-    assert result.errors is None
-    assert rng.bit_generator.state == before
-
-
-def test_cross_fitting_without_labels_is_refused() -> None:
-    sample = drawn(50)
-    columns = (sample.scores, None, sample.group_codes, sample.client_codes)
-    with pytest.raises(InputError, match="needs labels"):
-        cross_fit(*columns, n_groups=2, n_clients=3, method="beta", rng=np.random.default_rng(0))
-
-
 # Errors
 
 
@@ -211,13 +179,17 @@ def naive_error(scores: Array, predictions: Array, labels: Array, weights: Array
     return float(total / weights.sum())
 
 
+def measured_errors(sample: Sample, eta: Array) -> CalibrationErrors:
+    return calibration_errors(sample, eta, RowOrder.of(sample.scores, sample.cells, sample.units.n_cells))
+
+
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 4000))
 def test_errors_are_those_of_a_plain_computation(seed: int, n: int) -> None:
-    sample, rng = drawn(n, seed=seed), np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     weights, eta = rng.uniform(0.1, 2.0, n), rng.random(n)
-    columns = (sample.scores, eta, sample.labels, sample.group_codes, sample.client_codes)
-    errors = calibration_errors(*columns, n_groups=2, n_clients=3, weights=weights)
+    sample = replace(drawn(n, seed=seed), weights=weights)
+    errors = measured_errors(sample, eta)
     for cell in range(6):
         there = sample.cells == cell
         assert errors.counts[cell] == there.sum()
@@ -235,16 +207,15 @@ def test_errors_are_those_of_a_plain_computation(seed: int, n: int) -> None:
 def test_rows_of_equal_score_share_a_bin_so_their_order_does_not_matter() -> None:
     scores, labels = np.full(100, 0.5), np.repeat([0.0, 1.0], 50)
     codes = np.zeros(100, dtype=np.int32)
-    errors = calibration_errors(scores, scores, labels, codes, codes, n_groups=1, n_clients=1)
+    errors = measured_errors(Sample(scores, labels, codes, codes, None, Units(1, 1)), scores)
     assert errors.before.tolist() == [0.0]
 
 
 def test_a_cell_whose_rows_all_weigh_nothing_has_no_error() -> None:
     scores, codes = np.array([0.1, 0.9]), np.zeros(2, dtype=np.int32)
     clients = np.array([0, 1], dtype=np.int32)
-    errors = calibration_errors(
-        scores, scores, np.array([1.0, 1.0]), codes, clients, n_groups=1, n_clients=2, weights=np.array([0.0, 2.0])
-    )
+    sample = Sample(scores, np.ones(2), codes, clients, np.array([0.0, 2.0]), Units(1, 2))
+    errors = measured_errors(sample, scores)
     assert np.isnan(errors.before[0])
     assert errors.before[1] == pytest.approx(0.1)
     assert errors.global_before == pytest.approx(0.1)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
-from logofair.calibration import fit_calibrator
+from logofair.calibration import Sample, fit_calibrator
 from logofair.calibration.isotonic import isotonic_knots
+from logofair.calibration.newton import Units
 
 Array = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ def test_a_block_of_pooled_scores_has_knots_at_its_ends_only() -> None:
 def test_a_map_is_the_blend_of_its_own_curve_and_its_parents() -> None:
     # Two rows, strength 6: all rows lean 1/3 on the score, the group 3/4 on all rows, the cell 3/4 on the group.
     scores, labels, codes = np.array([0.2, 0.8]), np.array([0.0, 1.0]), np.zeros(2, dtype=np.int32)
-    calibrator = fit_calibrator(scores, labels, codes, codes, n_groups=1, n_clients=2, method="isotonic", strength=6.0)
+    calibrator = fit_calibrator(Sample(scores, labels, codes, codes, None, Units(1, 2)), "isotonic", strength=6.0)
     everyone = np.array([2 / 3 * 0 + 1 / 3 * 0.2, 2 / 3 * 1 + 1 / 3 * 0.8])
     group = 1 / 4 * labels + 3 / 4 * everyone
     cell = 1 / 4 * labels + 3 / 4 * group
@@ -66,12 +67,12 @@ def test_a_map_is_the_blend_of_its_own_curve_and_its_parents() -> None:
 
 def test_between_knots_a_curve_is_linear_and_outside_them_constant() -> None:
     rng = np.random.default_rng(0)
-    n, shape = 2000, {"n_groups": 3, "n_clients": 5}
+    n = 2000
     groups, clients = rng.integers(0, 3, n).astype(np.int32), rng.integers(0, 5, n).astype(np.int32)
     scores = rng.uniform(0.2, 0.9, n)
     labels = (rng.random(n) < scores).astype(float)
     # Strength 0: the cell's own curve and nothing else.
-    calibrator = fit_calibrator(scores, labels, groups, clients, method="isotonic", strength=0.0, **shape)
+    calibrator = fit_calibrator(Sample(scores, labels, groups, clients, None, Units(3, 5)), "isotonic", strength=0.0)
     fresh = rng.random(n)
     eta = calibrator(fresh, groups, clients)
     for cell in range(15):

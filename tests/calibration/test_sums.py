@@ -13,13 +13,13 @@ from scipy.special import expit, logit
 
 from logofair.calibration import Calibrator, fit_calibrator, logistic
 from logofair.calibration import sums as sums_module
-from logofair.calibration.crossfit import Sample, deal_folds
+from logofair.calibration.calibrator import Sample
+from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
-from logofair.calibration.newton import Descent, Normal, unit_sums
-from logofair.calibration.runs import Runs, Units
+from logofair.calibration.newton import Descent, Normal, Runs, Units, unit_sums
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
-from logofair.columns.order import RowOrder
+from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
 
 Array = NDArray[np.float64]
@@ -76,16 +76,15 @@ class Federation:
         weighted = any(part.weights is not None for part in parts)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(logistic, "most_probable", to_the_last_digit)
-            return fit_calibrator(
+            sample = Sample(
                 np.concatenate([part.scores for part in parts]),
                 np.concatenate([part.labels for part in parts]),
                 np.concatenate([part.group_codes for part in parts]),
                 np.repeat(np.arange(len(parts), dtype=np.int32), [part.scores.size for part in parts]),
-                n_groups=self.n_groups,
-                n_clients=len(parts),
-                method=self.method,
-                weights=np.concatenate([p.weights for p in parts if p.weights is not None]) if weighted else None,
+                np.concatenate([p.weights for p in parts if p.weights is not None]) if weighted else None,
+                Units(self.n_groups, len(parts)),
             )
+            return fit_calibrator(sample, self.method)
 
 
 def parameters_of(calibrator: Calibrator) -> Array:

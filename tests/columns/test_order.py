@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.columns.order import RowOrder
+from logofair.columns.segments import RowOrder
 
 modest = settings(deadline=None, max_examples=100)
 rows = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=40)

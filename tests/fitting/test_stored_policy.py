@@ -7,7 +7,7 @@ import pytest
 
 import logofair
 from logofair.calibration import METHODS, rising_chances
-from logofair.columns.order import RowOrder
+from logofair.columns.segments import RowOrder
 
 
 def people(seed, n=1500):

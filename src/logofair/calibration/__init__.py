@@ -8,9 +8,8 @@ scores as they are.
 
 from __future__ import annotations
 
-from logofair.calibration.calibrator import METHODS, STRENGTH, Calibrator, fit_calibrator
-from logofair.calibration.crossfit import CrossFit, cross_fit, rising_chances
-from logofair.calibration.error import CalibrationErrors, calibration_errors
+from logofair.calibration.calibrator import METHODS, STRENGTH, Calibrator, Sample, fit_calibrator
+from logofair.calibration.crossfit import CalibrationErrors, CrossFit, calibration_errors, cross_fit, rising_chances
 
 __all__ = [
     "METHODS",
@@ -18,6 +17,7 @@ __all__ = [
     "CalibrationErrors",
     "Calibrator",
     "CrossFit",
+    "Sample",
     "calibration_errors",
     "cross_fit",
     "fit_calibrator",

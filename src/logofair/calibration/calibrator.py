@@ -9,12 +9,13 @@ import numpy as np
 
 from logofair.calibration.isotonic import IsotonicMaps, fit_isotonic
 from logofair.calibration.logistic import FAMILIES, LogisticMaps, fit_logistic
-from logofair.calibration.runs import Units
-from logofair.columns.checks import Floats, Integers, nearest_name, whole_number
+from logofair.calibration.newton import Units
+from logofair.columns.checks import Floats, Integers, whole_number
+from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 
-__all__ = ["METHODS", "STRENGTH", "Calibrator", "fit_calibrator"]
+__all__ = ["METHODS", "STRENGTH", "Calibrator", "Sample", "fit_calibrator"]
 
 METHODS = (*FAMILIES, "isotonic", "none")
 # Default weight of a parent's map, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was
@@ -29,35 +30,12 @@ class Calibrator:
     """Chance of label 1 given score, group and client: eta = P(Y = 1 | score, group, client).
 
     Within a cell (a group at a client) a higher score never has a lower eta.
-
-    Parameters
-    ----------
-    method : str
-        One of :data:`METHODS`.
-    n_groups, n_clients : int
-        How many there are.
-    maps : LogisticMaps, IsotonicMaps or None
-        The maps of all rows, of every group and of every cell; None for method "none".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.linspace(0.05, 0.95, 10)
-    >>> labels = np.array([0, 0, 0, 0, 0, 0, 0, 1, 0, 1.0])
-    >>> codes = np.zeros(10, dtype=np.int32)
-    >>> calibrator = fit_calibrator(scores, labels, codes, codes, n_groups=1, n_clients=1)
-    >>> eta = calibrator(np.array([0.25, 0.75]), codes[:2], codes[:2])
-    >>> bool(eta[0] < 0.1 < eta[1] < 0.75)
-    True
-    >>> again = Calibrator.from_json(calibrator.as_json())
-    >>> bool(np.all(again(scores, codes, codes) == calibrator(scores, codes, codes)))
-    True
     """
 
-    method: str
+    method: str  # one of METHODS
     n_groups: int
     n_clients: int
-    maps: LogisticMaps | IsotonicMaps | None
+    maps: LogisticMaps | IsotonicMaps | None  # of all rows, of every group and of every cell; None: method "none"
 
     def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers) -> Floats:
         """Eta of every row; client code -1 (unknown) takes the map of the row's group."""
@@ -94,61 +72,42 @@ class Calibrator:
         return cls(method, units.n_groups, units.n_clients, maps)
 
 
-def fit_calibrator(
-    scores: Floats,
-    labels: Floats | None,
-    group_codes: Integers,
-    client_codes: Integers,
-    *,
-    n_groups: int,
-    n_clients: int,
-    method: str = "beta",
-    weights: Floats | None = None,
-    strength: float = STRENGTH,
-) -> Calibrator:
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Labelled rows and their units, each column (n,)."""
+
+    scores: Floats
+    labels: Floats
+    group_codes: Integers
+    client_codes: Integers
+    weights: Floats | None
+    units: Units
+
+    @property
+    def cells(self) -> Indices:
+        """The cell of every row."""
+        return self.units.cells(self.group_codes, self.client_codes)
+
+    def at(self, rows: Indices | Booleans) -> Sample:
+        """The rows at some places."""
+        return Sample(
+            self.scores[rows],
+            self.labels[rows],
+            self.group_codes[rows],
+            self.client_codes[rows],
+            None if self.weights is None else self.weights[rows],
+            self.units,
+        )
+
+
+def fit_calibrator(sample: Sample, method: str, strength: float = STRENGTH) -> Calibrator:
     """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
-    Parameters
-    ----------
-    scores, labels, group_codes, client_codes : arrays of shape (n,)
-        The rows. Method "none" needs no labels.
-    n_groups, n_clients : int
-        How many groups and clients there are, with rows or without.
-    method : str
-        One of :data:`METHODS`.
-    weights : array of shape (n,), optional
-        A row of weight 2 counts as two rows.
-    strength : float
-        How many rows the parent's map is worth: a cell of this many rows lies about halfway between its
-        group's map and its own.
-
-    Examples
-    --------
-    The second client has no rows, so its map is its group's:
-
-    >>> import numpy as np
-    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
-    >>> codes = np.zeros(4, dtype=np.int32)
-    >>> calibrator = fit_calibrator(scores, labels, codes, codes, n_groups=1, n_clients=2)
-    >>> bool(np.all(calibrator(scores, codes, codes + 1) == calibrator(scores, codes, codes - 1)))
-    True
+    A row of weight 2 counts as two rows. ``strength`` says how many rows the parent's map is worth: a cell of this many
+    lies about halfway between its group's map and its own.
     """
-    if method not in METHODS:
-        raise InputError(
-            f"calibration: unknown method {method!r}{nearest_name(method, METHODS)}; use one of {', '.join(METHODS)}."
-        )
-    if method == "none":
-        return Calibrator(method, n_groups, n_clients, None)
-    if labels is None:
-        raise InputError(f"calibration: method {method!r} needs labels, got None; pass them or use method 'none'.")
-    units = Units(n_groups, n_clients)
-    cells = units.cells(group_codes, client_codes)
-    if weights is not None and not weights.all():
-        counted = weights > 0.0
-        scores, labels, cells, weights = scores[counted], labels[counted], cells[counted], weights[counted]
-    maps: LogisticMaps | IsotonicMaps
-    if method == "isotonic":
-        maps = fit_isotonic(scores, labels, cells, weights, units, strength)
-    else:
-        maps = fit_logistic(method, scores, labels, cells, weights, units, strength)
-    return Calibrator(method, n_groups, n_clients, maps)
+    if sample.weights is not None and not sample.weights.all():
+        sample = sample.at(sample.weights > 0.0)
+    columns = (sample.scores, sample.labels, sample.cells, sample.weights, sample.units, strength)
+    maps = fit_isotonic(*columns) if method == "isotonic" else fit_logistic(method, *columns)
+    return Calibrator(method, sample.units.n_groups, sample.units.n_clients, maps)

@@ -1,4 +1,4 @@
-"""Cross-fitting: an eta for every row from a calibrator that has not seen the row's label."""
+"""Cross-fitting: an eta for every row from a calibrator that has not seen its label, and the error left."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.calibrator import Calibrator, fit_calibrator
-from logofair.calibration.error import CalibrationErrors, errors_by_cell
-from logofair.calibration.runs import Places, Units
-from logofair.columns.checks import Floats, Integers
-from logofair.columns.order import RowOrder
-from logofair.columns.segments import group_by, pool_starts, run_starts, run_sums
+from logofair.calibration.calibrator import Calibrator, Sample, fit_calibrator
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
-__all__ = ["CrossFit", "Sample", "cross_fit", "deal_folds", "held_out_chances", "out_of_fold", "rising_chances"]
+__all__ = [
+    "CalibrationErrors",
+    "CrossFit",
+    "calibration_errors",
+    "cross_fit",
+    "deal_folds",
+    "held_out_chances",
+    "out_of_fold",
+    "rising_chances",
+]
 
 
 def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
     """Smooth ``chances`` to rise with ``levels`` inside each cell; rows of equal level get the same.
 
     ``order`` is that of the rows by cell and level.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> levels, one_cell = np.array([0.1, 0.2, 0.3]), np.zeros(3, dtype=np.int32)
-    >>> rising_chances(RowOrder.of(levels, one_cell, 1), levels, np.array([0.2, 0.4, 0.3])).tolist()
-    [0.2, 0.35, 0.35]
     """
     if levels.size == 0:
         return chances
@@ -46,119 +45,35 @@ def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Fl
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """Labelled rows and their units, each column (n,)."""
-
-    scores: Floats
-    labels: Floats
-    group_codes: Integers
-    client_codes: Integers
-    weights: Floats | None
-    units: Units
-
-    @property
-    def cells(self) -> Places:
-        """The cell of every row."""
-        return self.units.cells(self.group_codes, self.client_codes)
-
-    def at(self, rows: Places | npt.NDArray[np.bool_]) -> Sample:
-        """The rows at some places."""
-        return Sample(
-            self.scores[rows],
-            self.labels[rows],
-            self.group_codes[rows],
-            self.client_codes[rows],
-            None if self.weights is None else self.weights[rows],
-            self.units,
-        )
-
-    def fit(self, method: str) -> Calibrator:
-        """A calibrator fitted to the rows."""
-        return fit_calibrator(
-            self.scores,
-            self.labels,
-            self.group_codes,
-            self.client_codes,
-            n_groups=self.units.n_groups,
-            n_clients=self.units.n_clients,
-            method=method,
-            weights=self.weights,
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Out-of-fold chances and the calibrator refitted on all rows.
+    """Out-of-fold chances and the calibrator refitted on all rows."""
 
-    Parameters
-    ----------
-    eta : Floats
-        For every row the chance of label 1 by the calibrator fitted without the row's fold.
-    merged_eta : Floats
-        Likewise by the map of the row's group, for rules that ignore the client.
-    calibrator : Calibrator
-        Fitted on all rows: for new ones.
-    errors : CalibrationErrors or None
-        Calibration errors of the scores and of ``eta``; None for method "none", which measures nothing.
-    """
-
-    eta: Floats
-    merged_eta: Floats
-    calibrator: Calibrator
-    errors: CalibrationErrors | None
+    eta: Floats  # of every row, by the calibrator fitted without the row's fold
+    merged_eta: Floats  # likewise by the map of the row's group, for rules that ignore the client
+    calibrator: Calibrator  # fitted on all rows: for new ones
+    errors: CalibrationErrors | None  # of the scores and of eta; None for method "none", which measures nothing
 
 
 def cross_fit(
-    scores: Floats,
-    labels: Floats | None,
-    group_codes: Integers,
-    client_codes: Integers,
-    *,
-    n_groups: int,
-    n_clients: int,
-    method: str = "beta",
-    weights: Floats | None = None,
-    folds: int = 5,
-    rng: np.random.Generator,
-    order: RowOrder | None = None,
+    sample: Sample, method: str, *, folds: int = 5, rng: np.random.Generator, order: RowOrder | None = None
 ) -> CrossFit:
     """Calibrate every row by a fit to the other folds, and fit once more on all rows.
 
     The folds balance cells, labels and scores. ``order`` is that of the rows by cell and score, where it is known
-    already. The other parameters are those of :func:`fit_calibrator`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.random(2000)
-    >>> labels = (rng.random(2000) < truth).astype(float)
-    >>> groups, clients = np.arange(2000, dtype=np.int32) % 2, np.zeros(2000, dtype=np.int32)
-    >>> too_sure = truth**2 / (truth**2 + (1 - truth) ** 2)
-    >>> fit = cross_fit(too_sure, labels, groups, clients, n_groups=2, n_clients=1, rng=rng)
-    >>> bool(np.abs(fit.eta - truth).mean() < 0.03)
-    True
-    >>> bool(fit.errors.overall_after < 0.5 * fit.errors.overall_before)
-    True
+    already.
     """
-    if method == "none" or labels is None:
-        calibrator = fit_calibrator(
-            scores, labels, group_codes, client_codes, n_groups=n_groups, n_clients=n_clients, method=method
-        )
-        return CrossFit(scores, scores, calibrator, None)
-    sample = Sample(scores, labels, group_codes, client_codes, weights, Units(n_groups, n_clients))
-    order = RowOrder.of(scores, sample.cells, sample.units.n_cells) if order is None else order
+    order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells) if order is None else order
     dealt, fold = deal_folds(sample, order, folds, rng)
     ordered = sample.at(dealt)
-    eta, merged_eta = np.empty_like(scores), np.empty_like(scores)
+    eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
     eta[dealt], merged_eta[dealt] = out_of_fold(ordered, fold, method)
-    errors = errors_by_cell(scores, eta, labels, sample.cells, weights, order)
-    return CrossFit(eta, merged_eta, ordered.fit(method), errors)
+    errors = calibration_errors(sample, eta, order)
+    return CrossFit(eta, merged_eta, fit_calibrator(ordered, method), errors)
 
 
 def deal_folds(
     sample: Sample, order: RowOrder, folds: int, rng: np.random.Generator
-) -> tuple[Places, npt.NDArray[np.int16]]:
+) -> tuple[Indices, npt.NDArray[np.int16]]:
     """Order of the rows by cell, label and score, and the fold of each row in that order.
 
     Each next ``folds`` rows get the folds in random order ("permuted blocks"), so any stretch of the
@@ -173,7 +88,7 @@ def deal_folds(
 
 def out_of_fold(sample: Sample, fold: npt.NDArray[np.int16], method: str) -> tuple[Floats, Floats]:
     """Eta of every row, by its cell's map and by its group's, from fits without the row's fold."""
-    return held_out_chances(sample, fold, lambda number: sample.at(fold != number).fit(method))
+    return held_out_chances(sample, fold, lambda number: fit_calibrator(sample.at(fold != number), method))
 
 
 def held_out_chances(
@@ -187,3 +102,65 @@ def held_out_chances(
         eta[held_out] = calibrator(rows.scores, rows.group_codes, rows.client_codes)
         merged_eta[held_out] = calibrator(rows.scores, rows.group_codes, np.full_like(rows.client_codes, -1))
     return eta, merged_eta
+
+
+# A bin holds at least this many rows, as long as the cell has that many: fewer are mostly noise.
+_ROWS_PER_BIN = 25
+_MOST_BINS = 15
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationErrors:
+    """Expected calibration error of every cell before (scores) and after (eta) calibration.
+
+    The rows of a cell are cut by score into bins of equal count, the same before and after; the error is
+    the weighted mean over the bins of ``|mean label - mean prediction|``. A perfect calibrator shows a
+    positive error too, from chance alone: about ``0.4 / sqrt(rows per bin)``.
+    """
+
+    before: Floats  # (cells,), NaN where no row counts
+    after: Floats
+    counts: npt.NDArray[np.int64]  # rows in each cell
+    global_before: float  # the mean of the cells' errors, each cell by its weight
+    global_after: float
+
+
+def calibration_errors(sample: Sample, eta: Floats, order: RowOrder) -> CalibrationErrors:
+    """Measure the error of scores and of eta, given the order of the rows by cell and score.
+
+    ``eta`` should not have been fitted to the same rows' labels (see :func:`cross_fit`).
+    """
+    scores, labels = sample.scores, sample.labels
+    counts = np.diff(order.starts)
+    starts = _bin_starts(scores[order.rows], counts)
+    cell_of_bin = order.cells[starts]
+    weights = np.ones_like(scores) if sample.weights is None else sample.weights
+    mass = np.bincount(sample.cells, weights=weights, minlength=counts.size).astype(np.float64)
+    before, global_before = _errors((weights * (labels - scores))[order.rows], starts, cell_of_bin, mass)
+    after, global_after = _errors((weights * (labels - eta))[order.rows], starts, cell_of_bin, mass)
+    return CalibrationErrors(before, after, counts, global_before, global_after)
+
+
+def _bin_starts(scores: Floats, counts: Indices) -> Indices:
+    """First row of every bin, from scores ordered within their cells; equal scores share a bin."""
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    bins = np.clip(counts // _ROWS_PER_BIN, 1, _MOST_BINS)
+    place = np.arange(scores.size)
+    new_cell = np.zeros(scores.size, dtype=bool)
+    new_cell[starts[counts > 0]] = True
+    new_score = new_cell.copy()
+    new_score[1:] |= np.diff(scores) != 0.0
+    first_equal = np.maximum.accumulate(np.where(new_score, place, 0))
+    bin_of_row = (first_equal - np.repeat(starts, counts)) * np.repeat(bins, counts) // np.repeat(counts, counts)
+    changes = new_cell
+    changes[1:] |= np.diff(bin_of_row) != 0
+    return np.flatnonzero(changes)
+
+
+def _errors(residuals: Floats, starts: Indices, cell_of_bin: Indices, mass: Floats) -> tuple[Floats, float]:
+    """Error of every cell, and their mean, from weighted residuals in the order of the bins."""
+    misses = np.abs(np.add.reduceat(residuals, starts)) if starts.size else np.zeros(0)
+    by_cell = np.bincount(cell_of_bin, weights=misses, minlength=mass.size)
+    errors = np.divide(by_cell, mass, out=np.full(mass.size, np.nan), where=mass > 0.0)
+    total = float(mass.sum())
+    return errors, float(by_cell.sum()) / total if total > 0.0 else float("nan")

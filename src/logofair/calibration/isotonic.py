@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from logofair.calibration.runs import IDENTITY_ROWS, Places, Units
+from logofair.calibration.newton import IDENTITY_ROWS, Units
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import grouped
+from logofair.columns.segments import Indices, grouped
 from logofair.errors import InputError
 from logofair.files.documents import numbers_in
 
@@ -34,7 +34,7 @@ class IsotonicMaps:
     """
 
     shares: Floats
-    starts: Places
+    starts: Indices
     scores: Floats
     values: Floats
 
@@ -47,12 +47,12 @@ class IsotonicMaps:
         own = self._blended(of_group, scores, units.of(group_codes, client_codes))
         return np.where(client_codes < 0, of_group, own)
 
-    def _blended(self, parent: Floats, scores: Floats, units: Places) -> Floats:
+    def _blended(self, parent: Floats, scores: Floats, units: Indices) -> Floats:
         """The units' own values at the scores, mixed with the parent's."""
         share = self.shares[units]
         return np.asarray(share * self._own(scores, units) + (1.0 - share) * parent)
 
-    def _own(self, scores: Floats, units: Places) -> Floats:
+    def _own(self, scores: Floats, units: Indices) -> Floats:
         """The units' own curves at the scores; anything where a unit has none."""
         first, last = self.starts[units], self.starts[units + 1] - 1
         left = np.minimum(_last_not_above(self.scores, scores, first, last), self.scores.size - 1)
@@ -93,7 +93,7 @@ class IsotonicMaps:
 
 
 def fit_isotonic(
-    scores: Floats, labels: Floats, cells: Places, weights: Floats | None, units: Units, strength: float
+    scores: Floats, labels: Floats, cells: Indices, weights: Floats | None, units: Units, strength: float
 ) -> IsotonicMaps:
     """Fit the curve of all rows, of every group and of every cell."""
     weights = np.ones_like(scores) if weights is None else weights
@@ -116,7 +116,7 @@ def fit_isotonic(
     return IsotonicMaps(np.concatenate(shares), starts, at, value)
 
 
-def isotonic_knots(units: Places, scores: Floats, labels: Floats, weights: Floats) -> tuple[Places, Floats, Floats]:
+def isotonic_knots(units: Indices, scores: Floats, labels: Floats, weights: Floats) -> tuple[Indices, Floats, Floats]:
     """Unit, score and value of every knot, from rows ordered by unit and score with positive weights."""
     units, scores, labels, weights = _ties_merged(units, scores, labels, weights)
     if not units.size:
@@ -136,8 +136,8 @@ def isotonic_knots(units: Places, scores: Floats, labels: Floats, weights: Float
 
 
 def _ties_merged(
-    units: Places, scores: Floats, labels: Floats, weights: Floats
-) -> tuple[Places, Floats, Floats, Floats]:
+    units: Indices, scores: Floats, labels: Floats, weights: Floats
+) -> tuple[Indices, Floats, Floats, Floats]:
     """One row per unit and score: the weighted mean label, the summed weight."""
     new = np.ones(units.size, dtype=bool)
     new[1:] = (np.diff(units) != 0) | (np.diff(scores) != 0)
@@ -148,7 +148,7 @@ def _ties_merged(
     return units[starts], scores[starts], np.add.reduceat(weights * labels, starts) / mass, mass
 
 
-def _last_not_above(knots: Floats, scores: Floats, first: Places, last: Places) -> Places:
+def _last_not_above(knots: Floats, scores: Floats, first: Indices, last: Indices) -> Indices:
     """Place of the last knot <= score between ``first`` and ``last``; ``first`` where there is none."""
     low, high = first, last
     for _ in range(int(np.max(last - first, initial=0)).bit_length()):

@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from logofair.calibration.calibrator import STRENGTH, Calibrator
-from logofair.calibration.crossfit import CrossFit, held_out_chances
-from logofair.calibration.error import errors_by_cell
+from logofair.calibration.crossfit import CrossFit, calibration_errors, held_out_chances
 from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, platt_targets
-from logofair.calibration.newton import Descent, Normal, most_probable
-from logofair.calibration.runs import Places, packed_places
+from logofair.calibration.newton import Descent, Normal, most_probable, packed_places
 from logofair.calibration.sums import OwnRows, Points, summable_family
 from logofair.columns.checks import Floats
+from logofair.columns.segments import Indices
 from logofair.errors import InputError
 
 __all__ = ["GroupMaps", "Levels", "cell_calibrators"]
@@ -39,29 +38,15 @@ _MOST_ROUNDS = 60
 
 @dataclass(frozen=True, eq=False)
 class GroupMaps:
-    """What the federation publishes: the maps of all rows and of the groups, and the priors of a client's cells.
-
-    Parameters
-    ----------
-    method : str
-        "beta", "platt" or "temperature".
-    everyone : Floats
-        Parameters of all rows, per fit, (k, fits); the last fit is the one of all folds.
-    groups : Floats
-        Parameters of the groups, (k, fits, groups).
-    precision : Floats
-        How firmly a cell is held to its group: a packed symmetric matrix for each, (k(k+1)/2, fits, groups).
-    mass : Floats
-        Rows of label 0 and of label 1 in each fit, (2, fits).
-    """
+    """What the federation publishes: the maps of all rows and of the groups, and the priors of a client's cells."""
 
     method: str
-    everyone: Floats
-    groups: Floats
-    precision: Floats
-    mass: Floats
+    everyone: Floats  # parameters of all rows, (k, fits); the last fit is the one of all folds
+    groups: Floats  # parameters of the groups, (k, fits, groups)
+    precision: Floats  # how firmly a cell is held to its group: packed symmetric matrices, (k(k+1)/2, fits, groups)
+    mass: Floats  # rows of label 0 and of label 1 in each fit, (2, fits)
 
-    def prior(self, fits: Places) -> Normal:
+    def prior(self, fits: Indices) -> Normal:
         """The priors of a client's cells in some fits; unit ``place * groups + group``."""
         k = len(self.groups)
         precision = self.precision[packed_places(k)][:, :, fits]
@@ -70,44 +55,14 @@ class GroupMaps:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Fits of all rows and of the groups, on their way; state in, state out.
-
-    Parameters
-    ----------
-    method : str
-        "beta", "platt" or "temperature".
-    strength : float
-        How many rows a parent's map is worth.
-    everyone : Descent
-        All rows; one unit per fit.
-    groups : Descent
-        The groups; unit ``fit * groups + group``.
-    counts : Floats or None
-        The summed :func:`calibration_counts`, once known.
-    rounds : int
-        How many totals were taken.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from logofair.calibration.sums import calibration_counts, calibration_sums, deal_rows
-    >>> rng = np.random.default_rng(0)
-    >>> scores, groups = rng.random(200), np.arange(200, dtype=np.int32) % 2
-    >>> labels = (rng.random(200) < scores).astype(float)
-    >>> clients = [deal_rows("beta", scores[c::3], labels[c::3], groups[c::3], n_groups=2, rng=rng) for c in range(3)]
-    >>> levels = Levels.start("beta", n_groups=2).count(sum(calibration_counts(client) for client in clients))
-    >>> while not levels.done:
-    ...     levels = levels.take(sum(calibration_sums(client, levels.request) for client in clients))
-    >>> levels.published.groups.shape, levels.rounds < 8
-    ((3, 6, 2), True)
-    """
+    """Fits of all rows and of the groups, on their way; state in, state out."""
 
     method: str
-    strength: float
-    everyone: Descent
-    groups: Descent
-    counts: Floats | None = None
-    rounds: int = 0
+    strength: float  # how many rows a parent's map is worth
+    everyone: Descent  # all rows; one unit per fit
+    groups: Descent  # unit fit * groups + group
+    counts: Floats | None = None  # the summed calibration_counts, once known
+    rounds: int = 0  # how many totals were taken
 
     @classmethod
     def start(
@@ -200,7 +155,7 @@ class Levels:
         everyone, groups = (d.again(np.tile(start[:, None], d.best.shape[1])) for d in (self.everyone, self.groups))
         return replace(self, everyone=everyone, groups=groups, rounds=1)
 
-    def _followed(self, fits: Places) -> Levels:
+    def _followed(self, fits: Indices) -> Levels:
         """Let the groups' prior in some fits be where the fit of all rows is now."""
         of_fits = np.repeat(fits, self._n_groups)
         units = of_fits * self._n_groups + np.tile(np.arange(self._n_groups), fits.size)
@@ -253,27 +208,12 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     The answer is that of :func:`cross_fit` on all rows of the federation, for one client's rows, with the folds
     as dealt; the calibrator knows this client alone (``n_clients`` is 1). It needs nothing but the published maps,
     so a client that joins later gets its own in the same way.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from logofair.calibration.levels import Levels
-    >>> from logofair.calibration.sums import calibration_counts, calibration_sums, deal_rows
-    >>> rng = np.random.default_rng(0)
-    >>> scores, labels = rng.random(100), rng.integers(0, 2, 100).astype(float)
-    >>> rows = deal_rows("platt", scores, labels, np.zeros(100, np.int32), n_groups=1, rng=rng)
-    >>> levels = Levels.start("platt", n_groups=1).count(calibration_counts(rows))
-    >>> while not levels.done:
-    ...     levels = levels.take(calibration_sums(rows, levels.request))
-    >>> fit = cell_calibrators(rows, levels.published)
-    >>> fit.eta.shape, fit.calibrator.n_clients
-    ((100,), 1)
     """
     fitted = [_calibrator(maps, fit, cells) for fit, cells in enumerate(_cells(rows, maps))]
     eta, merged_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
     eta[rows.order], merged_eta[rows.order] = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
     sample = rows.sample.at(np.argsort(rows.order))
-    errors = errors_by_cell(sample.scores, eta, sample.labels, sample.cells, sample.weights, rows.by_score)
+    errors = calibration_errors(sample, eta, rows.by_score)
     return CrossFit(eta, merged_eta, fitted[-1], errors)
 
 

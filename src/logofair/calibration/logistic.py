@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from logofair.calibration.newton import Normal, most_probable
-from logofair.calibration.runs import IDENTITY_ROWS, Places, Runs, Units
+from logofair.calibration.newton import IDENTITY_ROWS, Normal, Runs, Units, most_probable
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import grouped
+from logofair.columns.segments import Indices, grouped
 from logofair.errors import InputError
 from logofair.files.documents import numbers_in
 
@@ -31,24 +30,12 @@ _REFERENCE_SCORES = 1000
 
 @dataclass(frozen=True)
 class Family:
-    """A logistic calibration map: its features, and the parameters under which it changes nothing.
+    """A logistic calibration map: its features, and the parameters under which it changes nothing."""
 
-    Parameters
-    ----------
-    features : callable
-        Scores, shape (n,), to the features that vary with them, each (n,).
-    intercept : bool
-        Whether a constant feature follows.
-    identity : tuple of float
-        The parameters of the identity map.
-    smoothed : bool
-        Whether targets are Platt's, slightly inside 0 and 1, in place of the labels.
-    """
-
-    features: Callable[[Floats], tuple[Floats, ...]]
-    intercept: bool
-    identity: tuple[float, ...]
-    smoothed: bool = False
+    features: Callable[[Floats], tuple[Floats, ...]]  # scores, (n,), to what varies with them, each (n,)
+    intercept: bool  # whether a constant feature follows
+    identity: tuple[float, ...]  # the parameters of the identity map
+    smoothed: bool = False  # whether targets are Platt's, slightly inside 0 and 1, in place of the labels
 
     @property
     def slopes(self) -> tuple[int, ...]:
@@ -120,7 +107,7 @@ class LogisticMaps:
 
 
 def fit_logistic(
-    method: str, scores: Floats, labels: Floats, cells: Places, weights: Floats | None, units: Units, strength: float
+    method: str, scores: Floats, labels: Floats, cells: Indices, weights: Floats | None, units: Units, strength: float
 ) -> LogisticMaps:
     """Fit all rows, then the groups around them, then the cells around their groups."""
     family = FAMILIES[method]
@@ -166,8 +153,8 @@ def _sharp(family: Family, centre: Floats, information: Floats, rows: float) -> 
 
 
 def _runs(
-    family: Family, scores: Floats, labels: Floats, cells: Places, weights: Floats | None, units: Units
-) -> tuple[Runs, Places]:
+    family: Family, scores: Floats, labels: Floats, cells: Indices, weights: Floats | None, units: Units
+) -> tuple[Runs, Indices]:
     """Rows in order of cell, and the cell of each run."""
     if np.any(cells[1:] < cells[:-1]):
         order = grouped(cells, units.n_cells)

@@ -1,7 +1,8 @@
 """Many small convex fits at once by Newton's method: state in, state out, fed with sums over rows.
 
 A descent sees no row. It names the points at which it needs sums over the rows of its units, and takes the sums: from
-the rows at hand (:func:`most_probable`), or from many clients' added up.
+the rows at hand (:class:`Runs`, :func:`most_probable`), or from many clients' added up. Units are what has a map of its
+own: all rows, every group, every cell.
 """
 
 from __future__ import annotations
@@ -10,22 +11,161 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
-from logofair.calibration.runs import Places, Runs, packed_places
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, Integers
+from logofair.columns.segments import Booleans, Indices, cell_numbers
 
 __all__ = [
+    "IDENTITY_ROWS",
     "Descent",
     "Normal",
+    "Runs",
+    "Units",
     "bounded_step",
     "model_change",
     "most_probable",
+    "packed_places",
     "penalised_derivatives",
     "penalised_loss",
     "solve",
     "unit_sums",
 ]
+
+# Rows worked on at once: a table of ten numbers per row should stay in the processor's second cache.
+_CHUNK = 1 << 15
+
+
+def packed_places(k: int) -> Indices:
+    """Where entry (i, j) of a symmetric (k, k) matrix lies among its k(k+1)/2 packed ones, (k, k)."""
+    places = np.zeros((k, k), dtype=np.int64)
+    places[np.triu_indices(k)] = np.arange(k * (k + 1) // 2)
+    return np.maximum(places, places.T)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Rows of a logistic regression, those of a cell next to one another."""
+
+    columns: tuple[Floats, ...]  # the features that vary, each (n,)
+    intercept: bool  # whether a constant feature follows
+    targets: Floats  # what the regression aims at, in [0, 1], (n,)
+    weights: Floats | None  # all positive; None: each row counts once
+    starts: Indices  # run r holds the rows starts[r] to starts[r + 1], at least one; (runs + 1,)
+
+    @property
+    def size(self) -> int:
+        """How many runs there are."""
+        return self.starts.size - 1
+
+    @property
+    def mass(self) -> Floats:
+        """Sum of the weights of each run."""
+        if self.weights is None:
+            return np.diff(self.starts).astype(np.float64)
+        return np.add.reduceat(self.weights, self.starts[:-1]) if self.size else np.zeros(0)
+
+    def keep(self, wanted: Booleans) -> Runs:
+        """Only the wanted runs."""
+        if wanted.all():
+            return self
+        lengths = np.diff(self.starts)
+        rows = np.repeat(wanted, lengths)
+        return Runs(
+            tuple(column[rows] for column in self.columns),
+            self.intercept,
+            self.targets[rows],
+            None if self.weights is None else self.weights[rows],
+            np.concatenate(([0], np.cumsum(lengths[wanted]))),
+        )
+
+    def sums(self, parameters: Floats, chunk: int = _CHUNK) -> Floats:
+        """Each run's log-loss, its gradient and packed Hessian in the parameters, stacked, ``chunk`` rows at a time.
+
+        Parameters (k, runs) to sums (1 + k + k(k+1)/2, runs).
+        """
+        k = len(parameters)
+        totals = np.zeros((1 + k + k * (k + 1) // 2, self.size))
+        n = self.targets.size
+        for first in range(0, n, chunk):
+            last = min(first + chunk, n)
+            low = int(np.searchsorted(self.starts, first, side="right")) - 1
+            high = int(np.searchsorted(self.starts, last, side="left"))
+            starts = np.maximum(self.starts[low:high] - first, 0)
+            lengths = np.diff(starts, append=last - first)
+            terms = self._terms(slice(first, last), [np.repeat(p[low:high], lengths) for p in parameters])
+            totals[:, low:high] += np.add.reduceat(terms, starts, axis=1)
+        return totals
+
+    def _terms(self, rows: slice, parameters: list[Floats]) -> Floats:
+        """The rows' own shares of the sums."""
+        features = [column[rows] for column in self.columns]
+        targets = self.targets[rows]
+        if self.intercept:
+            features.append(np.ones_like(targets))
+        margin = parameters[0] * features[0]
+        for parameter, feature in zip(parameters[1:], features[1:], strict=True):
+            margin += parameter * feature
+        loss, residual, curvature = _logistic(margin, targets)
+        if self.weights is not None:
+            loss, residual, curvature = (term * self.weights[rows] for term in (loss, residual, curvature))
+        k = len(features)
+        table = np.empty((1 + k + k * (k + 1) // 2, targets.size))
+        table[0] = loss
+        place = 1 + k
+        for i, feature in enumerate(features):
+            np.multiply(residual, feature, out=table[1 + i])
+            bent = curvature * feature
+            for other in features[i:]:
+                np.multiply(bent, other, out=table[place])
+                place += 1
+        return table
+
+
+def _logistic(margin: Floats, targets: Floats) -> tuple[Floats, Floats, Floats]:
+    """Log-loss of the log-odds ``margin`` and its first two derivatives."""
+    # Written in terms of the unlikelier label, whose chance and loss keep their digits however small.
+    size, up = np.abs(margin), margin >= 0.0
+    tail = np.exp(-size)
+    likely = 1.0 / (1.0 + tail)
+    unlikely = tail * likely
+    against = np.where(up, 1.0 - targets, targets)
+    excess = against - unlikely
+    return size * against + np.log1p(tail), np.where(up, excess, -excess), likely * unlikely
+
+
+# The identity map counts as this many rows of evenly spread scores: enough to keep one row, one label or
+# one score finite, too few to be seen in a hundred rows.
+IDENTITY_ROWS = 1.0
+
+
+@dataclass(frozen=True)
+class Units:
+    """Unit 0 is all rows, unit 1 + g group g, unit 1 + n_groups + cell a cell.
+
+    A cell is one (group, client) pair, numbered by :func:`cell_numbers`.
+    """
+
+    n_groups: int
+    n_clients: int
+
+    @property
+    def n_cells(self) -> int:
+        """How many (group, client) pairs there are."""
+        return self.n_groups * self.n_clients
+
+    @property
+    def size(self) -> int:
+        """How many units there are."""
+        return 1 + self.n_groups + self.n_cells
+
+    def cells(self, group_codes: Integers, client_codes: Integers) -> Indices:
+        """The cell of every row; its client must be known."""
+        return cell_numbers(group_codes, client_codes, self.n_groups).astype(np.int64)
+
+    def of(self, group_codes: Integers, client_codes: Integers) -> Indices:
+        """The unit that serves every row: its cell, or its group where the client is unknown (-1)."""
+        # Client -1 falls on the numbers just before the cells, which are the groups'.
+        return self.cells(group_codes, client_codes) + (1 + self.n_groups)
 
 
 _SMALLEST_PIVOT = 1e-14
@@ -38,7 +178,7 @@ class Normal:
     centre: Floats
     precision: Floats
 
-    def of(self, units: Places) -> Normal:
+    def of(self, units: Indices) -> Normal:
         """The beliefs about some units."""
         return Normal(self.centre[:, units], self.precision[:, :, units])
 
@@ -129,49 +269,16 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Units on their way to the least penalised loss; it asks for sums over rows and never sees one.
+    """Units on their way to the least penalised loss; it asks for sums over rows and never sees one."""
 
-    Parameters
-    ----------
-    prior : Normal
-        What each unit is believed to be before any row is seen: the penalty.
-    slopes : tuple of int
-        The places of the parameters that must not be negative.
-    best : Floats
-        The lowest point known of each unit, (k, units).
-    sums : Floats
-        Log-loss, gradient and packed Hessian there, without the penalty, as in :meth:`Runs.sums`; before
-        anything is known the loss is infinite.
-    step : Floats
-        From ``best`` to the point to try next, (k, units).
-    live : Places
-        The units not done yet, ascending.
-    least_gain : float
-        A unit is done when its next step would gain no more than this many nats.
-    slack : float
-        An increase up to this many nats does not count as one; for sums of limited precision.
-
-    Examples
-    --------
-    One unit, no rows: it keeps its prior.
-
-    >>> import numpy as np
-    >>> descent = Descent.start(Normal(np.ones((1, 1)), np.ones((1, 1, 1))), slopes=(0,))
-    >>> descent.point.tolist(), descent.done
-    ([[1.0]], False)
-    >>> descent = descent.take(np.zeros((3, 1)))
-    >>> descent.result.centre.tolist(), descent.done
-    ([[1.0]], True)
-    """
-
-    prior: Normal
-    slopes: tuple[int, ...]
-    best: Floats
-    sums: Floats
-    step: Floats
-    live: Places
-    least_gain: float
-    slack: float
+    prior: Normal  # what each unit is believed to be before any row is seen: the penalty
+    slopes: tuple[int, ...]  # the places of the parameters that must not be negative
+    best: Floats  # the lowest point known of each unit, (k, units)
+    sums: Floats  # there, without the penalty, as in Runs.sums; before anything is known the loss is infinite
+    step: Floats  # from best to the point to try next, (k, units)
+    live: Indices  # the units not done yet, ascending
+    least_gain: float  # a unit is done when its next step would gain no more than this many nats
+    slack: float  # an increase up to this many nats does not count as one; for sums of limited precision
 
     @classmethod
     def start(
@@ -230,13 +337,13 @@ class Descent:
         step[:, live[~down]] *= 0.5
         return replace(self, best=best, sums=known, step=step)._aimed(ahead)
 
-    def under(self, prior: Normal, units: Places) -> Descent:
+    def under(self, prior: Normal, units: Indices) -> Descent:
         """The same sums under new beliefs about some units, each with at least one point known."""
         centre, precision = self.prior.centre.copy(), self.prior.precision.copy()
         centre[:, units], precision[:, :, units] = prior.centre, prior.precision
         return replace(self, prior=Normal(centre, precision))._aimed(units)
 
-    def _aimed(self, units: Places) -> Descent:
+    def _aimed(self, units: Indices) -> Descent:
         """Choose the next step of some units from their best point, and whether they go on."""
         best = self.best[:, units]
         gradient, hessian = penalised_derivatives(self.sums[:, units], self.prior.of(units), best)
@@ -248,7 +355,7 @@ class Descent:
         return replace(self, step=step, live=np.flatnonzero(going))
 
 
-def most_probable(runs: Runs, owner: Places, prior: Normal, slopes: tuple[int, ...]) -> Normal:
+def most_probable(runs: Runs, owner: Indices, prior: Normal, slopes: tuple[int, ...]) -> Normal:
     """Parameters of least penalised loss with slopes >= 0, and the curvature there.
 
     ``owner[r]`` is the unit to which run r belongs; a unit without rows keeps its prior exactly.
@@ -262,13 +369,13 @@ def most_probable(runs: Runs, owner: Places, prior: Normal, slopes: tuple[int, .
     return descent.result
 
 
-def unit_sums(runs: Runs, owner: Places, point: Floats) -> Floats:
+def unit_sums(runs: Runs, owner: Indices, point: Floats) -> Floats:
     """Each unit's sums over its runs, as in :meth:`Runs.sums`, at one point per unit, (k, units)."""
     by_run = runs.sums(point[:, owner])
     return np.vstack([np.bincount(owner, weights=row, minlength=point.shape[1]) for row in by_run])
 
 
-def _narrowed(runs: Runs, owner: Places, stay: npt.NDArray[np.bool_]) -> tuple[Runs, Places]:
+def _narrowed(runs: Runs, owner: Indices, stay: Booleans) -> tuple[Runs, Indices]:
     """Only the runs of units that stay, which are numbered anew."""
     if stay.all():
         return runs, owner

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.crossfit import Sample, deal_folds
+from logofair.calibration.calibrator import Sample
+from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.logistic import FAMILIES, Family
-from logofair.calibration.newton import unit_sums
-from logofair.calibration.runs import Places, Runs, Units
+from logofair.calibration.newton import Runs, Units, unit_sums
 from logofair.columns.checks import Floats, Integers, nearest_name
-from logofair.columns.order import RowOrder
-from logofair.columns.segments import grouped
+from logofair.columns.segments import Indices, RowOrder, grouped
 from logofair.errors import InputError
 
 __all__ = ["OwnRows", "Points", "calibration_counts", "calibration_sums", "deal_rows", "summable_family"]
@@ -28,13 +27,7 @@ _ROWS_AT_ONCE = 1 << 20
 
 
 def summable_family(method: str) -> Family:
-    """The family of a method that can be fitted through sums over clients; raise InputError for others.
-
-    Examples
-    --------
-    >>> summable_family("temperature").identity
-    (1.0,)
-    """
+    """The family of a method that can be fitted through sums over clients; raise InputError for others."""
     if method in FAMILIES:
         return FAMILIES[method]
     problem = "needs no sums" if method == "none" else "cannot be fitted through sums over clients"
@@ -46,58 +39,34 @@ def summable_family(method: str) -> Family:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Where sums are asked for.
+    """Where sums are asked for."""
 
-    Parameters
-    ----------
-    at : Floats
-        One point per fit and unit, (k, fits, 1 + groups).
-    live : array of bool
-        Which of them are asked, (fits, 1 + groups); the sums of the others are 0.
-    """
-
-    at: Floats
-    live: npt.NDArray[np.bool_]
+    at: Floats  # one point per fit and unit, (k, fits, 1 + groups)
+    live: npt.NDArray[np.bool_]  # which of them are asked for, (fits, 1 + groups); the sums of the others are 0
 
 
 @dataclass(frozen=True, eq=False)
 class OwnRows:
-    """One client's labelled rows, those of a group and fold next to one another; made by :func:`deal_rows`.
-
-    Parameters
-    ----------
-    method : str
-        A method of :data:`FAMILIES`.
-    folds : int
-        How many folds the federation agreed on; a client of few rows may lack some.
-    sample : Sample
-        The rows by group, then fold.
-    fold : array of int
-        The fold of each of them.
-    order : Places
-        Their places in the client's own order.
-    by_score : RowOrder
-        The client's rows by group and score.
-    """
+    """One client's labelled rows, those of a group and fold next to one another; made by :func:`deal_rows`."""
 
     method: str
-    folds: int
-    sample: Sample
-    fold: npt.NDArray[np.int16]
-    order: Places
-    by_score: RowOrder
+    folds: int  # how many the federation agreed on; a client of few rows may lack some
+    sample: Sample  # the rows by group, then fold
+    fold: npt.NDArray[np.int16]  # of each of them
+    order: Indices  # their places in the client's own order
+    by_score: RowOrder  # the client's rows by group and score
 
     @property
     def n_groups(self) -> int:
         """How many groups the federation has."""
         return self.sample.units.n_groups
 
-    def portions(self, fits: Places) -> list[Places]:
+    def portions(self, fits: Indices) -> list[Indices]:
         """Cut fits into portions whose rows are handled at once."""
         size = max(1, _ROWS_AT_ONCE // max(1, self.fold.size))
         return [fits[first : first + size] for first in range(0, fits.size, size)]
 
-    def runs(self, fits: Places) -> tuple[Runs, Places]:
+    def runs(self, fits: Indices) -> tuple[Runs, Indices]:
         """The rows of some fits one after another, aiming at labels, one run per fit and group, and its unit.
 
         Unit ``place * groups + group`` is a group in the fit at that place.
@@ -129,30 +98,6 @@ def deal_rows(
 
     The same rows and the same state of ``rng`` give the same folds, so that a client may deal again for every
     message.
-
-    Parameters
-    ----------
-    method : str
-        "beta", "platt" or "temperature".
-    scores, labels, group_codes : arrays of shape (n,)
-        The client's rows; the groups' numbers are those of the federation.
-    n_groups : int
-        How many groups the federation has.
-    weights : array of shape (n,), optional
-        A row of weight 2 counts as two rows.
-    folds : int
-        How many folds the federation agreed on.
-    rng : Generator
-        The client's own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
-    >>> codes, rng = np.zeros(4, np.int32), np.random.default_rng(0)
-    >>> rows = deal_rows("beta", scores, labels, codes, n_groups=2, folds=2, rng=rng)
-    >>> np.bincount(rows.fold).tolist()
-    [2, 2]
     """
     summable_family(method)
     if labels is None:
@@ -169,23 +114,10 @@ def deal_rows(
 
 
 def calibration_counts(rows: OwnRows) -> Floats:
-    """Count the client's rows by label, fit and group; for Platt's method also their summed feature.
+    """Count the client's rows by label, fit and group, (2, m, fits, groups); the mass stands last.
 
-    Returns
-    -------
-    Floats
-        Of shape (2, m, fits, groups): for label 0, then label 1, the mass stands last. Only for "platt" the sum
-        of ``logit(score)`` comes before it: his targets, which depend on the counts of all clients, then need no
-        round of their own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
-    >>> codes, rng = np.zeros(4, np.int32), np.random.default_rng(0)
-    >>> rows = deal_rows("beta", scores, labels, codes, n_groups=1, folds=2, rng=rng)
-    >>> calibration_counts(rows)[:, 0, :, 0].tolist()  # two fits without a fold each, one of all rows
-    [[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]
+    Only for "platt" the sum of ``logit(score)`` comes before it: his targets, which depend on the counts of all
+    clients, then need no round of their own.
     """
     family, sample = FAMILIES[rows.method], rows.sample
     mass = np.ones_like(sample.scores) if sample.weights is None else sample.weights
@@ -205,22 +137,7 @@ def calibration_counts(rows: OwnRows) -> Floats:
 def calibration_sums(rows: OwnRows, points: Points) -> Floats:
     """Sum the log-loss of the client's labels, its gradient and packed Hessian, at one point per fit and unit.
 
-    Returns
-    -------
-    Floats
-        Of shape (1 + k + k(k+1)/2, fits, 1 + groups).
-
-    Examples
-    --------
-    Four rows at the identity map: the loss is ``-ln`` of the chances given to what happened.
-
-    >>> import numpy as np
-    >>> scores, labels = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])
-    >>> codes, rng = np.zeros(4, np.int32), np.random.default_rng(0)
-    >>> rows = deal_rows("temperature", scores, labels, codes, n_groups=1, folds=2, rng=rng)
-    >>> sums = calibration_sums(rows, Points(np.ones((1, 3, 2)), np.ones((3, 2), dtype=bool)))
-    >>> bool(np.isclose(sums[0, 2, 0], -2 * np.log(0.8 * 0.6)))
-    True
+    The sums are (1 + k + k(k+1)/2, fits, 1 + groups).
     """
     k, fits, n_units = points.at.shape
     sums = np.zeros((1 + k + k * (k + 1) // 2, fits, n_units))

@@ -13,18 +13,19 @@ so every cell has blocks of rising value, and a corner is found by one binary se
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.util import find_spec
 
 import numpy as np
 
-from logofair.cells.acceleration import accelerated
 from logofair.cells.hulls import upper_hull
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.order import RowOrder
 from logofair.columns.segments import (
     Booleans,
     Indices,
+    RowOrder,
     cell_numbers,
     cumulative,
     run_starts,
@@ -32,6 +33,21 @@ from logofair.columns.segments import (
     search_runs,
     sorted_by_cell,
 )
+
+# The optional compiled code (numba, ``pip install 'logofair[fast]'``) gives certified results of the same value. It
+# pays its loading time (a third of a second; ten seconds the first time ever) back from this many rows on.
+ENOUGH_ROWS = 200_000
+
+
+@cache
+def _numba_installed() -> bool:
+    return find_spec("numba") is not None
+
+
+def accelerated(rows: int) -> bool:
+    """Whether to use the compiled code; the variable ``LOGOFAIR_ACCELERATE`` forces it: ``0`` never, ``1`` always."""
+    wish = os.environ.get("LOGOFAIR_ACCELERATE", "")
+    return wish != "0" and (rows >= ENOUGH_ROWS or wish == "1") and _numba_installed()
 
 
 @dataclass(frozen=True)
@@ -147,14 +163,6 @@ def build_cells(
 
     ``rising`` says that the values rise with the scores in every cell, so that no hull is needed. ``order`` is that of
     the rows by cell and score, where it is known already; plain scores need none, since sorting bare numbers is faster.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> code = np.zeros(3, dtype=np.int32)
-    >>> cells = build_cells(np.array([0.2, 0.9, 0.6]), code, code, n_groups=1, n_clients=1)
-    >>> cells.values.tolist(), cells.mass.tolist()
-    ([0.2, 0.6, 0.9], [3.0])
     """
     if values is None and weights is None:
         ordered, starts, sums = _ordered(scores, groups, clients, n_groups, n_clients)

@@ -8,7 +8,7 @@ the hull of both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -20,8 +20,8 @@ _ABOVE = 1e-10
 
 
 @dataclass(frozen=True)
-class Hull:
-    """Corners of the upper edge of every cell, from "accept all" down to "accept nobody"; one entry per corner.
+class Corners:
+    """Corners of cells' edges, one entry each, sorted by cell and rising u.
 
     ``cut`` counts the score levels below the corner's threshold; ``reversed`` corners accept those.
     """
@@ -29,41 +29,39 @@ class Hull:
     cell: Indices
     cut: Indices
     reversed: Booleans
+    u: Floats
+    v: Floats
+
+    def take(self, which: Indices | Booleans) -> Corners:
+        """Some of them."""
+        return Corners(*(getattr(self, part.name)[which] for part in fields(self)))
+
+    def and_also(self, more: Corners) -> Corners:
+        """Both together."""
+        return Corners(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
+
+    def height_at(self, other: Corners) -> Floats:
+        """Height of this edge at the other corners' u; both have corners at 0 and 1 in every cell."""
+        return np.interp(2.0 * other.cell + other.u, 2.0 * self.cell + self.u, self.v)
 
 
-def upper_hull(starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats) -> Hull:
-    """Upper hull of every cell from its score levels and their running sums, laid out as in ``Cells``."""
+def upper_hull(starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats) -> Corners:
+    """Upper hull of every cell from its score levels and their running sums, laid out as in ``Cells``.
+
+    Its corners come by falling u, from "accept all" down to "accept nobody".
+    """
     sizes = np.diff(starts)
     cell = np.repeat(np.arange(sizes.size), sizes)
     families = []
     for low_scores in (False, True):
         blocks = pool_starts(values, mass, cell, rising=not low_scores)
         families.append(_corners(blocks, cell, starts, mass_below, positives_below, low_scores))
-    merged = _merge(*families)
-    return Hull(merged.cell, merged.cut, merged.reversed)
-
-
-@dataclass(frozen=True)
-class _Corners:
-    """Corners sorted by cell and rising u."""
-
-    cell: Indices
-    cut: Indices
-    reversed: Booleans
-    u: Floats
-    v: Floats
-
-    def take(self, which: Indices | Booleans) -> _Corners:
-        return _Corners(self.cell[which], self.cut[which], self.reversed[which], self.u[which], self.v[which])
-
-    def height_at(self, other: _Corners) -> Floats:
-        """Height of this edge at the other corners' u; both have corners at 0 and 1 in every cell."""
-        return np.interp(2.0 * other.cell + other.u, 2.0 * self.cell + self.u, self.v)
+    return _merge(*families)
 
 
 def _corners(
     blocks: Indices, cell: Indices, starts: Indices, mass_below: Floats, positives_below: Floats, low_scores: bool
-) -> _Corners:
+) -> Corners:
     """One family's corners: a cut before every pool, and one after the last of each cell that has rows."""
     sizes = np.diff(starts)
     filled = np.flatnonzero(sizes)
@@ -75,29 +73,25 @@ def _corners(
     if not low_scores:
         u, v = 1.0 - u, positives / mass - v
     order = np.lexsort((u, owner))
-    return _Corners(owner, cut, np.full(owner.size, low_scores), u, v).take(order)
+    return Corners(owner, cut, np.full(owner.size, low_scores), u, v).take(order)
 
 
-def _merge(top: _Corners, bottom: _Corners) -> _Corners:
+def _merge(top: Corners, bottom: Corners) -> Corners:
     """The hull of both families, sorted by cell and falling u."""
     bottom = bottom.take(bottom.v > top.height_at(bottom) + _ABOVE)
     if bottom.u.size:
-        joined = _Corners(*(np.concatenate(pair) for pair in zip(_arrays(top), _arrays(bottom), strict=True)))
+        joined = top.and_also(bottom)
         top = _concave(_distinct(joined.take(np.lexsort((joined.v, joined.u, joined.cell)))))
     top = _distinct(top)
     return top.take(np.lexsort((-top.u, top.cell)))
 
 
-def _distinct(points: _Corners) -> _Corners:
+def _distinct(points: Corners) -> Corners:
     """Of points with the same u the last, which is the highest: a level may be too light to move u at all."""
     return points.take(np.append((np.diff(points.u) > 0) | (np.diff(points.cell) > 0), True)[: points.u.size])
 
 
-def _arrays(corners: _Corners) -> tuple[Indices, Indices, Booleans, Floats, Floats]:
-    return corners.cell, corners.cut, corners.reversed, corners.u, corners.v
-
-
-def _concave(points: _Corners) -> _Corners:
+def _concave(points: Corners) -> Corners:
     """Those of the points, sorted by cell and rising u, that lie on the upper hull."""
     inner = np.flatnonzero(np.diff(points.cell) == 0)
     width = points.u[inner + 1] - points.u[inner]

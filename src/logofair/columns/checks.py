@@ -18,24 +18,10 @@ import numpy.typing as npt
 
 from logofair.errors import InputError
 
-__all__ = [
-    "Floats",
-    "Integers",
-    "Label",
-    "RandomSource",
-    "column",
-    "generator",
-    "matrix",
-    "not_negative",
-    "positive_number",
-    "whole_number",
-]
-
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int32]
 Label: TypeAlias = Hashable
-
+RandomSource: TypeAlias = "np.random.Generator | int"
 
 NAMED = 20  # names that one sentence lists
 
@@ -157,18 +143,13 @@ def not_empty(n: int, where: str) -> None:
 
 
 def listed(names: Iterable[str], total: int, most: int = NAMED) -> str:
-    """The first names, and how many more there are.
-
-    Examples
-    --------
-    >>> listed(["'north'", "'south'"], total=5, most=2)
-    "'north', 'south' and 3 more"
-    """
+    """The first names, and how many more there are."""
     first = ", ".join(islice(names, most))
     return first if total <= most else f"{first} and {total - most:,} more"
 
 
 def shown(value: object) -> str:
+    """A value as one short piece of a sentence."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 40 else text[:37] + "..."
 
@@ -178,9 +159,6 @@ def random_number(random_state: object) -> int:
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return int(random_state)
     raise InputError(f"random_state: got {random_state!r}; pass a non-negative integer, or None.")
-
-
-RandomSource: TypeAlias = "np.random.Generator | int"
 
 
 def matrix(values: object, where: str) -> Floats:

@@ -48,13 +48,7 @@ class Codes:
 
 
 def one_client(rows: int) -> Codes:
-    """The clients of rows that have none: one client, named None, which no row of a user's can be.
-
-    Examples
-    --------
-    >>> one_client(3).names
-    (None,)
-    """
+    """The clients of rows that have none: one client, named None, which no row of a user's can be."""
     return Codes((None,), np.zeros(rows, dtype=np.int32))
 
 

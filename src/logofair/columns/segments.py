@@ -1,5 +1,6 @@
 """Many short runs in one long array: group rows by key, sort each run, sum each run.
 
+Rows are sorted once by cell and score (:class:`RowOrder`), and folds, chances and cells all stand on that order.
 A federation is two hundred thousand small cells or ten large ones; these functions treat both with whole-array
 operations. They decide the speed of the library, so the traps are written down where they were met.
 """
@@ -7,6 +8,8 @@ operations. They decide the speed of the library, so the traps are written down 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -48,14 +51,7 @@ def grouped(keys: npt.NDArray[Any], n_keys: int) -> Indices:
 
 
 def cell_numbers(groups: Integers, clients: Integers, n_groups: int) -> Integers:
-    """Number of every row's cell, its (group, client) pair; clients of code -1 fall just before the first cell.
-
-    Examples
-    --------
-    >>> groups, clients = np.array([0, 1, 1], np.int32), np.array([0, 0, 2], np.int32)
-    >>> cell_numbers(groups, clients, n_groups=2).tolist()
-    [0, 1, 5]
-    """
+    """Number of every row's cell, its (group, client) pair; clients of code -1 fall just before the first cell."""
     numbers = clients * np.int32(n_groups)
     numbers += groups
     return numbers
@@ -223,3 +219,51 @@ def run_sums(data: npt.NDArray[Any], starts: Indices) -> Floats:
     sums = np.add.reduceat(padded, np.append(np.minimum(starts[:-1], data.size), data.size))[:-1]
     sums[np.diff(starts) == 0] = 0.0
     return sums
+
+
+@dataclass(frozen=True, eq=False)
+class RowOrder:
+    """Rows by cell and, inside each, by rising score; rows of equal score stand in the order they came.
+
+    ``rows`` are their places in the user's columns; those of cell i begin at ``starts[i]``.
+    """
+
+    rows: Indices
+    starts: Indices
+
+    @classmethod
+    def of(cls, scores: Floats, cells: npt.NDArray[Any], n_cells: int, rising: Indices | None = None) -> RowOrder:
+        """Order rows; ``rising`` is their stable order by score alone, where it is known already."""
+        # Stable, or tied rows would be dealt to other folds on a machine that sorts in another way.
+        rising = np.argsort(scores, kind="stable") if rising is None else rising
+        rows, starts = group_by(cells[rising], n_cells, rising)
+        return cls(rows, starts)
+
+    @cached_property
+    def cells(self) -> Indices:
+        """The cell of every row, in this order."""
+        return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
+
+    def changes(self, levels: Floats) -> Booleans:
+        """Where a row's level, given in this order, or its cell differs from that of the row before."""
+        return np.asarray((np.diff(levels) != 0) | (np.diff(self.cells) != 0))
+
+    def along(self, levels: Floats) -> RowOrder:
+        """The order by a column that rises with the scores inside each cell, as calibrated scores do.
+
+        The order stays as it is but for two things. Scores that a calibrator sends to one level are tied from now on,
+        so their rows stand as they came. And where rounding let a level fall, rows are sorted afresh.
+        """
+        if self.rows.size == 0:
+            return self
+        ordered = levels[self.rows]
+        changes = self.changes(ordered)
+        if np.any((np.diff(ordered) < 0) & (np.diff(self.cells) == 0)):
+            cells = np.empty_like(self.cells)
+            cells[self.rows] = self.cells
+            return RowOrder.of(levels, cells, self.starts.size - 1)
+        if not np.any(~changes & (np.diff(self.rows) < 0)):
+            return self
+        level_of = np.empty(self.rows.size, dtype=np.int64)
+        level_of[self.rows] = np.cumsum(np.append(0, changes))
+        return RowOrder(grouped(level_of, int(level_of.max()) + 1), self.starts)

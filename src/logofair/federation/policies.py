@@ -22,7 +22,7 @@ from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.state import ClientState
 from logofair.files.documents import of_type
 from logofair.fitting.prepare import CalibrationRows
-from logofair.fitting.warnings import FitWarning, cell_warnings
+from logofair.fitting.solution import FitWarning, cell_warnings
 from logofair.policy.info import (
     CertificateInfo,
     FederationInfo,

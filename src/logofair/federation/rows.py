@@ -14,7 +14,7 @@ from logofair.calibration.levels import cell_calibrators
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import Floats, Integers, binary, matrix, not_empty, probabilities, same_length, weights
 from logofair.columns.labels import encode_known
-from logofair.columns.order import RowOrder
+from logofair.columns.segments import RowOrder
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan, Training
 from logofair.federation.privacy.release import Release, release

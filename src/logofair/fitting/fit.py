@@ -12,8 +12,7 @@ from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
 from logofair.fitting.prepare import Prepared, checked_rows, order_by_cell, ordered_cells, prepare, with_chances
-from logofair.fitting.solution import Solution, certificate_info
-from logofair.fitting.warnings import cell_warnings
+from logofair.fitting.solution import Solution, cell_warnings
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
@@ -127,7 +126,7 @@ def fit(
         key=key,
         info=PolicyInfo(
             requirements=RequirementsInfo.from_dict(requirements.as_dict()),
-            certificate=certificate_info(certificate),
+            certificate=certificate.info,
             rows=int(rows.scores.size),
             calibration=calibration,
             solver=optimum.solver,

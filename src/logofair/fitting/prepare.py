@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from logofair.calibration import METHODS, Calibrator, CrossFit, cross_fit, rising_chances
+from logofair.calibration import METHODS, Calibrator, CrossFit, Sample, cross_fit, rising_chances
+from logofair.calibration.newton import Units
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import (
     Floats,
@@ -19,8 +20,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode, one_client
-from logofair.columns.order import RowOrder
-from logofair.columns.segments import Indices, cell_numbers
+from logofair.columns.segments import Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
 
 __all__ = [
@@ -152,19 +152,11 @@ def _calibrate(
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
         raise InputError(f"folds: got {folds!r}; pass a whole number from 2 to {_MOST_FOLDS}.")
     folds = min(int(folds), max(2, rows.scores.size))  # more folds than rows leave one row out each
-    return cross_fit(
-        rows.scores,
-        rows.labels,
-        rows.groups.codes,
-        rows.clients.codes,
-        n_groups=len(rows.groups.names),
-        n_clients=len(rows.clients.names),
-        method=method,
-        weights=rows.weights,
-        folds=folds,
-        rng=np.random.default_rng(random_state),
-        order=order,
-    )
+    units = Units(len(rows.groups.names), len(rows.clients.names))
+    if method == "none" or rows.labels is None:
+        return CrossFit(rows.scores, rows.scores, Calibrator("none", units.n_groups, units.n_clients, None), None)
+    sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.clients.codes, rows.weights, units)
+    return cross_fit(sample, method, folds=folds, rng=np.random.default_rng(random_state), order=order)
 
 
 def with_chances(

@@ -41,13 +41,7 @@ def row_coins(n: int, key: int) -> Floats:
 
 
 def read_ids(ids: object) -> npt.NDArray[Any]:
-    """Return a column of ids as 64-bit words (integers) or as text; raise on anything else.
-
-    Examples
-    --------
-    >>> read_ids([7, 2**64 - 1]).dtype, read_ids(["ann", "bob"]).dtype.kind
-    (dtype('uint64'), 'U')
-    """
+    """Return a column of ids as 64-bit words (integers) or as text; raise on anything else."""
     # Left alone, numpy makes 1 into "1" beside text, and 2**63 beside -1 into a float.
     array = np.fromiter(ids, dtype=object, count=len(ids)) if isinstance(ids, list | tuple) else column(ids, "ids")
     if array.dtype.kind in "iu":
@@ -76,14 +70,7 @@ def _word(number: int) -> int:
 
 
 def id_coins(ids: object, key: int) -> Floats:
-    """One coin per id (integers or text).
-
-    Examples
-    --------
-    >>> coins = id_coins(["ann", "bob", "ann"], key=7)
-    >>> bool(coins[0] == coins[2]), bool(coins[0] == coins[1])
-    (True, False)
-    """
+    """One coin per id (integers or text)."""
     array = read_ids(ids)
     return _coins(array, key) if array.dtype.kind == "u" else _text_coins(array, key)
 

@@ -57,11 +57,11 @@ class RequirementsInfo:
     @classmethod
     def from_dict(cls, data: Any) -> RequirementsInfo:
         """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
-        local, global_ = (
-            tuple(record_from(RequirementInfo, each) for each in _list(data[side])) for side in ("local", "global")
-        )
+        local, global_ = (_value(tuple[RequirementInfo, ...], data[side]) for side in ("local", "global"))
         single = _list(data["single clients"])
-        return cls(local, global_, tuple((of_type(i["client"], str), _tolerance(i["tolerance"])) for i in single))
+        return cls(
+            local, global_, tuple((of_type(i["client"], str), _value(float | None, i["tolerance"])) for i in single)
+        )
 
 
 @dataclass(frozen=True)
@@ -125,44 +125,22 @@ class FederationInfo:
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """What a reader of a policy wants to know besides its rules.
-
-    Parameters
-    ----------
-    requirements, certificate
-        What was required, and the proof of how good the policy is on the rows it was made from.
-    rows : int or None
-        How many rows these were; a federated policy does not tell.
-    calibration, solver, version : str
-        How scores became chances, which solver found the rules, and the version of logofair that wrote them.
-    prices, warnings : tuple of str
-        Sentences: what more tolerance would win, and which cells rest on little.
-    columns, data
-        The columns and files it was made from, where it was made from files.
-    site, federation, model, note
-        A federated policy's own site, its run, the trained model, and what a site that joined late should know.
-
-    Examples
-    --------
-    >>> info = PolicyInfo(rows=20, prices=("0.01 more tolerance ...",))
-    >>> PolicyInfo.from_dict(info.as_dict()) == info
-    True
-    """
+    """What a reader of a policy wants to know besides its rules."""
 
     requirements: RequirementsInfo = field(default_factory=RequirementsInfo)
     certificate: CertificateInfo | None = None
-    rows: int | None = None
+    rows: int | None = None  # that it was made from; a federated policy does not tell
     calibration: str = "none"
     solver: str | None = None
     version: str = ""
-    prices: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    prices: tuple[str, ...] = ()  # sentences: what more tolerance would win
+    warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
     columns: ColumnsInfo | None = None
     data: DataInfo | None = None
-    site: str | None = None
+    site: str | None = None  # a federated policy's own
     federation: FederationInfo | None = None
     model: ModelInfo | None = None
-    note: str | None = None
+    note: str | None = None  # what a site that joined late should know
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; what is None is left out."""
@@ -176,13 +154,7 @@ class PolicyInfo:
 
 
 def price_sentence(price: float, rate: str, where: str) -> str:
-    """What 0.01 more tolerance for a rate would win at most.
-
-    Examples
-    --------
-    >>> price_sentence(0.25, "selection rate", " over all clients")
-    '0.01 more tolerance for the selection rate over all clients wins at most 0.00250 accuracy.'
-    """
+    """What 0.01 more tolerance for a rate would win at most."""
     return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
 
 
@@ -190,11 +162,6 @@ def record_from(kind: type[Kind], data: Any) -> Kind:
     """A record of this class from plain values by field name, every one of the type that its field says.
 
     Fields of records, of tuples (written as lists), of mappings by text and of optional values are read as such.
-
-    Examples
-    --------
-    >>> record_from(ModelInfo, {"features": ["age"], "weights": [0.5], "intercept": 0})
-    ModelInfo(features=('age',), weights=(0.5,), intercept=0.0)
     """
     hints, given = get_type_hints(kind), of_type(data, dict)
     if set(given) - set(hints):
@@ -212,20 +179,12 @@ def _value(hint: Any, value: Any) -> Any:
     if origin is Mapping:
         return {of_type(name, str): _value(parts[1], each) for name, each in of_type(value, dict).items()}
     if hint is float:
-        return _number(value)
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise TypeError("number")
+        return float(value)
     if hasattr(hint, "from_dict"):
         return hint.from_dict(value)
     return record_from(hint, value) if isinstance(hint, type) and is_dataclass(hint) else of_type(value, hint)
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise TypeError("number")
-    return float(value)
-
-
-def _tolerance(value: Any) -> float | None:
-    return None if value is None else _number(value)
 
 
 def _list(value: Any) -> list[Any]:

@@ -8,14 +8,15 @@ polygon lies in a triangle of one fixed corner and two neighbours, so three thre
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, search_runs
+from logofair.files.documents import numbers_in, numbers_out, of_type
 
 # A weight below this is no randomisation worth the name.
 NEGLIGIBLE = 1e-12
@@ -44,6 +45,37 @@ class Mixtures:
         """Which cells need a coin."""
         return np.asarray(((self.weight > 0) & (self.weight < 1)).any(axis=1))
 
+    def at(self, cells: Indices) -> Mixtures:
+        """The rules of some cells."""
+        return Mixtures(*(getattr(self, part.name)[cells] for part in fields(self)))
+
+    def and_also(self, *more: Mixtures) -> Mixtures:
+        """These rules and others, one after another."""
+        return Mixtures(*(np.concatenate([getattr(m, part.name) for m in (self, *more)]) for part in fields(self)))
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain lists, from which :meth:`from_json` rebuilds the same floats."""
+        # JSON has no infinity; null stands for "reject all"
+        single = [None if np.isinf(t) else t for t in self.single.tolist()]
+        return {
+            "weight": numbers_out(self.weight),
+            "threshold": numbers_out(self.threshold),
+            "above": self.above.tolist(),
+            "single": single,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], cells: int) -> Mixtures:
+        """Rebuild stored rules of so many cells; raise where they are damaged (for `or_damaged`)."""
+        weight = numbers_in(data["weight"], (cells, 3), low=0, high=1)
+        threshold = numbers_in(data["threshold"], (cells, 3), low=0, high=1)
+        above, single = np.array(data["above"]), of_type(data["single"], list)
+        rejects = np.array([limit is None for limit in single])
+        limits = numbers_in([0.0 if limit is None else limit for limit in single], (cells,), low=0, high=1)
+        if above.shape != (cells, 3) or above.dtype != bool or weight.sum(axis=1).max() > 1.0 + 1e-9:
+            raise ValueError("above or weights")
+        return cls(weight, threshold, above, np.where(rejects, np.inf, limits))
+
 
 def base_rule(cells: int) -> Mixtures:
     """Score >= 1/2 for any number of cells."""
@@ -57,12 +89,9 @@ def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None) -> Mixture
     empty = np.flatnonzero(cells.mass == 0)
     if empty.size == 0:
         return mixtures
-    source, group = merged or base_rule(cells.n_groups), empty % cells.n_groups
-    weight, threshold = mixtures.weight.copy(), mixtures.threshold.copy()
-    above, single = mixtures.above.copy(), mixtures.single.copy()
-    weight[empty], threshold[empty] = source.weight[group], source.threshold[group]
-    above[empty], single[empty] = source.above[group], source.single[group]
-    return Mixtures(weight, threshold, above, single)
+    rule = np.arange(cells.mass.size)
+    rule[empty] = rule.size + empty % cells.n_groups
+    return mixtures.and_also(merged or base_rule(cells.n_groups)).at(rule)
 
 
 def evaluate(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:

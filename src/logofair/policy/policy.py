@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,17 @@ from logofair.columns.checks import Floats, Integers, Label, column, listed, pro
 from logofair.columns.labels import encode_known
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.errors import InputError
+from logofair.files.documents import label_out, labels_in, of_type, or_damaged, read_document, write_document
 from logofair.policy.coins import id_coins, read_ids, row_coins
-from logofair.policy.file import read_policy, write_policy
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule
 from logofair.policy.rules import RuleTable
 
+FORMAT = "logofair policy"
+VERSION = 1
 _UNKNOWN = ("raise", "merged", "base")
+_ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
+_ADVICE_ON_CLIENTS = "use on_unknown='merged' for the merged rule, or 'base'"
 _CHUNK = 1 << 16
 
 
@@ -118,7 +123,7 @@ class Policy:
             raise InputError(f"deterministic: got {deterministic!r}; pass True or False.")
         table = self._table
         if deterministic:
-            return _past(eta, cells, table.single, None)
+            return _past(eta, cells, table.rules.single, None)
         decided = _past(eta, cells, table.pure, table.reversed)
         mixed = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.int64)
         if mixed.size:
@@ -146,12 +151,42 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all."""
-        write_policy({part.name: getattr(self, part.name) for part in fields(self)}, path)
+        body = {
+            "groups": [label_out(name, "group") for name in self.groups],
+            "clients": [label_out(name, "client") for name in self.clients],
+            "key": self.key,
+            "mixtures": self.mixtures.as_json(),
+            "merged": None if self.merged is None else self.merged.as_json(),
+            "calibrator": self.calibrator.as_json(),
+            "info": self.info.as_dict(),
+        }
+        write_document(path, FORMAT, VERSION, body, what="policy")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy written by :meth:`save`; a damaged, foreign or newer file raises ``InputError``."""
-        return cls(**read_policy(path))
+        # The checks of the document come first: a file cut short or edited by hand says so instead of deciding wrongly.
+        body = read_document(path, FORMAT, VERSION, what="policy")
+        return or_damaged(lambda: cls._read(body), Path(path), what="policy")
+
+    @classmethod
+    def _read(cls, body: dict[str, Any]) -> Policy:
+        groups, clients = labels_in(body["groups"]), labels_in(body["clients"])
+        calibrator = Calibrator.from_json(body["calibrator"])
+        if (calibrator.n_groups, calibrator.n_clients) != (len(groups), len(clients)):
+            raise InputError("its calibrator is for other groups or clients; save the policy again.")
+        merged, info = body["merged"], PolicyInfo.from_dict(body["info"])
+        if info.site is not None and len(clients) > 1:
+            raise ValueError("clients")
+        return cls(
+            groups=groups,
+            clients=clients,
+            mixtures=Mixtures.from_json(body["mixtures"], len(groups) * len(clients)),
+            calibrator=calibrator,
+            merged=None if merged is None else Mixtures.from_json(merged, len(groups)),
+            key=of_type(body["key"], int),
+            info=info,
+        )
 
     @cached_property
     def _table(self) -> _Table:
@@ -193,20 +228,16 @@ class Policy:
         self, strange_group: Booleans, strange_client: Booleans, groups: object, clients: object, on_unknown: str
     ) -> None:
         """Raise where ``on_unknown`` does not cover what was met."""
-        if strange_group.any() and on_unknown != "base":
-            row = int(np.flatnonzero(strange_group)[0])
-            raise InputError(
-                f"groups: row {row} is {_entry(groups, row)!r}, a group the policy does not know "
-                f"(it knows {listed(map(repr, self.groups), len(self.groups), 6)}); "
-                "drop such rows or use on_unknown='base' for raw score >= 1/2."
-            )
-        if strange_client.any() and on_unknown == "raise":
-            row = int(np.flatnonzero(strange_client)[0])
-            raise InputError(
-                f"clients: row {row} is {_entry(clients, row)!r}, a client the policy does not know "
-                f"(it knows {listed(map(repr, self.clients), len(self.clients), 6)}); "
-                "use on_unknown='merged' for the merged rule, or 'base'."
-            )
+        for what, strange, values, names, advice in (
+            ("group", strange_group & (on_unknown != "base"), groups, self.groups, _ADVICE_ON_GROUPS),
+            ("client", strange_client & (on_unknown == "raise"), clients, self.clients, _ADVICE_ON_CLIENTS),
+        ):
+            if strange.any():
+                row = int(np.flatnonzero(strange)[0])
+                raise InputError(
+                    f"{what}s: row {row} is {_entry(values, row)!r}, a {what} the policy does not know "
+                    f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
+                )
         if strange_client.any() and on_unknown == "merged" and self.merged is None:
             raise InputError(
                 "on_unknown: 'merged' needs the merged federation's rule, which this policy lacks; "
@@ -218,10 +249,7 @@ class Policy:
 class _Table:
     """Rules by number, in the form that decides fastest."""
 
-    weight: Floats
-    threshold: Floats
-    above: Booleans
-    single: Floats
+    rules: Mixtures
     mixed: Booleans
     pure: Floats  # threshold of the one certain rule; inf: reject
     reversed: Booleans | None  # where that rule accepts scores up to its threshold; None: nowhere
@@ -232,27 +260,23 @@ class _Table:
         none = Mixtures(
             np.zeros((n_groups, 3)), np.zeros((n_groups, 3)), np.ones((n_groups, 3), bool), np.full(n_groups, np.inf)
         )
-        parts = (mixtures, merged or none, base_rule(1))
-        weight, threshold, above, single = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("weight", "threshold", "above", "single")
-        )
-        mixed = np.asarray(((weight > 0) & (weight < 1)).any(axis=1))
-        rows, largest = np.arange(weight.shape[0]), weight.argmax(axis=1)
-        certain = weight[rows, largest] == 1.0
-        reversed = certain & ~above[rows, largest]
-        pure = np.where(certain, threshold[rows, largest], np.inf)
-        return cls(weight, threshold, above, single, mixed, pure, reversed if reversed.any() else None)
+        rules = mixtures.and_also(merged or none, base_rule(1))
+        every, largest = np.arange(rules.single.size), rules.weight.argmax(axis=1)
+        certain = rules.weight[every, largest] == 1.0
+        reversed = certain & ~rules.above[every, largest]
+        pure = np.where(certain, rules.threshold[every, largest], np.inf)
+        return cls(rules, rules.mixed, pure, reversed if reversed.any() else None)
 
     def chances(self, eta: Floats, cells: Integers) -> Floats:
         """Total weight of the rules that accept each row."""
         chance = np.zeros(eta.size)
-        for j in range(self.weight.shape[1]):
-            if not self.weight[:, j].any():
+        weight, above = self.rules.weight, self.rules.above
+        for j in range(weight.shape[1]):
+            if not weight[:, j].any():
                 continue
-            threshold = self.threshold[cells, j]
-            accepts = np.where(self.above[cells, j], eta >= threshold, eta <= threshold)
-            chance += np.where(accepts, self.weight[cells, j], 0.0)
+            threshold = self.rules.threshold[cells, j]
+            accepts = np.where(above[cells, j], eta >= threshold, eta <= threshold)
+            chance += np.where(accepts, weight[cells, j], 0.0)
         # The weights of all rules may sum to slightly less than 1: that is rounding, not chance.
         chance[chance > 1.0 - NEGLIGIBLE] = 1.0
         return chance

@@ -45,7 +45,7 @@ class Algorithm1:
 
     Examples
     --------
-    Progress it round by round, and stop when it suits; ``fit`` runs all rounds and finishes with an exact local solve.
+    Follow it round by round, and stop when it suits; ``fit`` runs all rounds and finishes with an exact local solve.
 
     >>> import logofair
     >>> from logofair.solvers.algorithm1 import rounds
@@ -138,14 +138,11 @@ class OrderedPairs:
         """Starting multipliers: global (pairs, rates) and local (clients, pairs, rates)."""
         return np.zeros(self.global_pairs.shape), np.zeros(self.local_pairs.shape)
 
-    def _signed(self, pairs: Floats) -> Floats:
-        return signed(pairs, self.problem.shape[1])
-
     def lines(self, global_: Floats, local: Floats) -> tuple[Floats, Floats]:
         """F in every cell as a line in eta: constant and slope, (cells,); ``global_`` per client."""
         p = self.problem
         (gu, gv), (lu, lv) = p.global_, p.local
-        global_, local = self._signed(global_), self._signed(local)
+        global_, local = signed(global_, p.shape[1]), signed(local, p.shape[1])
         constant = -p.mass - np.sum(global_ * gu, axis=2) - np.sum(local * lu, axis=2)
         slope = 2 * p.mass - np.sum(global_ * gv, axis=2) - np.sum(local * lv, axis=2)
         return constant.ravel(), slope.ravel()
@@ -199,7 +196,7 @@ class OrderedPairs:
     def record(self, number: int, global_: Floats, local: Floats, sharpness: float) -> Round:
         """Measure the state after a round."""
         p = self.problem
-        prices, local_prices = self._signed(global_), self._signed(local)
+        prices, local_prices = signed(global_, p.shape[1]), signed(local, p.shape[1])
         weight = np.where(p.client_mass > 0, p.client_mass, 1.0)[:, None, None]
         gain_u, gain_v = p.priced_gain(prices)
         bound = local_bound(p, gain_u, gain_v, local_prices / weight)

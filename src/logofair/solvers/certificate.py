@@ -9,12 +9,13 @@ each tolerance, never negative.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from logofair.columns.checks import Floats
+from logofair.policy.info import CertificateInfo
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
@@ -94,10 +95,16 @@ class Certificate:
             f"(optimality gap {self.optimality_gap:.1e}, violation {self.violation:.1e}, counted in {self.basis})."
         )
 
+    @property
+    def info(self) -> CertificateInfo:
+        """The figures of the proof, without the prices of single tolerances, as policies store them."""
+        return CertificateInfo(
+            self.primal, self.dual, self.optimality_gap, self.violation, self.basis, holds=bool(self.holds)
+        )
+
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures of the proof as plain values, without the prices of single tolerances."""
-        names = ("primal", "dual", "optimality_gap", "violation", "basis")
-        return {name: getattr(self, name) for name in names}
+        """Return these figures as plain values."""
+        return asdict(self.info)
 
 
 def certify(

@@ -91,16 +91,6 @@ class Decomposition:
 
     ``tolerance`` is that of every group and global rate, infinite where a group does not count. ``before`` is the
     incumbent of the round before, from which the master goes on; without it the result depends on ``tried`` alone.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rates = np.array([[[0.8], [0.4]], [[0.5], [0.5]]])
-    >>> prices = np.array([[[0.0], [0.0]], [[0.2], [-0.2]]])
-    >>> tried = TriedPrices(prices, np.array([0.3, 0.26]), rates, np.array([0.3, 0.26]))
-    >>> found = Decomposition(np.full((2, 1), 0.1), tried).incumbent
-    >>> round(found.value, 4), found.weights.round(4).tolist(), round(found.optimality_gap, 4)
-    (0.27, [0.0, 0.25, 0.75], 0.01)
     """
 
     tolerance: Floats  # (groups, global rates)
@@ -221,25 +211,6 @@ class ExactSolver:
     (and at every looser local tolerance). The bound that prices prove is the clients' value at them plus what the
     global tolerances are worth there, so one answer bounds every problem too. Only the master's small program is solved
     anew; most problems need one or two fresh answers, where starting from nothing takes five to ten.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from logofair.cells.cells import build_cells
-    >>> from logofair.columns.labels import encode
-    >>> from logofair.requirements import make_requirements
-    >>> from logofair.solvers.problem import make_problem
-    >>> rng = np.random.default_rng(0)
-    >>> group, client = rng.integers(0, 2, 400).astype(np.int32), rng.integers(0, 3, 400)
-    >>> clients = encode(client, "clients")
-    >>> cells = build_cells(rng.beta(1 + group, 2), group, clients.codes, n_groups=2, n_clients=3)
-    >>> solver = ExactSolver()
-    >>> for tolerance in (0.1, 0.05, 0.01):
-    ...     requirements = make_requirements("demographic_parity", 0.1, tolerance, None, clients, True)
-    ...     optimum = solver.solve(make_problem(requirements, cells))
-    >>> alone = ExactSolver().solve(make_problem(requirements, cells))
-    >>> optimum.rounds < alone.rounds
-    True
     """
 
     tried: TriedPrices | None = None

@@ -51,7 +51,8 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
         if solved is None:
             return None
         weights, local, global_ = solved
-        constant, slope = _priced(problem, local, global_)
+        priced = problem.locally_priced(*problem.priced_gain(global_), local)
+        constant, slope = (gain.ravel() for gain in priced)
         value, u, v = problem.cells.best_corner(every, slope, constant)
         known = constant[columns.cell] * columns.u + slope[columns.cell] * columns.v
         best_known = np.full(every.size, -np.inf)
@@ -60,12 +61,6 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
         if better.size == 0 or not columns.add(better, u[better], v[better]):
             return _read(problem, columns, weights, local, global_, done)
     return None
-
-
-def _priced(problem: Problem, local: Floats, global_: Floats) -> tuple[Floats, Floats]:
-    """Gain of u and v in each cell (flat), less the prices of its local and global rates, per client's mass."""
-    constant, slope = problem.locally_priced(*problem.priced_gain(global_), local)
-    return constant.ravel(), slope.ravel()
 
 
 def _restricted(problem: Problem, columns: _Columns) -> tuple[Floats, Floats, Floats] | None:

@@ -1,6 +1,13 @@
 """Every client's own problem, given the prices of the global rates: clients are then independent of each other.
 
 max  gain of (u, v) in its cells    s.t.  its local gaps are within its tolerances
+
+In general the clients' small programs are pivoted side by side (:mod:`logofair.solvers.simplex`). Where the one local
+constraint is on selection rates (demographic parity) there is a much faster way, for any number of groups: with every
+group's rate free to move in a window ``[floor, floor + tolerance]``, a client's best gain is a concave function of the
+floor alone. Its slope is known at any floor from the scores at two ranks per group, and it can only change sign where a
+window's edge passes a row: so a binary search over ranks, group by group, finds the optimum exactly, for all clients at
+once.
 """
 
 from __future__ import annotations
@@ -9,11 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.cells.acceleration import accelerated
+from logofair.cells.cells import accelerated
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices
+from logofair.columns.segments import Booleans, Indices, search_runs
 from logofair.solvers.problem import Problem, zero_sum
-from logofair.solvers.ranks import solve_by_rank
 from logofair.solvers.simplex import Corners, Pricer, Tableau, maximise, refactorise, start
 
 # An answer may leave its constraints by rounding errors only.
@@ -123,3 +129,153 @@ def _read(problem: Problem, tableau: Tableau) -> tuple[Floats, Floats, bool]:
 def _within(problem: Problem, u: Floats, v: Floats) -> bool:
     """Whether every local gap is within its tolerance but for rounding."""
     return bool(np.max(problem.local_excess(u, v), initial=0.0) < _ROUNDING)
+
+
+# A share of a cell's mass this close to a row's edge lies on it: rounding errors are a hundred times smaller.
+_EDGE = 1e-13
+
+
+def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Floats, Floats, Floats]:
+    """Best u and v of every cell and the prices that prove it, for gains with ``gain_v >= 0``."""
+    clients, groups = problem.shape
+    every = np.arange(clients * groups)
+    _, free_u, free_v = problem.cells.best_corner(every, gain_v.ravel(), gain_u.ravel())
+    u, v = free_u.reshape(problem.shape), free_v.reshape(problem.shape)
+    counts = problem.local_counts[..., 0]
+    tolerance = problem.local_tolerance[:, 0]
+    low, high = _range(u, counts)
+    prices = np.zeros((clients, groups, 1))
+    tight = np.flatnonzero(high - low > tolerance)
+    if tight.size:
+        windows = _Windows(problem, tight, gain_u[tight].T, gain_v[tight].T)
+        floor = windows.best_floor(low[tight], high[tight], u[tight].T)
+        inside = np.clip(u[tight].T, floor, np.minimum(floor + tolerance[tight], 1.0))
+        inside = np.where(windows.counts, inside, u[tight].T)
+        v[tight] = np.where(windows.counts, windows.positives(inside), v[tight].T).T
+        u[tight] = inside.T
+        prices[tight, :, 0] = windows.prices(floor).T
+    return u, v, prices
+
+
+def _range(u: Floats, counts: Booleans) -> tuple[Floats, Floats]:
+    """Lowest and highest entry of each row that counts, column by column: reductions over a short axis are slow."""
+    low, high = np.full(u.shape[0], np.inf), np.full(u.shape[0], -np.inf)
+    for group in range(u.shape[1]):
+        low = np.where(counts[:, group], np.minimum(low, u[:, group]), low)
+        high = np.where(counts[:, group], np.maximum(high, u[:, group]), high)
+    return low, high
+
+
+class _Windows:
+    """The clients whose constraint binds, and the slopes of their gain in the floor; arrays are (groups, clients)."""
+
+    def __init__(self, problem: Problem, clients: Indices, gain_u: Floats, gain_v: Floats) -> None:
+        cells = problem.cells
+        groups = problem.shape[1]
+        self.cells, self.counts = cells, np.ascontiguousarray(problem.local_counts[clients, :, 0].T)
+        self.number = clients * groups + np.arange(groups)[:, None]
+        self.first, self.size = cells.starts[self.number], np.diff(cells.starts)[self.number]
+        self.mass = cells.mass[self.number]
+        self.gain_u, self.gain_v = np.ascontiguousarray(gain_u), np.ascontiguousarray(gain_v)
+        self.tolerance = problem.local_tolerance[clients, 0]
+
+    def block(self, u: Floats, group: int | slice, *, rising: bool) -> Indices:
+        """Block that the top share u takes in next (rising), or gives up first; -1: none left, size: none taken."""
+        mass = self.mass[group]
+        below = (1.0 - u) * mass
+        below += (-_EDGE if rising else _EDGE) * mass
+        if self.cells.mass_below is None:
+            np.ceil(below, out=below) if rising else np.floor(below, out=below)
+            return np.asarray(below - (1.0 if rising else 0.0), dtype=np.int64)
+        start = np.broadcast_to(self.first[group] + self.number[group], below.shape).ravel()
+        length = np.broadcast_to(self.size[group], below.shape).ravel() + 1
+        after = np.full(start.size, not rising)
+        found = search_runs(self.cells.mass_below, start, start + length, below.ravel(), right=after)
+        return found.reshape(below.shape) - 1
+
+    def slope(self, u: Floats, *, rising: bool) -> Floats:
+        """Gain per unit of u just above or below the top share u; -inf where none is left, inf where none is taken."""
+        block = self.block(u, slice(None), rising=rising)
+        inside = np.clip(block, 0, np.maximum(self.size - 1, 0))
+        place = np.minimum(self.first + inside, self.cells.values.size - 1)
+        line = np.asarray(self.gain_u + self.gain_v * self.cells.values[place])
+        line[block < 0] = -np.inf
+        line[block >= self.size] = np.inf
+        return line
+
+    def slopes(self, floor: Floats, *, rising: bool) -> Floats:
+        """Each group's slope of its best gain within the window, as the floor rises or falls."""
+        low, high = self.slope(floor, rising=rising), self.slope(floor + self.tolerance, rising=rising)
+        return np.where(self.counts, np.minimum(low, 0.0) + np.maximum(high, 0.0), 0.0)
+
+    def best_floor(self, lowest: Floats, highest: Floats, free: Floats) -> Floats:
+        """The lowest floor from which the gain no longer rises: some window's edge lies on a row's edge there.
+
+        Below the lowest of the groups' own best rates (``free``) it rises, and not once the window holds the highest.
+        """
+        low, high = np.asarray(lowest - 1e-9), np.asarray(np.maximum(highest - self.tolerance, 0.0))
+        for group in range(self.size.shape[0]):
+            # A window's lower edge pushes a group only above its own best rate, the upper one only below it.
+            low, high = self._search(group, np.zeros_like(self.tolerance), low, high, free[group] <= high)
+            low, high = self._search(group, self.tolerance, low, high, free[group] >= low + self.tolerance)
+        return high
+
+    def _search(self, group: int, shift: Floats, low: Floats, high: Floats, pushed: Booleans) -> tuple[Floats, Floats]:
+        """Narrow the bracket to neighbouring edges of one group's rows; the gain rises at low, not at high."""
+        first = self._blocks_within(group, low + shift)
+        last = self._blocks_within(group, high + shift) + 1
+        last = np.where(self.counts[group] & pushed, last, first)
+        part, open_ = self, np.arange(first.size)
+        while True:
+            still = np.flatnonzero(last[open_] - first[open_] > 1)
+            if still.size == 0:
+                return low, high
+            if still.size < 0.6 * open_.size:  # copying pays only once many are done
+                open_, part = open_[still], part._part(still)
+            middle = (first[open_] + last[open_]) >> 1
+            floor = part._share(group, middle) - shift[open_]
+            rises = (floor < 0.0) | (part.slopes(np.maximum(floor, 0.0), rising=True).sum(axis=0) > 0.0)
+            inside = (floor > low[open_]) & (floor < high[open_])
+            low[open_] = np.where(rises & inside, floor, low[open_])
+            high[open_] = np.where(~rises & inside, floor, high[open_])
+            done = last[open_] - first[open_] <= 1
+            first[open_] = np.where(rises & ~done, middle, first[open_])
+            last[open_] = np.where(rises | done, last[open_], middle)
+
+    def _part(self, clients: Indices) -> _Windows:
+        """The windows of some of the clients."""
+        part = object.__new__(_Windows)
+        part.cells, part.tolerance = self.cells, self.tolerance[clients]
+        for name in ("counts", "number", "first", "size", "mass", "gain_u", "gain_v"):
+            setattr(part, name, getattr(self, name)[:, clients])
+        return part
+
+    def _blocks_within(self, group: int, share: Floats) -> Indices:
+        """How many blocks of a group's top lie within a share of its mass; -1 for a negative share."""
+        size = self.size[group]
+        taken = size - 1 - self.block(share, group, rising=True)
+        return np.where(share < 0, -1, np.clip(taken, 0, size))
+
+    def _share(self, group: int, blocks: Indices) -> Floats:
+        """Share of a group's mass in its highest blocks."""
+        cut = np.clip(self.size[group] - blocks, 0, self.size[group])
+        below, _ = self.cells.below(self.number[group], cut)
+        return 1.0 - below
+
+    def positives(self, u: Floats) -> Floats:
+        """Positives among the top share u of every cell, one block taken in part."""
+        block = np.clip(self.block(u, slice(None), rising=True), 0, np.maximum(self.size - 1, 0))
+        below, positives = self.cells.below(self.number, block)
+        value = self.cells.values[np.minimum(self.first + block, self.cells.values.size - 1)]
+        total = self.cells.positives[self.number] * self.cells.scale[self.number]
+        return np.asarray(total - positives - (1.0 - u - below) * value)
+
+    def prices(self, floor: Floats) -> Floats:
+        """Slopes that sum to zero over the groups, between those to the left and to the right of the floor."""
+        left, right = self.slopes(floor, rising=False), self.slopes(floor, rising=True)
+        # Past the last row a slope is infinite, and any number up to there will do: more than the others' sum does.
+        limit = np.sum(1.0 + np.abs(self.gain_u) + np.abs(self.gain_v), axis=0)
+        left, right = np.minimum(left, limit), np.maximum(right, -limit)
+        surplus, deficit = left.sum(axis=0), right.sum(axis=0)
+        between = np.divide(surplus, surplus - deficit, out=np.zeros_like(surplus), where=surplus > deficit)
+        return np.asarray(between * right + (1.0 - between) * left)

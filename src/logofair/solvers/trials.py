@@ -80,25 +80,7 @@ def trial_size(groups: int, rates: int, spare: int = 0) -> int:
 def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = None) -> Floats:
     """Prices to try in the next round: at most ``size`` new ones, each summing to 0 over the groups that count.
 
-    Parameters
-    ----------
-    state : Decomposition
-        All that was tried so far; nothing before the first round, whose trials contain the zero price.
-    size : int
-        Most trials of the round; see :func:`trial_size`.
-    marks : PriceMarks, optional
-        What the totals tell; without them scales are guessed and kinks have to be found.
-
-    Returns
-    -------
-    array of shape (at most size, groups, rates)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from logofair.solvers.decomposition import TriedPrices
-    >>> trial_prices(Decomposition(np.full((2, 1), 0.1), TriedPrices.none(2, 1)), 3)[:, 0, 0].tolist()
-    [0.0, 0.5, -0.5]
+    Those of the first round contain the zero price. Without marks scales are guessed and kinks have to be found.
     """
     shape, tried = state.tolerance.shape, state.tried
     if marks is None:

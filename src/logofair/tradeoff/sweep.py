@@ -13,7 +13,7 @@ from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.fitting.fit import certified
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_rows, prepare
-from logofair.fitting.warnings import cell_warnings
+from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.policy.mixtures import Mixtures, evaluate, filled
 from logofair.progress import Progress, no_progress

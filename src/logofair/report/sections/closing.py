@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from logofair.fitting.warnings import FitWarning
+from logofair.fitting.solution import FitWarning
 from logofair.report.contents import ReportContents
 from logofair.report.grids import Column, grid, named, text
 from logofair.report.markup import Element, Section, note, paragraph, tag
