@@ -17,8 +17,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr
 
-from logofair.bounds.gaps import GapBound, gap_bound
-from logofair.bounds.result import AccuracyBound
+from logofair.bounds.oracle import AccuracyBound, GapBound, gap_bound
 from logofair.bounds.table import LabelTable
 from logofair.columns.checks import Floats, nearest_name
 from logofair.columns.segments import Indices

@@ -30,14 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps numbers from ``low`` to ``high`` to pixels from ``start`` to ``end``; numbers beyond stay at the edge.
-
-    Examples
-    --------
-    >>> scale = Scale(0.0, 0.5, 100.0, 200.0)
-    >>> scale.place(0.25), scale.place(7.0)
-    (150.0, 200.0)
-    """
+    """Maps numbers from ``low`` to ``high`` to pixels from ``start`` to ``end``; numbers beyond stay at the edge."""
 
     low: float
     high: float
@@ -51,13 +44,7 @@ class Scale:
 
 
 def nice_ticks(highest: float, about: int = 5) -> list[float]:
-    """Return round numbers from 0 that reach up to ``highest`` or just beyond.
-
-    Examples
-    --------
-    >>> nice_ticks(0.21)
-    [0.0, 0.05, 0.1, 0.15, 0.2, 0.25]
-    """
+    """Return round numbers from 0 that reach up to ``highest`` or just beyond."""
     rough = max(highest, 0.01) / about
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * m for m in (1.0, 2.0, 2.5, 5.0, 10.0) if unit * m >= rough * 0.999)
@@ -68,25 +55,13 @@ def nice_ticks(highest: float, about: int = 5) -> list[float]:
 def grid_line(
     x: tuple[float, float], y: tuple[float, float], text: str, at: tuple[float, float], anchor: str = "middle"
 ) -> Element:
-    """Return a line from ``(x[0], y[0])`` to ``(x[1], y[1])`` with its number written at a point.
-
-    Examples
-    --------
-    >>> str(grid_line((0.0, 9.0), (5.0, 5.0), "0.2", (0.0, 9.0))).count("0.2")
-    1
-    """
+    """Return a line from ``(x[0], y[0])`` to ``(x[1], y[1])`` with its number written at a point."""
     line = tag("line", x1=x[0], x2=x[1], y1=y[0], y2=y[1], class_="grid")
     return tag("g", line, tag("text", text, x=at[0], y=at[1], class_="tick", text_anchor=anchor))
 
 
 def picture(width: float, height: float, label: str, *parts: Node | Iterable[Node]) -> Element:
-    """Return a picture of some parts; ``label`` tells those who do not see it what it shows.
-
-    Examples
-    --------
-    >>> str(picture(10, 5, "Nothing"))[:30]
-    '<svg xmlns="http://www.w3.org/'
-    """
+    """Return a picture of some parts; ``label`` tells those who do not see it what it shows."""
     return tag(
         "svg",
         *parts,
@@ -107,13 +82,7 @@ _NARROW = 500.0
 
 @dataclass(frozen=True)
 class GapPoint:
-    """One client in a picture; ``interval`` is where chance leaves its gap after, ``few`` whether its rows are few.
-
-    Examples
-    --------
-    >>> GapPoint("north", "#client-1", before=0.2, after=0.01, tolerance=0.02, interval=None, few=False, note="").name
-    'north'
-    """
+    """One client in a picture; ``interval`` is where chance leaves its gap after, ``few`` whether its rows are few."""
 
     name: str
     link: str | None
@@ -126,23 +95,7 @@ class GapPoint:
 
 
 def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> Element:
-    """Draw one row per client, its gap before and after joined by a line.
-
-    Parameters
-    ----------
-    points : sequence of GapPoint
-        In the order they are drawn.
-    width : float
-        Width of the picture in pixels.
-    label : str
-        What a person who does not see it should know.
-
-    Examples
-    --------
-    >>> point = GapPoint("<b>", "#client-1", 0.2, 0.01, 0.02, None, few=False, note="")
-    >>> "&lt;b&gt;" in str(gap_dumbbells([point], width=700, label="Gaps"))
-    True
-    """
+    """Draw one row per client, its gap before and after joined by a line."""
     letters = min(max((len(p.name) for p in points), default=0), 22 if width > _NARROW else 13)
     left, top = 16.0 + _LETTER * letters, 26.0
     bottom = top + _ROW * len(points) + 2.0
@@ -189,14 +142,7 @@ def _dumbbell(point: GapPoint, scale: Scale, y: float, letters: int) -> Element:
 
 
 def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: float = 330.0) -> Element:
-    """Draw many clients side by side by rank, each as a column with its gap before and after.
-
-    Examples
-    --------
-    >>> points = [GapPoint(f"site {i}", None, 0.3 - i / 1000, 0.02, 0.02, None, few=False, note="") for i in range(200)]
-    >>> str(gap_strip(points, width=900, label="Gaps of 200 clients")).count("<title>")
-    200
-    """
+    """Draw many clients side by side by rank, each as a column with its gap before and after."""
     left, right, top, bottom = 46.0, width - 10.0, 26.0, height - 40.0
     up = Scale(0.0, (ticks := nice_ticks(_largest(points)))[-1], bottom, top)
     each = (right - left) / max(len(points), 1)
@@ -315,16 +261,7 @@ class Reliability:
 
 
 def reliability_by_group(rows: CalibrationRows) -> list[Reliability]:
-    """Cut each group's rows by score into bins of equal count and measure them; nothing without labels.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 1], groups=["a", "a", "b", "b"], calibration="none")
-    >>> first = reliability_by_group(solution.rows)[0]
-    >>> first.rows.tolist(), first.score.tolist(), first.share.tolist(), round(first.before, 3)
-    ([2], [0.75], [1.0], 0.25)
-    """
+    """Cut each group's rows by score into bins of equal count and measure them; nothing without labels."""
     if rows.labels is None:
         return []
     weight = np.ones_like(rows.scores) if rows.weights is None else rows.weights
@@ -358,16 +295,7 @@ def _wilson(share: Floats, rows: Indices) -> tuple[Floats, Floats]:
 
 
 def reliability_diagram(found: Reliability, *, label: str, size: float = 300.0) -> Element:
-    """Draw predictions across, the share of label 1 upwards: on the diagonal a prediction is right.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one = np.array([0.5])
-    >>> found = Reliability("a", np.array([40]), one, one, one, one - 0.1, one + 0.1, 0.0, 0.0)
-    >>> str(reliability_diagram(found, label="Group a")).count("<title>")
-    2
-    """
+    """Draw predictions across, the share of label 1 upwards: on the diagonal a prediction is right."""
     along, up = Scale(0.0, 1.0, 38.0, size - 10.0), Scale(0.0, 1.0, size - 40.0, 12.0)
     grid: list[Node] = []
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):

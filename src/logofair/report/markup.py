@@ -1,14 +1,39 @@
-"""HTML and SVG as a tree of elements: text is escaped when it is rendered, so no name in the data can become markup."""
+"""HTML and SVG as a tree of elements: text is escaped when it is rendered, so no name in the data can become markup.
+
+Tables are plain without JavaScript, sortable and searchable with it.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
 
-__all__ = ["Attribute", "Element", "Node", "Section", "Trusted", "note", "paragraph", "render", "render_section", "tag"]
+from logofair.report.wording import UNDEFINED, figure, tolerance_of
+
+__all__ = [
+    "Cell",
+    "Column",
+    "Element",
+    "Node",
+    "Section",
+    "Trusted",
+    "few_mark",
+    "grid",
+    "named",
+    "note",
+    "number",
+    "paragraph",
+    "render",
+    "render_section",
+    "span",
+    "tag",
+    "text",
+    "tolerance_cell",
+]
 
 
 _VOID = frozenset({"br", "col", "input", "link", "meta"})
@@ -18,26 +43,14 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0
 
 @dataclass(frozen=True)
 class Trusted:
-    """Markup of our own (style, script, a finished picture) that is written as it is: never data.
-
-    Examples
-    --------
-    >>> render(Trusted("<hr>"))
-    '<hr>'
-    """
+    """Markup of our own (style, script, a finished picture) that is written as it is: never data."""
 
     markup: str
 
 
 @dataclass(frozen=True)
 class Element:
-    """An element with its attributes and children; build one with :func:`tag`.
-
-    Examples
-    --------
-    >>> str(Element("p", (("class", "note"),), ("Hello",)))
-    '<p class="note">Hello</p>'
-    """
+    """An element with its attributes and children; build one with :func:`tag`."""
 
     name: str
     attributes: tuple[tuple[str, str | None], ...]
@@ -48,10 +61,9 @@ class Element:
 
 
 Node: TypeAlias = Element | Trusted | str | None
-Attribute: TypeAlias = str | float | bool | None
 
 
-def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute) -> Element:
+def tag(name: str, /, *children: Node | Iterable[Node], **attributes: str | float | bool | None) -> Element:
     """Return an element; ``class_`` and ``aria_label`` become ``class`` and ``aria-label``.
 
     Attributes that are None or False are left out, and those that are True have no value. Children may be nested in
@@ -71,13 +83,7 @@ def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute)
 
 
 def render(node: Node) -> str:
-    """Return the markup of a tree.
-
-    Examples
-    --------
-    >>> render(tag("p", "5 < 6", tag("br"), Trusted("&middot;")))
-    '<p>5 &lt; 6<br>&middot;</p>'
-    """
+    """Return the markup of a tree."""
     parts: list[str] = []
     _write(node, parts)
     return "".join(parts)
@@ -123,35 +129,16 @@ def _flat(children: Iterable[Node | Iterable[Node]]) -> Iterable[Node]:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: its address, its title, what it says, and its own parts.
-
-    Examples
-    --------
-    >>> section = Section("rules", "The rules", (paragraph("Accept from 0.5."),))
-    >>> [part.title for part in section.walk()]
-    ['The rules']
-    """
+    """A part of a report: its address, its title, what it says, and its own parts."""
 
     anchor: str
     title: str
     body: tuple[Node, ...]
     children: tuple[Section, ...] = ()
 
-    def walk(self) -> Iterator[Section]:
-        """The section and all sections inside it, in reading order."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
 
 def render_section(section: Section, level: int = 2) -> Element:
-    """Return a section as markup, with its heading at a level and those of its parts below.
-
-    Examples
-    --------
-    >>> str(render_section(Section("rules", "The rules", ("All.",))))
-    '<section id="rules" aria-labelledby="rules-title"><h2 id="rules-title">The rules</h2>All.</section>'
-    """
+    """Return a section as markup, with its heading at a level and those of its parts below."""
     title = f"{section.anchor}-title"
     return tag(
         "section",
@@ -164,22 +151,93 @@ def render_section(section: Section, level: int = 2) -> Element:
 
 
 def paragraph(*words: Node) -> Element:
-    """Return a paragraph.
-
-    Examples
-    --------
-    >>> str(paragraph("One ", tag("b", "two")))
-    '<p>One <b>two</b></p>'
-    """
+    """Return a paragraph."""
     return tag("p", words)
 
 
 def note(*words: Node) -> Element:
-    """Return a paragraph in small print.
-
-    Examples
-    --------
-    >>> str(note("Counted with labels."))
-    '<p class="note">Counted with labels.</p>'
-    """
+    """Return a paragraph in small print."""
     return tag("p", words, class_="note")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's title, and whether it holds numbers; a ``long`` title comes from the data and may be broken."""
+
+    title: str
+    numeric: bool = False
+    long: bool = False
+
+    @property
+    def marks(self) -> str | None:
+        """Classes of the heading."""
+        return " ".join([*(["n"] if self.numeric else []), *(["long"] if self.long else [])]) or None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell shows and how it is marked; ``heading`` names its row.
+
+    Numbers are sorted by what stands first in their cell, unless ``key`` says otherwise.
+    """
+
+    content: tuple[Node, ...]
+    mark: str | None = None
+    style: str | None = None
+    key: float | None = None
+    heading: bool = False
+
+
+def text(*words: Node, mark: str | None = None) -> Cell:
+    """Return a cell of words."""
+    return Cell(words, mark)
+
+
+def named(name: str, link: str | None = None) -> Cell:
+    """Return a cell with a name from the data, which names its row."""
+    shown = tag("bdi", name)
+    return Cell((shown if link is None else tag("a", shown, href=link),), heading=True)
+
+
+def number(value: float | None, digits: int = 4, *, mark: str | None = None, after: Node = None) -> Cell:
+    """Return a cell with a figure, or that there is none."""
+    if value is None or math.isnan(value):
+        return Cell((UNDEFINED,), "none")
+    shown = f"{value:,}" if isinstance(value, int) else figure(value, digits)
+    return Cell((shown,) if after is None else (shown, " ", after), mark)
+
+
+def tolerance_cell(tolerance: float | None) -> Cell:
+    """Return a cell with a tolerance; a free one is sorted as the largest."""
+    free = tolerance is None or math.isinf(tolerance)
+    return Cell((tolerance_of(tolerance),), key=1e9 if free else None)
+
+
+def span(low: float, high: float) -> Cell:
+    """Return a cell with an interval, sorted by its upper end."""
+    if math.isnan(low) or math.isnan(high):
+        return Cell((UNDEFINED,), "none")
+    return Cell((f"{figure(low, 3)}–{figure(high, 3)}",), "span", key=high)
+
+
+def few_mark(few: bool) -> Element | None:
+    """Return the mark of a figure that rests on few rows."""
+    return tag("span", "few rows", class_="few") if few else None
+
+
+def grid(
+    caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, search: str | None = None
+) -> Element:
+    """Return a table in a frame that scrolls where the page is narrow."""
+    head = tag("tr", [tag("th", c.title, scope="col", class_=c.marks) for c in columns])
+    body = [tag("tr", [_cell(cell, column) for cell, column in zip(row, columns, strict=True)]) for row in rows]
+    table = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body), data_search=search)
+    # A frame that scrolls must be reachable by keyboard.
+    return tag("div", table, class_="scroll", role="region", aria_label=caption, tabindex="0")
+
+
+def _cell(cell: Cell, column: Column) -> Element:
+    marks = " ".join(filter(None, ("n" if column.numeric else None, cell.mark))) or None
+    if cell.heading:
+        return tag("th", cell.content, scope="row", class_=marks)
+    return tag("td", cell.content, class_=marks, style=cell.style, data_key=cell.key)

@@ -131,29 +131,12 @@ class MeasuredRows:
 
 
 def measure_calibration(solution: Solution) -> MeasuredRows:
-    """Measure the calibration rows of a solution: with labels, or with chances where there are none.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> found = measure_calibration(solution)
-    >>> found.global_.before.gaps.tolist(), found.global_.after.gaps.round(2).tolist()
-    ([[1.0]], [[0.02]])
-    """
+    """Measure the calibration rows of a solution: with labels, or with chances where there are none."""
     return _measured("Calibration rows", solution, solution.rows)
 
 
 def measure_new(solution: Solution, new_rows: NewRows) -> MeasuredRows:
-    """Measure rows the policy was not made from.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> measure_new(solution, NewRows([0.95, 0.1], [1, 1], groups=["a", "b"])).accuracy
-    (0.5, 0.5)
-    """
+    """Measure rows the policy was not made from."""
     scores, labels = probabilities(new_rows.scores), binary(new_rows.labels)
     weight = weights(new_rows.sample_weight, scores.size)
     groups, clients = encode(new_rows.groups, "groups"), _clients(solution.policy, new_rows.clients, scores.size)
@@ -223,14 +206,7 @@ def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
 
 
 def compared_rates(requirements: tuple[Requirement, ...]) -> tuple[Rate, ...]:
-    """Return the rates of some requirements, each once.
-
-    Examples
-    --------
-    >>> from logofair.requirements import side_requirements
-    >>> [rate.name for rate in compared_rates(side_requirements("equalized_odds", 0.02, "local"))]
-    ['true positive rate', 'false positive rate']
-    """
+    """Return the rates of some requirements, each once."""
     return tuple(dict.fromkeys(requirement.rate for requirement in requirements))
 
 
@@ -263,16 +239,7 @@ class RequiredGaps:
 
 
 def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
-    """Return what is required and done inside each client and over all.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> local, global_ = required_gaps(solution)
-    >>> local.tolerance.tolist(), local.gap.round(6).tolist(), global_.rates
-    ([[0.02]], [[0.02]], ())
-    """
+    """Return what is required and done inside each client and over all."""
     problem, requirements, prices = solution.problem, solution.requirements, solution.certificate.prices
     u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
     local = [r for k, r in enumerate(requirements.local) if np.isfinite(requirements.tolerances[:, k]).any()]

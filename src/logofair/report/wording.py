@@ -35,13 +35,7 @@ def _without_middle(name: str) -> str:
 
 
 def short(name: str, most: int) -> str:
-    """Return a name cut to so many characters.
-
-    Examples
-    --------
-    >>> short("Rio de Janeiro", 8)
-    'Rio de …'
-    """
+    """Return a name cut to so many characters."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
@@ -88,24 +82,12 @@ def small(value: float) -> str:
 
 
 def tolerance_of(value: float | None) -> str:
-    """Return a tolerance, or that there is none.
-
-    Examples
-    --------
-    >>> tolerance_of(0.02), tolerance_of(None), tolerance_of(float("inf"))
-    ('0.02', 'free', 'free')
-    """
+    """Return a tolerance, or that there is none."""
     return "free" if value is None or not math.isfinite(value) else f"{value:g}"
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things.
-
-    Examples
-    --------
-    >>> counted(1, "client"), counted(1200, "row")
-    ('1 client', '1,200 rows')
-    """
+    """Return a number of things."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 

@@ -10,8 +10,23 @@ from logofair.auditing import FEW_ROWS
 from logofair.auditing.result import value_of
 from logofair.columns.checks import Floats
 from logofair.report.contents import ReportContents
-from logofair.report.grids import Cell, Column, few_mark, grid, named, number, span, text, tolerance_cell
-from logofair.report.markup import Element, Node, Section, note, paragraph, tag
+from logofair.report.markup import (
+    Cell,
+    Column,
+    Element,
+    Node,
+    Section,
+    few_mark,
+    grid,
+    named,
+    note,
+    number,
+    paragraph,
+    span,
+    tag,
+    text,
+    tolerance_cell,
+)
 from logofair.report.measured import BeforeAfter, MeasuredRows
 from logofair.report.wording import counted, figure, name_of, signed, tolerance_of
 

@@ -11,8 +11,21 @@ from logofair.auditing import FEW_ROWS
 from logofair.columns.segments import Indices
 from logofair.report.charts import Reliability, reliability_by_group, reliability_diagram
 from logofair.report.contents import ReportContents
-from logofair.report.grids import Cell, Column, few_mark, grid, named, number, text
-from logofair.report.markup import Element, Node, Section, note, paragraph, tag
+from logofair.report.markup import (
+    Cell,
+    Column,
+    Element,
+    Node,
+    Section,
+    few_mark,
+    grid,
+    named,
+    note,
+    number,
+    paragraph,
+    tag,
+    text,
+)
 from logofair.report.wording import counted, figure, name_of
 
 __all__ = ["cells_section", "reliability_section", "rules_section"]

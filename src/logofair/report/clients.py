@@ -9,8 +9,24 @@ import numpy as np
 from logofair.auditing import FEW_ROWS
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip
 from logofair.report.contents import ReportContents
-from logofair.report.grids import Cell, Column, few_mark, grid, named, number, span, text, tolerance_cell
-from logofair.report.markup import Element, Node, Section, Trusted, note, paragraph, tag
+from logofair.report.markup import (
+    Cell,
+    Column,
+    Element,
+    Node,
+    Section,
+    Trusted,
+    few_mark,
+    grid,
+    named,
+    note,
+    number,
+    paragraph,
+    span,
+    tag,
+    text,
+    tolerance_cell,
+)
 from logofair.report.measured import BeforeAfter
 from logofair.report.wording import counted, figure, small, tolerance_of
 
@@ -259,7 +275,7 @@ def _table(contents: ReportContents) -> Element:
 
 def _counts_in_chances(contents: ReportContents) -> bool:
     """Whether the requirements are counted otherwise than what was measured."""
-    needs = any(rate.slope or rate.weight(0.0) != rate.weight(1.0) for rate in contents.calibration.local.rates)
+    needs = any(rate.needs_labels for rate in contents.calibration.local.rates)
     return needs and contents.calibration.with_labels and contents.solution.certificate.basis == "eta"
 
 
