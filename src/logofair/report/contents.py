@@ -12,21 +12,15 @@ import numpy as np
 from logofair.files.tables import DataSource
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
-from logofair.report.measured import (
-    MeasuredRows,
-    NewRows,
-    RequiredGaps,
-    measure_calibration,
-    measure_new,
-    required_gaps,
-)
-from logofair.report.verdict import Verdict, judge
+from logofair.report.markup import Element, note
+from logofair.report.measured import MeasuredRows, RequiredGaps
+from logofair.report.verdict import Verdict
 from logofair.report.wording import name_of
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["ReportContents", "gather", "in_memory"]
+__all__ = ["ReportContents", "in_memory"]
 
 
 def in_memory(name: str, solution: Solution) -> DataSource:
@@ -104,37 +98,17 @@ class ReportContents:
         """The clients shown one by one."""
         return self.ranked[: max(1, min(MOST_CLIENTS, MOST_CELLS // len(self.groups)))]
 
+    @property
+    def unlisted(self) -> Element | None:
+        """A note where some clients are not shown one by one."""
+        missing = len(self.clients) - len(self.listed)
+        shown = f"The {len(self.listed):,} clients with the largest gaps before are listed"
+        return note(f"{shown}; {missing:,} are not.") if missing else None
+
     def link(self, client: int) -> str | None:
         """The address of a client's card, if it has one."""
-        return f"#client-{client}" if client in self._with_card else None
+        return f"#client-{client}" if self.has_clients and client in self._with_card else None
 
     @cached_property
     def _with_card(self) -> frozenset[int]:
-        return frozenset(self.listed if self.has_clients else ())
-
-
-def gather(
-    solution: Solution,
-    *,
-    data: DataSource,
-    command: str,
-    new_rows: NewRows | None,
-    frontier: Frontier | None,
-    made: str | None,
-) -> ReportContents:
-    """Measure all that a report shows."""
-    local, global_ = required_gaps(solution)
-    calibration = measure_calibration(solution)
-    new = None if new_rows is None else measure_new(solution, new_rows)
-    return ReportContents(
-        solution=solution,
-        data=data,
-        command=command,
-        made=made,
-        calibration=calibration,
-        new=new,
-        local=local,
-        global_=global_,
-        verdict=judge(solution, local, global_, calibration, new),
-        frontier=frontier,
-    )
+        return frozenset(self.listed)

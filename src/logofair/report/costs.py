@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from logofair.report.contents import ReportContents
-from logofair.report.markup import Cell, Column, Element, Node, Section, Trusted, grid, named, note, paragraph, tag
+from logofair.report.markup import Cell, Element, Node, Section, Trusted, grid, named, note, paragraph, tag
 from logofair.report.wording import counted, figure, small, tolerance_of
 
 if TYPE_CHECKING:
@@ -129,12 +129,12 @@ def frontier_section(frontier: Frontier | None) -> Section:
 def _trade_off(frontier: Frontier) -> Element:
     """Local tolerances downwards, global ones across; the more accurate, the darker."""
     low, high = float(frontier.accuracies.min()), float(frontier.accuracies.max())
-    columns = [Column("local \\ global"), *(Column(tolerance_of(t), numeric=True) for t in frontier.global_tolerances)]
+    titles = ["local \\ global", *map(tolerance_of, frontier.global_tolerances)]
     rows = [
-        [named(tolerance_of(local)), *(_pair(frontier, i, j, low, high) for j in range(len(columns) - 1))]
+        [named(tolerance_of(local)), *(_pair(frontier, i, j, low, high) for j in range(len(titles) - 1))]
         for i, local in enumerate(frontier.local_tolerances)
     ]
-    return grid("Expected accuracy by local and global tolerance", columns, rows)
+    return grid("Expected accuracy by local and global tolerance", titles, rows)
 
 
 def _pair(frontier: Frontier, row: int, column: int, low: float, high: float) -> Cell:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
 
+from logofair.auditing import FEW_ROWS
 from logofair.report.wording import UNDEFINED, figure, tolerance_of
 
 __all__ = [
     "Cell",
-    "Column",
     "Element",
     "Node",
     "Section",
@@ -29,6 +29,7 @@ __all__ = [
     "paragraph",
     "render",
     "render_section",
+    "rows_cell",
     "span",
     "tag",
     "text",
@@ -161,22 +162,8 @@ def note(*words: Node) -> Element:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column's title, and whether it holds numbers; a ``long`` title comes from the data and may be broken."""
-
-    title: str
-    numeric: bool = False
-    long: bool = False
-
-    @property
-    def marks(self) -> str | None:
-        """Classes of the heading."""
-        return " ".join([*(["n"] if self.numeric else []), *(["long"] if self.long else [])]) or None
-
-
-@dataclass(frozen=True)
 class Cell:
-    """What a cell shows and how it is marked; ``heading`` names its row.
+    """What a cell of a table shows and how it is marked; ``heading`` names its row.
 
     Numbers are sorted by what stands first in their cell, unless ``key`` says otherwise.
     """
@@ -186,31 +173,35 @@ class Cell:
     style: str | None = None
     key: float | None = None
     heading: bool = False
+    numeric: bool = True
 
 
 def text(*words: Node, mark: str | None = None) -> Cell:
     """Return a cell of words."""
-    return Cell(words, mark)
+    return Cell(words, mark, numeric=False)
 
 
 def named(name: str, link: str | None = None) -> Cell:
     """Return a cell with a name from the data, which names its row."""
     shown = tag("bdi", name)
-    return Cell((shown if link is None else tag("a", shown, href=link),), heading=True)
+    return Cell((shown if link is None else tag("a", shown, href=link),), heading=True, numeric=False)
 
 
-def number(value: float | None, digits: int = 4, *, mark: str | None = None, after: Node = None) -> Cell:
+def number(value: float | None, digits: int = 4) -> Cell:
     """Return a cell with a figure, or that there is none."""
     if value is None or math.isnan(value):
         return Cell((UNDEFINED,), "none")
-    shown = f"{value:,}" if isinstance(value, int) else figure(value, digits)
-    return Cell((shown,) if after is None else (shown, " ", after), mark)
+    return Cell((f"{value:,}" if isinstance(value, int) else figure(value, digits),))
 
 
-def tolerance_cell(tolerance: float | None) -> Cell:
+def rows_cell(rows: int) -> Cell:
+    """Return a cell with a number of rows, marked where they are few."""
+    return Cell((f"{rows:,} ", few_mark(True)) if rows < FEW_ROWS else (f"{rows:,}",))
+
+
+def tolerance_cell(tolerance: float) -> Cell:
     """Return a cell with a tolerance; a free one is sorted as the largest."""
-    free = tolerance is None or math.isinf(tolerance)
-    return Cell((tolerance_of(tolerance),), key=1e9 if free else None)
+    return Cell((tolerance_of(tolerance),), key=1e9 if math.isinf(tolerance) else None)
 
 
 def span(low: float, high: float) -> Cell:
@@ -226,18 +217,31 @@ def few_mark(few: bool) -> Element | None:
 
 
 def grid(
-    caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, search: str | None = None
+    caption: str,
+    titles: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    search: str | None = None,
+    titles_from_data: bool = False,
 ) -> Element:
-    """Return a table in a frame that scrolls where the page is narrow."""
-    head = tag("tr", [tag("th", c.title, scope="col", class_=c.marks) for c in columns])
-    body = [tag("tr", [_cell(cell, column) for cell, column in zip(row, columns, strict=True)]) for row in rows]
-    table = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body), data_search=search)
+    """Return a table in a frame that scrolls where the page is narrow; titles that come from data may be broken.
+
+    ``search`` offers a search field with this name above the table, where there is JavaScript.
+    """
+    of_numbers = "n long" if titles_from_data else "n"
+    numeric = [cell.numeric for cell in rows[0]] if rows else [False] * len(titles)
+    head = [
+        tag("th", title, scope="col", class_=of_numbers if number_below else None)
+        for title, number_below in zip(titles, numeric, strict=True)
+    ]
+    body = [tag("tr", [_cell(cell) for cell in row]) for row in rows]
+    table = tag("table", tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body), data_search=search)
     # A frame that scrolls must be reachable by keyboard.
     return tag("div", table, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 
-def _cell(cell: Cell, column: Column) -> Element:
-    marks = " ".join(filter(None, ("n" if column.numeric else None, cell.mark))) or None
+def _cell(cell: Cell) -> Element:
+    marks = " ".join(filter(None, ("n" if cell.numeric else None, cell.mark))) or None
     if cell.heading:
         return tag("th", cell.content, scope="row", class_=marks)
     return tag("td", cell.content, class_=marks, style=cell.style, data_key=cell.key)

@@ -103,20 +103,8 @@ class MeasuredRows:
     title: str
     size: int
     with_labels: bool
-    before: Audit
-    after: Audit
-    local_tolerance: Floats
-    global_tolerance: Floats
-
-    @cached_property
-    def local(self) -> BeforeAfter:
-        """Inside each client."""
-        return BeforeAfter(self.before.local, self.after.local, self.local_tolerance)
-
-    @cached_property
-    def global_(self) -> BeforeAfter:
-        """Over all clients together."""
-        return BeforeAfter(self.before.global_, self.after.global_, self.global_tolerance)
+    local: BeforeAfter
+    global_: BeforeAfter
 
     @property
     def clients(self) -> tuple[Label, ...]:
@@ -163,14 +151,14 @@ def _measured(title: str, solution: Solution, rows: CalibrationRows) -> Measured
         Audit.of(_tally(chance, rows), rows.groups.names, rows.clients.names, local, global_)
         for chance in ((rows.scores >= 0.5).astype(np.float64), chances)
     )
+    local_tolerance = _local_tolerances(requirements, local, policy.clients, rows.clients.names)
+    global_tolerance = np.array([_smallest(requirements.global_, rate) for rate in global_])[:, None]
     return MeasuredRows(
         title,
         rows.scores.size,
         rows.labels is not None,
-        before,
-        after,
-        _local_tolerances(requirements, local, policy.clients, rows.clients.names),
-        np.array([_smallest(requirements.global_, rate) for rate in global_])[:, None],
+        BeforeAfter(before.local, after.local, local_tolerance),
+        BeforeAfter(before.global_, after.global_, global_tolerance),
     )
 
 

@@ -18,11 +18,10 @@ from logofair.files.writing import put_whole
 from logofair.fitting.solution import Solution
 from logofair.fitting.warnings import FitWarning
 from logofair.report.clients import clients_section
-from logofair.report.contents import ReportContents, gather
+from logofair.report.contents import ReportContents
 from logofair.report.costs import frontier_section, prices_section
 from logofair.report.glance import glance_section, verdict_banner
 from logofair.report.markup import (
-    Column,
     Element,
     Section,
     Trusted,
@@ -35,8 +34,9 @@ from logofair.report.markup import (
     tag,
     text,
 )
-from logofair.report.measured import NewRows
+from logofair.report.measured import NewRows, measure_calibration, measure_new, required_gaps
 from logofair.report.rules import cells_section, reliability_section, rules_section
+from logofair.report.verdict import judge
 from logofair.report.wording import counted, joined
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _cite(contents: ReportContents) -> Section:
     again = (
         paragraph("The command:"),
         tag("pre", tag("code", contents.command), tabindex="0", aria_label="The command"),
-        grid("What the figures rest on", [Column("what"), Column("value")], rows),
+        grid("What the figures rest on", ["what", "value"], rows),
         note("This page holds totals and rules, never rows."),
     )
     software = f"logofair {__version__}: fair decisions inside every client and over all of them"
@@ -193,7 +193,11 @@ def report_html(
     made: str | None = None,
 ) -> str:
     """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`."""
-    return _rendered(gather(solution, data=data, command=command, new_rows=new_rows, frontier=frontier, made=made))
+    local, global_ = required_gaps(solution)
+    calibration = measure_calibration(solution)
+    new = None if new_rows is None else measure_new(solution, new_rows)
+    verdict = judge(solution, local, global_, calibration, new)
+    return _rendered(ReportContents(solution, data, command, made, calibration, new, local, global_, verdict, frontier))
 
 
 def write_report(

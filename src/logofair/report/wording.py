@@ -40,13 +40,7 @@ def short(name: str, most: int) -> str:
 
 
 def figure(value: float | None, digits: int = 4) -> str:
-    """Return a figure, or that there is none.
-
-    Examples
-    --------
-    >>> figure(0.123456), figure(float("nan")), figure(-0.00001)
-    ('0.1235', 'not measured', '0.0000')
-    """
+    """Return a figure, or that there is none."""
     if value is None or not math.isfinite(value):
         return UNDEFINED
     text = f"{value:.{digits}f}"
@@ -54,13 +48,7 @@ def figure(value: float | None, digits: int = 4) -> str:
 
 
 def signed(value: float, digits: int = 4) -> str:
-    """Return a difference with its sign.
-
-    Examples
-    --------
-    >>> signed(-0.018), signed(0.5, 2), signed(0.0)
-    ('−0.0180', '+0.50', '±0.0000')
-    """
+    """Return a difference with its sign."""
     text = figure(abs(value), digits)
     return ("±" if float(text) == 0 else "−" if value < 0 else "+") + text
 
@@ -92,13 +80,7 @@ def counted(number: int, what: str) -> str:
 
 
 def joined(parts: Sequence[str], most: int = 20) -> str:
-    """Return a list in words.
-
-    Examples
-    --------
-    >>> joined(["a", "b", "c"]), joined(["a", "b", "c"], most=2)
-    ('a, b and c', 'a, b and 1 more')
-    """
+    """Return a list in words."""
     if len(parts) > most:
         return f"{', '.join(parts[:most])} and {len(parts) - most:,} more"
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "none"

@@ -18,7 +18,7 @@ from logofair.errors import InputError
 from logofair.fitting.fit import certified
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_rows, prepare
 from logofair.fitting.warnings import cell_warnings
-from logofair.notions import Notion, Rate, named_notion, sides
+from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirements import Requirements, make_requirements
@@ -39,12 +39,9 @@ class FrontierRequirements:
     global_: Notion
     client_tolerances: Mapping[Label, float | None]
     clients: Codes
-    has_clients: bool
 
     @classmethod
-    def of(
-        cls, notion: object, client_tolerances: object, clients: Codes, *, has_clients: bool
-    ) -> FrontierRequirements:
+    def of(cls, notion: object, client_tolerances: object, clients: Codes) -> FrontierRequirements:
         """Check the notion and the tolerances of single clients."""
         both = sides(notion)
         if any(isinstance(side, Mapping) for side in both):
@@ -54,7 +51,7 @@ class FrontierRequirements:
             )
         local, global_ = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
         single = {} if client_tolerances is None else client_tolerances
-        made = cls(local, global_, single, clients, has_clients)  # type: ignore[arg-type]  # checked next
+        made = cls(local, global_, single, clients)  # type: ignore[arg-type]  # checked next
         made.at(0.0, 0.0)
         return made
 
@@ -202,7 +199,7 @@ class Sweep:
             solver = solver.looser()
 
     def _point(self, local: float | None, global_: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
-        local_gap, global_gap = _gaps(self.every_rate, mixtures)
+        local_gap, global_gap = map(_largest, _gaps(self.every_rate, mixtures))
         local_price, global_price = self._prices(local, global_, certificate)
         policy_rules = filled(self.prepared.cells, mixtures, None)
         return Point(
@@ -250,7 +247,8 @@ def _unconstrained(
     requirements: FrontierRequirements, problem: Problem, mixtures: Mixtures, accuracy: float
 ) -> UnconstrainedRule:
     """The unconstrained rule, with the rows its gaps rest on."""
-    (local, global_), (local_gap, global_gap) = _every_gap(problem, mixtures), _gaps(problem, mixtures)
+    local, global_ = _gaps(problem, mixtures)
+    local_gap, global_gap = _largest(local), _largest(global_)
     rows = problem.cells.rows.reshape(problem.shape)
     client, rate = np.unravel_index(int(local.argmax()), local.shape)
     local_rows = rows[client, problem.local_counts[client, :, rate]]
@@ -265,23 +263,18 @@ def _unconstrained(
     )
 
 
-def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
-    """Largest local and global gap of a rule in expectation; None where no two groups are compared."""
-    local, global_ = _every_gap(problem, mixtures)
-    return _largest(local, problem.local_counts), _largest(global_, problem.global_counts)
-
-
-def _every_gap(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
-    """Local and global gaps in expectation, (clients, local rates) and (global rates,)."""
+def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
+    """Local and global gaps in expectation, (clients, local rates) and (global rates,); -1 if not compared."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     local, global_ = problem.local_gaps(u, v) / problem.local_units, problem.global_gaps(u, v) / problem.global_units
-    # A gap that is not compared is 0; just below, so that one of 0 that is compared is found before it.
     local = np.where(problem.local_counts.any(axis=1), local, -1.0)
     return local, np.where(problem.global_counts.any(axis=0), global_, -1.0)
 
 
-def _largest(gaps: Floats, counts: Booleans) -> float | None:
-    return float(np.max(gaps)) if counts.any() else None
+def _largest(gaps: Floats) -> float | None:
+    """The largest gap; None where no two groups are compared."""
+    largest = float(gaps.max())
+    return largest if largest >= 0.0 else None
 
 
 def frontier(
@@ -329,13 +322,6 @@ def frontier(
     Frontier
         The points with certificates; ``knee``, ``best(accuracy_cost)``, ``summary()``, ``as_csv()``, ``as_dict()``.
 
-    Raises
-    ------
-    InputError
-        If some argument cannot be used.
-    SolverError
-        If no rule with a valid certificate was found at some point.
-
     Examples
     --------
     >>> import numpy as np
@@ -352,7 +338,7 @@ def frontier(
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     key = 0 if random_state is None else random_number(random_state)
-    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients, has_clients=clients is not None)
+    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients)
     grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
     test = None
     if test_share is not None:
@@ -386,7 +372,7 @@ def _share(test_share: object, rows: CalibrationRows) -> float:
     """Check the share of rows to hold out."""
     if rows.labels is None:
         raise InputError("test_share: needs labels to measure with, but labels= is None; pass labels or leave it out.")
-    number = isinstance(test_share, int | float | np.number) and not isinstance(test_share, bool)
-    if not number or not 0.0 < float(test_share) < 1.0:  # type: ignore[arg-type]  # a number, as was just checked
+    share = as_number(test_share)
+    if not 0.0 < share < 1.0:
         raise InputError(f"test_share: got {test_share!r}; pass a number between 0 and 1, such as 0.3.")
-    return float(test_share)  # type: ignore[arg-type]
+    return share
