@@ -19,7 +19,6 @@ from logofair.notions import Rate
 from logofair.policy.mixtures import evaluate
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirement, Requirements
-from logofair.solvers.problem import gap_of
 
 __all__ = [
     "BeforeAfter",
@@ -232,8 +231,8 @@ def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
     u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
     local = [r for k, r in enumerate(requirements.local) if np.isfinite(requirements.tolerances[:, k]).any()]
     global_ = [r for r in requirements.global_ if r.tolerance is not None]
-    local_gaps = gap_of(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
-    global_gaps = gap_of(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
+    local_gaps = problem.local_gaps(u, v) / problem.local_units
+    global_gaps = problem.global_gaps(u, v) / problem.global_units
     local_gaps = np.where(problem.local_counts.any(axis=1), local_gaps, np.nan)
     global_gaps = np.where(problem.global_counts.any(axis=0), global_gaps, np.nan)
     local_tolerance = problem.local_tolerance / problem.local_units

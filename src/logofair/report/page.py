@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from logofair._version import __version__
+from logofair.columns.checks import listed
 from logofair.files.tables import DataSource
 from logofair.files.writing import put_whole
 from logofair.fitting.solution import Solution
@@ -37,7 +38,7 @@ from logofair.report.markup import (
 from logofair.report.measured import NewRows, measure_calibration, measure_new, required_gaps
 from logofair.report.rules import cells_section, reliability_section, rules_section
 from logofair.report.verdict import judge
-from logofair.report.wording import counted, joined
+from logofair.report.wording import counted
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
@@ -65,6 +66,7 @@ def _rendered(contents: ReportContents) -> str:
         _warnings(contents),
         _cite(contents),
     )
+    main = tag("main", verdict_banner(contents), [render_section(section) for section in sections], id="report")
     script = files("logofair.report").joinpath("script.js").read_text("utf-8")
     document = tag(
         "html",
@@ -73,7 +75,7 @@ def _rendered(contents: ReportContents) -> str:
             "body",
             tag("a", "Skip to the report", href="#report", class_="skip"),
             _header(contents),
-            tag("div", _navigation(sections), _main(contents, sections), class_="page"),
+            tag("div", _navigation(sections), main, class_="page"),
             tag("footer", tag("p", "Made by logofair. This file is complete: it loads nothing and sends nothing.")),
             tag("script", Trusted(script)),
         ),
@@ -99,7 +101,7 @@ def _head(title: str, script: str) -> list[Element]:
 
 
 def _header(contents: ReportContents) -> Element:
-    groups = joined(contents.groups, most=6)
+    groups = listed(contents.groups, len(contents.groups), most=6)
     clients = f", {counted(len(contents.clients), 'client')}" if contents.has_clients else ""
     about = f"{counted(contents.solution.rows.scores.size, 'calibration row')}{clients}; groups {groups}"
     made = f" Made {contents.made}." if contents.made else ""
@@ -115,10 +117,6 @@ def _header(contents: ReportContents) -> Element:
 def _navigation(sections: tuple[Section, ...]) -> Element:
     links = [tag("li", tag("a", section.title, href=f"#{section.anchor}")) for section in sections]
     return tag("nav", tag("ol", links), aria_label="Contents")
-
-
-def _main(contents: ReportContents, sections: tuple[Section, ...]) -> Element:
-    return tag("main", verdict_banner(contents), [render_section(section) for section in sections], id="report")
 
 
 def _warnings(contents: ReportContents) -> Section:
@@ -158,7 +156,7 @@ def _rests_on(contents: ReportContents) -> Iterator[tuple[str, str]]:
     """What it takes to know that the same was made again."""
     solution, data = contents.solution, contents.data
     of = "of the file" if len(data.files) == 1 else "of the list of files" if data.files else "of the checked columns"
-    yield "data", joined(data.files, most=5) if data.files else data.name
+    yield "data", listed(data.files, len(data.files), most=5) if data.files else data.name
     yield f"SHA-256 {of}", data.fingerprint
     if data.columns:
         yield "columns", ", ".join(f"{role}: {name}" for role, name in data.columns.items())

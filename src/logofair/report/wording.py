@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from logofair.columns.checks import Label
 
-__all__ = ["UNDEFINED", "counted", "figure", "joined", "name_of", "short", "signed", "small", "tolerance_of"]
+__all__ = ["UNDEFINED", "counted", "figure", "name_of", "short", "signed", "small", "tolerance_of"]
 
 UNDEFINED = "not measured"
 _LONGEST = 80
@@ -77,10 +76,3 @@ def tolerance_of(value: float | None) -> str:
 def counted(number: int, what: str) -> str:
     """Return a number of things."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def joined(parts: Sequence[str], most: int = 20) -> str:
-    """Return a list in words."""
-    if len(parts) > most:
-        return f"{', '.join(parts[:most])} and {len(parts) - most:,} more"
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "none"
