@@ -98,6 +98,11 @@ class Rate:
         """Whether it is the share of some rows that is accepted, so that it lies between 0 and 1."""
         return self.base is None
 
+    @property
+    def needs_labels(self) -> bool:
+        """Whether measuring it needs to know who is positive."""
+        return self.slope != 0 or self._base[1] != 0
+
     def moment(self, eta: Floats | float) -> Floats:
         """Weight with which an accepted row counts in the numerator."""
         return np.asarray(self.constant + self.slope * np.asarray(eta, dtype=float))
@@ -185,7 +190,7 @@ class Notion:
     @property
     def needs_labels(self) -> bool:
         """Whether measuring the rates needs to know who is positive."""
-        return any(rate.slope != 0 or rate._base[1] != 0 for rate in self.rates)
+        return any(rate.needs_labels for rate in self.rates)
 
 
 DEMOGRAPHIC_PARITY = Notion("demographic_parity", given=(None,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from logofair.columns.checks import Floats, Label, listed, nearest_name
 from logofair.columns.labels import Codes
 from logofair.errors import InputError
-from logofair.notions import NotionLike, Rate, as_number, named_notion, sides
+from logofair.notions import NOTIONS, NotionLike, Rate, as_number, named_notion, sides
 
 # Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
 SMALLEST_TOLERANCE = 1e-9
@@ -53,14 +53,7 @@ class Requirements:
 
     def summary(self) -> str:
         """What must hold, in words."""
-        parts = []
-        for side, items in (("inside each client", self.local), ("over all clients", self.global_)):
-            tolerances = dict.fromkeys((r.notion, r.tolerance) for r in items)
-            parts += [f"{notion} within {t:g} {side}" for notion, t in tolerances if t is not None]
-        if self.client_tolerances:
-            single = (f"{name!r} {'free' if t is None else f'within {t:g}'}" for name, t in self.client_tolerances)
-            parts.append(f"in place of that inside single clients: {listed(single, len(self.client_tolerances))}")
-        return " and ".join(parts) or "nothing (every tolerance is None)"
+        return " ".join(requirement_sentences(self.as_dict()))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for files and reports."""
@@ -69,6 +62,27 @@ class Requirements:
             for side, items in (("local", self.local), ("global", self.global_))
         }
         return sides | {"single clients": [{"client": str(name), "tolerance": t} for name, t in self.client_tolerances]}
+
+
+def requirement_sentences(required: Mapping[str, Any], local: str = "Inside each client") -> Iterator[str]:
+    """Say what must hold, given what ``as_dict`` returns; ``local`` is where the local requirements hold."""
+    tolerances: dict[tuple[str, str, float], list[str]] = {}
+    for where, items in ((local, required["local"]), ("Over all clients", required["global"])):
+        for item in items:
+            if item["tolerance"] is not None:
+                tolerances.setdefault((where, item["notion"], item["tolerance"]), []).append(item["rate"])
+    for (where, notion, tolerance), rates in tolerances.items():
+        differ = "differs" if len(rates) == 1 else "differ"
+        named = notion.replace("_", " ") if notion in NOTIONS else notion
+        the_rates = " and the ".join(rates)
+        yield f"{where}, the {the_rates} of any two groups {differ} by at most {tolerance:g} ({named})."
+    own = [(item["client"], item["tolerance"]) for item in required["single clients"]]
+    single = [f"{client} {'free' if tolerance is None else f'at most {tolerance:g}'}" for client, tolerance in own]
+    if single:
+        start = "In place of that, the" if tolerances else "The"
+        yield f"{start} gap at single clients: {listed(single, len(single))}."
+    elif not tolerances:
+        yield "Nothing: every gap is free."
 
 
 def make_requirements(

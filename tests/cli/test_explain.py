@@ -118,8 +118,8 @@ def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> 
     made(local_tolerance=0.05).save(tmp_path / "policy.json")
     page = words_of(tmp_path / "policy.json")
     both = "the true positive rate and the false positive rate of any two groups differ by at most"
-    assert f"Inside each client, {both} 0.05." in page
-    assert f"Over all clients, {both} 0.02." in page
+    assert f"Inside each client, {both} 0.05" in page
+    assert f"Over all clients, {both} 0.02" in page
     assert "the policy meets them" in page
     for site in range(3):
         assert f"At site {site:02d} Female: " in page

@@ -165,7 +165,7 @@ def test_the_page_tells_promise_proof_prices_and_what_to_do_next(file: Path, tmp
     code, output, _ = run(file, *COLUMNS, "--out", tmp_path / "policy.json")
     page = " ".join(output.split())
     assert code == 0
-    assert "Inside each client, the selection rate of any two groups differs by at most 0.02." in page
+    assert "Inside each client, the selection rate of any two groups differs by at most 0.02" in page
     assert "in calibrated chances, all are met" in page
     assert "0.01 more tolerance for the selection rate" in page
     assert "logofair explain" in page

@@ -164,8 +164,8 @@ def test_requirements_that_are_met_are_called_met():
     verdict = _verdict(_fit(_data(), local_tolerance=0.03, global_tolerance=0.01))
     assert verdict.state == "met"
     assert verdict.required == (
-        "Demographic parity (equal selection rates of the groups) within 0.03 inside each of the 4 clients "
-        "and within 0.01 over all clients together."
+        "Inside each of the 4 clients, the selection rate of any two groups differs by at most 0.03 (demographic "
+        "parity). Over all clients, the selection rate of any two groups differs by at most 0.01 (demographic parity)."
     )
     assert verdict.found.startswith("On the 3,000 calibration rows all 5 required gaps stay within tolerance")
 
@@ -174,14 +174,14 @@ def test_single_clients_and_several_notions_are_named_in_the_requirements():
     wanted = {"demographic_parity": 0.05, "equal_opportunity": 0.1}
     solution = _fit(_data(), notion=wanted, client_tolerances={"site 1": 0.2, "site 3": None})
     required = _verdict(solution).required
-    assert "equal opportunity (equal true positive rates of the groups) within 0.1 inside each" in required
-    assert required.endswith("; at single clients instead: site 1 within 0.2 and site 3 free.")
+    assert "the true positive rate of any two groups differs by at most 0.1 (equal opportunity)" in required
+    assert required.endswith("the gap at single clients: site 1 at most 0.2, site 3 free.")
 
 
 def test_without_a_tolerance_nothing_is_called_met():
     verdict = _verdict(_fit(_data(), local_tolerance=None, global_tolerance=None))
     assert verdict.state == "nothing"
-    assert verdict.required == "Nothing: no tolerance was asked for."
+    assert verdict.required.startswith("Nothing")
 
 
 def test_where_no_required_gap_can_be_measured_nothing_is_called_met():
@@ -382,7 +382,7 @@ def test_without_clients_the_page_speaks_of_none():
     data = _data()
     solution = logofair.fit(data["scores"], data["labels"], groups=data["groups"])
     page = _Text(_html(solution))
-    assert "within 0.02 over all rows." in page.text
+    assert "Over all rows, the selection rate of any two groups differs by at most 0.02" in page.text
     assert "0.01 more tolerance would win at most" in page.text
     assert not [name for _, attributes in page.elements if (name := attributes.get("id")) == "pick"]
 

@@ -25,8 +25,8 @@ from logofair.solvers.decomposition import ExactSolver
 from logofair.tradeoff import Frontier, Point, frontier
 from logofair.tradeoff.figure import frontier_figure
 from logofair.tradeoff.grid import default_grid
-from logofair.tradeoff.held_out import hold_out
 from logofair.tradeoff.result import find_knee, looseness
+from logofair.tradeoff.sweep import hold_out
 
 pytestmark = pytest.mark.tool
 

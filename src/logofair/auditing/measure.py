@@ -1,4 +1,4 @@
-"""Masses of the (client, group, label) cells, the rates they make, and the gaps between rates."""
+"""Masses of the (client, group, label) cells, the rates they make, and the gaps between rates with their intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.intervals import NORMAL, counts_rows, gap_interval
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Indices
@@ -21,6 +20,7 @@ from logofair.notions import Rate
 __all__ = ["FEW_ROWS", "Gap", "Side", "Tally", "plain", "side_of", "tally_of", "text"]
 
 FEW_ROWS = 30  # gaps measured on fewer rows than this are mostly noise; a large cell has as many or more
+_NORMAL = 1.96  # half the width of a 95% interval, in standard errors
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near
 
 
@@ -151,15 +151,15 @@ class Side:
         values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)
         return _compared(self.rates, self.groups, self.clients, self.tally, values, FEW_ROWS)
 
-    def interval(self, errors: float = NORMAL) -> tuple[Floats, Floats]:
+    def interval(self, errors: float = _NORMAL) -> tuple[Floats, Floats]:
         """Where chance leaves each gap, so many standard errors to either side, each end (rates, clients).
 
         NaN where a gap is undefined, or its rate is not the share of some rows that is accepted.
         """
-        known = np.array([counts_rows(rate) for rate in self.rates])[:, None] & ~np.isnan(self.gaps)
+        known = np.array([_counts_rows(rate) for rate in self.rates])[:, None] & ~np.isnan(self.gaps)
         high, low = (np.where(known, values, np.nan) for values in self._at_ends(self.values))
         rows = self._at_ends(self.rows)
-        return gap_interval(high, rows[0], low, rows[1], errors)
+        return _gap_interval(high, rows[0], low, rows[1], errors)
 
     def _at_ends(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """What the groups of the highest and of the lowest rate have, (rates, clients)."""
@@ -205,6 +205,32 @@ class Side:
         for rate, group in np.argwhere(np.isnan(self.values[:, place])).tolist():
             why = self.tally.why_undefined(self.rates[rate], place, group)
             yield f"{self.rates[rate].name} of group {self.groups[group]!r}{at} is undefined: {why}"
+
+
+def _gap_interval(
+    high: Floats, high_rows: Indices, low: Floats, low_rows: Indices, errors: float = _NORMAL
+) -> tuple[Floats, Floats]:
+    """Both ends of the interval of ``high - low``, the shares of two groups with so many rows each.
+
+    By Agresti and Caffo (2000), so that it stands with few rows too; NaN where a share is. Each gap is taken by
+    itself; the largest of many groups' gaps errs upwards as well, which no such interval covers.
+    """
+    gap = high - low
+    (top, top_error), (bottom, bottom_error) = _adjusted(high, high_rows), _adjusted(low, low_rows)
+    middle, half = top - bottom, errors * np.sqrt(top_error + bottom_error)
+    return np.clip(middle - half, 0.0, gap), np.clip(middle + half, gap, 1.0)
+
+
+def _adjusted(share: Floats, rows: Indices) -> tuple[Floats, Floats]:
+    """A share with one success and one failure added, and its squared standard error."""
+    centre = (share * rows + 1.0) / (rows + 2.0)
+    return centre, centre * (1.0 - centre) / (rows + 2.0)
+
+
+def _counts_rows(rate: Rate) -> bool:
+    """Whether every row counts in a rate once or not at all: such a share of rows alone has this interval."""
+    lines = [(float(rate.moment(label)), float(rate.weight(label))) for label in (0.0, 1.0)]
+    return all(top == bottom and top in (0.0, 1.0) for top, bottom in lines)
 
 
 def tally_of(chance: Floats, positive: Floats | None, weight: Floats | None, group: Codes, client: Codes) -> Tally:

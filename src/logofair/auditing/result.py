@@ -150,16 +150,7 @@ class Audit:
         global_: tuple[Rate, ...] | None = None,
         **others: Any,
     ) -> Audit:
-        """Measure counted rows; ``clients`` is ``(None,)`` where there are none, ``global_`` by default as ``local``.
-
-        Examples
-        --------
-        >>> from logofair.notions import DEMOGRAPHIC_PARITY
-        >>> rows = np.array([[[40, 0], [50, 0]]])
-        >>> tally = Tally(rows, rows * 1.0, np.array([[[10.0, 0.0], [25.0, 0.0]]]), labelled=False)
-        >>> Audit.of(tally, ("F", "M"), ("north",), DEMOGRAPHIC_PARITY.rates).large_local_gap
-        0.25
-        """
+        """Measure counted rows; ``clients`` is ``(None,)`` where there are none, ``global_`` None: as ``local``."""
         side = side_of(local, groups, clients, tally)
         rates = local if global_ is None else global_
         same = clients == (None,) and rates == local
@@ -362,16 +353,7 @@ class RuleAudit:
     def of(
         cls, tally: Tally, groups: tuple[Label, ...], clients: tuple[Label | None, ...], notions: Iterable[Notion]
     ) -> RuleAudit:
-        """Measure every notion, without labels those that need none.
-
-        Examples
-        --------
-        >>> from logofair.notions import NOTIONS
-        >>> rows = np.array([[[40, 0], [50, 0]]])
-        >>> tally = Tally(rows, rows * 1.0, np.array([[[10.0, 0.0], [25.0, 0.0]]]), labelled=False)
-        >>> list(RuleAudit.of(tally, ("F", "M"), ("north",), NOTIONS.values()).by_notion)
-        ['demographic_parity']
-        """
+        """Measure every notion, without labels those that need none."""
         measured = [notion for notion in notions if tally.labelled or not notion.needs_labels]
         return cls(tally, {notion.name: Audit.of(tally, groups, clients, notion.rates) for notion in measured})
 

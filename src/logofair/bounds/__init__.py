@@ -6,8 +6,7 @@ together, and let the decision depend on the label, so they hold for every model
 """
 
 from logofair.bounds.aglfop import InformationBound, aglfop
-from logofair.bounds.gaps import GapBound, gap_bound
-from logofair.bounds.oracle import Oracle, oracle
+from logofair.bounds.oracle import GapBound, Oracle, gap_bound, oracle
 from logofair.bounds.table import LabelTable, label_table, probability_table
 
 __all__ = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,12 +16,12 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr
 
-from logofair.bounds.gaps import GapBound, gap_bound
-from logofair.bounds.result import AccuracyBound
+from logofair.bounds.oracle import AccuracyBound, GapBound, gap_bound
 from logofair.bounds.table import LabelTable
 from logofair.columns.checks import Floats, nearest_name
 from logofair.columns.segments import Indices
 from logofair.errors import InputError, SolverError
+from logofair.notions import as_number
 from logofair.solvers.certificate import LARGEST_OPTIMALITY_GAP
 from logofair.solvers.decomposition import HIGHS
 
@@ -43,28 +42,9 @@ _SOLVERS: dict[str, dict[str, Any]] = {
 class InformationBound(AccuracyBound):
     """What :func:`aglfop` returns.
 
-    Attributes
-    ----------
-    accuracy, bound : float
-        As in :class:`AccuracyBound`.
-    global_information, local_information : float
-        I(Z; Yhat) and I(Z; Yhat | S) of the distribution found, in ``unit``.
-    unit : str
-        ``"bits"`` or ``"nats"``.
-    distribution : array of shape (clients, groups, 2, 2)
-        Q(s, z, y, yhat): client, group, label, decision.
-    table : LabelTable
-        What it was found for, with the names of clients and groups.
-    solver, status : str
-        Who found the distribution, and what it said of it; ``"exact"`` where no cone solver was needed.
-
-    Examples
-    --------
-    >>> from logofair.bounds import label_table
-    >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
-    >>> found = aglfop(table, global_information=0.1, local_information=None)
-    >>> found.optimality_gap <= 1e-6, found.global_information <= 0.1
-    (True, True)
+    ``global_information`` and ``local_information`` are I(Z; Yhat) and I(Z; Yhat | S) of the distribution found, in
+    ``unit``; ``distribution`` is Q(s, z, y, yhat) by client, group, label and decision, for the shares of ``table``.
+    ``solver`` found it and said ``status`` of it; ``"exact"`` where no cone solver was needed.
     """
 
     global_information: float
@@ -108,15 +88,8 @@ def aglfop(
     unit : {"bits", "nats"}
         Of both limits and of the result: logarithms to base 2 or e.
 
-    Returns
-    -------
-    InformationBound
-        The bound, and a distribution that reaches it within 1e-6.
-
     Raises
     ------
-    InputError
-        If some argument cannot be used, or cvxpy is not installed.
     SolverError
         If no solver found a distribution that could be proved best within 1e-6.
 
@@ -218,7 +191,7 @@ def _limit(value: object, where: str) -> float | None:
     """A limit on information as a number of at least 0, or None."""
     if value is None:
         return None
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    number = as_number(value)
     if not 0.0 <= number < math.inf:
         raise InputError(f"{where}: got {value!r}; pass a finite number of at least 0, or None for no constraint.")
     return number

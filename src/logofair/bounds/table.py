@@ -26,12 +26,7 @@ class LabelTable:
 
     Make one with :func:`label_table` from rows, or with :func:`probability_table` from numbers.
 
-    Attributes
-    ----------
-    mass : array of shape (clients, groups, 2)
-        The shares.
-    groups, clients : tuple
-        Their names, in the order of ``mass``; ``(None,)`` where all rows belong to one client.
+    ``mass`` is (clients, groups, 2), with the names ``groups`` and ``clients``: ``(None,)`` where there is one client.
 
     Examples
     --------
@@ -74,16 +69,6 @@ def label_table(labels: object, *, groups: object, clients: object = None, sampl
     sample_weight : column of numbers, none negative, optional
         How much each row counts.
 
-    Returns
-    -------
-    LabelTable
-        The shares.
-
-    Raises
-    ------
-    InputError
-        If a column cannot be used, or there is only one group.
-
     Examples
     --------
     >>> label_table([1, 0, 0], groups=["F", "M", "M"], clients=["a", "a", "b"]).clients
@@ -95,7 +80,7 @@ def label_table(labels: object, *, groups: object, clients: object = None, sampl
     client = one_client(label.size) if clients is None else encode(clients, "clients")
     same_length(label.size, groups=group, clients=client)
     mass = tally_of(label, label, weights(sample_weight, label.size), group, client).mass
-    return _checked(mass / mass.max(), group.names, client.names, "groups")
+    return _checked(mass / mass.max(), group.names, client.names)
 
 
 def probability_table(
@@ -109,16 +94,6 @@ def probability_table(
         Shares of all rows, which sum to 1; the last place counts label 0, then label 1.
     groups, clients : sequence, optional
         Their names; by default their numbers.
-
-    Returns
-    -------
-    LabelTable
-        The same shares, checked.
-
-    Raises
-    ------
-    InputError
-        If these are no probabilities of that shape.
 
     Examples
     --------
@@ -135,14 +110,14 @@ def probability_table(
         raise InputError("probabilities: one is negative, missing or infinite; each must be a number of at least 0.")
     if abs(mass.sum() - 1.0) > _ROUNDING:
         raise InputError(f"probabilities: they sum to {mass.sum():.6g}, not to 1; divide all by their sum.")
-    return _checked(mass, _names(groups, mass.shape[1], "groups"), _names(clients, mass.shape[0], "clients"), "groups")
+    return _checked(mass, _names(groups, mass.shape[1], "groups"), _names(clients, mass.shape[0], "clients"))
 
 
-def _checked(mass: Floats, groups: tuple[Label, ...], clients: tuple[Label | None, ...], where: str) -> LabelTable:
+def _checked(mass: Floats, groups: tuple[Label, ...], clients: tuple[Label | None, ...]) -> LabelTable:
     """Shares that sum to 1, of two groups or more."""
     mass = np.where(mass < _NOBODY * mass.sum(), 0.0, mass)
     if np.count_nonzero(mass.sum((0, 2))) < 2:
-        raise InputError(f"{where}: only one group has any weight; fairness compares two or more.")
+        raise InputError("groups: only one group has any weight; fairness compares two or more.")
     return LabelTable(mass / mass.sum(), groups, clients)
 
 

@@ -53,7 +53,7 @@ class Solution:
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
     >>> print(solution.requirements.summary())
-    demographic_parity within 0.02 inside each client
+    Inside each client, the selection rate of any two groups differs by at most 0.02 (demographic parity).
     >>> solution.policy.decide([0.7, 0.3], groups=["a", "b"]).tolist()
     [1, 0]
     """
@@ -97,7 +97,7 @@ class Solution:
         """Return the solution in a few lines for people."""
         c = self.certificate
         lines = [
-            f"Required: {self.requirements.summary()}.",
+            f"Required: {self.requirements.summary()}",
             f"Expected accuracy {c.primal:.4f} on {self.rows.scores.size:,} calibration rows; "
             f"no rule within the tolerances exceeds {c.dual:.4f} (optimality gap {c.optimality_gap:.1e}, "
             f"violation {c.violation:.1e}, counted in {c.basis}, {self.solver} solver, {self.rounds} rounds).",

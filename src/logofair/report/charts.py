@@ -1,4 +1,4 @@
-"""Reliability of scores per group: what was predicted beside what happened, before and after calibration."""
+"""Pictures: the gaps of all clients, and per group what was predicted beside what happened."""
 
 from __future__ import annotations
 
@@ -17,27 +17,16 @@ from logofair.report.wording import short
 __all__ = [
     "GapPoint",
     "Reliability",
-    "Scale",
     "gap_dumbbells",
     "gap_strip",
-    "grid_line",
-    "nice_ticks",
-    "picture",
     "reliability_by_group",
     "reliability_diagram",
 ]
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Maps numbers from ``low`` to ``high`` to pixels from ``start`` to ``end``; numbers beyond stay at the edge.
-
-    Examples
-    --------
-    >>> scale = Scale(0.0, 0.5, 100.0, 200.0)
-    >>> scale.place(0.25), scale.place(7.0)
-    (150.0, 200.0)
-    """
+class _Scale:
+    """Maps numbers from ``low`` to ``high`` to pixels from ``start`` to ``end``; numbers beyond stay at the edge."""
 
     low: float
     high: float
@@ -50,14 +39,8 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
 
-def nice_ticks(highest: float, about: int = 5) -> list[float]:
-    """Return round numbers from 0 that reach up to ``highest`` or just beyond.
-
-    Examples
-    --------
-    >>> nice_ticks(0.21)
-    [0.0, 0.05, 0.1, 0.15, 0.2, 0.25]
-    """
+def _nice_ticks(highest: float, about: int = 5) -> list[float]:
+    """Return round numbers from 0 that reach up to ``highest`` or just beyond."""
     rough = max(highest, 0.01) / about
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * m for m in (1.0, 2.0, 2.5, 5.0, 10.0) if unit * m >= rough * 0.999)
@@ -65,28 +48,16 @@ def nice_ticks(highest: float, about: int = 5) -> list[float]:
     return [round(step * i, 12) for i in range(count + 1)]
 
 
-def grid_line(
+def _grid_line(
     x: tuple[float, float], y: tuple[float, float], text: str, at: tuple[float, float], anchor: str = "middle"
 ) -> Element:
-    """Return a line from ``(x[0], y[0])`` to ``(x[1], y[1])`` with its number written at a point.
-
-    Examples
-    --------
-    >>> str(grid_line((0.0, 9.0), (5.0, 5.0), "0.2", (0.0, 9.0))).count("0.2")
-    1
-    """
+    """Return a line from ``(x[0], y[0])`` to ``(x[1], y[1])`` with its number written at a point."""
     line = tag("line", x1=x[0], x2=x[1], y1=y[0], y2=y[1], class_="grid")
     return tag("g", line, tag("text", text, x=at[0], y=at[1], class_="tick", text_anchor=anchor))
 
 
-def picture(width: float, height: float, label: str, *parts: Node | Iterable[Node]) -> Element:
-    """Return a picture of some parts; ``label`` tells those who do not see it what it shows.
-
-    Examples
-    --------
-    >>> str(picture(10, 5, "Nothing"))[:30]
-    '<svg xmlns="http://www.w3.org/'
-    """
+def _picture(width: float, height: float, label: str, *parts: Node | Iterable[Node]) -> Element:
+    """Return a picture of some parts; ``label`` tells those who do not see it what it shows."""
     return tag(
         "svg",
         *parts,
@@ -107,13 +78,7 @@ _NARROW = 500.0
 
 @dataclass(frozen=True)
 class GapPoint:
-    """One client in a picture; ``interval`` is where chance leaves its gap after, ``few`` whether its rows are few.
-
-    Examples
-    --------
-    >>> GapPoint("north", "#client-1", before=0.2, after=0.01, tolerance=0.02, interval=None, few=False, note="").name
-    'north'
-    """
+    """One client in a picture; ``interval`` is where chance leaves its gap after, ``few`` whether its rows are few."""
 
     name: str
     link: str | None
@@ -126,36 +91,20 @@ class GapPoint:
 
 
 def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> Element:
-    """Draw one row per client, its gap before and after joined by a line.
-
-    Parameters
-    ----------
-    points : sequence of GapPoint
-        In the order they are drawn.
-    width : float
-        Width of the picture in pixels.
-    label : str
-        What a person who does not see it should know.
-
-    Examples
-    --------
-    >>> point = GapPoint("<b>", "#client-1", 0.2, 0.01, 0.02, None, few=False, note="")
-    >>> "&lt;b&gt;" in str(gap_dumbbells([point], width=700, label="Gaps"))
-    True
-    """
+    """Draw one row per client, its gap before and after joined by a line."""
     letters = min(max((len(p.name) for p in points), default=0), 22 if width > _NARROW else 13)
     left, top = 16.0 + _LETTER * letters, 26.0
     bottom = top + _ROW * len(points) + 2.0
-    ticks = nice_ticks(_largest(points), about=6 if width > _NARROW else 4)
-    scale = Scale(0.0, ticks[-1], left, width - 18.0)
+    ticks = _nice_ticks(_largest(points), about=6 if width > _NARROW else 4)
+    scale = _Scale(0.0, ticks[-1], left, width - 18.0)
     places = [(t, scale.place(t)) for t in ticks]
-    return picture(
+    return _picture(
         width,
         bottom + 28.0,
         label,
         [_stripe(top + _ROW * i, width) for i in range(0, len(points), 2)],
         _common_tolerance(points, scale, top, bottom, upright=True),
-        [grid_line((x, x), (top, bottom), f"{t:g}", (x, bottom + 18.0)) for t, x in places],
+        [_grid_line((x, x), (top, bottom), f"{t:g}", (x, bottom + 18.0)) for t, x in places],
         [_dumbbell(point, scale, top + _ROW * (i + 0.5), letters) for i, point in enumerate(points)],
     )
 
@@ -164,7 +113,7 @@ def _stripe(y: float, width: float) -> Element:
     return tag("rect", x=0, y=y, width=width, height=_ROW, class_="stripe")
 
 
-def _dumbbell(point: GapPoint, scale: Scale, y: float, letters: int) -> Element:
+def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element:
     """One client's row."""
     place, half = scale.place, _ROW / 2.0
     parts: list[Node] = [
@@ -189,25 +138,18 @@ def _dumbbell(point: GapPoint, scale: Scale, y: float, letters: int) -> Element:
 
 
 def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: float = 330.0) -> Element:
-    """Draw many clients side by side by rank, each as a column with its gap before and after.
-
-    Examples
-    --------
-    >>> points = [GapPoint(f"site {i}", None, 0.3 - i / 1000, 0.02, 0.02, None, few=False, note="") for i in range(200)]
-    >>> str(gap_strip(points, width=900, label="Gaps of 200 clients")).count("<title>")
-    200
-    """
+    """Draw many clients side by side by rank, each as a column with its gap before and after."""
     left, right, top, bottom = 46.0, width - 10.0, 26.0, height - 40.0
-    up = Scale(0.0, (ticks := nice_ticks(_largest(points)))[-1], bottom, top)
+    up = _Scale(0.0, (ticks := _nice_ticks(_largest(points)))[-1], bottom, top)
     each = (right - left) / max(len(points), 1)
     middles = [left + each * (i + 0.5) for i in range(len(points))]
-    return picture(
+    return _picture(
         width,
         height,
         label,
         _common_tolerance(points, up, left, right, upright=False),
         [
-            grid_line((left, right), (y, y), f"{t:g}", (left - 8.0, y + 4.0), "end")
+            _grid_line((left, right), (y, y), f"{t:g}", (left - 8.0, y + 4.0), "end")
             for t in ticks
             for y in [up.place(t)]
         ],
@@ -217,7 +159,7 @@ def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: f
     )
 
 
-def _column(point: GapPoint, x: float, up: Scale, each: float) -> Element:
+def _column(point: GapPoint, x: float, up: _Scale, each: float) -> Element:
     """One client's column; its whole height can be pointed at."""
     parts: list[Node] = [tag("rect", x=x - each / 2.0, y=up.end, width=each, height=up.start - up.end, class_="target")]
     radius = min(4.0, max(1.4, each * 0.42))
@@ -265,7 +207,7 @@ def _linked(point: GapPoint, parts: Sequence[Node]) -> Element:
 
 
 def _common_tolerance(
-    points: Sequence[GapPoint], scale: Scale, start: float, end: float, *, upright: bool
+    points: Sequence[GapPoint], scale: _Scale, start: float, end: float, *, upright: bool
 ) -> list[Node]:
     """The tolerance most clients share: a band from 0, and its name."""
     limits = [p.tolerance for p in points if p.tolerance is not None]
@@ -315,16 +257,7 @@ class Reliability:
 
 
 def reliability_by_group(rows: CalibrationRows) -> list[Reliability]:
-    """Cut each group's rows by score into bins of equal count and measure them; nothing without labels.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 1], groups=["a", "a", "b", "b"], calibration="none")
-    >>> first = reliability_by_group(solution.rows)[0]
-    >>> first.rows.tolist(), first.score.tolist(), first.share.tolist(), round(first.before, 3)
-    ([2], [0.75], [1.0], 0.25)
-    """
+    """Cut each group's rows by score into bins of equal count and measure them; nothing without labels."""
     if rows.labels is None:
         return []
     weight = np.ones_like(rows.scores) if rows.weights is None else rows.weights
@@ -358,49 +291,27 @@ def _wilson(share: Floats, rows: Indices) -> tuple[Floats, Floats]:
 
 
 def reliability_diagram(found: Reliability, *, label: str, size: float = 300.0) -> Element:
-    """Draw predictions across, the share of label 1 upwards: on the diagonal a prediction is right.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one = np.array([0.5])
-    >>> found = Reliability("a", np.array([40]), one, one, one, one - 0.1, one + 0.1, 0.0, 0.0)
-    >>> str(reliability_diagram(found, label="Group a")).count("<title>")
-    2
-    """
-    along, up = Scale(0.0, 1.0, 38.0, size - 10.0), Scale(0.0, 1.0, size - 40.0, 12.0)
+    """Draw predictions across, the share of label 1 upwards: on the diagonal a prediction is right."""
+    along, up = _Scale(0.0, 1.0, 38.0, size - 10.0), _Scale(0.0, 1.0, size - 40.0, 12.0)
     grid: list[Node] = []
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         x, y = along.place(tick), up.place(tick)
-        grid.append(grid_line((x, x), (up.end, up.start), f"{tick:g}", (x, up.start + 16.0)))
-        grid.append(grid_line((along.start, along.end), (y, y), f"{tick:g}", (along.start - 6.0, y + 4.0), "end"))
+        grid.append(_grid_line((x, x), (up.end, up.start), f"{tick:g}", (x, up.start + 16.0)))
+        grid.append(_grid_line((along.start, along.end), (y, y), f"{tick:g}", (along.start - 6.0, y + 4.0), "end"))
     diagonal = tag("line", x1=along.start, y1=up.start, x2=along.end, y2=up.end, class_="diagonal")
     words = tag("text", "predicted chance of label 1", x=size / 2, y=size - 6, class_="tick", text_anchor="middle")
-    return picture(size, size, label, grid, diagonal, words, _marks(found, along, up))
+    return _picture(size, size, label, grid, diagonal, words, _marks(found, along, up))
 
 
-def _marks(found: Reliability, along: Scale, up: Scale) -> list[Node]:
+def _marks(found: Reliability, along: _Scale, up: _Scale) -> list[Node]:
     """Marks of every bin; those before lie below those after."""
-    rows = found.rows.tolist()
-    befores: Sequence[Node] = [
-        tag(
-            "circle",
-            tag("title", f"Score {x:.3f}, share of label 1 {y:.3f} ({n:,} rows)"),
-            cx=along.place(x),
-            cy=up.place(y),
-            r=5.0,
-            class_="before",
-        )
-        for x, y, n in zip(found.score.tolist(), found.share.tolist(), rows, strict=True)
-    ]
-    afters = []
-    for x, y, low, high, n in zip(
-        found.chance.tolist(), found.share.tolist(), found.low.tolist(), found.high.tolist(), rows, strict=True
-    ):
-        at = along.place(x)
-        title = tag(
-            "title", f"Calibrated {x:.3f}, share of label 1 {y:.3f}, by chance {low:.3f} to {high:.3f} ({n:,} rows)"
-        )
-        whisker = tag("line", x1=at, x2=at, y1=up.place(low), y2=up.place(high), class_="interval")
-        afters.append(tag("g", title, whisker, tag("circle", cx=at, cy=up.place(y), r=4.0, class_="after")))
+    befores, afters = [], []
+    columns = (found.score, found.chance, found.share, found.low, found.high, found.rows)
+    for score, chance, share, low, high, rows in zip(*(column.tolist() for column in columns), strict=True):
+        x, y, happened = along.place(chance), up.place(share), f"share of label 1 {share:.3f}"
+        title = tag("title", f"Score {score:.3f}, {happened} ({rows:,} rows)")
+        befores.append(tag("circle", title, cx=along.place(score), cy=y, r=5.0, class_="before"))
+        title = tag("title", f"Calibrated {chance:.3f}, {happened}, by chance {low:.3f} to {high:.3f} ({rows:,} rows)")
+        whisker = tag("line", x1=x, x2=x, y1=up.place(low), y2=up.place(high), class_="interval")
+        afters.append(tag("g", title, whisker, tag("circle", cx=x, cy=y, r=4.0, class_="after")))
     return [*befores, *afters]

@@ -3,69 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from logofair._version import __version__
 from logofair.files.tables import DataSource
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
-from logofair.report.measured import (
-    MeasuredRows,
-    NewRows,
-    RequiredGaps,
-    measure_calibration,
-    measure_new,
-    required_gaps,
-)
-from logofair.report.verdict import Verdict, judge
+from logofair.report.markup import Element, note
+from logofair.report.measured import MeasuredRows, RequiredGaps
+from logofair.report.verdict import Verdict
 from logofair.report.wording import name_of
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["Provenance", "ReportContents", "gather", "in_memory", "versions"]
-
-
-_PACKAGES = ("numpy", "scipy", "numba", "polars")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions a result may depend on, of what is installed.
-
-    Examples
-    --------
-    >>> list(versions())[:3]
-    ['logofair', 'Python', 'numpy']
-    """
-    found = {"logofair": __version__, "Python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """How a report was made: from which data, by which command, when (the clock is not asked) and with what.
-
-    Examples
-    --------
-    >>> Provenance(DataSource("loans.csv", ("loans.csv",), "5d41", 1200, {}), "logofair fit loans.csv").made is None
-    True
-    """
-
-    data: DataSource
-    command: str
-    made: str | None = None
-    versions: dict[str, str] = field(default_factory=versions)
+__all__ = ["ReportContents", "in_memory"]
 
 
 def in_memory(name: str, solution: Solution) -> DataSource:
@@ -101,13 +56,15 @@ MOST_CELLS, MOST_CLIENTS = 2000, 600
 
 @dataclass(frozen=True, eq=False)
 class ReportContents:
-    """A solution, what was measured of it, and where it comes from.
+    """A solution, what was measured of it, and where it comes from: which data, which command, which day.
 
     ``listed`` are the clients shown one by one, largest gap before first; all of them unless they are very many.
     """
 
     solution: Solution
-    provenance: Provenance
+    data: DataSource
+    command: str
+    made: str | None
     calibration: MeasuredRows
     new: MeasuredRows | None
     local: RequiredGaps
@@ -141,38 +98,17 @@ class ReportContents:
         """The clients shown one by one."""
         return self.ranked[: max(1, min(MOST_CLIENTS, MOST_CELLS // len(self.groups)))]
 
+    @property
+    def unlisted(self) -> Element | None:
+        """A note where some clients are not shown one by one."""
+        missing = len(self.clients) - len(self.listed)
+        shown = f"The {len(self.listed):,} clients with the largest gaps before are listed"
+        return note(f"{shown}; {missing:,} are not.") if missing else None
+
     def link(self, client: int) -> str | None:
         """The address of a client's card, if it has one."""
-        return f"#client-{client}" if client in self._with_card else None
+        return f"#client-{client}" if self.has_clients and client in self._with_card else None
 
     @cached_property
     def _with_card(self) -> frozenset[int]:
-        return frozenset(self.listed if self.has_clients else ())
-
-
-def gather(
-    solution: Solution, provenance: Provenance, new_rows: NewRows | None = None, frontier: Frontier | None = None
-) -> ReportContents:
-    """Measure all that a report shows.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report import in_memory
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> gather(solution, Provenance(in_memory("four rows", solution), "logofair fit")).clients
-    ['all rows']
-    """
-    local, global_ = required_gaps(solution)
-    calibration = measure_calibration(solution)
-    new = None if new_rows is None else measure_new(solution, new_rows)
-    return ReportContents(
-        solution=solution,
-        provenance=provenance,
-        calibration=calibration,
-        new=new,
-        local=local,
-        global_=global_,
-        verdict=judge(solution, local, global_, calibration, new),
-        frontier=frontier,
-    )
+        return frozenset(self.listed)

@@ -1,14 +1,40 @@
-"""HTML and SVG as a tree of elements: text is escaped when it is rendered, so no name in the data can become markup."""
+"""HTML and SVG as a tree of elements: text is escaped when it is rendered, so no name in the data can become markup.
+
+Tables are plain without JavaScript, sortable and searchable with it.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
 
-__all__ = ["Attribute", "Element", "Node", "Section", "Trusted", "note", "paragraph", "render", "render_section", "tag"]
+from logofair.auditing import FEW_ROWS
+from logofair.report.wording import UNDEFINED, figure, tolerance_of
+
+__all__ = [
+    "Cell",
+    "Element",
+    "Node",
+    "Section",
+    "Trusted",
+    "few_mark",
+    "grid",
+    "named",
+    "note",
+    "number",
+    "paragraph",
+    "render",
+    "render_section",
+    "rows_cell",
+    "span",
+    "tag",
+    "text",
+    "tolerance_cell",
+]
 
 
 _VOID = frozenset({"br", "col", "input", "link", "meta"})
@@ -18,26 +44,14 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0
 
 @dataclass(frozen=True)
 class Trusted:
-    """Markup of our own (style, script, a finished picture) that is written as it is: never data.
-
-    Examples
-    --------
-    >>> render(Trusted("<hr>"))
-    '<hr>'
-    """
+    """Markup of our own (style, script, a finished picture) that is written as it is: never data."""
 
     markup: str
 
 
 @dataclass(frozen=True)
 class Element:
-    """An element with its attributes and children; build one with :func:`tag`.
-
-    Examples
-    --------
-    >>> str(Element("p", (("class", "note"),), ("Hello",)))
-    '<p class="note">Hello</p>'
-    """
+    """An element with its attributes and children; build one with :func:`tag`."""
 
     name: str
     attributes: tuple[tuple[str, str | None], ...]
@@ -48,10 +62,9 @@ class Element:
 
 
 Node: TypeAlias = Element | Trusted | str | None
-Attribute: TypeAlias = str | float | bool | None
 
 
-def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute) -> Element:
+def tag(name: str, /, *children: Node | Iterable[Node], **attributes: str | float | bool | None) -> Element:
     """Return an element; ``class_`` and ``aria_label`` become ``class`` and ``aria-label``.
 
     Attributes that are None or False are left out, and those that are True have no value. Children may be nested in
@@ -71,13 +84,7 @@ def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute)
 
 
 def render(node: Node) -> str:
-    """Return the markup of a tree.
-
-    Examples
-    --------
-    >>> render(tag("p", "5 < 6", tag("br"), Trusted("&middot;")))
-    '<p>5 &lt; 6<br>&middot;</p>'
-    """
+    """Return the markup of a tree."""
     parts: list[str] = []
     _write(node, parts)
     return "".join(parts)
@@ -123,35 +130,16 @@ def _flat(children: Iterable[Node | Iterable[Node]]) -> Iterable[Node]:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: its address, its title, what it says, and its own parts.
-
-    Examples
-    --------
-    >>> section = Section("rules", "The rules", (paragraph("Accept from 0.5."),))
-    >>> [part.title for part in section.walk()]
-    ['The rules']
-    """
+    """A part of a report: its address, its title, what it says, and its own parts."""
 
     anchor: str
     title: str
     body: tuple[Node, ...]
     children: tuple[Section, ...] = ()
 
-    def walk(self) -> Iterator[Section]:
-        """The section and all sections inside it, in reading order."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
 
 def render_section(section: Section, level: int = 2) -> Element:
-    """Return a section as markup, with its heading at a level and those of its parts below.
-
-    Examples
-    --------
-    >>> str(render_section(Section("rules", "The rules", ("All.",))))
-    '<section id="rules" aria-labelledby="rules-title"><h2 id="rules-title">The rules</h2>All.</section>'
-    """
+    """Return a section as markup, with its heading at a level and those of its parts below."""
     title = f"{section.anchor}-title"
     return tag(
         "section",
@@ -164,22 +152,96 @@ def render_section(section: Section, level: int = 2) -> Element:
 
 
 def paragraph(*words: Node) -> Element:
-    """Return a paragraph.
-
-    Examples
-    --------
-    >>> str(paragraph("One ", tag("b", "two")))
-    '<p>One <b>two</b></p>'
-    """
+    """Return a paragraph."""
     return tag("p", words)
 
 
 def note(*words: Node) -> Element:
-    """Return a paragraph in small print.
-
-    Examples
-    --------
-    >>> str(note("Counted with labels."))
-    '<p class="note">Counted with labels.</p>'
-    """
+    """Return a paragraph in small print."""
     return tag("p", words, class_="note")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell of a table shows and how it is marked; ``heading`` names its row.
+
+    Numbers are sorted by what stands first in their cell, unless ``key`` says otherwise.
+    """
+
+    content: tuple[Node, ...]
+    mark: str | None = None
+    style: str | None = None
+    key: float | None = None
+    heading: bool = False
+    numeric: bool = True
+
+
+def text(*words: Node, mark: str | None = None) -> Cell:
+    """Return a cell of words."""
+    return Cell(words, mark, numeric=False)
+
+
+def named(name: str, link: str | None = None) -> Cell:
+    """Return a cell with a name from the data, which names its row."""
+    shown = tag("bdi", name)
+    return Cell((shown if link is None else tag("a", shown, href=link),), heading=True, numeric=False)
+
+
+def number(value: float | None, digits: int = 4) -> Cell:
+    """Return a cell with a figure, or that there is none."""
+    if value is None or math.isnan(value):
+        return Cell((UNDEFINED,), "none")
+    return Cell((f"{value:,}" if isinstance(value, int) else figure(value, digits),))
+
+
+def rows_cell(rows: int) -> Cell:
+    """Return a cell with a number of rows, marked where they are few."""
+    return Cell((f"{rows:,} ", few_mark(True)) if rows < FEW_ROWS else (f"{rows:,}",))
+
+
+def tolerance_cell(tolerance: float) -> Cell:
+    """Return a cell with a tolerance; a free one is sorted as the largest."""
+    return Cell((tolerance_of(tolerance),), key=1e9 if math.isinf(tolerance) else None)
+
+
+def span(low: float, high: float) -> Cell:
+    """Return a cell with an interval, sorted by its upper end."""
+    if math.isnan(low) or math.isnan(high):
+        return Cell((UNDEFINED,), "none")
+    return Cell((f"{figure(low, 3)}–{figure(high, 3)}",), "span", key=high)
+
+
+def few_mark(few: bool) -> Element | None:
+    """Return the mark of a figure that rests on few rows."""
+    return tag("span", "few rows", class_="few") if few else None
+
+
+def grid(
+    caption: str,
+    titles: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    search: str | None = None,
+    titles_from_data: bool = False,
+) -> Element:
+    """Return a table in a frame that scrolls where the page is narrow; titles that come from data may be broken.
+
+    ``search`` offers a search field with this name above the table, where there is JavaScript.
+    """
+    of_numbers = "n long" if titles_from_data else "n"
+    numeric = [cell.numeric for cell in rows[0]] if rows else [False] * len(titles)
+    head = [
+        tag("th", title, scope="col", class_=of_numbers if number_below else None)
+        for title, number_below in zip(titles, numeric, strict=True)
+    ]
+    body = [tag("tr", [_cell(cell) for cell in row]) for row in rows]
+    table = tag("table", tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body), data_search=search)
+    # A frame that scrolls must be reachable by keyboard.
+    return tag("div", table, class_="scroll", role="region", aria_label=caption, tabindex="0")
+
+
+def _cell(cell: Cell) -> Element:
+    marks = " ".join(filter(None, ("n" if cell.numeric else None, cell.mark))) or None
+    if cell.heading:
+        return tag("th", cell.content, scope="row", class_=marks)
+    return tag("td", cell.content, class_=marks, style=cell.style, data_key=cell.key)

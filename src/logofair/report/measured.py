@@ -19,7 +19,6 @@ from logofair.notions import Rate
 from logofair.policy.mixtures import evaluate
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirement, Requirements
-from logofair.solvers.problem import gap_of
 
 __all__ = [
     "BeforeAfter",
@@ -103,20 +102,8 @@ class MeasuredRows:
     title: str
     size: int
     with_labels: bool
-    before: Audit
-    after: Audit
-    local_tolerance: Floats
-    global_tolerance: Floats
-
-    @cached_property
-    def local(self) -> BeforeAfter:
-        """Inside each client."""
-        return BeforeAfter(self.before.local, self.after.local, self.local_tolerance)
-
-    @cached_property
-    def global_(self) -> BeforeAfter:
-        """Over all clients together."""
-        return BeforeAfter(self.before.global_, self.after.global_, self.global_tolerance)
+    local: BeforeAfter
+    global_: BeforeAfter
 
     @property
     def clients(self) -> tuple[Label, ...]:
@@ -131,29 +118,12 @@ class MeasuredRows:
 
 
 def measure_calibration(solution: Solution) -> MeasuredRows:
-    """Measure the calibration rows of a solution: with labels, or with chances where there are none.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> found = measure_calibration(solution)
-    >>> found.global_.before.gaps.tolist(), found.global_.after.gaps.round(2).tolist()
-    ([[1.0]], [[0.02]])
-    """
+    """Measure the calibration rows of a solution: with labels, or with chances where there are none."""
     return _measured("Calibration rows", solution, solution.rows)
 
 
 def measure_new(solution: Solution, new_rows: NewRows) -> MeasuredRows:
-    """Measure rows the policy was not made from.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 1, 0, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> measure_new(solution, NewRows([0.95, 0.1], [1, 1], groups=["a", "b"])).accuracy
-    (0.5, 0.5)
-    """
+    """Measure rows the policy was not made from."""
     scores, labels = probabilities(new_rows.scores), binary(new_rows.labels)
     weight = weights(new_rows.sample_weight, scores.size)
     groups, clients = encode(new_rows.groups, "groups"), _clients(solution.policy, new_rows.clients, scores.size)
@@ -180,14 +150,14 @@ def _measured(title: str, solution: Solution, rows: CalibrationRows) -> Measured
         Audit.of(_tally(chance, rows), rows.groups.names, rows.clients.names, local, global_)
         for chance in ((rows.scores >= 0.5).astype(np.float64), chances)
     )
+    local_tolerance = _local_tolerances(requirements, local, policy.clients, rows.clients.names)
+    global_tolerance = np.array([_smallest(requirements.global_, rate) for rate in global_])[:, None]
     return MeasuredRows(
         title,
         rows.scores.size,
         rows.labels is not None,
-        before,
-        after,
-        _local_tolerances(requirements, local, policy.clients, rows.clients.names),
-        np.array([_smallest(requirements.global_, rate) for rate in global_])[:, None],
+        BeforeAfter(before.local, after.local, local_tolerance),
+        BeforeAfter(before.global_, after.global_, global_tolerance),
     )
 
 
@@ -223,14 +193,7 @@ def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
 
 
 def compared_rates(requirements: tuple[Requirement, ...]) -> tuple[Rate, ...]:
-    """Return the rates of some requirements, each once.
-
-    Examples
-    --------
-    >>> from logofair.requirements import side_requirements
-    >>> [rate.name for rate in compared_rates(side_requirements("equalized_odds", 0.02, "local"))]
-    ['true positive rate', 'false positive rate']
-    """
+    """Return the rates of some requirements, each once."""
     return tuple(dict.fromkeys(requirement.rate for requirement in requirements))
 
 
@@ -263,22 +226,13 @@ class RequiredGaps:
 
 
 def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
-    """Return what is required and done inside each client and over all.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> local, global_ = required_gaps(solution)
-    >>> local.tolerance.tolist(), local.gap.round(6).tolist(), global_.rates
-    ([[0.02]], [[0.02]], ())
-    """
+    """Return what is required and done inside each client and over all."""
     problem, requirements, prices = solution.problem, solution.requirements, solution.certificate.prices
     u, v = (part.reshape(problem.shape) for part in evaluate(problem.cells, solution.policy.mixtures))
     local = [r for k, r in enumerate(requirements.local) if np.isfinite(requirements.tolerances[:, k]).any()]
     global_ = [r for r in requirements.global_ if r.tolerance is not None]
-    local_gaps = gap_of(problem.local_values(u, v), problem.local_counts, axis=1) / problem.local_units
-    global_gaps = gap_of(problem.global_shares(u, v), problem.global_counts, axis=0) / problem.global_units
+    local_gaps = problem.local_gaps(u, v) / problem.local_units
+    global_gaps = problem.global_gaps(u, v) / problem.global_units
     local_gaps = np.where(problem.local_counts.any(axis=1), local_gaps, np.nan)
     global_gaps = np.where(problem.global_counts.any(axis=0), global_gaps, np.nan)
     local_tolerance = problem.local_tolerance / problem.local_units

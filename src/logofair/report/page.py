@@ -1,45 +1,60 @@
-"""The page: header, sections and footer in one file with its own style and script, and leave to load nothing else."""
+"""The page: header, sections, warnings and sources in one file with its own style and script, and nothing to load."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
+import platform
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from logofair._version import __version__
+from logofair.columns.checks import listed
 from logofair.files.tables import DataSource
 from logofair.files.writing import put_whole
-from logofair.fitting.solution import Solution
-from logofair.report.contents import Provenance, ReportContents, gather
-from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
-from logofair.report.measured import NewRows
-from logofair.report.sections.clients import clients_section
-from logofair.report.sections.closing import cite_section, warnings_section
-from logofair.report.sections.data import cells_section, reliability_section, rules_section
-from logofair.report.sections.frontier import frontier_section
-from logofair.report.sections.glance import glance_section, verdict_banner
-from logofair.report.sections.prices import prices_section
-from logofair.report.wording import counted, joined
+from logofair.fitting.solution import FitWarning, Solution
+from logofair.report.clients import clients_section
+from logofair.report.contents import ReportContents
+from logofair.report.costs import frontier_section, prices_section
+from logofair.report.glance import glance_section, verdict_banner
+from logofair.report.markup import (
+    Element,
+    Section,
+    Trusted,
+    grid,
+    named,
+    note,
+    paragraph,
+    render,
+    render_section,
+    tag,
+    text,
+)
+from logofair.report.measured import NewRows, measure_calibration, measure_new, required_gaps
+from logofair.report.rules import cells_section, reliability_section, rules_section
+from logofair.report.verdict import judge
+from logofair.report.wording import counted
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["render_page", "report_html", "report_sections", "write_report"]
+__all__ = ["report_html", "write_report"]
+
+_PAPER = """@inproceedings{zhang2025logofair,
+  title     = {LoGoFair: Post-Processing for Local and Global Fairness in Federated Learning},
+  author    = {Zhang, Li and Chen, Chaochao and Han, Zhongxuan and Zhong, Qiyong and Zheng, Xiaolin},
+  booktitle = {Proceedings of the AAAI Conference on Artificial Intelligence},
+  year      = {2025}
+}"""
 
 
-def report_sections(contents: ReportContents) -> tuple[Section, ...]:
-    """Return the report's sections in reading order.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report.contents import in_memory
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], [1, 0, 1, 0], groups=["a", "a", "b", "b"], calibration="none")
-    >>> [section.anchor for section in report_sections(gather(solution, Provenance(in_memory("4", solution), "fit")))]
-    ['glance', 'clients', 'frontier', 'prices', 'rules', 'reliability', 'cells', 'warnings', 'cite']
-    """
-    return (
+def _rendered(contents: ReportContents) -> str:
+    """The report as one HTML document."""
+    sections = (
         glance_section(contents),
         clients_section(contents),
         frontier_section(contents.frontier),
@@ -47,34 +62,19 @@ def report_sections(contents: ReportContents) -> tuple[Section, ...]:
         rules_section(contents),
         reliability_section(contents),
         cells_section(contents),
-        warnings_section(contents),
-        cite_section(contents),
+        _warnings(contents),
+        _cite(contents),
     )
-
-
-def render_page(contents: ReportContents) -> str:
-    """Return the report as one HTML document.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report.contents import in_memory
-    >>> solution = logofair.fit([0.9, 0.2], None, groups=["<a>", "b"], calibration="none")
-    >>> page = render_page(gather(solution, Provenance(in_memory("two rows", solution), "fit")))
-    >>> "&lt;a&gt;" in page, "<a>" in page
-    (True, False)
-    """
-    sections = report_sections(contents)
+    main = tag("main", verdict_banner(contents), [render_section(section) for section in sections], id="report")
     script = files("logofair.report").joinpath("script.js").read_text("utf-8")
-    title = f"Fairness report: {contents.provenance.data.name}"
     document = tag(
         "html",
-        tag("head", _head(title, script)),
+        tag("head", _head(f"Fairness report: {contents.data.name}", script)),
         tag(
             "body",
             tag("a", "Skip to the report", href="#report", class_="skip"),
             _header(contents),
-            tag("div", _navigation(sections), _main(contents, sections), class_="page"),
+            tag("div", _navigation(sections), main, class_="page"),
             tag("footer", tag("p", "Made by logofair. This file is complete: it loads nothing and sends nothing.")),
             tag("script", Trusted(script)),
         ),
@@ -100,14 +100,14 @@ def _head(title: str, script: str) -> list[Element]:
 
 
 def _header(contents: ReportContents) -> Element:
-    groups = joined(contents.groups, most=6)
+    groups = listed(contents.groups, len(contents.groups), most=6)
     clients = f", {counted(len(contents.clients), 'client')}" if contents.has_clients else ""
     about = f"{counted(contents.solution.rows.scores.size, 'calibration row')}{clients}; groups {groups}"
-    made = f" Made {contents.provenance.made}." if contents.provenance.made else ""
+    made = f" Made {contents.made}." if contents.made else ""
     return tag(
         "header",
         tag("p", "Fairness report", class_="kind"),
-        tag("h1", tag("bdi", contents.provenance.data.name)),
+        tag("h1", tag("bdi", contents.data.name)),
         tag("p", f"{about}.{made}", class_="about"),
         tag("button", "Dark", type="button", id="theme", class_="js-only"),
     )
@@ -118,8 +118,66 @@ def _navigation(sections: tuple[Section, ...]) -> Element:
     return tag("nav", tag("ol", links), aria_label="Contents")
 
 
-def _main(contents: ReportContents, sections: tuple[Section, ...]) -> Element:
-    return tag("main", verdict_banner(contents), [render_section(section) for section in sections], id="report")
+def _warnings(contents: ReportContents) -> Section:
+    """Return what a reader should be careful with."""
+    found = contents.solution.warnings
+    if not found:
+        return Section("warnings", "Warnings", (paragraph("None: every cell has enough rows of both labels."),))
+    items = tag("ul", [_warning(warning) for warning in found], class_="warnings")
+    return Section("warnings", "Warnings", (paragraph("Where a requirement rests on little or nothing:"), items))
+
+
+def _warning(warning: FitWarning) -> Element:
+    """A warning, what is wrong first: the cells concerned may be many."""
+    what, where = warning.finding, warning.subject
+    return tag("li", tag("strong", what[:1].upper() + what[1:], "."), " ", where[:1].upper() + where[1:], ".")
+
+
+def _cite(contents: ReportContents) -> Section:
+    """Return how to cite the report and make it again; the report holds no rows."""
+    rows = [[named(name), text(value, mark="code")] for name, value in _rests_on(contents)]
+    again = (
+        paragraph("The command:"),
+        tag("pre", tag("code", contents.command), tabindex="0", aria_label="The command"),
+        grid("What the figures rest on", ["what", "value"], rows),
+        note("This page holds totals and rules, never rows."),
+    )
+    software = f"logofair {__version__}: fair decisions inside every client and over all of them"
+    cited = (
+        paragraph(f"The LoGoFair developers. {software}. The method, corrected and extended here, is from:"),
+        tag("pre", tag("code", _PAPER), tabindex="0", aria_label="BibTeX entry"),
+    )
+    parts = (Section("reproduce", "Make it again", again), Section("citation", "Cite", cited))
+    return Section("cite", "Cite and reproduce", (), parts)
+
+
+def _rests_on(contents: ReportContents) -> Iterator[tuple[str, str]]:
+    """What it takes to know that the same was made again."""
+    solution, data = contents.solution, contents.data
+    of = "of the file" if len(data.files) == 1 else "of the list of files" if data.files else "of the checked columns"
+    yield "data", listed(data.files, len(data.files), most=5) if data.files else data.name
+    yield f"SHA-256 {of}", data.fingerprint
+    if data.columns:
+        yield "columns", ", ".join(f"{role}: {name}" for role, name in data.columns.items())
+    yield "rows, clients, groups", f"{solution.rows.scores.size:,}, {len(contents.clients):,}, {len(contents.groups):,}"
+    yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
+    yield "calibration", solution.policy.calibrator.method
+    certificate = solution.certificate
+    yield "counted in", "labels" if certificate.basis == "labels" else "calibrated chances"
+    yield "expected accuracy, and its upper bound", f"{certificate.primal:.6f}, {certificate.dual:.6f}"
+    yield "certificate: optimality gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
+    yield "versions", ", ".join(f"{name} {version}" for name, version in _versions())
+    if contents.made:
+        yield "made", contents.made
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    """The versions a result may depend on, of what is installed."""
+    yield "logofair", __version__
+    yield "Python", platform.python_version()
+    for package in ("numpy", "scipy", "numba", "polars"):
+        with suppress(PackageNotFoundError):
+            yield package, version(package)
 
 
 def report_html(
@@ -131,17 +189,12 @@ def report_html(
     frontier: Frontier | None = None,
     made: str | None = None,
 ) -> str:
-    """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report import in_memory
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> report_html(solution, data=in_memory("four rows", solution), command="logofair fit rows.csv")[:15]
-    '<!DOCTYPE html>'
-    """
-    return render_page(gather(solution, Provenance(data, command, made), new_rows, frontier))
+    """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`."""
+    local, global_ = required_gaps(solution)
+    calibration = measure_calibration(solution)
+    new = None if new_rows is None else measure_new(solution, new_rows)
+    verdict = judge(solution, local, global_, calibration, new)
+    return _rendered(ReportContents(solution, data, command, made, calibration, new, local, global_, verdict, frontier))
 
 
 def write_report(

@@ -10,14 +10,11 @@ from scipy.special import ndtri
 
 from logofair.auditing import FEW_ROWS
 from logofair.fitting.solution import Solution
-from logofair.notions import NOTIONS, Rate
 from logofair.report.measured import BeforeAfter, MeasuredRows, RequiredGaps
-from logofair.report.wording import counted, figure, joined, name_of
-from logofair.requirements import Requirement, Requirements
+from logofair.report.wording import counted, figure
+from logofair.requirements import requirement_sentences
 
 __all__ = ["Verdict", "judge"]
-
-_NAMED = 5  # clients named in a sentence; the tables name the others
 
 
 @dataclass(frozen=True)
@@ -25,11 +22,6 @@ class Verdict:
     """``state`` is "met", "partly", "missed", "unmeasured" or "nothing"; only the first is a pass.
 
     ``on_new_rows`` is empty where there are no new rows.
-
-    Examples
-    --------
-    >>> Verdict("nothing", "Nothing was required", "Nothing.", "Nothing.").state
-    'nothing'
     """
 
     state: str
@@ -46,20 +38,12 @@ def judge(
     calibration: MeasuredRows,
     new: MeasuredRows | None = None,
 ) -> Verdict:
-    """Judge a solution on its calibration rows, in the basis of its requirements, and on new rows if there are.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> from logofair.report.measured import measure_calibration, required_gaps
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> judge(solution, *required_gaps(solution), measure_calibration(solution)).title
-    'Requirements met on the calibration rows, mostly on few rows'
-    """
+    """Judge a solution on its calibration rows, in the basis of its requirements, and on new rows if there are."""
     required = int(local.required.sum() + global_.required.sum())
     measured = int(local.measured.sum() + global_.measured.sum())
     state, title = _state(solution, required, measured)
-    found = _found(solution, required, measured, state, _needs_labels(*local.rates, *global_.rates))
+    needs_labels = any(rate.needs_labels for rate in (*local.rates, *global_.rates))
+    found = _found(solution, required, measured, state, needs_labels)
     few = _resting_on_few(calibration, local, global_)
     if state in ("met", "partly") and few:
         rest = "rests" if few == 1 else "rest"
@@ -86,44 +70,10 @@ def _state(solution: Solution, required: int, measured: int) -> tuple[str, str]:
 
 
 def _required(solution: Solution) -> str:
-    """The requirements in one sentence."""
-    requirements, policy = solution.requirements, solution.policy
-    clients = counted(len(policy.clients), "client")
-    local = f"inside each of the {clients}" if policy.has_clients and len(policy.clients) > 1 else "over all rows"
-    parts: list[str] = []
-    seen: set[tuple[str, str]] = set()
-    for side, items in ((local, requirements.local), ("over all clients together", requirements.global_)):
-        for name, tolerance in dict.fromkeys((r.notion, r.tolerance) for r in items):
-            if tolerance is not None:
-                notion = _notion(name, items)
-                within = f"within {tolerance:g} {side}"
-                # A notion named once need not be named again, unless another stood between.
-                parts.append(within if {(name, notion)} == seen else f"{notion} {within}")
-                seen.add((name, notion))
-    if not parts and not requirements.client_tolerances:
-        return "Nothing: no tolerance was asked for."
-    sentence = " and ".join(parts) or "Nothing in general"
-    return f"{sentence[:1].upper()}{sentence[1:]}{_exceptions(requirements)}."
-
-
-def _notion(name: str, items: tuple[Requirement, ...]) -> str:
-    """A notion and what it compares."""
-    rates = list(dict.fromkeys(r.rate.name for r in items if r.notion == name))
-    known = name.replace("_", " ") if name in NOTIONS else name
-    return f"{known} (equal {joined([rate + 's' for rate in rates])} of the groups)"
-
-
-def _exceptions(requirements: Requirements) -> str:
-    if not requirements.client_tolerances:
-        return ""
-    single = [
-        f"{name_of(name)} {'free' if t is None else f'within {t:g}'}" for name, t in requirements.client_tolerances
-    ]
-    return f"; at single clients instead: {joined(single, _NAMED)}"
-
-
-def _needs_labels(*rates: Rate) -> bool:
-    return any(rate.slope or float(rate.weight(0.0)) != float(rate.weight(1.0)) for rate in rates)
+    """The requirements in words."""
+    count = len(solution.policy.clients)
+    local = f"Inside each of the {count:,} clients" if count > 1 else "Over all rows"
+    return " ".join(requirement_sentences(solution.requirements.as_dict(), local))
 
 
 def _found(solution: Solution, required: int, measured: int, state: str, needs_labels: bool) -> str:

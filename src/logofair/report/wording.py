@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from logofair.columns.checks import Label
 
-__all__ = ["UNDEFINED", "counted", "figure", "joined", "name_of", "short", "signed", "small", "tolerance_of"]
+__all__ = ["UNDEFINED", "counted", "figure", "name_of", "short", "signed", "small", "tolerance_of"]
 
 UNDEFINED = "not measured"
 _LONGEST = 80
@@ -35,24 +34,12 @@ def _without_middle(name: str) -> str:
 
 
 def short(name: str, most: int) -> str:
-    """Return a name cut to so many characters.
-
-    Examples
-    --------
-    >>> short("Rio de Janeiro", 8)
-    'Rio de …'
-    """
+    """Return a name cut to so many characters."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def figure(value: float | None, digits: int = 4) -> str:
-    """Return a figure, or that there is none.
-
-    Examples
-    --------
-    >>> figure(0.123456), figure(float("nan")), figure(-0.00001)
-    ('0.1235', 'not measured', '0.0000')
-    """
+    """Return a figure, or that there is none."""
     if value is None or not math.isfinite(value):
         return UNDEFINED
     text = f"{value:.{digits}f}"
@@ -60,13 +47,7 @@ def figure(value: float | None, digits: int = 4) -> str:
 
 
 def signed(value: float, digits: int = 4) -> str:
-    """Return a difference with its sign.
-
-    Examples
-    --------
-    >>> signed(-0.018), signed(0.5, 2), signed(0.0)
-    ('−0.0180', '+0.50', '±0.0000')
-    """
+    """Return a difference with its sign."""
     text = figure(abs(value), digits)
     return ("±" if float(text) == 0 else "−" if value < 0 else "+") + text
 
@@ -88,35 +69,10 @@ def small(value: float) -> str:
 
 
 def tolerance_of(value: float | None) -> str:
-    """Return a tolerance, or that there is none.
-
-    Examples
-    --------
-    >>> tolerance_of(0.02), tolerance_of(None), tolerance_of(float("inf"))
-    ('0.02', 'free', 'free')
-    """
+    """Return a tolerance, or that there is none."""
     return "free" if value is None or not math.isfinite(value) else f"{value:g}"
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things.
-
-    Examples
-    --------
-    >>> counted(1, "client"), counted(1200, "row")
-    ('1 client', '1,200 rows')
-    """
+    """Return a number of things."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def joined(parts: Sequence[str], most: int = 20) -> str:
-    """Return a list in words.
-
-    Examples
-    --------
-    >>> joined(["a", "b", "c"]), joined(["a", "b", "c"], most=2)
-    ('a, b and c', 'a, b and 1 more')
-    """
-    if len(parts) > most:
-        return f"{', '.join(parts[:most])} and {len(parts) - most:,} more"
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "none"

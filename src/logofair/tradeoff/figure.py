@@ -49,13 +49,6 @@ def frontier_figure(frontier: Frontier) -> str:
     Above, accuracy against the global tolerance with a line for each of a few local ones; below, the accuracy every
     pair of tolerances loses. The knee and the chosen pair are marked in both. A side with one tolerance needs one line
     and no map.
-
-    Examples
-    --------
-    >>> from logofair.tradeoff import frontier
-    >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
-    >>> frontier_figure(surface)[:28]
-    '<svg class="frontier-figure"'
     """
     parts, bottom = list(_heading(frontier)), 50.0
     for panel, wanted in ((_plot, max(frontier.accuracies.shape) > 1), (_map, min(frontier.accuracies.shape) > 1)):

@@ -36,13 +36,7 @@ class Grid:
 
     @classmethod
     def of(cls, local: object, global_: object, chosen: object, *, alone: bool) -> Grid:
-        """Check the lists and the pair.
-
-        Examples
-        --------
-        >>> Grid.of(None, [0.1, 0.05], (0.02, 0.01), alone=False).filled(0.3, 0.2)[1]
-        (0.01, 0.05, 0.1)
-        """
+        """Check the lists and the pair."""
         pair = _pair(chosen)
         lists = tuple(
             None if each is None else read_grid(each, where)

@@ -27,12 +27,6 @@ class HeldOut:
     ``local_gap`` is that of the worst client, ``local_gap_client``; ``large_local_gap`` compares only rates that
     rest on 30 rows or more. ``..._rows`` are the rows behind the less supported of the two rates compared: a gap on
     a few rows is chance.
-
-    Examples
-    --------
-    >>> HeldOut(rows=300, accuracy=0.8, local_gap=0.3, local_gap_client="north", local_gap_rows=7,
-    ...         large_local_gap=0.04, large_local_gap_rows=41, global_gap=0.02, global_gap_rows=120).local_gap_rows
-    7
     """
 
     rows: int
@@ -50,29 +44,11 @@ class HeldOut:
 class Point:
     """A pair of tolerances (None: not constrained) and the best rule within them.
 
-    Attributes
-    ----------
-    local_tolerance, global_tolerance : float or None
-        The requirements.
-    certificate : Certificate
-        Of the stored rule; ``certificate.primal`` is its expected accuracy.
-    loss : float
-        Expected accuracy of the unconstrained rule less that of this one.
-    local_gap, global_gap : float or None
-        The gaps of the rule in expectation, at most the tolerances; None where no two groups can be compared.
-    local_price, global_price : float
-        Accuracy won at most per unit more of the local tolerance at all clients, or of the global one: on the
-        calibration rows no point has more than ``certificate.dual + local_price * (more local tolerance) +
-        global_price * (more global tolerance)``.
-    held_out : HeldOut or None
-        What was measured on held-out rows, where there are some.
-
-    Examples
-    --------
-    >>> from logofair.tradeoff import frontier
-    >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
-    >>> surface.points[-1].loss
-    0.0
+    ``certificate`` is that of the stored rule, ``loss`` what it loses against the unconstrained rule. ``local_gap`` and
+    ``global_gap`` are its gaps in expectation, None where no two groups can be compared. ``local_price`` and
+    ``global_price`` are the accuracy won at most per unit more of the local tolerance at all clients, or of the global
+    one: on the calibration rows no point has more than ``certificate.dual + local_price * (more local tolerance) +
+    global_price * (more global tolerance)``. ``held_out`` is what was measured on held-out rows.
     """
 
     local_tolerance: float | None
@@ -120,13 +96,7 @@ class Point:
 
 
 def tolerance_text(tolerance: float | None) -> str:
-    """A tolerance as people write it.
-
-    Examples
-    --------
-    >>> tolerance_text(0.05), tolerance_text(1 / 70), tolerance_text(None)
-    ('0.05', '0.01429', 'none')
-    """
+    """A tolerance as people write it."""
     return "none" if tolerance is None else f"{tolerance:.4g}"
 
 
@@ -226,11 +196,6 @@ class UnconstrainedRule:
 
     ``local_gap`` is that of ``local_gap_client``, whose smallest group that is compared has ``local_gap_rows`` rows;
     ``global_gap_rows`` are those of the smallest group over all clients.
-
-    Examples
-    --------
-    >>> UnconstrainedRule(0.85, 0.21, "north", 12, 0.18, 4000).local_gap_client
-    'north'
     """
 
     accuracy: float
@@ -258,16 +223,12 @@ class Frontier:
         One for every pair, the global tolerance running fastest.
     unconstrained : UnconstrainedRule
         That against which losses are counted.
-    notions : (str, str)
-        What is fair inside each client, and over all of them.
-    groups, clients : tuple
-        Their labels; the one client is None where there are none.
+    notions, groups, clients, basis, calibration
+        As the frontier was asked for; the one client is None where there are none.
     rows, held_out_rows : int
         Rows the rules were fitted on, and others they were measured on.
-    basis, calibration : str
-        How rows count as positives, and how scores became chances.
     chosen : (float or None, float or None) or None
-        The tolerances the user has chosen, to be marked in figures.
+        The tolerances to be marked in figures.
     warnings : tuple of str
         Cells in which a requirement rests on few rows or none.
 

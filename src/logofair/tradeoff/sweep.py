@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from logofair.auditing import Audit
+from logofair.auditing.measure import Tally, tally_of
+from logofair.calibration import Calibrator
+from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats, Label, random_number
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
@@ -14,7 +18,7 @@ from logofair.errors import InputError
 from logofair.fitting.fit import certified
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
-from logofair.notions import Notion, Rate, named_notion, sides
+from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirements import Requirements, make_requirements
@@ -22,10 +26,9 @@ from logofair.solvers.certificate import Certificate
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.grid import Grid, Tolerances
-from logofair.tradeoff.held_out import HeldOutRows, hold_out
-from logofair.tradeoff.result import Frontier, Point, UnconstrainedRule
+from logofair.tradeoff.result import Frontier, HeldOut, Point, UnconstrainedRule
 
-__all__ = ["FrontierRequirements", "Sweep", "frontier"]
+__all__ = ["FrontierRequirements", "HeldOutRows", "Sweep", "frontier", "hold_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +39,9 @@ class FrontierRequirements:
     global_: Notion
     client_tolerances: Mapping[Label, float | None]
     clients: Codes
-    has_clients: bool
 
     @classmethod
-    def of(
-        cls, notion: object, client_tolerances: object, clients: Codes, *, has_clients: bool
-    ) -> FrontierRequirements:
+    def of(cls, notion: object, client_tolerances: object, clients: Codes) -> FrontierRequirements:
         """Check the notion and the tolerances of single clients."""
         both = sides(notion)
         if any(isinstance(side, Mapping) for side in both):
@@ -51,7 +51,7 @@ class FrontierRequirements:
             )
         local, global_ = (named_notion(side, "notion") for side in both)  # type: ignore[arg-type]  # no mapping
         single = {} if client_tolerances is None else client_tolerances
-        made = cls(local, global_, single, clients, has_clients)  # type: ignore[arg-type]  # checked next
+        made = cls(local, global_, single, clients)  # type: ignore[arg-type]  # checked next
         made.at(0.0, 0.0)
         return made
 
@@ -69,6 +69,91 @@ class FrontierRequirements:
         """The requirements at a pair of tolerances."""
         notion = {"local": self.local, "global": self.global_}
         return make_requirements(notion, local, global_, self.client_tolerances, self.clients)
+
+
+def hold_out(rows: CalibrationRows, share: float, rng: np.random.Generator) -> tuple[CalibrationRows, CalibrationRows]:
+    """Part rows at random into those to fit on and those to measure on, the same share of every cell.
+
+    At least one row of every cell stays with the fit, so that no client or group is unknown later.
+    """
+    order = rng.permutation(rows.scores.size)
+    order = order[np.argsort(rows.cells[order], kind="stable")]
+    sizes = np.bincount(rows.cells)
+    place = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    out = np.zeros(order.size, dtype=bool)
+    out[order] = place < np.minimum(np.rint(share * sizes), sizes - 1)[rows.cells[order]]
+    if not out.any():
+        raise InputError(
+            f"test_share: {share:g} of every group at every client is no row to measure on; pass more rows or a larger "
+            "share."
+        )
+    fitting, testing = _part(rows, ~out), _part(rows, out)
+    for name, part in (("fit on", fitting), ("measure on", testing)):
+        if part.weights is not None and not part.weights.any():
+            raise InputError(f"sample_weight: no row to {name} has a positive weight; pass another random_state.")
+    return fitting, testing
+
+
+def _part(rows: CalibrationRows, kept: Booleans) -> CalibrationRows:
+    """Some of the rows; groups and clients keep their numbers."""
+    return CalibrationRows(
+        rows.scores[kept],
+        None if rows.labels is None else rows.labels[kept],
+        replace(rows.groups, codes=rows.groups.codes[kept]),
+        replace(rows.clients, codes=rows.clients.codes[kept]),
+        None if rows.weights is None else rows.weights[kept],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRows:
+    """Held-out rows in cells, ready to measure any rule on them."""
+
+    cells: Cells
+    tally: Tally  # with nobody accepted
+    groups: tuple[Label, ...]
+    clients: tuple[Label, ...]
+    local_rates: tuple[Rate, ...]
+    global_rates: tuple[Rate, ...]
+
+    @classmethod
+    def of(
+        cls, rows: CalibrationRows, calibrator: Calibrator, local: tuple[Rate, ...], global_: tuple[Rate, ...]
+    ) -> HeldOutRows:
+        """Order labelled rows by what a policy compares with its thresholds."""
+        assert rows.labels is not None
+        groups, clients = rows.groups, rows.clients
+        cells = build_cells(
+            calibrator(rows.scores, groups.codes, clients.codes),
+            groups.codes,
+            clients.codes,
+            n_groups=len(groups.names),
+            n_clients=len(clients.names),
+            values=rows.labels,
+            weights=rows.weights,
+            rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
+        )
+        tally = tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, groups, clients)
+        return cls(cells, tally, groups.names, clients.names, local, global_)
+
+    def measured(self, mixtures: Mixtures) -> HeldOut:
+        """Accuracy and gaps of a rule, in expectation over its coins."""
+        u, v = (share.reshape(self.tally.mass.shape[:2]) for share in evaluate(self.cells, mixtures))
+        mass = self.cells.mass.reshape(u.shape)
+        tally = replace(self.tally, accepted=np.stack([(u - v) * mass, v * mass], axis=-1))
+        found = Audit.of(tally, self.groups, self.clients, self.local_rates, self.global_rates)
+        local, large, global_ = found.worst_local, found.worst_large, found.worst_global
+        return HeldOut(
+            rows=int(self.tally.rows.sum()),
+            accuracy=found.accuracy,
+            local_gap=local.value,
+            local_gap_client=local.client,
+            local_gap_rows=local.rows,
+            large_local_gap=large.value,
+            large_local_gap_rows=large.rows,
+            global_gap=global_.value,
+            global_gap_rows=global_.rows,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +199,7 @@ class Sweep:
             solver = solver.looser()
 
     def _point(self, local: float | None, global_: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
-        local_gap, global_gap = _gaps(self.every_rate, mixtures)
+        local_gap, global_gap = map(_largest, _gaps(self.every_rate, mixtures))
         local_price, global_price = self._prices(local, global_, certificate)
         policy_rules = filled(self.prepared.cells, mixtures, None)
         return Point(
@@ -162,7 +247,8 @@ def _unconstrained(
     requirements: FrontierRequirements, problem: Problem, mixtures: Mixtures, accuracy: float
 ) -> UnconstrainedRule:
     """The unconstrained rule, with the rows its gaps rest on."""
-    (local, global_), (local_gap, global_gap) = _every_gap(problem, mixtures), _gaps(problem, mixtures)
+    local, global_ = _gaps(problem, mixtures)
+    local_gap, global_gap = _largest(local), _largest(global_)
     rows = problem.cells.rows.reshape(problem.shape)
     client, rate = np.unravel_index(int(local.argmax()), local.shape)
     local_rows = rows[client, problem.local_counts[client, :, rate]]
@@ -177,23 +263,18 @@ def _unconstrained(
     )
 
 
-def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[float | None, float | None]:
-    """Largest local and global gap of a rule in expectation; None where no two groups are compared."""
-    local, global_ = _every_gap(problem, mixtures)
-    return _largest(local, problem.local_counts), _largest(global_, problem.global_counts)
-
-
-def _every_gap(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
-    """Local and global gaps in expectation, (clients, local rates) and (global rates,)."""
+def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
+    """Local and global gaps in expectation, (clients, local rates) and (global rates,); -1 if not compared."""
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     local, global_ = problem.local_gaps(u, v) / problem.local_units, problem.global_gaps(u, v) / problem.global_units
-    # A gap that is not compared is 0; just below, so that one of 0 that is compared is found before it.
     local = np.where(problem.local_counts.any(axis=1), local, -1.0)
     return local, np.where(problem.global_counts.any(axis=0), global_, -1.0)
 
 
-def _largest(gaps: Floats, counts: Booleans) -> float | None:
-    return float(np.max(gaps)) if counts.any() else None
+def _largest(gaps: Floats) -> float | None:
+    """The largest gap; None where no two groups are compared."""
+    largest = float(gaps.max())
+    return largest if largest >= 0.0 else None
 
 
 def frontier(
@@ -241,13 +322,6 @@ def frontier(
     Frontier
         The points with certificates; ``knee``, ``best(accuracy_cost)``, ``summary()``, ``as_csv()``, ``as_dict()``.
 
-    Raises
-    ------
-    InputError
-        If some argument cannot be used.
-    SolverError
-        If no rule with a valid certificate was found at some point.
-
     Examples
     --------
     >>> import numpy as np
@@ -264,7 +338,7 @@ def frontier(
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     key = 0 if random_state is None else random_number(random_state)
-    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients, has_clients=clients is not None)
+    requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients)
     grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
     test = None
     if test_share is not None:
@@ -298,7 +372,7 @@ def _share(test_share: object, rows: CalibrationRows) -> float:
     """Check the share of rows to hold out."""
     if rows.labels is None:
         raise InputError("test_share: needs labels to measure with, but labels= is None; pass labels or leave it out.")
-    number = isinstance(test_share, int | float | np.number) and not isinstance(test_share, bool)
-    if not number or not 0.0 < float(test_share) < 1.0:  # type: ignore[arg-type]  # a number, as was just checked
+    share = as_number(test_share)
+    if not 0.0 < share < 1.0:
         raise InputError(f"test_share: got {test_share!r}; pass a number between 0 and 1, such as 0.3.")
-    return float(test_share)  # type: ignore[arg-type]
+    return share

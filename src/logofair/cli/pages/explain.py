@@ -12,12 +12,13 @@ from rich.console import Console
 from logofair.auditing.measure import plain
 from logofair.cli.pages.console import notes, print_page
 from logofair.columns.checks import Floats
-from logofair.policy.info import PolicyInfo, RequirementsInfo
+from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
+from logofair.requirements import requirement_sentences
 from logofair.solvers.certificate import LARGEST_VIOLATION
 
-__all__ = ["Band", "as_dict", "bands_of", "raw_scores", "requirement_sentences", "rule_in_words", "show"]
+__all__ = ["Band", "as_dict", "bands_of", "raw_scores", "rule_in_words", "show"]
 
 
 _HALVINGS = 60
@@ -50,36 +51,9 @@ def _overview(policy: Policy) -> str:
     return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}."
 
 
-def requirement_sentences(requirements: RequirementsInfo) -> Iterator[str]:
-    """Say what was required.
-
-    Examples
-    --------
-    >>> from logofair.policy.info import RequirementInfo
-    >>> parity = RequirementInfo("demographic_parity", "selection rate", 0.1)
-    >>> list(requirement_sentences(RequirementsInfo(global_=(parity,))))
-    ['Over all clients, the selection rate of any two groups differs by at most 0.1.']
-    """
-    found = False
-    for items, where in ((requirements.local, "Inside each client"), (requirements.global_, "Over all clients")):
-        rates: dict[float, list[str]] = {}
-        for item in items:
-            if item.tolerance is not None:
-                rates.setdefault(item.tolerance, []).append(item.rate)
-        for tolerance, names in rates.items():
-            found, what = True, " and the ".join(dict.fromkeys(names))
-            differ = "differs" if len(names) == 1 else "differ"
-            yield f"{where}, the {what} of any two groups {differ} by at most {tolerance:g}."
-    for client, own in requirements.client_tolerances:
-        within = "is free" if own is None else f"is at most {own:g}"
-        yield f"{'In place of that, the' if found else 'The'} gap at {client} {within}."
-    if not found and not requirements.client_tolerances:
-        yield "None: every gap is free."
-
-
 def _info_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
     """What a policy tells of requirements, certificate, prices and warnings, each with a word beside it."""
-    for place, sentence in enumerate(requirement_sentences(info.requirements)):
+    for place, sentence in enumerate(requirement_sentences(info.requirements.as_dict())):
         yield "" if place else "Requirements", sentence
     proof = info.certificate
     if proof is not None:

@@ -19,7 +19,6 @@ from logofair.auditing.measure import tally_of
 from logofair.auditing.result import RuleAudit
 from logofair.cli.options import constrained, typed
 from logofair.cli.pages.console import grid, notes, print_page, spoken
-from logofair.cli.pages.explain import requirement_sentences
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
@@ -28,6 +27,7 @@ from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.notions import NOTIONS
 from logofair.policy.info import ColumnsInfo, DataInfo
+from logofair.requirements import requirement_sentences
 
 __all__ = [
     "FitOptions",
@@ -255,7 +255,7 @@ def _gap(gap: Gap) -> str:
 def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     """Requirements, certificate, coins, prices and warnings."""
     c = solution.certificate
-    for place, sentence in enumerate(requirement_sentences(solution.policy.info.requirements)):
+    for place, sentence in enumerate(requirement_sentences(solution.requirements.as_dict())):
         yield "" if place else "Requirements", sentence
     met = "all are met" if c.violation <= c.precision else f"one is missed by {c.violation:.4f}"
     yield (

@@ -10,8 +10,22 @@ from logofair.auditing import FEW_ROWS
 from logofair.auditing.result import value_of
 from logofair.columns.checks import Floats
 from logofair.report.contents import ReportContents
-from logofair.report.grids import Cell, Column, few_mark, grid, named, number, span, text, tolerance_cell
-from logofair.report.markup import Element, Node, Section, note, paragraph, tag
+from logofair.report.markup import (
+    Cell,
+    Element,
+    Node,
+    Section,
+    few_mark,
+    grid,
+    named,
+    note,
+    number,
+    paragraph,
+    rows_cell,
+    span,
+    tag,
+    tolerance_cell,
+)
 from logofair.report.measured import BeforeAfter, MeasuredRows
 from logofair.report.wording import counted, figure, name_of, signed, tolerance_of
 
@@ -109,17 +123,16 @@ def _tile(title: str, before: float | None, after: float | None, *small: Node) -
 def _table(measured: MeasuredRows) -> Element:
     """One set of rows: accuracy, gaps over all clients, and the largest gaps inside clients."""
     basis = "counted with labels" if measured.with_labels else "counted in chances: there are no labels"
-    columns = [Column("figure"), *(Column(n, numeric=True) for n in ("before", "after", "tolerance"))]
-    columns += [Column("after, by chance", numeric=True), Column("rows", numeric=True)]
-    before, after = measured.accuracy
-    rows = [[named("accuracy"), number(before), number(after), _blank(), _blank(), number(measured.size)]]
+    titles = ["figure", "before", "after", "tolerance", "after, by chance", "rows"]
+    (before, after), blank = measured.accuracy, Cell(("",))
+    rows = [[named("accuracy"), number(before), number(after), blank, blank, number(measured.size)]]
     if len(measured.clients) > 1:
         rows += [
             _line(measured.global_, k, 0, f"{r.name} gap, all clients") for k, r in enumerate(measured.global_.rates)
         ]
     for k, rate in enumerate(measured.local.rates):
         rows += _largest(measured, k, rate.name)
-    return grid(f"{measured.title} ({counted(measured.size, 'row')}, {basis})", columns, rows)
+    return grid(f"{measured.title} ({counted(measured.size, 'row')}, {basis})", titles, rows)
 
 
 def _largest(measured: MeasuredRows, rate: int, name: str) -> Iterator[list[Cell]]:
@@ -146,9 +159,5 @@ def _line(pair: BeforeAfter, rate: int, place: int, words: str) -> list[Cell]:
         number(float(pair.after.gaps[rate, place])),
         tolerance_cell(float(pair.tolerance[rate, place])),
         span(low, high),
-        number(int(pair.after.smallest_rows[rate, place]), after=few_mark(bool(pair.few[rate, place]))),
+        rows_cell(int(pair.after.smallest_rows[rate, place])),
     ]
-
-
-def _blank() -> Cell:
-    return text("")

@@ -1,17 +1,21 @@
-"""What each requirement costs: the accuracy a little more tolerance would win at most."""
+"""What fairness costs: the accuracy a little more of each tolerance would win, and the whole trade-off."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from logofair.report.contents import ReportContents
-from logofair.report.markup import Element, Node, Section, note, paragraph, tag
-from logofair.report.wording import counted, small
+from logofair.report.markup import Cell, Element, Node, Section, Trusted, grid, named, note, paragraph, tag
+from logofair.report.wording import counted, figure, small, tolerance_of
 
-__all__ = ["Price", "prices_section"]
+if TYPE_CHECKING:
+    from logofair.tradeoff import Frontier
+
+__all__ = ["frontier_section", "prices_section"]
 
 
 _MOST = 12
@@ -21,13 +25,7 @@ _NOTHING = 1e-6  # what accuracy is proved to
 
 @dataclass(frozen=True)
 class Price:
-    """What 0.01 more of one tolerance wins at most; ``place`` is None for all clients together.
-
-    Examples
-    --------
-    >>> Price(0.0021, "selection rate", None).place is None
-    True
-    """
+    """What 0.01 more of one tolerance wins at most; ``place`` is None for all clients together."""
 
     won: float
     rate: str
@@ -101,3 +99,50 @@ def _item(price: Price, contents: ReportContents, dearest: float) -> Element:
         "span", f"{_STEP:g} more {side}tolerance{of}", where, " would win at most ", amount, _in_decisions(price.won)
     )
     return tag("li", sentence, tag("span", bar, class_="track", aria_hidden="true"))
+
+
+def frontier_section(frontier: Frontier | None) -> Section:
+    """Return the accuracy within every pair of tolerances, or how to find it."""
+    title = "The trade-off"
+    if frontier is None:
+        command = tag("code", "logofair frontier")
+        missing = paragraph("Not computed here; ", command, " shows the accuracy within every pair of tolerances.")
+        return Section("frontier", title, (missing,))
+    from logofair.tradeoff.figure import frontier_figure
+
+    words = f"The best expected accuracy within each pair of tolerances, on {frontier.rows:,} rows. "
+    return Section(
+        "frontier",
+        title,
+        (
+            paragraph(words, frontier.knee.sentence),
+            tag("figure", Trusted(frontier_figure(frontier)), class_="pan", tabindex="0", aria_label=title),
+            tag("details", tag("summary", "Expected accuracies in a table"), _trade_off(frontier)),
+            note(
+                f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. "
+                "Every value is proved to 0.000001 on these rows; new rows differ by chance."
+            ),
+        ),
+    )
+
+
+def _trade_off(frontier: Frontier) -> Element:
+    """Local tolerances downwards, global ones across; the more accurate, the darker."""
+    low, high = float(frontier.accuracies.min()), float(frontier.accuracies.max())
+    titles = ["local \\ global", *map(tolerance_of, frontier.global_tolerances)]
+    rows = [
+        [named(tolerance_of(local)), *(_pair(frontier, i, j, low, high) for j in range(len(titles) - 1))]
+        for i, local in enumerate(frontier.local_tolerances)
+    ]
+    return grid("Expected accuracy by local and global tolerance", titles, rows)
+
+
+def _pair(frontier: Frontier, row: int, column: int, low: float, high: float) -> Cell:
+    """One pair of tolerances."""
+    accuracy = float(frontier.accuracies[row, column])
+    pair = (frontier.local_tolerances[row], frontier.global_tolerances[column])
+    share = (accuracy - low) / (high - low) if high > low else 1.0
+    chosen = frontier.chosen is not None and pair == frontier.chosen
+    sign = tag("span", "chosen", class_="chosen-name") if chosen else None
+    mark = "heat chosen" if chosen else "heat"
+    return Cell((figure(accuracy), sign), mark, style=f"--heat:{100.0 * share:.0f}%")

@@ -11,8 +11,20 @@ from logofair.auditing import FEW_ROWS
 from logofair.columns.segments import Indices
 from logofair.report.charts import Reliability, reliability_by_group, reliability_diagram
 from logofair.report.contents import ReportContents
-from logofair.report.grids import Cell, Column, few_mark, grid, named, number, text
-from logofair.report.markup import Element, Node, Section, note, paragraph, tag
+from logofair.report.markup import (
+    Cell,
+    Element,
+    Node,
+    Section,
+    grid,
+    named,
+    note,
+    number,
+    paragraph,
+    rows_cell,
+    tag,
+    text,
+)
 from logofair.report.wording import counted, figure, name_of
 
 __all__ = ["cells_section", "reliability_section", "rules_section"]
@@ -36,10 +48,9 @@ def rules_section(contents: ReportContents) -> Section:
         else "No rule needs a coin: the same score, the same decision."
     )
     words += " “60%: A; 40%: B” applies A to 60 in 100 people and B to the others." if mixed else ""
-    columns = [Column("client"), Column("group"), Column("rule"), Column("coin")]
-    columns += [Column("rows", numeric=True), Column("label 1", numeric=True)]
-    table = grid("Rules by client and group", columns, list(_rules(contents)), search="Search rules")
-    return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_shortened(contents), table))
+    titles = ["client", "group", "rule", "coin", "rows", "label 1"]
+    table = grid("Rules by client and group", titles, list(_rules(contents)), search="Search rules")
+    return Section("rules", "The rules", (paragraph(words), *_merged(contents), contents.unlisted, table))
 
 
 def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
@@ -54,8 +65,8 @@ def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
                 text(tag("bdi", name)),
                 text(row.rule, mark="rule"),
                 text("coin" if row.needs_coin else "–"),
-                number(rows, after=few_mark(rows < FEW_ROWS)),
-                number(positive) if labelled else text("–"),
+                rows_cell(rows),
+                number(positive) if labelled else Cell(("–",)),
             ]
 
 
@@ -64,12 +75,6 @@ def _merged(contents: ReportContents) -> Iterator[Node]:
         yield note(
             "Rows of clients the policy does not know can take the merged rule of all clients, stored beside these."
         )
-
-
-def _shortened(contents: ReportContents) -> Iterator[Node]:
-    if len(contents.listed) < len(contents.clients):
-        listed = f"{len(contents.listed):,} of {len(contents.clients):,} clients"
-        yield note(f"The rules of {listed} are listed; the policy has all.")
 
 
 def _counts(contents: ReportContents) -> Indices:
@@ -95,19 +100,9 @@ def reliability_section(contents: ReportContents) -> Section:
         "The bars show where chance leaves a share at 95%."
     )
     diagrams = tag("div", [_diagram(one) for one in found[:_MOST_DIAGRAMS]], class_="diagrams")
-    columns = [Column("group"), *(Column(n, numeric=True) for n in ("rows", "mean error before", "mean error after"))]
-    rows = [
-        [
-            named(name_of(r.group)),
-            number(int(r.rows.sum()), after=few_mark(r.rows.sum() < FEW_ROWS)),
-            number(r.before),
-            number(r.after),
-        ]
-        for r in found
-    ]
-    return Section(
-        "reliability", title, (words, diagrams, grid("Calibration error by group", columns, rows), _bins(found))
-    )
+    rows = [[named(name_of(r.group)), rows_cell(int(r.rows.sum())), number(r.before), number(r.after)] for r in found]
+    errors = grid("Calibration error by group", ["group", "rows", "mean error before", "mean error after"], rows)
+    return Section("reliability", title, (words, diagrams, errors, _bins(found)))
 
 
 def _diagram(found: Reliability) -> Element:
@@ -120,7 +115,7 @@ def _diagram(found: Reliability) -> Element:
 
 def _bins(found: Sequence[Reliability]) -> Element:
     """The numbers behind the diagrams, folded away."""
-    columns = [Column("group"), *(Column(n, numeric=True) for n in ("rows", "score", "calibrated", "share of label 1"))]
+    titles = ["group", "rows", "score", "calibrated", "share of label 1"]
     rows = [
         [
             named(name_of(r.group)),
@@ -132,7 +127,7 @@ def _bins(found: Sequence[Reliability]) -> Element:
         for r in found[:_MOST_BINS_TABLES]
         for i in range(r.rows.size)
     ]
-    return tag("details", tag("summary", "The numbers behind the diagrams"), grid("Bins by group", columns, rows))
+    return tag("details", tag("summary", "The numbers behind the diagrams"), grid("Bins by group", titles, rows))
 
 
 def cells_section(contents: ReportContents) -> Section:
@@ -146,18 +141,13 @@ def cells_section(contents: ReportContents) -> Section:
     )
     step = _GROUPS_PER_TABLE
     tables = [_sizes(contents, rows, range(i, min(i + step, rows.shape[1]))) for i in range(0, rows.shape[1], step)]
-    return Section("cells", "Cell sizes", (paragraph(words), *_shortened_cells(contents), *tables))
-
-
-def _shortened_cells(contents: ReportContents) -> Iterator[Node]:
-    if len(contents.listed) < len(contents.clients):
-        yield note(f"{len(contents.listed):,} of {len(contents.clients):,} clients are listed.")
+    return Section("cells", "Cell sizes", (paragraph(words), contents.unlisted, *tables))
 
 
 def _sizes(contents: ReportContents, rows: Indices, groups: range) -> Element:
     """A table of some groups, the fuller a cell the darker."""
     most = math.log1p(int(rows.max(initial=1)))
-    columns = [Column("client"), *(Column(contents.groups[group], numeric=True, long=True) for group in groups)]
+    titles = ["client", *(contents.groups[group] for group in groups)]
     lines = [
         [
             named(contents.clients[client], contents.link(client)),
@@ -165,7 +155,7 @@ def _sizes(contents: ReportContents, rows: Indices, groups: range) -> Element:
         ]
         for client in contents.listed
     ]
-    return grid("Rows by client and group", columns, lines, search="Search cells")
+    return grid("Rows by client and group", titles, lines, search="Search cells", titles_from_data=True)
 
 
 def _size(rows: int, most: float) -> Cell:

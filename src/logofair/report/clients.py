@@ -9,16 +9,31 @@ import numpy as np
 from logofair.auditing import FEW_ROWS
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip
 from logofair.report.contents import ReportContents
-from logofair.report.grids import Cell, Column, few_mark, grid, named, number, span, text, tolerance_cell
-from logofair.report.markup import Element, Node, Section, Trusted, note, paragraph, tag
+from logofair.report.markup import (
+    Cell,
+    Element,
+    Node,
+    Section,
+    Trusted,
+    few_mark,
+    grid,
+    named,
+    number,
+    paragraph,
+    rows_cell,
+    span,
+    tag,
+    text,
+    tolerance_cell,
+)
 from logofair.report.measured import BeforeAfter
 from logofair.report.wording import counted, figure, small, tolerance_of
 
-__all__ = ["card", "clients_section"]
+__all__ = ["clients_section"]
 
 
-def card(contents: ReportContents, client: int) -> Element:
-    """Return a client's card."""
+def _card(contents: ReportContents, client: int) -> Element:
+    """One client: its gaps, its groups with their rules, and what more tolerance would win."""
     name, pair = contents.clients[client], contents.calibration.local
     rows = int(pair.after.tally.rows[client].sum())
     title = f"client-{client}-title"
@@ -61,7 +76,6 @@ def _gaps(contents: ReportContents, client: int) -> Element:
     """Gap of every rate before and after."""
     pair = contents.calibration.local
     low, high = pair.interval
-    columns = [Column("gap of the"), *(Column(n, numeric=True) for n in ("before", "after", "by chance", "tolerance"))]
     rows = [
         [
             named(rate.name),
@@ -72,16 +86,14 @@ def _gaps(contents: ReportContents, client: int) -> Element:
         ]
         for k, rate in enumerate(pair.rates)
     ]
-    return grid("Gaps here", columns, rows)
+    return grid("Gaps here", ["gap of the", "before", "after", "by chance", "tolerance"], rows)
 
 
 def _groups(contents: ReportContents, client: int) -> Element:
     """Each group's rows, rates and rule."""
     pair = contents.calibration.local
-    columns = [Column("group"), Column("rows", numeric=True), Column("label 1", numeric=True)]
-    columns += [Column(f"{rate.name}, before and after") for rate in pair.rates]
-    columns += [Column("rule")]
-    return grid("Groups here", columns, list(_group_rows(contents, client)))
+    titles = ["group", "rows", "label 1", *(f"{rate.name}, before and after" for rate in pair.rates), "rule"]
+    return grid("Groups here", titles, list(_group_rows(contents, client)))
 
 
 def _group_rows(contents: ReportContents, client: int) -> Iterator[list[Cell]]:
@@ -95,7 +107,7 @@ def _group_rows(contents: ReportContents, client: int) -> Iterator[list[Cell]]:
         rule = rules[client * len(contents.groups) + group].rule
         yield [
             named(name),
-            number(int(rows), after=few_mark(bool(rows < FEW_ROWS))),
+            rows_cell(int(rows)),
             number(int(positive)),
             *bars,
             text(rule, mark="rule"),
@@ -109,7 +121,7 @@ def _bars(before: float, after: float) -> Cell:
         width = 0.0 if np.isnan(value) else 100.0 * min(max(value, 0.0), 1.0)
         bar = tag("span", class_=f"bar {kind}", style=f"width:{width:.1f}%")
         parts.append(tag("span", tag("span", bar, class_="track"), figure(value, 3), class_="rate"))
-    return Cell(tuple(parts), "rates")
+    return Cell(tuple(parts), "rates", numeric=False)
 
 
 def _prices(contents: ReportContents, client: int) -> Iterator[str]:
@@ -138,8 +150,9 @@ def clients_section(contents: ReportContents) -> Section:
         "largest gap before first. Choose a client in the picture, the list or the table to see its card. "
         "The table’s last column is the accuracy over all rows that 0.01 more tolerance would win at most."
     )
-    cards = Section("client", "One client at a time", (_picker(contents), tag("div", _cards(contents), class_="cards")))
-    table = Section("client-table", "All clients in a table", (*_unlisted(contents), _table(contents)))
+    listed = tag("div", [_card(contents, client) for client in contents.listed], class_="cards")
+    cards = Section("client", "One client at a time", (_picker(contents), listed))
+    table = Section("client-table", "All clients in a table", (contents.unlisted, _table(contents)))
     return Section("clients", "Every client", (words, _legend(), *pictures), (cards, table))
 
 
@@ -227,39 +240,24 @@ def _picker(contents: ReportContents) -> Element:
     )
 
 
-def _cards(contents: ReportContents) -> list[Node]:
-    return [card(contents, client) for client in contents.listed]
-
-
-def _unlisted(contents: ReportContents) -> Iterator[Node]:
-    missing = len(contents.clients) - len(contents.listed)
-    if missing:
-        yield note(
-            f"The {len(contents.listed):,} clients with the largest gaps before are listed; {missing:,} are not."
-        )
-
-
 def _table(contents: ReportContents) -> Element:
     """One line per client and rate."""
     pair = contents.calibration.local
     several, in_chances = len(pair.rates) > 1, _counts_in_chances(contents)
-    columns = [Column("client"), *([Column("rate")] if several else [])]
-    columns += [Column(n, numeric=True) for n in ("gap before", "gap after", "by chance", "tolerance")]
-    columns += [Column("gap after, in chances", numeric=True)] if in_chances else []
-    columns += [Column("smallest group", numeric=True)]
-    columns += [] if several else [Column(n, numeric=True) for n in ("accuracy before", "accuracy after")]
-    columns += [Column("0.01 more wins", numeric=True)]
+    titles = ["client", *(["rate"] if several else []), "gap before", "gap after", "by chance", "tolerance"]
+    titles += ["gap after, in chances"] if in_chances else []
+    titles += ["smallest group", *([] if several else ["accuracy before", "accuracy after"]), "0.01 more wins"]
     rows = [
         _line(contents, pair, client, rate, several, in_chances)
         for client in contents.listed
         for rate in range(len(pair.rates))
     ]
-    return grid("Gaps and accuracy of every client, calibration rows", columns, rows, search="Search clients")
+    return grid("Gaps and accuracy of every client, calibration rows", titles, rows, search="Search clients")
 
 
 def _counts_in_chances(contents: ReportContents) -> bool:
     """Whether the requirements are counted otherwise than what was measured."""
-    needs = any(rate.slope or rate.weight(0.0) != rate.weight(1.0) for rate in contents.calibration.local.rates)
+    needs = any(rate.needs_labels for rate in contents.calibration.local.rates)
     return needs and contents.calibration.with_labels and contents.solution.certificate.basis == "eta"
 
 
@@ -269,7 +267,6 @@ def _line(
     low, high = (float(end[rate, client]) for end in pair.interval)
     line = contents.local.line(pair.rates[rate])
     accuracies = [float(shares[client]) for shares in pair.accuracies]
-    rows = int(pair.after.smallest_rows[rate, client])
     price = 0.0 if line is None else 0.01 * float(contents.local.price[line, client])
     in_basis = None if line is None else float(contents.local.gap[line, client])
     return [
@@ -280,7 +277,7 @@ def _line(
         span(low, high),
         tolerance_cell(float(pair.tolerance[rate, client])),
         *([number(in_basis)] if in_chances else []),
-        number(rows, after=few_mark(rows < FEW_ROWS)),
+        rows_cell(int(pair.after.smallest_rows[rate, client])),
         *([] if several else map(number, accuracies)),
         Cell((small(price),), key=price),
     ]
