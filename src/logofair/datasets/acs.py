@@ -180,12 +180,6 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
     ``source`` is a folder with psam_pXX.csv or csv_pXX.zip (as folktables downloads them, in folders below it too), one
     such file, or a Parquet file of folktables' income task with a column STATE; the rest as of
     `logofair.datasets.catalogue.DatasetInfo`.
-
-    Examples
-    --------
-    >>> prepare_acs(Path("psam_p06.csv"), Path("acs"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: psam_p06.csv: not there; check the path.
     """
     tables = find_tables(source, "PINCP", "ACS person records")
     layout = one_layout(tables, _layout_of, "columns or codes", "kind")
@@ -254,12 +248,6 @@ def load_acs(
         Load only so many rows, drawn at random.
     rng : np.random.Generator or int
         Source of randomness for ``rows``, or a seed.
-
-    Examples
-    --------
-    >>> load_acs(Path("nowhere"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: acs: nothing prepared in nowhere; run: logofair data prepare acs --from PATH.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
     about = check_about(folder, _NAME)

@@ -42,11 +42,6 @@ def cache_folder(name: str, base: Path | None = None) -> Path:
 
     Below ``base``; without it below the environment's ``LOGOFAIR_CACHE``; without that below ``logofair`` in the
     user's folder of caches (``XDG_CACHE_HOME``, else ``~/.cache``).
-
-    Examples
-    --------
-    >>> cache_folder("enem", Path("/data")).as_posix()
-    '/data/enem'
     """
     if base is not None:
         return Path(base) / name
@@ -64,16 +59,7 @@ def is_prepared(folder: Path) -> bool:
 
 
 def write_about(folder: Path, name: str, body: Mapping[str, Any]) -> None:
-    """Write down what a folder holds: the data set's name, what loading needs, and its files.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_about(Path(folder), "enem", {"median": 500.5})
-    ...     check_about(Path(folder), "enem")
-    {'median': 500.5}
-    """
+    """Write down what a folder holds: the data set's name, what loading needs, and its files."""
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": fingerprint(path)}
         for path in sorted(folder.iterdir())
@@ -83,14 +69,7 @@ def write_about(folder: Path, name: str, body: Mapping[str, Any]) -> None:
 
 
 def check_about(folder: Path, name: str) -> dict[str, Any]:
-    """Read what `write_about` wrote; raise one sentence where it or a file beside it is missing, cut or outdated.
-
-    Examples
-    --------
-    >>> check_about(Path("nowhere"), "enem")
-    Traceback (most recent call last):
-    logofair.errors.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
-    """
+    """Read what `write_about` wrote; raise one sentence where it or a file beside it is missing, cut or outdated."""
     folder = Path(folder)
     if not is_prepared(folder):
         raise InputError(f"{name}: nothing prepared in {folder}; run: {_command(name, folder)}.")
@@ -110,16 +89,7 @@ def _sizes(files: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 def digest_of(folder: Path) -> str:
-    """What identifies the data prepared in a folder, read from what was written down about them alone.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_about(Path(folder), "enem", {"median": 500.5})
-    ...     len(digest_of(Path(folder)))
-    64
-    """
+    """What identifies the data prepared in a folder, read from what was written down about them alone."""
     found = _unchecked(Path(folder)).get("checksum")
     if not isinstance(found, str):
         raise InputError(f"{Path(folder) / _ABOUT}: is missing or damaged; prepare the data again.")
@@ -127,13 +97,7 @@ def digest_of(folder: Path) -> str:
 
 
 def summary_of(folder: Path) -> dict[str, Any]:
-    """What was written down when a folder was prepared, by whatever version; nothing where it cannot be read.
-
-    Examples
-    --------
-    >>> summary_of(Path("nowhere"))
-    {}
-    """
+    """What was written down when a folder was prepared, by whatever version; nothing where it cannot be read."""
     body = _unchecked(folder).get(_WHAT)
     return body if isinstance(body, dict) else {}
 
@@ -147,24 +111,12 @@ def _unchecked(folder: Path) -> dict[str, Any]:
 
 
 def advice_again(name: str, folder: Path) -> str:
-    """What to do where prepared data cannot be read.
-
-    Examples
-    --------
-    >>> advice_again("enem", Path("/data/enem"))
-    'prepare it again: logofair data prepare enem --from PATH --cache /data --force'
-    """
+    """What to do where prepared data cannot be read."""
     return f"prepare it again: {_command(name, folder)} --force"
 
 
 def cache_option(name: str, folder: Path) -> str:
-    """The option that a command needs to find a folder; nothing where it looks there anyway.
-
-    Examples
-    --------
-    >>> cache_option("enem", Path("/data/enem")), cache_option("enem", cache_folder("enem"))
-    (' --cache /data', '')
-    """
+    """The option that a command needs to find a folder; nothing where it looks there anyway."""
     if folder == cache_folder(name) or folder.name != name:
         return ""
     return f" --cache {shlex.quote(str(folder.parent))}"
@@ -183,15 +135,6 @@ def new_folder(into: Path) -> Iterator[Path]:
     """Hand out a temporary neighbour to fill, which takes the folder's name if all goes well and else vanishes.
 
     A prepared folder that is there is replaced; any other that holds something stays, and is an error.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with new_folder(Path(folder, "caches", "enem")) as neighbour:
-    ...         _ = (neighbour / "rows.txt").write_text("1")
-    ...     [path.name for path in Path(folder, "caches").rglob("*")]
-    ['enem', 'rows.txt']
     """
     target = Path(os.path.realpath(into))
     neighbour = target.with_name(f".logofair-{target.name}-{secrets.token_hex(8)}.part")

@@ -120,13 +120,7 @@ def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, 
 
 
 def choices_of(work: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of what a data set's ``load`` or ``prepare`` can be told besides where files lie and what is sensitive.
-
-    Examples
-    --------
-    >>> choices_of(CATALOGUE["acs"].load)
-    ('states', 'keep_sensitive', 'rows', 'rng')
-    """
+    """Names of what a data set's ``load`` or ``prepare`` can be told besides where files lie and what is sensitive."""
     known = signature(work).parameters.items()
     return tuple(
         name for name, p in known if p.kind is Parameter.KEYWORD_ONLY and name not in ("sensitive", "progress")

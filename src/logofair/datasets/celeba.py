@@ -120,15 +120,7 @@ def _in_archive(path: Path, stack: ExitStack) -> tuple[Readers, Readers]:
 
 
 def read_attributes(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...], Booleans]:
-    r"""File names, attribute names, and whether each image (down) has each attribute (across).
-
-    Examples
-    --------
-    >>> rows = b"1\n" + b" ".join(b"A%d" % i for i in range(40)) + b"\n000001.jpg" + b" 1 -1" * 20
-    >>> names, attributes, values = read_attributes(rows)
-    >>> names, attributes[:2], values[0, :2]
-    (('000001.jpg',), ('A0', 'A1'), array([ True, False]))
-    """
+    """File names, attribute names, and whether each image (down) has each attribute (across)."""
     lines = _lines(content, ATTRIBUTES)
     if len(lines) < 2:
         raise InputError(f"{ATTRIBUTES}: has no line of attribute names; download it again.")
@@ -163,13 +155,7 @@ def _check_header(count: str, attributes: tuple[str, ...], rows: int) -> None:
 
 
 def read_identities(content: bytes, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
-    r"""The number of the person on each image named.
-
-    Examples
-    --------
-    >>> read_identities(b"000001.jpg 2880\n000002.jpg 2937\n", ("000002.jpg", "000001.jpg"))
-    array([2937, 2880], dtype=int32)
-    """
+    """The number of the person on each image named."""
     rows = [_fields(line, number, IDENTITIES, 2) for number, line in _lines(content, IDENTITIES)]
     _distinct([row[0] for row in rows], IDENTITIES)
     for name, person in rows:
@@ -242,12 +228,6 @@ def prepare_celeba(
     workers : int
         Processes that decode images. A script that asks for more than one must do so below
         ``if __name__ == "__main__":``.
-
-    Examples
-    --------
-    >>> prepare_celeba(Path("nowhere"), Path("cache"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: nowhere: not there; pass the folder or ZIP file that holds CelebA's official files.
     """
     needs_pillow("prepare_celeba")
     size = image_size(size)
@@ -353,12 +333,6 @@ def load_celeba(
     -------
     Dataset
         Its natural clients are the people shown.
-
-    Examples
-    --------
-    >>> load_celeba(Path("nowhere"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: celeba: nothing prepared in nowhere; run: logofair data prepare celeba --from PATH.
     """
     folder = Path(folder)
     about = check_about(folder, _NAME)

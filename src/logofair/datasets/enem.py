@@ -174,15 +174,7 @@ _GROUPS = {
 
 
 def _features_of(sensitive: str, keep_sensitive: bool | None) -> list[NumberFeature | CategoryFeature]:
-    """What a model sees: by default sex and not race, as in the paper; else whether it sees the sensitive column.
-
-    Examples
-    --------
-    >>> [sum(len(feature.names) for feature in _features_of("race", keep)) for keep in (None, True, False)]
-    [153, 158, 153]
-    >>> [sum(len(feature.names) for feature in _features_of("sex", keep)) for keep in (None, True, False)]
-    [153, 153, 151]
-    """
+    """What a model sees: by default sex and not race, as in the paper; else whether it sees the sensitive column."""
     letters = [(code, chr(64 + code)) for code in range(1, 27)]
     features: list[NumberFeature | CategoryFeature] = [
         NumberFeature(question, 1, known) if question == "Q005" else CategoryFeature(question, dict(letters[:known]))
@@ -204,13 +196,7 @@ def _groups_of(rows: polars.DataFrame, sensitive: str) -> npt.NDArray[np.str_]:
 
 
 def _clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
-    """The municipality or state of each row by name.
-
-    Examples
-    --------
-    >>> _clients_of(np.array([1200401, 1400100]), "municipality", {"1200401": "Rio Branco"}).tolist()
-    ['Rio Branco, AC', '1400100, RR']
-    """
+    """The municipality or state of each row by name."""
     found, inverse = np.unique(codes if kind == "municipality" else codes // 100_000, return_inverse=True)
     places = found.tolist()
     if kind == "state":
@@ -236,12 +222,6 @@ def prepare_enem(
 
     ``source`` is MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one
     year; the rest as of `logofair.datasets.catalogue.DatasetInfo`.
-
-    Examples
-    --------
-    >>> prepare_enem(Path("MICRODADOS_ENEM_2020.csv"), Path("enem"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: MICRODADOS_ENEM_2020.csv: not there; check the path.
     """
     tables = find_tables(source, _PERSON, "ENEM microdata")
     reading = _Reading(one_layout(tables, _layout_of, "columns", "year"))
@@ -335,12 +315,6 @@ def load_enem(
         Load only so many rows, drawn at random.
     rng : np.random.Generator or int
         Source of randomness for ``rows``, or a seed.
-
-    Examples
-    --------
-    >>> load_enem(Path("nowhere"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
     """
     chosen(sensitive, known_facts()[_NAME]["sensitive"], "sensitive")
     chosen(clients, _PLACES, "clients")

@@ -157,13 +157,7 @@ class Population:
         return scores
 
     def accuracy(self, acceptance: Floats) -> float:
-        """Accuracy of accepting with given chances in every entry.
-
-        Examples
-        --------
-        >>> Population(mass=[[[1.0]]], chance=[[[0.75]]]).accuracy(np.ones((1, 1, 1)))
-        0.75
-        """
+        """Accuracy of accepting with given chances in every entry."""
         return float(np.sum(self.mass * (1.0 - self.chance + acceptance * (2.0 * self.chance - 1.0))))
 
     def optimum(
@@ -300,11 +294,6 @@ def load_generated(*, sensitive: str = "group", rows: int = 20_000, clients: int
         How many rows (at most 5,000,000), and how many natural clients.
     rng : np.random.Generator or int
         Source of randomness, or a seed.
-
-    Examples
-    --------
-    >>> load_generated()
-    Dataset(generated: 20,000 rows, 10 features, 54.0 % positive, groups a 8,548, b 11,452, 5 natural clients)
     """
     chosen(sensitive, ("group",), "sensitive")
     random, rows = generator(rng), whole_number(rows, "rows")

@@ -55,14 +55,6 @@ def cut_square(image: Image, size: int) -> Image:
     """Cut the centre square as wide as the shorter side, and resize it to ``size`` pixels (bilinear, antialiased).
 
     Where an odd number of lines is to go, the line more goes at the bottom (or right).
-
-    Examples
-    --------
-    >>> from PIL import Image
-    >>> tall = Image.new("RGB", (2, 4), "black")
-    >>> tall.paste("white", (0, 1, 2, 3))
-    >>> cut_square(tall, 2).getcolors()
-    [(4, (255, 255, 255))]
     """
     from PIL.Image import Resampling
 
@@ -73,13 +65,7 @@ def cut_square(image: Image, size: int) -> Image:
 
 
 def decode_squares(encoded: list[bytes | None], size: int) -> DecodedImages:
-    """Decode a batch of images (None: could not be read); those that are damaged are left out.
-
-    Examples
-    --------
-    >>> decode_squares([b"no image", None], 8).kept
-    array([False, False])
-    """
+    """Decode a batch of images (None: could not be read); those that are damaged are left out."""
     decoded = [None if data is None else _decoded(data, size) for data in encoded]
     complete = [pixels for pixels in decoded if pixels is not None]
     stack = np.stack(complete) if complete else np.empty((0, 3, size, size), dtype=np.uint8)
@@ -102,13 +88,7 @@ def _decoded(data: bytes, size: int) -> Pixels | None:
 
 
 def to_squares(batches: Iterable[list[bytes | None]], size: int, *, workers: int) -> Iterator[DecodedImages]:
-    """Decode batch after batch, in order, by some processes (1: this one alone); few batches are in memory at a time.
-
-    Examples
-    --------
-    >>> [squares.kept.size for squares in to_squares([[b"?"], [None, None]], 8, workers=1)]
-    [1, 2]
-    """
+    """Decode batch after batch, in order, by some processes (1: this one alone); few batches are in memory at once."""
     if workers == 1:
         return (decode_squares(batch, size) for batch in batches)
     return _averaged(batches, size, min(workers, _MOST_PROCESSES))
@@ -134,18 +114,7 @@ def _averaged(batches: Iterable[list[bytes | None]], size: int, workers: int) ->
 
 
 def store_squares(path: Path, squares: Iterable[DecodedImages], size: int) -> Booleans:
-    """Write squares to a ``.npy`` file as they come; return which of all images are in it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     some = DecodedImages(np.zeros((2, 3, 8, 8), np.uint8), np.array([True, False, True]))
-    ...     store_squares(Path(folder, "images.npy"), [some], 8)
-    ...     np.load(Path(folder, "images.npy")).shape
-    array([ True, False,  True])
-    (2, 3, 8, 8)
-    """
+    """Write squares to a ``.npy`` file as they come; return which of all images are in it."""
     kept = [np.zeros(0, dtype=bool)]
     with path.open("wb") as file:
         _write_header(file, 0, size)

@@ -47,18 +47,7 @@ class OfficialTable:
 def batches(
     tables: Sequence[OfficialTable], names: Sequence[str], progress: Progress, size: int
 ) -> Iterable[tuple[OfficialTable, polars.DataFrame]]:
-    """Read the columns of all tables batch by batch, each with the table it is from, and show how far it is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from logofair.progress import no_progress
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "people.csv").write_text("id; age; sex" + chr(10) + "1;30; f" + chr(10) + "2; ;m")
-    ...     tables = find_tables(Path(folder), "age", "table of people")
-    ...     [batch.rows() for _, batch in batches(tables, ["sex", "age"], no_progress, 9)]
-    [[('f', '30'), ('m', None)]]
-    """
+    """Read the columns of all tables batch by batch, each with the table it is from, and show how far it is."""
     read = ((table, batch) for table in tables for batch in table.batches(names, size))
     total = sum(estimated_rows(table.file) // size + 1 for table in tables)
     return progress(read, "Reading the rows", total=total)
@@ -68,12 +57,6 @@ def find_tables(source: Path, mark: str, what: str) -> list[OfficialTable]:
     """Find the tables with a column ``mark`` in a file, a ZIP file, or a folder and the folders below it.
 
     Raise one sentence where there is none (``what`` says what was looked for) or where one is there twice.
-
-    Examples
-    --------
-    >>> find_tables(Path("nowhere"), "NU_ANO", "ENEM table")
-    Traceback (most recent call last):
-    logofair.errors.InputError: nowhere: not there; check the path.
     """
     source = Path(source)
     if not source.exists():
@@ -96,16 +79,7 @@ def find_tables(source: Path, mark: str, what: str) -> list[OfficialTable]:
 def one_layout(
     tables: Sequence[OfficialTable], layout_of: Callable[[OfficialTable], Layout], differing: str, kind: str
 ) -> Layout:
-    """Return the layout of all tables, or raise; ``differing`` and ``kind`` are words for the sentence.
-
-    Examples
-    --------
-    >>> headers = {"a": ("x",), "b": ("y",)}
-    >>> tables = [OfficialTable(TableFile(Path(f"{name}.csv")), header) for name, header in headers.items()]
-    >>> one_layout(tables, lambda table: table.header, "columns", "year")
-    Traceback (most recent call last):
-    logofair.errors.InputError: b.csv: has other columns than a.csv; prepare files of one year at a time.
-    """
+    """Return the layout of all tables, or raise; ``differing`` and ``kind`` are words for the sentence."""
     first = layout_of(tables[0])
     for table in tables[1:]:
         if layout_of(table) != first:
@@ -125,17 +99,7 @@ def persons_of(table: OfficialTable, rows: polars.DataFrame, columns: Sequence[s
 
 
 def check_people(people: Sequence[polars.DataFrame], columns: Sequence[str]) -> None:
-    """Raise one sentence where a person is there twice.
-
-    Examples
-    --------
-    >>> import polars
-    >>> tables = [OfficialTable(TableFile(Path(name)), ("ID",)) for name in ("a.csv", "b.csv")]
-    >>> people = [persons_of(table, polars.DataFrame({"ID": ["07", "8"]}), ["ID"]) for table in tables]
-    >>> check_people(people, ["ID"])
-    Traceback (most recent call last):
-    logofair.errors.InputError: b.csv: 2 of its 2 rows repeat the ID of rows in a.csv; leave out the file or these rows.
-    """
+    """Raise one sentence where a person is there twice."""
     pl = polars_module()
     every = pl.concat(people)
     repeats = every.filter(~pl.col("person").is_first_distinct())

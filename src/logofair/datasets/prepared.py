@@ -51,17 +51,6 @@ def select_rows(
     """Keep rows by one filter after the other, code them, and drop those that lack a value; count what is dropped.
 
     ``filters`` are named by the reason why the other rows are dropped.
-
-    Examples
-    --------
-    >>> import polars
-    >>> from logofair.files.values import number
-    >>> counts, people = Counter(), polars.DataFrame({"age": ["12", "30", "40"], "sex": ["f", "", "m"]})
-    >>> sex = polars.col("sex").replace_strict({"f": 1, "m": 2}, default=None)
-    >>> select_rows(people, {"a child": number("age") >= 18}, {"SEX": sex}, counts)["SEX"].to_list()
-    [2]
-    >>> dict(counts)
-    {'rows read': 3, 'dropped: a child': 1, 'dropped: a value missing': 1}
     """
     counts["rows read"] += rows.height
     for reason, keep in filters.items():
@@ -128,13 +117,7 @@ def read_official(
 
 
 def random_rows(n_rows: int, wanted: int | None, rng: RandomSource) -> npt.NDArray[np.intp]:
-    """Return the numbers of ``wanted`` rows drawn at random, in increasing order; of all rows where it is None.
-
-    Examples
-    --------
-    >>> random_rows(10, 3, rng=0).size
-    3
-    """
+    """Return the numbers of ``wanted`` rows drawn at random, in increasing order; of all rows where it is None."""
     if wanted is None:
         return np.arange(n_rows)
     return np.sort(generator(rng).choice(n_rows, rows_wanted(wanted, n_rows), replace=False))
@@ -149,14 +132,7 @@ def rows_wanted(wanted: int | None, available: int) -> int:
 
 
 def chosen(value: str, known: Iterable[str], where: str) -> str:
-    """Return one of some known names; raise on any other, with the nearest.
-
-    Examples
-    --------
-    >>> chosen("rase", ["race", "sex"], "sensitive")
-    Traceback (most recent call last):
-    logofair.errors.InputError: sensitive: got 'rase' (did you mean 'race'?); use one of race, sex.
-    """
+    """Return one of some known names; raise on any other, with the nearest."""
     names = list(known)
     if value not in names:
         raise InputError(f"{where}: got {value!r}{nearest_name(value, names)}; use one of {', '.join(names)}.")
@@ -165,13 +141,7 @@ def chosen(value: str, known: Iterable[str], where: str) -> str:
 
 @dataclass(frozen=True)
 class NumberFeature:
-    """A number, scaled to [0, 1] by a range that does not depend on the rows; what lies outside is cut off.
-
-    Examples
-    --------
-    >>> NumberFeature("AGEP", 17, 97).values(np.array([17, 57, 99])).tolist()
-    [[0.0], [0.5], [1.0]]
-    """
+    """A number, scaled to [0, 1] by a range that does not depend on the rows; what lies outside is cut off."""
 
     name: str
     low: float
@@ -189,14 +159,7 @@ class NumberFeature:
 
 @dataclass(frozen=True)
 class CategoryFeature:
-    """A code, made into one feature of 0 or 1 for each of its categories: code to name.
-
-    Examples
-    --------
-    >>> sex = CategoryFeature("SEX", {1: "Male", 2: "Female"})
-    >>> sex.names, sex.values(np.array([2, 1])).tolist()
-    (('SEX=Male', 'SEX=Female'), [[0.0, 1.0], [1.0, 0.0]])
-    """
+    """A code, made into one feature of 0 or 1 for each of its categories: code to name."""
 
     name: str
     categories: Mapping[int, str]
@@ -215,15 +178,7 @@ class CategoryFeature:
 def feature_table(
     column: Callable[[str], npt.NDArray[Any]], features: Sequence[NumberFeature | CategoryFeature]
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Features of some rows side by side, and their names; ``column`` finds the column of a name.
-
-    Examples
-    --------
-    >>> rows = {"SEX": np.array([2, 1]), "AGEP": np.array([57, 17])}
-    >>> features = [NumberFeature("AGEP", 17, 97), CategoryFeature("SEX", {1: "Male", 2: "Female"})]
-    >>> feature_table(rows.__getitem__, features)[0].tolist()
-    [[0.5, 0.0, 1.0], [0.0, 1.0, 0.0]]
-    """
+    """Features of some rows side by side, and their names; ``column`` finds the column of a name."""
     names = [name for feature in features for name in feature.names]
     table: Floats = np.empty((column(features[0].name).size, len(names)))  # filled in parts: never twice in memory
     place = 0

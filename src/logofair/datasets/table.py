@@ -92,25 +92,12 @@ class Dataset:
 
     @property
     def kind(self) -> Literal["table", "images"]:
-        """Whether the features are columns of numbers or images.
-
-        Examples
-        --------
-        >>> Dataset("toy", features=[[0.1]], feature_names=("age",), labels=[0], sensitive=["a"]).kind
-        'table'
-        """
+        """Whether the features are columns of numbers or images."""
         return "table" if self.features.ndim == 2 else "images"
 
     @property
     def row_numbers(self) -> npt.NDArray[np.int64]:
-        """The number of each row in the whole data set, from 0; `take` and loaders asked for some rows keep it.
-
-        Examples
-        --------
-        >>> toy = Dataset("toy", features=[[0.1], [0.9]], feature_names=("age",), labels=[0, 1], sensitive=["a", "b"])
-        >>> toy.row_numbers, toy.take([1]).row_numbers
-        (array([0, 1]), array([1]))
-        """
+        """The number of each row in the whole data set, from 0; `take` and loaders asked for some rows keep it."""
         return np.arange(len(self)) if self.numbers is None else self.numbers
 
     def __repr__(self) -> str:

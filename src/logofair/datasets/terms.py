@@ -22,11 +22,5 @@ def known_facts() -> Mapping[str, Mapping[str, Any]]:
 
 
 def terms_of(name: str) -> dict[str, Any]:
-    """The name and terms of a data set, as `Dataset` takes them.
-
-    Examples
-    --------
-    >>> terms_of("adult")["licence"]
-    'CC BY 4.0'
-    """
+    """The name and terms of a data set, as `Dataset` takes them."""
     return {"name": name} | {fact: known_facts()[name][fact] for fact in ("licence", "citation", "known_harms")}

@@ -30,13 +30,7 @@ _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode te
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table on disk; ``member`` is its name inside a ZIP file.
-
-    Examples
-    --------
-    >>> str(TableFile(Path("ac.csv.zip"), "ac.csv"))
-    'ac.csv.zip (ac.csv)'
-    """
+    """A table on disk; ``member`` is its name inside a ZIP file."""
 
     path: Path
     member: str | None = None
@@ -101,13 +95,7 @@ def first_lines(file: TableFile) -> bytes:
 
 
 def csv_header(head: bytes, names: Sequence[str]) -> tuple[str, list[str]]:
-    """The separator under which most wanted names are found (then: most names), and the column names.
-
-    Examples
-    --------
-    >>> csv_header(b"risk; sex", ["sex"])
-    (';', ['risk', 'sex'])
-    """
+    """The separator under which most wanted names are found (then: most names), and the column names."""
     found: list[tuple[str, list[str]]] = []
     for separator in ",;\t|":
         rows = csv.reader(io.TextIOWrapper(io.BytesIO(head), "utf-8", newline=""), delimiter=separator)

@@ -13,15 +13,7 @@ __all__ = ["locked"]
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold a lock file while the block runs; ``wait=False`` refuses at once where another process holds it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / "run.lock"):
-    ...     print("alone")
-    alone
-    """
+    """Hold a lock file while the block runs; ``wait=False`` refuses at once where another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl

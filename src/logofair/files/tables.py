@@ -38,11 +38,6 @@ class DataSource:
 
     ``columns`` maps roles to names; several group columns are joined by ", ". ``fingerprint`` is the SHA-256 of the
     file, or of the list of the files' own fingerprints.
-
-    Examples
-    --------
-    >>> DataSource("sites", ("north.csv", "south.csv"), "5d41", 1200, {"score": "p", "group": "sex"}).files
-    ('north.csv', 'south.csv')
     """
 
     name: str
@@ -111,15 +106,6 @@ def open_table(
 
     ``where`` are columns and values: only rows that have all of these values are read. ``block``: characters of a CSV
     file that are decoded at a time.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     print("risk;sex", "0.25; f", "0.5;m", sep=chr(10), file=file, flush=True)
-    ...     with open_table(file.name, {"group": "sex"}) as table:
-    ...         table.collect().rows()
-    [('f',), ('m',)]
     """
     source, kind = _found(file)
     pl, conditions = polars_module(), {f"where {place}": name for place, (name, _) in enumerate(where)}
@@ -146,16 +132,7 @@ def open_table(
 
 
 def column_names(file: FileName | TableFile) -> list[str]:
-    """The names of all columns of a file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     print("risk;sex", "0.25; f", sep=chr(10), file=file, flush=True)
-    ...     column_names(file.name)
-    ['risk', 'sex']
-    """
+    """The names of all columns of a file."""
     source, kind = _found(file)
     with reading(source, kind):
         if kind == "CSV":
@@ -176,13 +153,7 @@ def estimated_rows(file: FileName | TableFile) -> int:
 
 
 def fingerprint(path: FileName) -> str:
-    """Return the SHA-256 of a file's bytes: equal exactly when the file was not changed.
-
-    Examples
-    --------
-    >>> len(fingerprint(__file__))
-    64
-    """
+    """Return the SHA-256 of a file's bytes: equal exactly when the file was not changed."""
     with regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

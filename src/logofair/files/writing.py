@@ -25,14 +25,7 @@ _WAITING = 4  # tables that may wait to be written
 
 
 def check_output(path: Path, *, force: bool) -> None:
-    """Raise unless a file can be written there, before any work is done.
-
-    Examples
-    --------
-    >>> check_output(Path(__file__), force=False)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    logofair.errors.InputError: ...writing.py: exists already; choose another name or add --force.
-    """
+    """Raise unless a file can be written there, before any work is done."""
     _check_regular(path)
     if path.exists() and not force:
         raise InputError(f"{path}: exists already; choose another name or add --force.")
@@ -51,15 +44,6 @@ def replacing(path: FileName, *, private: bool = False) -> Iterator[Path]:
 
     An existing file is replaced at once or not at all, even if the machine dies meanwhile. A ``private`` file can be
     read by its owner alone, from its first byte on and whatever an older file allowed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder, "decisions.csv")) as neighbour:
-    ...         _ = neighbour.write_text("row,decision")
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['decisions.csv']
     """
     _check_regular(path)
     target, neighbour = Path(), None
@@ -85,16 +69,7 @@ def replacing(path: FileName, *, private: bool = False) -> Iterator[Path]:
 
 
 def put_whole(path: FileName, data: bytes, *, private: bool = False) -> None:
-    """Write bytes to a file by `replacing`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     put_whole(Path(folder, "page.html"), b"<!DOCTYPE html>")
-    ...     os.listdir(folder)
-    ['page.html']
-    """
+    """Write bytes to a file by `replacing`."""
     with replacing(path, private=private) as neighbour:
         neighbour.write_bytes(data)
 
