@@ -321,9 +321,8 @@ def test_stored_rows_that_lack_some_are_refused(tmp_path: Path) -> None:
     rows, again = pl.read_parquet(file), f"--from PATH --cache {tmp_path} --force."
     for changed in (rows.drop("SEX"), rows.head(1)):
         changed.write_parquet(file)
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=f"{file}: is missing or damaged; prepare it again: .* acs {again}"):
             load_acs(tmp_path / "acs")
-        assert str(caught.value) == f"{file}: is damaged; prepare it again: logofair data prepare acs {again}"
 
 
 def test_what_was_prepared_before_is_no_source(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_the_authors_scheme_refuses_a_group_too_small_for_its_cells_at_once() ->
         ({"n_clients": True}, "n_clients: got True"),
         ({"n_clients": 5}, "n_clients: got 5 clients for 4 rows"),
         ({"scheme": "author"}, r"scheme: got 'author' \(did you mean 'authors'\?\)"),
-        ({"rng": None}, "rng: got None; pass a seed"),
+        ({"rng": None}, "rng: got None"),
         ({"rng": -1}, "rng: got -1"),
         ({"sensitive": []}, "sensitive: no rows"),
         ({"sensitive": ["a", None, "b", "a"]}, "sensitive: row 1 is missing"),
@@ -349,7 +349,7 @@ def test_what_was_left_out_is_said() -> None:
         ({"by": "label", "least_rows": 5}, "least_rows: got 5, but only natural clients are chosen"),
         ({"n_clients": None}, "n_clients: expected a whole number, got None"),
         ({"alpha": None}, "alpha: expected a number above 0, got None"),
-        ({"rng": None}, "rng: got None; pass a seed"),
+        ({"rng": None}, "rng: got None"),
         ({"scheme": "plane"}, r"scheme: got 'plane' \(did you mean 'plain'\?\)"),
     ],
 )

@@ -15,15 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets import prepared
-from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
-from logofair.datasets.official import BATCH, OfficialTable, find_tables, one_layout
-from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import terms_of
+from logofair.datasets.preparing import (
+    BATCH,
+    OfficialTable,
+    check_about,
+    find_tables,
+    load_rows,
+    new_folder,
+    one_layout,
+    random_rows,
+    read_official,
+    select_rows,
+    store_rows,
+    write_about,
+)
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table, named, terms_of
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.documents import or_damaged
 from logofair.files.tables import open_table
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
@@ -186,10 +194,10 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
     named = all(set(_PERSON) <= set(table.header) for table in tables)
 
     def select(_: OfficialTable, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
-        return prepared.select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
+        return select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
 
     with new_folder(into) as folder:
-        rows, counts = prepared.read_official(
+        rows, counts = read_official(
             source,
             tables,
             layout.columns,
@@ -204,7 +212,7 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
             raise InputError(
                 f"{source}: every income is {side} 50,000 USD, so there is one label only; pass records of more people."
             )
-        prepared.store_rows(folder, rows)
+        store_rows(folder, rows)
         about = {"relation": layout.relation, "merged": layout.merged, "counts": dict(counts), "notes": _notes(layout)}
         write_about(folder, _NAME, about)
     return counts
@@ -251,42 +259,39 @@ def load_acs(
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
     about = check_about(folder, _NAME)
-    n_rows, features = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=advice_again(_NAME, folder))
-    table = prepared.load_rows(folder, _NAME, n_rows)
+    table = load_rows(folder, _NAME)
     numbers = _of_states(table["ST"], states)
-    numbers = numbers[prepared.random_rows(numbers.size, rows, rng)]
+    numbers = numbers[random_rows(numbers.size, rows, rng)]
     table = table[numbers]
-    shown = [feature for feature in features if keep_sensitive or feature.name != column]
-    values, names = prepared.feature_table(lambda name: table[name].to_numpy(), shown)
+    features = {name: feature for name, feature in _features(about).items() if keep_sensitive or name != column}
+    values, names = feature_table(lambda name: table[name].to_numpy(), features)
     return Dataset(
         **terms_of(_NAME),
         features=values,
         feature_names=names,
         labels=table["PINCP"].to_numpy().astype(np.int64),
-        sensitive=_named(table[column], groups),
-        clients=_named(table["ST"], STATES),
+        sensitive=named(table[column].to_numpy(), groups),
+        clients=named(table["ST"].to_numpy(), STATES),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )
 
 
-def _stored(about: Mapping[str, Any]) -> tuple[int, list[NumberFeature | CategoryFeature]]:
-    """The number of rows, and what a model sees of them."""
+def _features(about: Mapping[str, Any]) -> dict[str, Feature]:
+    """What a model sees of the rows."""
     relation = str(about["relation"])
-    married = {1: "married", 2: "not married"} if about["merged"] else _MARRIED
-    features: list[NumberFeature | CategoryFeature] = [
-        NumberFeature("AGEP", 17, 99),
-        NumberFeature("SCHL", 1, 24),
-        NumberFeature("WKHP", 1, 99),
-        CategoryFeature("COW", _WORK),
-        CategoryFeature("MAR", married),
-        CategoryFeature(relation, {code: str(code) for code in RELATIONS[relation]}),
-        CategoryFeature("SEX", _SEXES),
-        CategoryFeature("RAC1P", RACES),
-        CategoryFeature("OCCP", OCCUPATIONS),
-        CategoryFeature("POBP", REGIONS),
-    ]
-    return int(about["counts"]["rows kept"]), features
+    return {
+        "AGEP": (17, 99),
+        "SCHL": (1, 24),
+        "WKHP": (1, 99),
+        "COW": _WORK,
+        "MAR": {1: "married", 2: "not married"} if about["merged"] else _MARRIED,
+        relation: {code: str(code) for code in RELATIONS[relation]},
+        "SEX": _SEXES,
+        "RAC1P": RACES,
+        "OCCP": OCCUPATIONS,
+        "POBP": REGIONS,
+    }
 
 
 def _of_states(rows: polars.Series, states: Sequence[str] | None) -> npt.NDArray[np.intp]:
@@ -298,11 +303,3 @@ def _of_states(rows: polars.Series, states: Sequence[str] | None) -> npt.NDArray
     if not wanted:
         raise InputError("states: got an empty list; name at least one, or None for all.")
     return np.flatnonzero(np.isin(rows.to_numpy(), wanted))
-
-
-def _named(codes: polars.Series, names: Mapping[int, str]) -> npt.NDArray[np.str_]:
-    """The names of codes."""
-    table = np.full(max(names) + 1, "", dtype=f"<U{max(map(len, names.values()))}")
-    table[list(names)] = list(names.values())
-    labels: npt.NDArray[np.str_] = table[codes.to_numpy()]
-    return labels

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,23 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets import prepared
-from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
-from logofair.datasets.official import BATCH, OfficialTable, find_tables, one_layout
-from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import known_facts, terms_of
+from logofair.datasets.preparing import (
+    BATCH,
+    OfficialTable,
+    check_about,
+    find_tables,
+    load_rows,
+    new_folder,
+    one_layout,
+    random_rows,
+    read_official,
+    select_rows,
+    store_rows,
+    write_about,
+)
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table, named, terms_of
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.documents import or_damaged
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
 
@@ -92,7 +101,10 @@ def _layout_of(table: OfficialTable) -> _Layout:
 
 def _year(table: OfficialTable) -> str:
     """The year of a table's first row, for people."""
-    first = next(table.batches(["NU_ANO"], 1), None) if "NU_ANO" in table.header else None
+    if "NU_ANO" not in table.header:
+        return "an unknown year"
+    with closing(table.batches(["NU_ANO"], 1)) as batches:
+        first = next(batches, None)
     return "an unknown year" if first is None else str(first["NU_ANO"][0])
 
 
@@ -173,26 +185,16 @@ _GROUPS = {
 }
 
 
-def _features_of(sensitive: str, keep_sensitive: bool | None) -> list[NumberFeature | CategoryFeature]:
+def _features_of(sensitive: str, keep_sensitive: bool | None) -> dict[str, Feature]:
     """What a model sees: by default sex and not race, as in the paper; else whether it sees the sensitive column."""
     letters = [(code, chr(64 + code)) for code in range(1, 27)]
-    features: list[NumberFeature | CategoryFeature] = [
-        NumberFeature(question, 1, known) if question == "Q005" else CategoryFeature(question, dict(letters[:known]))
-        for question, known in QUESTIONS.items()
-    ]
-    features += [NumberFeature("TP_FAIXA_ETARIA", 1, AGE_RANGES), CategoryFeature("SG_UF_PROVA", STATES)]
+    features: dict[str, Feature] = {question: dict(letters[:known]) for question, known in QUESTIONS.items()}
+    features |= {"Q005": (1, QUESTIONS["Q005"]), "TP_FAIXA_ETARIA": (1, AGE_RANGES), "SG_UF_PROVA": STATES}
     if sensitive != "sex" or keep_sensitive is not False:
-        features.append(CategoryFeature("TP_SEXO", SEXES))
+        features["TP_SEXO"] = SEXES
     if sensitive != "sex" and keep_sensitive:
-        features.append(CategoryFeature("TP_COR_RACA", RACES))
+        features["TP_COR_RACA"] = RACES
     return features
-
-
-def _groups_of(rows: polars.DataFrame, sensitive: str) -> npt.NDArray[np.str_]:
-    """The sensitive group of each row, by name."""
-    column, names = _GROUPS[sensitive]
-    groups: npt.NDArray[np.str_] = np.array(["", *names.values()])[rows[column].to_numpy()]  # codes begin at 1
-    return groups
 
 
 def _clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
@@ -226,7 +228,7 @@ def prepare_enem(
     tables = find_tables(source, _PERSON, "ENEM microdata")
     reading = _Reading(one_layout(tables, _layout_of, "columns", "year"))
     with new_folder(into) as folder:
-        rows, counts = prepared.read_official(
+        rows, counts = read_official(
             source,
             tables,
             reading.layout.columns,
@@ -243,7 +245,7 @@ def prepare_enem(
                 f"{source}: no mark lies above the median {median:g}, so there is one label only; "
                 "pass microdata of more people."
             )
-        prepared.store_rows(folder, rows)
+        store_rows(folder, rows)
         write_about(folder, _NAME, reading.about() | {"median": median, "counts": dict(counts)})
     return counts
 
@@ -262,7 +264,7 @@ class _Reading:
         if len(self.years) > 1:
             one, other = sorted(self.years)[:2]
             raise InputError(f"{table}: there are rows of {one} and of {other}; prepare one year at a time.")
-        kept = prepared.select_rows(rows, _filters(), _codes(self.layout), counts)
+        kept = select_rows(rows, _filters(), _codes(self.layout), counts)
         if self.layout.named:
             self._name(rows, set(kept["CO_MUNICIPIO"].unique()))
         return kept
@@ -316,26 +318,20 @@ def load_enem(
     rng : np.random.Generator or int
         Source of randomness for ``rows``, or a seed.
     """
-    chosen(sensitive, known_facts()[_NAME]["sensitive"], "sensitive")
+    column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
     chosen(clients, _PLACES, "clients")
-    about, remedy = check_about(folder, _NAME), advice_again(_NAME, folder)
-    n_rows, median, named = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=remedy)
-    numbers = prepared.random_rows(n_rows, rows, rng)
-    table = prepared.load_rows(folder, _NAME, n_rows)[numbers]
-    features, names = prepared.feature_table(
-        lambda name: table[name].to_numpy(), _features_of(sensitive, keep_sensitive)
-    )
+    about = check_about(folder, _NAME)
+    table = load_rows(folder, _NAME)
+    numbers = random_rows(table.height, rows, rng)
+    table = table[numbers]
+    features, names = feature_table(lambda name: table[name].to_numpy(), _features_of(sensitive, keep_sensitive))
     return Dataset(
         **terms_of(_NAME),
         features=features,
         feature_names=names,
-        labels=(table["NU_NOTA_CH"].to_numpy() > median).astype(np.int64),
-        sensitive=_groups_of(table, sensitive),
-        clients=_clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, named),
+        labels=(table["NU_NOTA_CH"].to_numpy() > about["median"]).astype(np.int64),
+        sensitive=named(table[column].to_numpy(), groups),
+        clients=_clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, about["municipalities"]),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )
-
-
-def _stored(about: Mapping[str, Any]) -> tuple[int, float, dict[str, str]]:
-    return int(about["counts"]["rows kept"]), float(about["median"]), dict(about["municipalities"])

@@ -20,9 +20,7 @@ from logofair.columns.checks import (
     whole_number,
 )
 from logofair.columns.labels import encode_known
-from logofair.datasets.prepared import chosen
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import terms_of
+from logofair.datasets.table import Dataset, chosen, terms_of
 from logofair.errors import InputError
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import side_requirements

@@ -15,13 +15,12 @@ from logofair.columns.checks import (
     Label,
     RandomSource,
     generator,
-    nearest_name,
     not_empty,
     positive_number,
     whole_number,
 )
 from logofair.columns.labels import Codes, encode
-from logofair.datasets.table import Dataset
+from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 
 __all__ = ["Partition", "deal", "dirichlet_clients", "split"]
@@ -87,14 +86,11 @@ def dirichlet_clients(
     alpha = positive_number(alpha, "alpha", _LARGEST_ALPHA)
     random = generator(rng)
     sizes = np.bincount(groups.codes, minlength=len(groups.names))
-    if scheme == "plain":
+    if chosen(scheme, ("plain", "authors"), "scheme") == "plain":
         counts = _plain_counts(sizes, n_clients, alpha, random)
-    elif scheme == "authors":
+    else:
         _check_sizes(sizes, groups, what, n_clients)
         counts = _authors_counts(sizes, what, n_clients, alpha, random, whole_number(max_redraws, "max_redraws"))
-    else:
-        hint = nearest_name(scheme, ("plain", "authors"))
-        raise InputError(f"scheme: got {scheme!r}{hint}; use 'plain' or 'authors'.")
     return _deal(groups, counts, random)
 
 
@@ -162,8 +158,6 @@ def _deal(groups: Codes, counts: Counts, rng: np.random.Generator) -> Integers:
 
 
 RowNumbers: TypeAlias = npt.NDArray[np.intp]
-
-_WAYS = ("sensitive", "label", "natural")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -247,9 +241,7 @@ def deal(
     >>> people.take(dealt.rows).labels
     array([1, 1, 0])
     """
-    if by not in _WAYS:
-        raise InputError(f"by: got {by!r}{nearest_name(by, _WAYS)}; use one of {', '.join(_WAYS)}.")
-    if by == "natural":
+    if chosen(by, ("sensitive", "label", "natural"), "by") == "natural":
         if alpha is not None:
             raise InputError(f"alpha: got {alpha!r}, but natural clients are not dealt by chance; leave it out.")
         return _natural(dataset, n_clients, least_rows)

@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all, and never over another without being told."""
+"""Writing files: whole or not at all, never over another without being told, one process at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logofair.errors import InputError
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FileName", "TableWriter", "check_output", "put_whole", "replacing"]
+__all__ = ["FileName", "TableWriter", "check_output", "locked", "put_whole", "replacing"]
 
 FileName: TypeAlias = str | os.PathLike[str]
 _WAITING = 4  # tables that may wait to be written
@@ -116,6 +116,28 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock file while the block runs; the lock vanishes with the process.
+
+    ``wait=False`` refuses at once where another process holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where deployments are left to one process by hand
+        yield
+        return
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise InputError(
+                f"{path}: another process works in this folder; wait for it or use another folder."
+            ) from None
+        yield
 
 
 class TableWriter:
