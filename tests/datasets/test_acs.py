@@ -253,10 +253,7 @@ def test_what_cannot_be_the_income_task_is_refused_in_one_sentence(tmp_path: Pat
         "work 1); pass records of adults who work."
     )
     written(source, [person(), person()])
-    assert (
-        refused(source, into)
-        == "psam_p06.csv: every income is above 50,000 USD, so there is one label only; pass records of more people."
-    )
+    assert "every income is on one side of 50,000 USD, so there is one label only" in refused(source, into)
     written(source, [])
     assert refused(source, into) == "psam_p06.csv: has no rows below its header; download it again."
     written(source, [person(PINCP=1)], [name for name in PUMS if name not in ("PWGTP", "RAC1P", "ST")])

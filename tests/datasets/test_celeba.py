@@ -361,7 +361,7 @@ def test_a_disk_too_small_is_found_out_before_it_is_full(
     faces: Faces, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=14_000_000))
-    with pytest.raises(InputError, match=r"celeba: 300 images of 128 x 128 need 14\.7 MB, but only 14\.0 MB are free"):
+    with pytest.raises(InputError, match=r"celeba: 300 images of 128 x 128 need 0\.015 GB, more than is free"):
         prepare_celeba(faces.folder, into, size=128)
 
 

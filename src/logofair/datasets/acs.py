@@ -15,20 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets.preparing import (
-    BATCH,
-    OfficialTable,
-    check_about,
-    find_tables,
-    load_rows,
-    new_folder,
-    one_layout,
-    random_rows,
-    read_official,
-    select_rows,
-    store_rows,
-    write_about,
-)
+from logofair.datasets import preparing
+from logofair.datasets.preparing import BATCH, OfficialTable, within
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table, named, terms_of
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -133,20 +121,14 @@ def _codes(layout: _Layout) -> dict[str, polars.Expr]:
     pl = polars_module()
     races = {code: code for code in RACES} if layout.merged else _RACE_OF
     relations = RELATIONS[layout.relation]
-    within = {name: _within(name, *limits) for name, limits in _LIMITS.items()}
-    return {name: code.cast(pl.UInt8) for name, code in within.items()} | {
+    return {name: within(name, *limits) for name, limits in _LIMITS.items()} | {
         "RAC1P": number("RAC1P").replace_strict(races, default=None, return_dtype=pl.UInt8),
-        layout.relation: _within(layout.relation, relations[0], relations[-1]).cast(pl.UInt8),
+        layout.relation: within(layout.relation, relations[0], relations[-1]),
         "OCCP": _grouped("OCCP", OCCUPATIONS, 9999),
         "POBP": _grouped("POBP", REGIONS, 599),
         "ST": _state(layout.state),
         "PINCP": (number("PINCP") > (0 if layout.labelled else _INCOME)).cast(pl.UInt8),
     }
-
-
-def _within(name: str, low: int, high: int) -> polars.Expr:
-    found: polars.Expr = polars_module().when(number(name).is_between(low, high)).then(number(name))
-    return found
 
 
 def _grouped(name: str, starts: Mapping[int, str], most: int) -> polars.Expr:
@@ -155,8 +137,8 @@ def _grouped(name: str, starts: Mapping[int, str], most: int) -> polars.Expr:
     found: polars.Expr = pl.lit(None)
     for start in sorted(starts):
         found = pl.when(number(name) >= start).then(start).otherwise(found)
-    within: polars.Expr = pl.when(number(name) <= most).then(found).cast(pl.UInt16)
-    return within
+    start_of: polars.Expr = pl.when(number(name) <= most).then(found).cast(pl.UInt16)
+    return start_of
 
 
 def _state(name: str) -> polars.Expr:
@@ -189,42 +171,40 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
     such file, or a Parquet file of folktables' income task with a column STATE; the rest as of
     `logofair.datasets.catalogue.DatasetInfo`.
     """
-    tables = find_tables(source, "PINCP", "ACS person records")
-    layout = one_layout(tables, _layout_of, "columns or codes", "kind")
-    named = all(set(_PERSON) <= set(table.header) for table in tables)
+    tables = preparing.find_tables(source, "PINCP", "ACS person records")
+    layout = preparing.one_layout(tables, _layout_of, "columns or codes", "kind")
+    identified = all(set(_PERSON) <= set(table.header) for table in tables)
 
     def select(_: OfficialTable, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
-        return select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
+        return preparing.select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
 
-    with new_folder(into) as folder:
-        rows, counts = read_official(
-            source,
-            tables,
-            layout.columns,
-            select,
-            person=(layout.state, *_PERSON) if named else (),
-            advice="pass records of adults who work",
-            progress=progress,
-            batch=batch,
-        )
+    def about(rows: polars.DataFrame) -> dict[str, Any]:
         if rows["PINCP"].n_unique() == 1:
-            side = "above" if rows["PINCP"][0] else "at or below"
-            raise InputError(
-                f"{source}: every income is {side} 50,000 USD, so there is one label only; pass records of more people."
-            )
-        store_rows(folder, rows)
-        about = {"relation": layout.relation, "merged": layout.merged, "counts": dict(counts), "notes": _notes(layout)}
-        write_about(folder, _NAME, about)
-    return counts
+            fault = "every income is on one side of 50,000 USD, so there is one label only"
+            raise InputError(f"{source}: {fault}; pass records of more people.")
+        return {"relation": layout.relation, "merged": layout.merged, "notes": _notes(layout)}
+
+    return preparing.prepare_table(
+        _NAME,
+        source,
+        into,
+        tables,
+        layout.columns,
+        select,
+        about,
+        person=(layout.state, *_PERSON) if identified else (),
+        advice="pass records of adults who work",
+        progress=progress,
+        batch=batch,
+    )
 
 
 def _notes(layout: _Layout) -> list[str]:
-    notes = []
-    if layout.labelled:
-        notes.append("PINCP holds labels, so the rows were taken as those of the income task, without filters.")
-    if layout.merged:
-        notes.append("RAC1P has five codes and MAR two: read as White, Black, Asian, Native, Other; married or not.")
-    return notes
+    notes = {
+        "PINCP holds labels, so the rows were taken as those of the income task, without filters.": layout.labelled,
+        "RAC1P has five codes and MAR two: read as White, Black, Asian, Native, Other; married or not.": layout.merged,
+    }
+    return [note for note, holds in notes.items() if holds]
 
 
 def load_acs(
@@ -258,10 +238,10 @@ def load_acs(
         Source of randomness for ``rows``, or a seed.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
-    about = check_about(folder, _NAME)
-    table = load_rows(folder, _NAME)
+    about = preparing.check_about(folder, _NAME)
+    table = preparing.load_rows(folder, _NAME)
     numbers = _of_states(table["ST"], states)
-    numbers = numbers[random_rows(numbers.size, rows, rng)]
+    numbers = numbers[preparing.random_rows(numbers.size, rows, rng)]
     table = table[numbers]
     features = {name: feature for name, feature in _features(about).items() if keep_sensitive or name != column}
     values, names = feature_table(lambda name: table[name].to_numpy(), features)

@@ -320,7 +320,10 @@ def prepare_celeba(
     limit = None if limit is None else whole_number(limit, "limit")
     with _opened(Path(source)) as official, new_folder(Path(into)) as folder:
         names = official.names[:limit]
-        _check_space(into, folder, names, size)
+        needed = 3 * size * size * len(names)
+        if needed > shutil.disk_usage(folder).free:
+            fault = f"{len(names):,} images of {size} x {size} need {needed / 1e9:.2g} GB, more than is free"
+            raise InputError(f"{into}: {fault}; choose a smaller size or limit, or another folder.")
         squares = to_squares(_batches(official, names, progress), size, workers=workers)
         kept = _store_squares(folder / _IMAGES, squares, size, source, names)
         return _write_tables(folder, official, kept, size)
@@ -331,20 +334,6 @@ def _batches(official: _OfficialFiles, names: Sequence[str], progress: Progress)
     starts = range(0, len(names), BATCH)
     for start in progress(starts, "Resizing images", total=len(starts)):
         yield [official.image(name) for name in names[start : start + BATCH]]
-
-
-def _check_space(into: Path, folder: Path, names: Sequence[str], size: int) -> None:
-    """Raise where the disk is too small, before it is full."""
-    needed, free = 3 * size * size * len(names), shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"{into}: {len(names):,} images of {size} x {size} need {_room(needed)}, but only {_room(free)} are free; "
-            "choose a smaller size or limit, or another folder."
-        )
-
-
-def _room(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 def _write_tables(folder: Path, official: _OfficialFiles, kept: Booleans, size: int) -> dict[str, int]:

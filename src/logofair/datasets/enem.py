@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets.preparing import (
-    BATCH,
-    OfficialTable,
-    check_about,
-    find_tables,
-    load_rows,
-    new_folder,
-    one_layout,
-    random_rows,
-    read_official,
-    select_rows,
-    store_rows,
-    write_about,
-)
+from logofair.datasets import preparing
+from logofair.datasets.preparing import BATCH, OfficialTable, within
 from logofair.datasets.table import Dataset, Feature, chosen, feature_table, named, terms_of
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -131,10 +119,11 @@ def _codes(layout: _Layout) -> dict[str, polars.Expr]:
         question: _among(question, {letter: code for letter, code in letters.items() if code <= known})
         for question, known in QUESTIONS.items()
     }
-    persons, age = number("Q005"), number(layout.age)
+    ages = {age: _age_range(age) for age in range(150)}
+    in_years = number("NU_IDADE").replace_strict(ages, default=None, return_dtype=pl.UInt8)
     return answers | {
-        "Q005": pl.when(persons.is_between(1, QUESTIONS["Q005"])).then(persons).cast(pl.UInt8),
-        "TP_FAIXA_ETARIA": (_age_range(age) if layout.age == "NU_IDADE" else _in_range(age)).cast(pl.UInt8),
+        "Q005": within("Q005", 1, QUESTIONS["Q005"]),
+        "TP_FAIXA_ETARIA": in_years if layout.age == "NU_IDADE" else within(layout.age, 1, AGE_RANGES),
         "TP_SEXO": _among("TP_SEXO", {name: code for code, name in SEXES.items()}),
         "TP_COR_RACA": number("TP_COR_RACA").cast(pl.UInt8),
         "SG_UF_PROVA": _among("SG_UF_PROVA", {name: code for code, name in STATES.items()}),
@@ -149,25 +138,9 @@ def _among(name: str, codes: dict[str, int]) -> polars.Expr:
     return coded
 
 
-def _in_range(age: polars.Expr) -> polars.Expr:
-    found: polars.Expr = polars_module().when(age.is_between(1, AGE_RANGES)).then(age)
-    return found
-
-
-def _age_range(age: polars.Expr) -> polars.Expr:
+def _age_range(age: int) -> int:
     """TP_FAIXA_ETARIA of an age in years: 1 below 17, one range a year to 25, then five years each, 20 above 70."""
-    pl = polars_module()
-    found: polars.Expr = (
-        pl.when(age <= 16)
-        .then(1)
-        .when(age <= 25)
-        .then(age - 15)
-        .when(age <= 70)
-        .then(11 + ((age - 26) / 5).floor())
-        .when(age > 70)
-        .then(AGE_RANGES)
-    )
-    return found
+    return max(1, age - 15) if age <= 25 else min(AGE_RANGES, 11 + (age - 26) // 5)
 
 
 def _municipality(layout: _Layout) -> polars.Expr:
@@ -225,29 +198,30 @@ def prepare_enem(
     ``source`` is MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one
     year; the rest as of `logofair.datasets.catalogue.DatasetInfo`.
     """
-    tables = find_tables(source, _PERSON, "ENEM microdata")
-    reading = _Reading(one_layout(tables, _layout_of, "columns", "year"))
-    with new_folder(into) as folder:
-        rows, counts = read_official(
-            source,
-            tables,
-            reading.layout.columns,
-            reading.select,
-            person=(_PERSON,),
-            advice="pass microdata of all participants",
-            progress=progress,
-            batch=batch,
-        )
+    tables = preparing.find_tables(source, _PERSON, "ENEM microdata")
+    reading = _Reading(preparing.one_layout(tables, _layout_of, "columns", "year"))
+
+    def about(rows: polars.DataFrame) -> dict[str, Any]:
         marks = rows["NU_NOTA_CH"].to_numpy()
         median = float(np.median(marks))
         if not (marks > median).any():
-            raise InputError(
-                f"{source}: no mark lies above the median {median:g}, so there is one label only; "
-                "pass microdata of more people."
-            )
-        store_rows(folder, rows)
-        write_about(folder, _NAME, reading.about() | {"median": median, "counts": dict(counts)})
-    return counts
+            fault = f"no mark lies above the median {median:g}, so there is one label only"
+            raise InputError(f"{source}: {fault}; pass microdata of more people.")
+        return reading.about() | {"median": median}
+
+    return preparing.prepare_table(
+        _NAME,
+        source,
+        into,
+        tables,
+        reading.layout.columns,
+        reading.select,
+        about,
+        person=(_PERSON,),
+        advice="pass microdata of all participants",
+        progress=progress,
+        batch=batch,
+    )
 
 
 @dataclass
@@ -264,7 +238,7 @@ class _Reading:
         if len(self.years) > 1:
             one, other = sorted(self.years)[:2]
             raise InputError(f"{table}: there are rows of {one} and of {other}; prepare one year at a time.")
-        kept = select_rows(rows, _filters(), _codes(self.layout), counts)
+        kept = preparing.select_rows(rows, _filters(), _codes(self.layout), counts)
         if self.layout.named:
             self._name(rows, set(kept["CO_MUNICIPIO"].unique()))
         return kept
@@ -285,7 +259,7 @@ class _Reading:
         if self.layout.place == "PROVA":
             notes.append("The municipality is that of the exam: these files do not tell where people live.")
         names = {str(code): name for code, name in sorted(self.municipalities.items())}
-        return {"year": year, "layout": asdict(self.layout), "municipalities": names, "notes": notes}
+        return {"year": year, "municipalities": names, "notes": notes}
 
 
 def load_enem(
@@ -320,9 +294,9 @@ def load_enem(
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
     chosen(clients, _PLACES, "clients")
-    about = check_about(folder, _NAME)
-    table = load_rows(folder, _NAME)
-    numbers = random_rows(table.height, rows, rng)
+    about = preparing.check_about(folder, _NAME)
+    table = preparing.load_rows(folder, _NAME)
+    numbers = preparing.random_rows(table.height, rows, rng)
     table = table[numbers]
     features, names = feature_table(lambda name: table[name].to_numpy(), _features_of(sensitive, keep_sensitive))
     return Dataset(

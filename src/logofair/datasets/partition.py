@@ -42,7 +42,6 @@ def dirichlet_clients(
     rng: RandomSource,
     scheme: str = "plain",
     max_redraws: int = 20_000,
-    what: str = "group",
 ) -> Integers:
     """Deal rows to clients so that groups are spread unevenly: the smaller ``alpha``, the more so.
 
@@ -64,8 +63,6 @@ def dirichlet_clients(
     max_redraws : int
         How often "authors" draws again before it gives up with an error. On Adult at alpha 0.5 it takes, on
         average, 0.2 redraws with 5 clients and some 1,700 with 50; 20,000 take about a second.
-    what : str
-        What a value of the column is called in error messages.
 
     Returns
     -------
@@ -89,8 +86,8 @@ def dirichlet_clients(
     if chosen(scheme, ("plain", "authors"), "scheme") == "plain":
         counts = _plain_counts(sizes, n_clients, alpha, random)
     else:
-        _check_sizes(sizes, groups, what, n_clients)
-        counts = _authors_counts(sizes, what, n_clients, alpha, random, whole_number(max_redraws, "max_redraws"))
+        _check_sizes(sizes, groups, n_clients)
+        counts = _authors_counts(sizes, n_clients, alpha, random, whole_number(max_redraws, "max_redraws"))
     return _deal(groups, counts, random)
 
 
@@ -99,9 +96,7 @@ def _plain_counts(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Ge
     return np.array([_by_share(rng.dirichlet(np.full(n_clients, alpha)), int(size)) for size in sizes])
 
 
-def _authors_counts(
-    sizes: Counts, what: str, n_clients: int, alpha: float, rng: np.random.Generator, max_redraws: int
-) -> Counts:
+def _authors_counts(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Generator, max_redraws: int) -> Counts:
     """The first of at most ``1 + max_redraws`` draws whose cells all hold enough rows."""
     best = 0
     for _ in range(1 + max_redraws):
@@ -112,7 +107,7 @@ def _authors_counts(
         best = max(best, smallest)
     raise InputError(
         f"dirichlet_clients: with alpha {alpha:g} and {n_clients} clients none of {1 + max_redraws} draws gave every "
-        f"({what}, client) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
+        f"(value, client) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
         "fewer clients, a larger max_redraws, or scheme='plain'."
     )
 
@@ -130,12 +125,12 @@ def _authors_draw(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Ge
     return counts
 
 
-def _check_sizes(sizes: Counts, groups: Codes, what: str, n_clients: int) -> None:
+def _check_sizes(sizes: Counts, groups: Codes, n_clients: int) -> None:
     """Raise where no draw could give every cell enough rows."""
     smallest = int(np.argmin(sizes))
     if sizes[smallest] < SMALLEST_CELL * n_clients:
         raise InputError(
-            f"dirichlet_clients: {what} {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_clients} "
+            f"dirichlet_clients: value {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_clients} "
             f"clients with {SMALLEST_CELL} each; pass fewer clients, or use scheme='plain'."
         )
 
@@ -252,8 +247,8 @@ def deal(
 
 def _by_chance(dataset: Dataset, by: str, n_clients: Any, alpha: Any, scheme: str, rng: Any) -> Integers:
     """Clients by Dirichlet shares of the groups or the labels, all with rows."""
-    values, what = (dataset.sensitive, "group") if by == "sensitive" else (dataset.labels, "label")
-    clients = dirichlet_clients(values, n_clients=n_clients, alpha=alpha, rng=rng, scheme=scheme, what=what)
+    values = dataset.sensitive if by == "sensitive" else dataset.labels
+    clients = dirichlet_clients(values, n_clients=n_clients, alpha=alpha, rng=rng, scheme=scheme)
     empty = np.flatnonzero(np.bincount(clients, minlength=n_clients) == 0)
     if empty.size:
         raise InputError(

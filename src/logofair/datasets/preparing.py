@@ -35,6 +35,8 @@ from logofair.files.tables import (
     regular_file,
     zip_errors,
 )
+from logofair.files.values import number
+from logofair.files.writing import reason_of
 from logofair.progress import Progress
 
 if TYPE_CHECKING:
@@ -52,11 +54,11 @@ __all__ = [
     "load_rows",
     "new_folder",
     "one_layout",
+    "prepare_table",
     "random_rows",
-    "read_official",
     "rows_wanted",
     "select_rows",
-    "store_rows",
+    "within",
     "write_about",
 ]
 
@@ -113,8 +115,9 @@ def new_folder(into: Path) -> Iterator[Path]:
             shutil.rmtree(target)
         neighbour.rename(target)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"{into}: cannot be written ({reason}); make room or choose another folder.") from None
+        raise InputError(
+            f"{into}: cannot be written ({reason_of(error)}); make room or choose another folder."
+        ) from None
     finally:
         shutil.rmtree(neighbour, ignore_errors=True)
 
@@ -156,13 +159,8 @@ def _command(name: str, folder: Path) -> str:
     return f"logofair data prepare {name} --from PATH{cache_option(name, folder)}"
 
 
-def store_rows(folder: Path, rows: polars.DataFrame) -> None:
-    """Write the rows of a prepared table."""
-    rows.rechunk().write_parquet(folder / _ROWS)  # the same file whatever the batches were
-
-
 def load_rows(folder: Path, name: str) -> polars.DataFrame:
-    """Read what `store_rows` wrote."""
+    """Read the rows that `prepare_table` wrote."""
     pl = polars_module()
     try:
         rows: polars.DataFrame = pl.read_parquet(folder / _ROWS, glob=False)
@@ -196,7 +194,7 @@ class OfficialTable:
     def __str__(self) -> str:
         return str(self.file)
 
-    def batches(self, names: Sequence[str], size: int) -> Generator[polars.DataFrame]:
+    def batches(self, names: Sequence[str], size: int) -> Generator[polars.DataFrame, None, None]:
         """Read the named columns; cells of a CSV are text, null where empty."""
         with open_table(self.file, {name: name for name in names}) as table:
             yield from table.batches(size)
@@ -254,40 +252,59 @@ def one_layout(
     return first
 
 
-def read_official(
+def prepare_table(
+    name: str,
     source: Path,
+    into: Path,
     tables: Sequence[OfficialTable],
     columns: Sequence[str],
     select: Callable[[OfficialTable, polars.DataFrame, Counter[str]], polars.DataFrame],
+    about: Callable[[polars.DataFrame], Mapping[str, Any]],
     *,
     person: Sequence[str],
     advice: str,
     progress: Progress,
     batch: int,
-) -> tuple[polars.DataFrame, Counter[str]]:
-    """The rows of official tables that ``select`` keeps of each batch, and what it counted; nobody may be there twice.
+) -> Counter[str]:
+    """Store the rows of official tables that ``select`` keeps of each batch; return what it counted.
 
-    ``person`` are the columns that tell who a row is, where there are any; ``advice`` says what to pass where all rows
-    were dropped.
+    ``about`` says of the rows kept what loading needs. ``person`` are the columns that tell who a row is, where there
+    are any: nobody may be there twice. ``advice`` says what to pass where all rows were dropped.
     """
     counts, parts, people = Counter[str](), [], []
     read = ((table, rows) for table in tables for rows in table.batches([*columns, *person], batch))
     total = sum(estimated_rows(table.file) // batch + 1 for table in tables)
-    with closing(read):
+    with new_folder(into) as folder, closing(read):
         for table, rows in progress(read, "Reading the rows", total=total):
             if person:
                 people.append(_persons_of(table, rows, person))
             parts.append(select(table, rows, counts))
+        kept = _some_rows(parts, counts, source, advice)
+        if people:
+            _check_people(people, person)
+        body = about(kept)
+        kept.rechunk().write_parquet(folder / _ROWS)  # the same file whatever the batches were
+        write_about(folder, name, {**body, "counts": dict(counts)})
+    return counts
+
+
+def _some_rows(parts: Sequence[polars.DataFrame], counts: Counter[str], source: Path, advice: str) -> polars.DataFrame:
+    """All rows kept, counted; raise where there are none."""
     if not parts:
         raise InputError(f"{source}: has no rows below its header; download it again.")
     kept: polars.DataFrame = polars_module().concat(parts)
     if kept.is_empty():
         dropped = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
         raise InputError(f"{source}: none of its rows is left ({dropped}); {advice}.")
-    if people:
-        _check_people(people, person)
     counts["rows kept"] = kept.height
-    return kept, counts
+    return kept
+
+
+def within(name: str, low: int, high: int) -> polars.Expr:
+    """A column as small integers, null where one is missing or not from ``low`` to ``high``."""
+    pl = polars_module()
+    found: polars.Expr = pl.when(number(name).is_between(low, high)).then(number(name)).cast(pl.UInt8)
+    return found
 
 
 def select_rows(

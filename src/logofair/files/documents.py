@@ -17,7 +17,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InputError
-from logofair.files.writing import FileName, put_whole
+from logofair.files.writing import FileName, put_whole, reason_of
 
 Kind = TypeVar("Kind")
 
@@ -145,10 +145,6 @@ def _json(path: Path, what: str, again: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({_reason(error)}); check the path.") from None
+        raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the path.") from None
     except (ValueError, RecursionError):
         raise InputError(f"{path}: not a {what} file, or cut short: it is no valid JSON; {again}.") from None
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)

@@ -25,7 +25,7 @@ from logofair.columns.checks import nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.values import has_value, listed_names
-from logofair.files.writing import FileName
+from logofair.files.writing import FileName, reason_of
 
 if TYPE_CHECKING:
     import polars
@@ -101,7 +101,7 @@ def zip_errors(path: Path) -> Iterator[None]:
             raise
         raise InputError(f"{path}: is encrypted; unpack it and pass the CSV file.") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error}); check the file.") from None
+        raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the file.") from None
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def regular_file(path: FileName) -> Path:
         with source.open("rb") as file:
             first = file.read(1)
     except (OSError, ValueError) as error:
-        raise InputError(f"{source}: cannot be read ({getattr(error, 'strerror', error)}); check the path.") from None
+        raise InputError(f"{source}: cannot be read ({reason_of(error)}); check the path.") from None
     if not first:
         raise InputError(f"{source}: is empty; write the file again.")
     return source
@@ -349,7 +349,7 @@ def _clean_csv(file: TableFile, folder: Path, block: int = BLOCK) -> Path:
                 while part := text.read(block):
                     target.write(part)
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = reason_of(error)
             raise InputError(f"{file}: no copy in {folder} ({reason}); set TMPDIR to a folder with room.") from None
     os.truncate(copy, copy.stat().st_size - _blank_end(copy))
     return copy

@@ -18,7 +18,7 @@ from logofair.errors import InputError
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FileName", "TableWriter", "check_output", "locked", "put_whole", "replacing"]
+__all__ = ["FileName", "TableWriter", "check_output", "locked", "put_whole", "reason_of", "replacing"]
 
 FileName: TypeAlias = str | os.PathLike[str]
 _WAITING = 4  # tables that may wait to be written
@@ -35,7 +35,7 @@ def check_output(path: Path, *, force: bool) -> None:
     try:  # what a folder may hold is known only once it does: /sys, a full disk, another's folder
         _new_file(_neighbour(folder / path.name), 0o666).unlink()
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({_reason(error)}); choose another folder.") from None
+        raise InputError(f"{path}: cannot be written ({reason_of(error)}); choose another folder.") from None
 
 
 @contextmanager
@@ -91,10 +91,11 @@ def _refusals(path: FileName) -> Iterator[None]:
 
 def _unwritable(path: FileName, error: Exception) -> InputError:
     advice = "choose a folder that exists, has room and may be written to"
-    return InputError(f"{path}: cannot be written ({_reason(error)}); {advice}.")
+    return InputError(f"{path}: cannot be written ({reason_of(error)}); {advice}.")
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """What the system says of an error, without the path."""
     return getattr(error, "strerror", None) or str(error)
 
 
