@@ -222,20 +222,9 @@ def load_acs(
     householder, sex, race, occupation and place of birth one-hot. The 530 occupations are the census' 26 major groups
     and the 220 places of birth ten regions: one-hot each, 900,000 rows would take 6 GB and not 0.6.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the prepared data lie.
-    sensitive : {"sex", "race", "race2"}
-        "race": White, Black, Asian, Native (American Indian or Alaska Native) and Other; "race2": White and Other.
-    states : sequence of str, optional
-        Load only these states, such as ``["CA", "TX"]``.
-    keep_sensitive : bool
-        Whether that column is among the features too, as in folktables.
-    rows : int, optional
-        Load only so many rows, drawn at random.
-    rng : np.random.Generator or int
-        Source of randomness for ``rows``, or a seed.
+    ``sensitive`` is "sex", "race" (White, Black, Asian, Native, that is American Indian or Alaska Native, and Other) or
+    "race2" (White and Other). ``states``: only these, such as ``["CA", "TX"]``. ``keep_sensitive``: whether that column
+    is among the features too, as in folktables. ``rows``: only so many, drawn at random with ``rng``.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
     about = preparing.check_about(folder, _NAME)

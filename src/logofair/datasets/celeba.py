@@ -300,16 +300,9 @@ def prepare_celeba(
     clients) and the images, as img_align_celeba.zip or as the folder img_align_celeba; or one ZIP file of all this. The
     rest as of `logofair.datasets.catalogue.DatasetInfo`.
 
-    Parameters
-    ----------
-    size : int
-        Width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB at
-        64.
-    limit : int, optional
-        Only the first so many images listed; the paper uses 100,000.
-    workers : int
-        Processes that decode images. A script that asks for more than one must do so below
-        ``if __name__ == "__main__":``.
+    ``size``: width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB
+    at 64. ``limit``: only the first so many images listed; the paper uses 100,000. ``workers``: processes that decode
+    images; a script that asks for more than one must do so below ``if __name__ == "__main__":``.
     """
     if find_spec("PIL") is None:
         raise InputError("prepare_celeba: needs Pillow; install it with: pip install 'logofair[images]'.")
@@ -363,21 +356,9 @@ def load_celeba(
 ) -> Dataset:
     """Load CelebA from the folder that `prepare_celeba` wrote; the images stay on disk until they are used.
 
-    Parameters
-    ----------
-    folder : Path
-        The prepared folder.
-    sensitive : str
-        The attribute that the groups are: those who have it, named as it is, and those "not" to have it.
-    target : str
-        The attribute that is label 1.
-    rows : int, optional
-        Only the first so many images: they remain on disk, as rows drawn at random could not.
-
-    Returns
-    -------
-    Dataset
-        Its natural clients are the people shown.
+    ``sensitive`` is the attribute that the groups are: those who have it, named as it is, and those "not" to have it;
+    ``target`` the attribute that is label 1. ``rows``: only the first so many images, which remain on disk, as rows
+    drawn at random could not. The natural clients are the people shown.
     """
     folder = Path(folder)
     about = check_about(folder, _NAME)

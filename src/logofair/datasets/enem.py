@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,29 +46,17 @@ _EXAMS = tuple(f"TP_PRESENCA_{exam}" for exam in ("CN", "CH", "LC", "MT"))
 _NEEDED = (*_EXAMS, "NU_ANO", "IN_TREINEIRO", "TP_ST_CONCLUSAO", "TP_COR_RACA", "NU_NOTA_CH", "TP_SEXO", "SG_UF_PROVA")
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """What differs from year to year: the column of the age, and of which place the municipality is known."""
+class _Layout(NamedTuple):
+    """The columns that differ from year to year: the age, and the municipality's code and (where it is there) name."""
 
     age: str
-    place: str
-    named: bool
-
-    @property
-    def municipality(self) -> str:
-        """The column of the municipality's code."""
-        return f"CO_MUNICIPIO_{self.place}"
-
-    @property
-    def municipality_name(self) -> str:
-        """The column of the municipality's name."""
-        return f"NO_MUNICIPIO_{self.place}"
+    municipality: str
+    municipality_name: str | None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns to read."""
-        names = (self.municipality_name,) if self.named else ()
-        return (*_NEEDED, *QUESTIONS, self.age, self.municipality, *names)
+        return (*_NEEDED, *QUESTIONS, *(name for name in self if name is not None))
 
 
 def _layout_of(table: OfficialTable) -> _Layout:
@@ -84,7 +72,8 @@ def _layout_of(table: OfficialTable) -> _Layout:
             f"{table}: ENEM of {_year(table)} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "
             "pass microdata in the layout of 2019 or 2020."
         )
-    return _Layout(ages[0], places[0], f"NO_MUNICIPIO_{places[0]}" in header)
+    named = f"NO_MUNICIPIO_{places[0]}"
+    return _Layout(ages[0], f"CO_MUNICIPIO_{places[0]}", named if named in header else None)
 
 
 def _year(table: OfficialTable) -> str:
@@ -239,16 +228,12 @@ class _Reading:
             one, other = sorted(self.years)[:2]
             raise InputError(f"{table}: there are rows of {one} and of {other}; prepare one year at a time.")
         kept = preparing.select_rows(rows, _filters(), _codes(self.layout), counts)
-        if self.layout.named:
-            self._name(rows, set(kept["CO_MUNICIPIO"].unique()))
+        if self.layout.municipality_name is not None:
+            columns, codes = [*self.layout[1:]], set(kept["CO_MUNICIPIO"].unique())
+            for code, name in rows.select(columns).unique().drop_nulls().sort(columns).rows():
+                if code.isdigit() and int(code) in codes:
+                    self.municipalities.setdefault(int(code), name)
         return kept
-
-    def _name(self, rows: polars.DataFrame, codes: set[int]) -> None:
-        """Note the names of municipalities that have rows."""
-        columns = [self.layout.municipality, self.layout.municipality_name]
-        for code, name in rows.select(columns).unique().drop_nulls().sort(columns).rows():
-            if code.isdigit() and int(code) in codes:
-                self.municipalities.setdefault(int(code), name)
 
     def about(self) -> dict[str, Any]:
         """What loading and readers need to know."""
@@ -256,7 +241,7 @@ class _Reading:
         notes = []
         if year not in _KNOWN_YEARS:
             notes.append(f"The year is {year}; only 2019 and 2020 were checked, but all columns needed are there.")
-        if self.layout.place == "PROVA":
+        if self.layout.municipality.endswith("PROVA"):
             notes.append("The municipality is that of the exam: these files do not tell where people live.")
         names = {str(code): name for code, name in sorted(self.municipalities.items())}
         return {"year": year, "municipalities": names, "notes": notes}
@@ -276,21 +261,10 @@ def load_enem(
     Features, all in [0, 1]: the answers Q001 to Q024 one-hot, Q005 (persons at home) and the age range as numbers,
     sex, and the state of the exam one-hot; 153 whatever the rows, 1.2 KB for each.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the prepared data lie.
-    sensitive : {"race", "race5", "sex"}
-        "race": White or Asian against all others, as in the paper; "race5": all five.
-    clients : {"municipality", "state"}
-        The natural clients: where people live, or (from 2020 on) sat the exam.
-    keep_sensitive : bool, optional
-        Whether the features tell the sensitive group. By default as in the paper's protocol: sex is among the
-        features, race is not.
-    rows : int, optional
-        Load only so many rows, drawn at random.
-    rng : np.random.Generator or int
-        Source of randomness for ``rows``, or a seed.
+    ``sensitive`` is "race" (White or Asian against all others, as in the paper), "race5" (all five) or "sex".
+    ``clients``, the natural ones, are "municipality" or "state": where people live, or (from 2020 on) sat the exam.
+    ``keep_sensitive``: whether the features tell the sensitive group; by default as in the paper's protocol, sex is
+    among them and race is not. ``rows``: only so many, drawn at random with ``rng``.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
     chosen(clients, _PLACES, "clients")

@@ -284,14 +284,8 @@ def make_population(
 def load_generated(*, sensitive: str = "group", rows: int = 20_000, clients: int = 5, rng: RandomSource = 0) -> Dataset:
     """Draw a data set of two groups and eight levels from ``make_population(clients, rng=rng)``.
 
-    Parameters
-    ----------
-    sensitive : {"group"}
-        Which column the groups are; there is one.
-    rows, clients : int
-        How many rows (at most 5,000,000), and how many natural clients.
-    rng : np.random.Generator or int
-        Source of randomness, or a seed.
+    ``sensitive``, the column of the groups, can be "group" alone. ``rows`` (at most 5,000,000) and ``clients``: how
+    many rows and natural clients; ``rng``: source of randomness, or a seed.
     """
     chosen(sensitive, ("group",), "sensitive")
     random, rows = generator(rng), whole_number(rows, "rows")
