@@ -421,7 +421,7 @@ def test_a_server_waits_for_the_last_processes_of_one_that_was_killed(
     pytest.importorskip("fcntl")
     from logofair.cli.commands.federate import server as federate_server
     from logofair.engines.flower.deployment import processes
-    from logofair.files.locks import locked
+    from logofair.files.writing import locked
 
     def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
         yield "Serving."
@@ -442,7 +442,7 @@ def test_a_site_is_not_taken_out_of_a_run_that_is_still_under_way(
     pytest.importorskip("flwr")
     pytest.importorskip("fcntl")
     from logofair.cli.commands.federate import server as federate_server
-    from logofair.files.locks import locked
+    from logofair.files.writing import locked
 
     monkeypatch.setattr(federate_server, "_EARLIER", 0.0)
     before = (stopped / "state.json").read_bytes()
@@ -797,7 +797,7 @@ def test_a_policy_of_another_run_is_not_replaced_unless_told(
 def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("flwr")
     pytest.importorskip("fcntl")
-    from logofair.files.locks import locked
+    from logofair.files.writing import locked
 
     with locked(tmp_path / "north" / "command.lock"):
         assert "another process works in this folder" in refused(*client(tmp_path, "--insecure"))

@@ -29,8 +29,8 @@ from logofair.cli.training import rows as train_rows
 from logofair.cli.training import run as train_run
 from logofair.cli.training.settings import TrainSettings
 from logofair.datasets import Dataset
-from logofair.datasets.cache import write_about
 from logofair.datasets.catalogue import CATALOGUE
+from logofair.datasets.preparing import write_about
 from logofair.training import rows as extra
 
 pytestmark = [pytest.mark.tool, pytest.mark.training]

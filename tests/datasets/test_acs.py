@@ -253,10 +253,7 @@ def test_what_cannot_be_the_income_task_is_refused_in_one_sentence(tmp_path: Pat
         "work 1); pass records of adults who work."
     )
     written(source, [person(), person()])
-    assert (
-        refused(source, into)
-        == "psam_p06.csv: every income is above 50,000 USD, so there is one label only; pass records of more people."
-    )
+    assert "every income is on one side of 50,000 USD, so there is one label only" in refused(source, into)
     written(source, [])
     assert refused(source, into) == "psam_p06.csv: has no rows below its header; download it again."
     written(source, [person(PINCP=1)], [name for name in PUMS if name not in ("PWGTP", "RAC1P", "ST")])
@@ -321,9 +318,8 @@ def test_stored_rows_that_lack_some_are_refused(tmp_path: Path) -> None:
     rows, again = pl.read_parquet(file), f"--from PATH --cache {tmp_path} --force."
     for changed in (rows.drop("SEX"), rows.head(1)):
         changed.write_parquet(file)
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=f"{file}: is missing or damaged; prepare it again: .* acs {again}"):
             load_acs(tmp_path / "acs")
-        assert str(caught.value) == f"{file}: is damaged; prepare it again: logofair data prepare acs {again}"
 
 
 def test_what_was_prepared_before_is_no_source(tmp_path: Path) -> None:

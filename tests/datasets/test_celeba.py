@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from logofair.datasets import celeba, images
+from logofair.datasets import celeba
 from logofair.datasets.celeba import load_celeba, prepare_celeba
 from logofair.errors import InputError
 from support.data import DATA
@@ -137,18 +137,18 @@ def test_any_attribute_can_be_the_groups_or_the_label(faces: Faces, into: Path) 
 
 def test_the_crop_of_an_official_portrait_leaves_20_lines_off_at_either_end() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (218, 178, 3), dtype=np.uint8)
-    cut = np.asarray(images.cut_square(Image.fromarray(pixels), 178))
+    cut = np.asarray(celeba.cut_square(Image.fromarray(pixels), 178))
     np.testing.assert_array_equal(cut, pixels[20:198])
 
 
 def test_the_crop_of_a_wide_image_takes_its_middle() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, 9, 3), dtype=np.uint8)
-    np.testing.assert_array_equal(np.asarray(images.cut_square(Image.fromarray(pixels), 4)), pixels[:, 2:6])
+    np.testing.assert_array_equal(np.asarray(celeba.cut_square(Image.fromarray(pixels), 4)), pixels[:, 2:6])
 
 
 def test_resizing_keeps_an_even_rise_of_brightness_in_place() -> None:
     rise = np.repeat(np.arange(128, dtype=np.uint8)[:, None], 128, axis=1)
-    halved = np.asarray(images.cut_square(Image.fromarray(rise), 64)).astype(float)
+    halved = np.asarray(celeba.cut_square(Image.fromarray(rise), 64)).astype(float)
     inside = slice(2, -2)  # at the ends the filter has nothing beyond to weigh
     expected = np.repeat((2.0 * np.arange(64) + 0.5)[:, None], 64, axis=1)
     np.testing.assert_allclose(halved[inside], expected[inside], atol=0.5)
@@ -158,7 +158,7 @@ def test_grey_and_palette_images_become_red_green_and_blue() -> None:
     grey = np.full((10, 8), 77, dtype=np.uint8)
     file = io.BytesIO()
     Image.new("P", (8, 10), 0).save(file, "PNG")
-    squares = images.decode_squares([encoded(grey), encoded(grey, "JPEG"), file.getvalue()], 8)
+    squares = celeba.decode_squares([encoded(grey), encoded(grey, "JPEG"), file.getvalue()], 8)
     assert squares.pixels.shape == (3, 3, 8, 8)
     assert np.all(squares.pixels[:2] == 77)
 
@@ -185,11 +185,11 @@ def test_processes_store_the_same_as_one(faces: Faces, into: Path) -> None:
 
 
 def test_processes_that_end_early_are_explained(faces: Faces, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(images.ProcessPoolExecutor):
+    class Broken(celeba.ProcessPoolExecutor):
         def submit(self, *_: object, **__: object) -> object:  # type: ignore[override]
             raise BrokenProcessPool("died")
 
-    monkeypatch.setattr(images, "ProcessPoolExecutor", Broken)
+    monkeypatch.setattr(celeba, "ProcessPoolExecutor", Broken)
     with pytest.raises(InputError, match="workers: the processes that decode images ended early; pass workers=1"):
         prepare_celeba(faces.folder, into, size=16, workers=2)
     assert not into.exists()
@@ -277,16 +277,19 @@ def test_without_identities_there_are_no_natural_clients(faces: Faces, into: Pat
 
 LINE = "000001.jpg" + " -1" * 40
 WRONG_ATTRIBUTES = {
-    "a count too many": (f"2\n{' '.join(ATTRIBUTES)}\n{LINE}\n", "line 1 says 2 images, but 1 follow"),
-    "no rows": (f"0\n{' '.join(ATTRIBUTES)}\n", "line 1 says 0 images, but 0 follow"),
-    "no count": (f"image_id,{','.join(ATTRIBUTES)}\n{LINE}\n", "line 1 is 'image_id,.*, not the number of images"),
-    "a word for a count": (f"many\n{' '.join(ATTRIBUTES)}\n{LINE}\n", "line 1 is 'many', not the number of images"),
-    "39 attributes": (f"1\n{' '.join(ATTRIBUTES[1:])}\n{LINE}\n", "names 39 attributes, not 40"),
-    "an attribute twice": (f"1\n{' '.join(ATTRIBUTES[1:])} Male\n{LINE}\n", "names 39 attributes, not 40"),
-    "a zero": (f"1\n{' '.join(ATTRIBUTES)}\n{LINE[:-2]}0\n", "line 3 has '0' for Smiling, not -1 or 1"),
-    "a line too short": (f"1\n{' '.join(ATTRIBUTES)}\n{LINE[:-3]}\n", "line 3 has 40 fields, not 41"),
+    "a count too many": (f"2\n{' '.join(ATTRIBUTES)}\n{LINE}\n", "line 1 is '2', but 1 images follow"),
+    "no rows": (f"0\n{' '.join(ATTRIBUTES)}\n", "line 1 is '0', but 0 images follow"),
+    "no count": (f"image_id,{','.join(ATTRIBUTES)}\n{LINE}\n", "line 2 does not name 40 attributes"),
+    "a word for a count": (f"many\n{' '.join(ATTRIBUTES)}\n{LINE}\n", "line 1 is 'many', but 1 images follow"),
+    "39 attributes": (f"1\n{' '.join(ATTRIBUTES[1:])}\n{LINE}\n", "line 2 does not name 40 attributes"),
+    "an attribute twice": (
+        f"1\n{' '.join(ATTRIBUTES[1:])} Male\n{LINE}\n",
+        "line 2 does not name 40 attributes",
+    ),
+    "a zero": (f"1\n{' '.join(ATTRIBUTES)}\n{LINE[:-2]}0\n", "'000001.jpg' lacks 40 times -1 or 1"),
+    "a line too short": (f"1\n{' '.join(ATTRIBUTES)}\n{LINE[:-3]}\n", "'000001.jpg' lacks 40 times -1 or 1"),
     "a name twice": (f"2\n{' '.join(ATTRIBUTES)}\n{LINE}\n{LINE}\n", "'000001.jpg' is listed more than once"),
-    "an empty file": ("", "has no line of attribute names"),
+    "an empty file": ("", "line 2 does not name 40 attributes"),
 }
 
 
@@ -304,8 +307,8 @@ def test_wrong_tables_of_attributes_are_refused_in_one_sentence(faces: Faces, in
     [
         ("000001.jpg 1\n", r"000002.jpg of list_attr_celeba.txt is not in it"),
         ("000001.jpg 1\n000001.jpg 2\n", "'000001.jpg' is listed more than once"),
-        ("000001.jpg someone\n", "000001.jpg has the person 'someone'"),
-        ("000001.jpg\n", "line 1 has 1 fields, not 2"),
+        ("000001.jpg someone\n", "'000001.jpg' lacks one person's number"),
+        ("000001.jpg\n", "'000001.jpg' lacks one person's number"),
     ],
 )
 def test_wrong_tables_of_people_are_refused(faces: Faces, into: Path, text: str, sentence: str) -> None:
@@ -349,7 +352,7 @@ def test_choices_that_make_no_sense_are_refused(
 
 
 def test_a_missing_pillow_is_named_with_the_extra(faces: Faces, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "find_spec", lambda name: None)
+    monkeypatch.setattr(celeba, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs Pillow; install it with: pip install 'logofair\[images\]'"):
         prepare_celeba(faces.folder, into)
 
@@ -358,7 +361,7 @@ def test_a_disk_too_small_is_found_out_before_it_is_full(
     faces: Faces, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=14_000_000))
-    with pytest.raises(InputError, match=r"celeba: 300 images of 128 x 128 need 14\.7 MB, but only 14\.0 MB are free"):
+    with pytest.raises(InputError, match=r"celeba: 300 images of 128 x 128 need 0\.015 GB, more than is free"):
         prepare_celeba(faces.folder, into, size=128)
 
 
@@ -389,7 +392,9 @@ def test_a_prepared_folder_that_was_damaged_says_so(faces: Faces, into: Path, na
     whole = (into / name).read_bytes()
     for content in (None, whole[:-1], whole[:40], b""):
         (into / name).unlink() if content is None else (into / name).write_bytes(content)
-        with pytest.raises(InputError, match=rf"{name}: is (missing|damaged); prepare it again: logofair data prepare"):
+        with pytest.raises(
+            InputError, match=rf"{name}: is missing or damaged; prepare it again: logofair data prepare"
+        ):
             load_celeba(into)
 
 

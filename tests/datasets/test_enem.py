@@ -431,10 +431,10 @@ def test_a_damaged_or_older_cache_says_to_prepare_again(made: tuple[Path, Path])
     prepare_enem(source, folder)
     rows: Any = (folder / "rows.parquet").read_bytes()
     (folder / "rows.parquet").write_bytes(rows[: len(rows) // 2])
-    with pytest.raises(InputError, match=rf"rows\.parquet: is damaged; {again}"):
+    with pytest.raises(InputError, match=rf"rows\.parquet: is missing or damaged; {again}"):
         load_enem(folder)
     (folder / "rows.parquet").unlink()
-    with pytest.raises(InputError, match=rf"rows\.parquet: is missing; {again}"):
+    with pytest.raises(InputError, match=rf"rows\.parquet: is missing or damaged; {again}"):
         load_enem(folder)
 
 

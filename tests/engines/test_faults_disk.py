@@ -20,7 +20,7 @@ from logofair.federation import Privacy, Server, late_policy
 from logofair.federation.replies import Refusal
 from logofair.federation.wire import decode, encode
 from logofair.files.inputs import ColumnNames
-from logofair.files.locks import locked
+from logofair.files.writing import locked
 from support.sites import Tampered, clients, federation, go, plan_of, private_key, public_key, same_policy
 
 pytestmark = pytest.mark.federation

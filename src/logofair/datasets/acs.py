@@ -15,15 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets import prepared
-from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
-from logofair.datasets.official import BATCH, OfficialTable, find_tables, one_layout
-from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import terms_of
+from logofair.datasets import preparing
+from logofair.datasets.preparing import BATCH, OfficialTable, within
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table, named, terms_of
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.documents import or_damaged
 from logofair.files.tables import open_table
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
@@ -125,20 +121,14 @@ def _codes(layout: _Layout) -> dict[str, polars.Expr]:
     pl = polars_module()
     races = {code: code for code in RACES} if layout.merged else _RACE_OF
     relations = RELATIONS[layout.relation]
-    within = {name: _within(name, *limits) for name, limits in _LIMITS.items()}
-    return {name: code.cast(pl.UInt8) for name, code in within.items()} | {
+    return {name: within(name, *limits) for name, limits in _LIMITS.items()} | {
         "RAC1P": number("RAC1P").replace_strict(races, default=None, return_dtype=pl.UInt8),
-        layout.relation: _within(layout.relation, relations[0], relations[-1]).cast(pl.UInt8),
+        layout.relation: within(layout.relation, relations[0], relations[-1]),
         "OCCP": _grouped("OCCP", OCCUPATIONS, 9999),
         "POBP": _grouped("POBP", REGIONS, 599),
         "ST": _state(layout.state),
         "PINCP": (number("PINCP") > (0 if layout.labelled else _INCOME)).cast(pl.UInt8),
     }
-
-
-def _within(name: str, low: int, high: int) -> polars.Expr:
-    found: polars.Expr = polars_module().when(number(name).is_between(low, high)).then(number(name))
-    return found
 
 
 def _grouped(name: str, starts: Mapping[int, str], most: int) -> polars.Expr:
@@ -147,8 +137,8 @@ def _grouped(name: str, starts: Mapping[int, str], most: int) -> polars.Expr:
     found: polars.Expr = pl.lit(None)
     for start in sorted(starts):
         found = pl.when(number(name) >= start).then(start).otherwise(found)
-    within: polars.Expr = pl.when(number(name) <= most).then(found).cast(pl.UInt16)
-    return within
+    start_of: polars.Expr = pl.when(number(name) <= most).then(found).cast(pl.UInt16)
+    return start_of
 
 
 def _state(name: str) -> polars.Expr:
@@ -180,49 +170,41 @@ def prepare_acs(source: Path, into: Path, *, progress: Progress = no_progress, b
     ``source`` is a folder with psam_pXX.csv or csv_pXX.zip (as folktables downloads them, in folders below it too), one
     such file, or a Parquet file of folktables' income task with a column STATE; the rest as of
     `logofair.datasets.catalogue.DatasetInfo`.
-
-    Examples
-    --------
-    >>> prepare_acs(Path("psam_p06.csv"), Path("acs"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: psam_p06.csv: not there; check the path.
     """
-    tables = find_tables(source, "PINCP", "ACS person records")
-    layout = one_layout(tables, _layout_of, "columns or codes", "kind")
-    named = all(set(_PERSON) <= set(table.header) for table in tables)
+    tables = preparing.find_tables(source, "PINCP", "ACS person records")
+    layout = preparing.one_layout(tables, _layout_of, "columns or codes", "kind")
+    identified = all(set(_PERSON) <= set(table.header) for table in tables)
 
     def select(_: OfficialTable, rows: polars.DataFrame, counts: Counter[str]) -> polars.DataFrame:
-        return prepared.select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
+        return preparing.select_rows(rows, {} if layout.labelled else _filters(), _codes(layout), counts)
 
-    with new_folder(into) as folder:
-        rows, counts = prepared.read_official(
-            source,
-            tables,
-            layout.columns,
-            select,
-            person=(layout.state, *_PERSON) if named else (),
-            advice="pass records of adults who work",
-            progress=progress,
-            batch=batch,
-        )
+    def about(rows: polars.DataFrame) -> dict[str, Any]:
         if rows["PINCP"].n_unique() == 1:
-            side = "above" if rows["PINCP"][0] else "at or below"
-            raise InputError(
-                f"{source}: every income is {side} 50,000 USD, so there is one label only; pass records of more people."
-            )
-        prepared.store_rows(folder, rows)
-        about = {"relation": layout.relation, "merged": layout.merged, "counts": dict(counts), "notes": _notes(layout)}
-        write_about(folder, _NAME, about)
-    return counts
+            fault = "every income is on one side of 50,000 USD, so there is one label only"
+            raise InputError(f"{source}: {fault}; pass records of more people.")
+        return {"relation": layout.relation, "merged": layout.merged, "notes": _notes(layout)}
+
+    return preparing.prepare_table(
+        _NAME,
+        source,
+        into,
+        tables,
+        layout.columns,
+        select,
+        about,
+        person=(layout.state, *_PERSON) if identified else (),
+        advice="pass records of adults who work",
+        progress=progress,
+        batch=batch,
+    )
 
 
 def _notes(layout: _Layout) -> list[str]:
-    notes = []
-    if layout.labelled:
-        notes.append("PINCP holds labels, so the rows were taken as those of the income task, without filters.")
-    if layout.merged:
-        notes.append("RAC1P has five codes and MAR two: read as White, Black, Asian, Native, Other; married or not.")
-    return notes
+    notes = {
+        "PINCP holds labels, so the rows were taken as those of the income task, without filters.": layout.labelled,
+        "RAC1P has five codes and MAR two: read as White, Black, Asian, Native, Other; married or not.": layout.merged,
+    }
+    return [note for note, holds in notes.items() if holds]
 
 
 def load_acs(
@@ -240,65 +222,45 @@ def load_acs(
     householder, sex, race, occupation and place of birth one-hot. The 530 occupations are the census' 26 major groups
     and the 220 places of birth ten regions: one-hot each, 900,000 rows would take 6 GB and not 0.6.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the prepared data lie.
-    sensitive : {"sex", "race", "race2"}
-        "race": White, Black, Asian, Native (American Indian or Alaska Native) and Other; "race2": White and Other.
-    states : sequence of str, optional
-        Load only these states, such as ``["CA", "TX"]``.
-    keep_sensitive : bool
-        Whether that column is among the features too, as in folktables.
-    rows : int, optional
-        Load only so many rows, drawn at random.
-    rng : np.random.Generator or int
-        Source of randomness for ``rows``, or a seed.
-
-    Examples
-    --------
-    >>> load_acs(Path("nowhere"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: acs: nothing prepared in nowhere; run: logofair data prepare acs --from PATH.
+    ``sensitive`` is "sex", "race" (White, Black, Asian, Native, that is American Indian or Alaska Native, and Other) or
+    "race2" (White and Other). ``states``: only these, such as ``["CA", "TX"]``. ``keep_sensitive``: whether that column
+    is among the features too, as in folktables. ``rows``: only so many, drawn at random with ``rng``.
     """
     column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
-    about = check_about(folder, _NAME)
-    n_rows, features = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=advice_again(_NAME, folder))
-    table = prepared.load_rows(folder, _NAME, n_rows)
+    about = preparing.check_about(folder, _NAME)
+    table = preparing.load_rows(folder, _NAME)
     numbers = _of_states(table["ST"], states)
-    numbers = numbers[prepared.random_rows(numbers.size, rows, rng)]
+    numbers = numbers[preparing.random_rows(numbers.size, rows, rng)]
     table = table[numbers]
-    shown = [feature for feature in features if keep_sensitive or feature.name != column]
-    values, names = prepared.feature_table(lambda name: table[name].to_numpy(), shown)
+    features = {name: feature for name, feature in _features(about).items() if keep_sensitive or name != column}
+    values, names = feature_table(lambda name: table[name].to_numpy(), features)
     return Dataset(
         **terms_of(_NAME),
         features=values,
         feature_names=names,
         labels=table["PINCP"].to_numpy().astype(np.int64),
-        sensitive=_named(table[column], groups),
-        clients=_named(table["ST"], STATES),
+        sensitive=named(table[column].to_numpy(), groups),
+        clients=named(table["ST"].to_numpy(), STATES),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )
 
 
-def _stored(about: Mapping[str, Any]) -> tuple[int, list[NumberFeature | CategoryFeature]]:
-    """The number of rows, and what a model sees of them."""
+def _features(about: Mapping[str, Any]) -> dict[str, Feature]:
+    """What a model sees of the rows."""
     relation = str(about["relation"])
-    married = {1: "married", 2: "not married"} if about["merged"] else _MARRIED
-    features: list[NumberFeature | CategoryFeature] = [
-        NumberFeature("AGEP", 17, 99),
-        NumberFeature("SCHL", 1, 24),
-        NumberFeature("WKHP", 1, 99),
-        CategoryFeature("COW", _WORK),
-        CategoryFeature("MAR", married),
-        CategoryFeature(relation, {code: str(code) for code in RELATIONS[relation]}),
-        CategoryFeature("SEX", _SEXES),
-        CategoryFeature("RAC1P", RACES),
-        CategoryFeature("OCCP", OCCUPATIONS),
-        CategoryFeature("POBP", REGIONS),
-    ]
-    return int(about["counts"]["rows kept"]), features
+    return {
+        "AGEP": (17, 99),
+        "SCHL": (1, 24),
+        "WKHP": (1, 99),
+        "COW": _WORK,
+        "MAR": {1: "married", 2: "not married"} if about["merged"] else _MARRIED,
+        relation: {code: str(code) for code in RELATIONS[relation]},
+        "SEX": _SEXES,
+        "RAC1P": RACES,
+        "OCCP": OCCUPATIONS,
+        "POBP": REGIONS,
+    }
 
 
 def _of_states(rows: polars.Series, states: Sequence[str] | None) -> npt.NDArray[np.intp]:
@@ -310,11 +272,3 @@ def _of_states(rows: polars.Series, states: Sequence[str] | None) -> npt.NDArray
     if not wanted:
         raise InputError("states: got an empty list; name at least one, or None for all.")
     return np.flatnonzero(np.isin(rows.to_numpy(), wanted))
-
-
-def _named(codes: polars.Series, names: Mapping[int, str]) -> npt.NDArray[np.str_]:
-    """The names of codes."""
-    table = np.full(max(names) + 1, "", dtype=f"<U{max(map(len, names.values()))}")
-    table[list(names)] = list(names.values())
-    labels: npt.NDArray[np.str_] = table[codes.to_numpy()]
-    return labels

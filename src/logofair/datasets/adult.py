@@ -11,9 +11,7 @@ from importlib.resources import files
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen, feature_table
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import known_facts, terms_of
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table, known_facts, terms_of
 
 __all__ = ["load_adult"]
 
@@ -25,7 +23,7 @@ _COLUMNS = (
 )
 _CATEGORICAL = ("workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country")
 # Smallest and largest value in the 48,842 rows: fixed, so that scaling does not depend on a split.
-_RANGES = {
+_RANGES: dict[str, Feature] = {
     "age": (17, 90),
     "education-num": (1, 16),
     "capital-gain": (0, 99_999),
@@ -89,6 +87,5 @@ def _features(columns: dict[str, list[str]], categorical: list[str]) -> tuple[Fl
     coded = {name: np.unique(columns[name], return_inverse=True) for name in categorical}
     numbers = {name: np.array(columns[name], dtype=np.float64) for name in _RANGES}
     values = numbers | {name: codes for name, (_, codes) in coded.items()}
-    features: list[NumberFeature | CategoryFeature] = [NumberFeature(name, *ends) for name, ends in _RANGES.items()]
-    features += [CategoryFeature(name, dict(enumerate(found.tolist()))) for name, (found, _) in coded.items()]
-    return feature_table(values.__getitem__, features)
+    categories: dict[str, Feature] = {name: dict(enumerate(found.tolist())) for name, (found, _) in coded.items()}
+    return feature_table(values.__getitem__, _RANGES | categories)

@@ -11,13 +11,11 @@ from typing import Any
 
 from logofair.datasets.acs import load_acs, prepare_acs
 from logofair.datasets.adult import load_adult
-from logofair.datasets.cache import cache_folder
 from logofair.datasets.celeba import load_celeba, prepare_celeba
 from logofair.datasets.enem import load_enem, prepare_enem
 from logofair.datasets.generated import load_generated
-from logofair.datasets.prepared import chosen
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import known_facts
+from logofair.datasets.preparing import cache_folder
+from logofair.datasets.table import Dataset, chosen, known_facts
 
 __all__ = ["CATALOGUE", "DatasetInfo", "choices_of", "load"]
 
@@ -95,7 +93,7 @@ def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, 
     sensitive : str, optional
         Which attribute the groups are; by default the first of the entry's.
     cache : Path, optional
-        Below which folder it was prepared; by default as `logofair.datasets.cache.cache_folder` says.
+        Below which folder it was prepared; by default as `logofair.datasets.preparing.cache_folder` says.
     **choices
         What else the loader of this data set takes, such as ``rows=10_000``.
 
@@ -120,13 +118,7 @@ def load(name: str, *, sensitive: str | None = None, cache: Path | None = None, 
 
 
 def choices_of(work: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of what a data set's ``load`` or ``prepare`` can be told besides where files lie and what is sensitive.
-
-    Examples
-    --------
-    >>> choices_of(CATALOGUE["acs"].load)
-    ('states', 'keep_sensitive', 'rows', 'rng')
-    """
+    """Names of what a data set's ``load`` or ``prepare`` can be told besides where files lie and what is sensitive."""
     known = signature(work).parameters.items()
     return tuple(
         name for name, p in known if p.kind is Parameter.KEYWORD_ONLY and name not in ("sensitive", "progress")

@@ -1,44 +1,44 @@
 """CelebA (Liu et al. 2015): 202,599 portraits of 10,177 celebrities with 40 attributes; who smiles.
 
 The images are prepared once: cut to squares, resized, stored as one array that is memory-mapped when it is loaded.
+Decoding holds Python's lock, so threads win nothing: many images are decoded by processes of their own.
 """
 
 from __future__ import annotations
 
+import io
 import shutil
+import warnings
 import zipfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import shown, whole_number
-from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
-from logofair.datasets.images import (
-    BATCH,
-    Booleans,
-    DecodedImages,
-    Pixels,
-    image_size,
-    needs_pillow,
-    store_squares,
-    to_squares,
-)
-from logofair.datasets.prepared import chosen, rows_wanted
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import terms_of
+from logofair.datasets.preparing import check_about, new_folder, rows_wanted, write_about
+from logofair.datasets.table import Dataset, chosen, terms_of
 from logofair.errors import InputError
-from logofair.files.documents import of_type, or_damaged
 from logofair.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = ["load_celeba", "prepare_celeba"]
 
+Pixels: TypeAlias = npt.NDArray[np.uint8]
+Booleans: TypeAlias = npt.NDArray[np.bool_]
+Readers: TypeAlias = Mapping[str, Callable[[], bytes]]
 
 ATTRIBUTES = "list_attr_celeba.txt"
 IDENTITIES = "identity_CelebA.txt"
@@ -49,7 +49,6 @@ N_ATTRIBUTES = 40
 _FOLDERS = ("", "Anno", "Img", "celeba")
 
 _SIGNS = frozenset(("-1", "1"))
-Readers: TypeAlias = Mapping[str, Callable[[], bytes]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +86,8 @@ def _opened(source: Path) -> Iterator[_OfficialFiles]:
         except Exception:  # as in _OfficialFiles.image
             raise InputError(f"{source}: its text files are damaged; download it again.") from None
         try:
-            names, attributes, values = read_attributes(contents[ATTRIBUTES])
-            people = read_identities(contents[IDENTITIES], names) if IDENTITIES in contents else None
+            names, attributes, values = _read_attributes(contents[ATTRIBUTES])
+            people = _read_identities(contents[IDENTITIES], names) if IDENTITIES in contents else None
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
         yield _OfficialFiles(names, attributes, values, people, images)
@@ -119,62 +118,32 @@ def _in_archive(path: Path, stack: ExitStack) -> tuple[Readers, Readers]:
     return tables, {parts[-1]: read for parts, read in members if parts[-2:-1] == [IMAGES]}
 
 
-def read_attributes(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...], Booleans]:
-    r"""File names, attribute names, and whether each image (down) has each attribute (across).
-
-    Examples
-    --------
-    >>> rows = b"1\n" + b" ".join(b"A%d" % i for i in range(40)) + b"\n000001.jpg" + b" 1 -1" * 20
-    >>> names, attributes, values = read_attributes(rows)
-    >>> names, attributes[:2], values[0, :2]
-    (('000001.jpg',), ('A0', 'A1'), array([ True, False]))
-    """
+def _read_attributes(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...], Booleans]:
+    """File names, attribute names, and whether each image (down) has each attribute (across)."""
     lines = _lines(content, ATTRIBUTES)
-    if len(lines) < 2:
-        raise InputError(f"{ATTRIBUTES}: has no line of attribute names; download it again.")
-    (_, count), (_, header), *rest = lines
-    attributes = tuple(header.split())
-    _check_header(count, attributes, len(rest))
+    count, attributes, rest = "".join(lines[:1]), tuple("".join(lines[1:2]).split()), lines[2:]
+    if len(set(attributes)) != N_ATTRIBUTES or len(attributes) != N_ATTRIBUTES:
+        raise InputError(f"{ATTRIBUTES}: line 2 does not name {N_ATTRIBUTES} attributes; download it again.")
+    if count != str(len(rest)) or not rest:
+        raise InputError(f"{ATTRIBUTES}: line 1 is {shown(count)}, but {len(rest):,} images follow; download it again.")
     values = np.empty((len(rest), N_ATTRIBUTES), dtype=bool)
     names = []
-    for place, (number, line) in enumerate(rest):
-        name, *signs = _fields(line, number, ATTRIBUTES, 1 + N_ATTRIBUTES)
+    for place, line in enumerate(rest):
+        name, *signs = line.split()
+        if len(signs) != N_ATTRIBUTES or not _SIGNS.issuperset(signs):
+            raise InputError(f"{ATTRIBUTES}: {shown(name)} lacks {N_ATTRIBUTES} times -1 or 1; download it again.")
         names.append(name)
         values[place] = [sign == "1" for sign in signs]
-        if not _SIGNS.issuperset(signs):
-            attribute, wrong = next((a, sign) for a, sign in zip(attributes, signs, strict=True) if sign not in _SIGNS)
-            raise InputError(
-                f"{ATTRIBUTES}: line {number} has {shown(wrong)} for {attribute}, not -1 or 1; download it again."
-            )
     return _distinct(names, ATTRIBUTES), attributes, values
 
 
-def _check_header(count: str, attributes: tuple[str, ...], rows: int) -> None:
-    """Raise unless the first line says how many rows follow, and the second names all attributes."""
-    if not count.isdecimal():
-        raise InputError(
-            f"{ATTRIBUTES}: line 1 is {shown(count)}, not the number of images; pass the official text file."
-        )
-    if len(attributes) != N_ATTRIBUTES or len(set(attributes)) != N_ATTRIBUTES:
-        n_names = len(set(attributes))
-        raise InputError(f"{ATTRIBUTES}: names {n_names} attributes, not {N_ATTRIBUTES}; download it again.")
-    if int(count) != rows or not rows:
-        raise InputError(f"{ATTRIBUTES}: line 1 says {int(count):,} images, but {rows:,} follow; download it again.")
-
-
-def read_identities(content: bytes, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
-    r"""The number of the person on each image named.
-
-    Examples
-    --------
-    >>> read_identities(b"000001.jpg 2880\n000002.jpg 2937\n", ("000002.jpg", "000001.jpg"))
-    array([2937, 2880], dtype=int32)
-    """
-    rows = [_fields(line, number, IDENTITIES, 2) for number, line in _lines(content, IDENTITIES)]
-    _distinct([row[0] for row in rows], IDENTITIES)
-    for name, person in rows:
-        if not (person.isdecimal() and len(person) <= 9):
-            raise InputError(f"{IDENTITIES}: {name} has the person {shown(person)}; people are numbers.")
+def _read_identities(content: bytes, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
+    """The number of the person on each image named."""
+    rows = [line.split() for line in _lines(content, IDENTITIES)]
+    for name, *people in rows:
+        if len(people) != 1 or not (people[0].isdecimal() and len(people[0]) <= 9):
+            raise InputError(f"{IDENTITIES}: {shown(name)} lacks one person's number; download it again.")
+    _distinct([name for name, _ in rows], IDENTITIES)
     person_of = {name: int(person) for name, person in rows}
     missing = next((name for name in names if name not in person_of), None)
     if missing is not None:
@@ -182,20 +151,13 @@ def read_identities(content: bytes, names: tuple[str, ...]) -> npt.NDArray[np.in
     return np.fromiter((person_of[name] for name in names), dtype=np.int32, count=len(names))
 
 
-def _lines(content: bytes, where: str) -> list[tuple[int, str]]:
-    """The lines that are not blank, with their numbers from 1."""
+def _lines(content: bytes, where: str) -> list[str]:
+    """The lines that are not blank."""
     try:
-        lines = enumerate(content.decode("ascii").splitlines(), start=1)
+        lines = content.decode("ascii").splitlines()
     except UnicodeDecodeError:
         raise InputError(f"{where}: is no plain text; download it again.") from None
-    return [(number, stripped) for number, line in lines if (stripped := line.strip())]
-
-
-def _fields(line: str, number: int, where: str, expected: int) -> list[str]:
-    fields = line.split()
-    if len(fields) != expected:
-        raise InputError(f"{where}: line {number} has {len(fields)} fields, not {expected}; download it again.")
-    return fields
+    return [stripped for line in lines if (stripped := line.strip())]
 
 
 def _distinct(names: list[str], where: str) -> tuple[str, ...]:
@@ -206,9 +168,115 @@ def _distinct(names: list[str], where: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+# Images decoded at a time; at 128 x 128 pixels a batch takes 3 MB.
+BATCH = 64
+_MOST_PROCESSES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedImages:
+    """The images of a batch that could be decoded, (kept, 3, size, size), and which of the batch they are."""
+
+    pixels: Pixels
+    kept: Booleans
+
+
+def cut_square(image: Image, size: int) -> Image:
+    """Cut the centre square as wide as the shorter side, and resize it to ``size`` pixels (bilinear, antialiased).
+
+    Where an odd number of lines is to go, the line more goes at the bottom (or right).
+    """
+    from PIL.Image import Resampling
+
+    width, height = image.size
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    return image.crop((left, top, left + side, top + side)).resize((size, size), Resampling.BILINEAR)
+
+
+def decode_squares(encoded: list[bytes | None], size: int) -> DecodedImages:
+    """Decode a batch of images (None: could not be read); those that are damaged are left out."""
+    decoded = [None if data is None else _decoded(data, size) for data in encoded]
+    complete = [pixels for pixels in decoded if pixels is not None]
+    stack = np.stack(complete) if complete else np.empty((0, 3, size, size), dtype=np.uint8)
+    return DecodedImages(stack, np.array([pixels is not None for pixels in decoded], dtype=bool))
+
+
+def _decoded(data: bytes, size: int) -> Pixels | None:
+    """One image as (3, size, size), or None where it is damaged."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)  # a picture so large is no portrait
+            with Image.open(io.BytesIO(data)) as image:
+                return np.asarray(cut_square(image.convert("RGB"), size)).transpose(2, 0, 1)
+    # Pillow raises a type of its own for each way in which a file can be damaged.
+    except Exception:
+        return None
+
+
+def to_squares(batches: Iterable[list[bytes | None]], size: int, *, workers: int) -> Iterator[DecodedImages]:
+    """Decode batch after batch, in order, by some processes (1: this one alone); few batches are in memory at once."""
+    if workers == 1:
+        return (decode_squares(batch, size) for batch in batches)
+    return _in_processes(batches, size, min(workers, _MOST_PROCESSES))
+
+
+def _in_processes(batches: Iterable[list[bytes | None]], size: int, workers: int) -> Iterator[DecodedImages]:
+    """Decode batches in fresh processes, two batches for each under way."""
+    under_way: deque[Future[DecodedImages]] = deque()
+    # Not forked: a process that has threads, such as those of progress bars, may hang in its forks.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        try:
+            for batch in batches:
+                under_way.append(pool.submit(decode_squares, batch, size))
+                if len(under_way) >= 2 * workers:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        except BrokenProcessPool:
+            raise InputError(
+                "workers: the processes that decode images ended early; pass workers=1, or call it below "
+                "if __name__ == '__main__': in your script."
+            ) from None
+
+
+def _store_squares(
+    path: Path, squares: Iterable[DecodedImages], size: int, source: Path, names: Sequence[str]
+) -> Booleans:
+    """Write squares to a ``.npy`` file as they come; return which of the images named are in it."""
+    kept, done = np.ones(len(names), dtype=bool), 0
+    with path.open("wb") as file:
+        _write_header(file, 0, size)
+        for batch in squares:
+            file.write(batch.pixels.tobytes())
+            kept[done : done + batch.kept.size] = batch.kept
+            done += batch.kept.size
+            _check_skipped(source, names, kept)
+        file.seek(0)
+        _write_header(file, int(kept.sum()), size)  # as long as the first: numpy leaves room for more rows
+    return kept
+
+
+def _check_skipped(source: Path, names: Sequence[str], usable: Booleans) -> None:
+    """Raise where more than 1 % of the images cannot be used."""
+    skipped = np.flatnonzero(~usable)
+    if skipped.size > _MOST_SKIPPED * len(names):
+        raise InputError(
+            f"{source}: at least {skipped.size:,} of {len(names):,} images are missing or damaged, the first "
+            f"{names[skipped[0]]}, more than 1 %; download the images again, or pass a limit if you have only some."
+        )
+
+
+def _write_header(file: BinaryIO, rows: int, size: int) -> None:
+    shape = (rows, 3, size, size)
+    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+
+
 _NAME = "celeba"
 _IMAGES, _VALUES, _PEOPLE = "images.npy", "attributes.npy", "identities.npy"
-_KEPT, _SHOWN = "rows kept", "people shown"
 _MOST_SKIPPED = 0.01
 _NAMES_LISTED = 100
 
@@ -232,38 +300,26 @@ def prepare_celeba(
     clients) and the images, as img_align_celeba.zip or as the folder img_align_celeba; or one ZIP file of all this. The
     rest as of `logofair.datasets.catalogue.DatasetInfo`.
 
-    Parameters
-    ----------
-    size : int
-        Width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB at
-        64.
-    limit : int, optional
-        Only the first so many images listed; the paper uses 100,000.
-    workers : int
-        Processes that decode images. A script that asks for more than one must do so below
-        ``if __name__ == "__main__":``.
-
-    Examples
-    --------
-    >>> prepare_celeba(Path("nowhere"), Path("cache"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: nowhere: not there; pass the folder or ZIP file that holds CelebA's official files.
+    ``size``: width and height of the stored images, 8 to 1024; the paper uses 128. All images take 10 GB at 128, 2.5 GB
+    at 64. ``limit``: only the first so many images listed; the paper uses 100,000. ``workers``: processes that decode
+    images; a script that asks for more than one must do so below ``if __name__ == "__main__":``.
     """
-    needs_pillow("prepare_celeba")
-    size = image_size(size)
+    if find_spec("PIL") is None:
+        raise InputError("prepare_celeba: needs Pillow; install it with: pip install 'logofair[images]'.")
+    size = whole_number(size, "size", least=8)
+    if size > 1024:
+        raise InputError(f"size: got {size}; pass a width of 8 to 1024 pixels.")
     workers = whole_number(workers, "workers")
     limit = None if limit is None else whole_number(limit, "limit")
     with _opened(Path(source)) as official, new_folder(Path(into)) as folder:
         names = official.names[:limit]
-        present = np.array([name in official.images for name in names])
-        _check_skipped(source, names, present)
-        _check_space(into, folder, names, size)
+        needed = 3 * size * size * len(names)
+        if needed > shutil.disk_usage(folder).free:
+            fault = f"{len(names):,} images of {size} x {size} need {needed / 1e9:.2g} GB, more than is free"
+            raise InputError(f"{into}: {fault}; choose a smaller size or limit, or another folder.")
         squares = to_squares(_batches(official, names, progress), size, workers=workers)
-        try:
-            kept = store_squares(folder / _IMAGES, _not_too_many_skipped(source, squares, names), size)
-        except OSError as error:
-            raise InputError(f"{into}: cannot be written ({error.strerror or error}); make room.") from None
-        return _write_tables(folder, official, present, kept, size)
+        kept = _store_squares(folder / _IMAGES, squares, size, source, names)
+        return _write_tables(folder, official, kept, size)
 
 
 def _batches(official: _OfficialFiles, names: Sequence[str], progress: Progress) -> Iterator[list[bytes | None]]:
@@ -273,60 +329,22 @@ def _batches(official: _OfficialFiles, names: Sequence[str], progress: Progress)
         yield [official.image(name) for name in names[start : start + BATCH]]
 
 
-def _not_too_many_skipped(
-    source: Path, squares: Iterator[DecodedImages], names: Sequence[str]
-) -> Iterator[DecodedImages]:
-    """Hand squares on, until it is clear that too many images are missing or damaged."""
-    kept = np.ones(len(names), dtype=bool)
-    done = 0
-    for batch in squares:
-        kept[done : done + batch.kept.size] = batch.kept
-        done += batch.kept.size
-        _check_skipped(source, names, kept)
-        yield batch
-
-
-def _check_skipped(source: Path, names: Sequence[str], usable: Booleans) -> None:
-    """Raise where more than 1 % of the images cannot be used."""
-    skipped = np.flatnonzero(~usable)
-    if skipped.size > _MOST_SKIPPED * len(names):
-        raise InputError(
-            f"{source}: at least {skipped.size:,} of {len(names):,} images are missing or damaged, the first "
-            f"{names[skipped[0]]}, more than 1 %; download the images again, or pass a limit if you have only some."
-        )
-
-
-def _check_space(into: Path, folder: Path, names: Sequence[str], size: int) -> None:
-    """Raise where the disk is too small, before it is full."""
-    needed, free = 3 * size * size * len(names), shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"{into}: {len(names):,} images of {size} x {size} need {_room(needed)}, but only {_room(free)} are free; "
-            "choose a smaller size or limit, or another folder."
-        )
-
-
-def _room(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
-def _write_tables(
-    folder: Path, official: _OfficialFiles, present: Booleans, kept: Booleans, size: int
-) -> dict[str, int]:
+def _write_tables(folder: Path, official: _OfficialFiles, kept: Booleans, size: int) -> dict[str, int]:
     """Write attributes, identities and what the folder holds; return the counts."""
     names = official.names[: kept.size]
+    present = np.array([name in official.images for name in names])
     np.save(folder / _VALUES, np.packbits(official.values[: kept.size][kept], axis=1))
     counts = {
         "rows read": len(names),
         "dropped: image missing": int((~present).sum()),
         "dropped: image damaged": int((present & ~kept).sum()),
-        _KEPT: int(kept.sum()),
+        "rows kept": int(kept.sum()),
     }
     notes = [f"There was no {IDENTITIES}, so that nobody knows who is shown and there are no natural clients."]
     if official.identities is not None:
         of_kept = official.identities[: kept.size][kept]
         np.save(folder / _PEOPLE, of_kept)
-        counts[_SHOWN], notes = np.unique(of_kept).size, []
+        counts["people shown"], notes = np.unique(of_kept).size, []
     skipped = [names[row] for row in np.flatnonzero(~kept)[:_NAMES_LISTED]]
     body = {"size": size, "counts": counts, "skipped": skipped, "notes": notes}
     write_about(folder, _NAME, body | {"attributes": list(official.attributes)})
@@ -338,33 +356,15 @@ def load_celeba(
 ) -> Dataset:
     """Load CelebA from the folder that `prepare_celeba` wrote; the images stay on disk until they are used.
 
-    Parameters
-    ----------
-    folder : Path
-        The prepared folder.
-    sensitive : str
-        The attribute that the groups are: those who have it, named as it is, and those "not" to have it.
-    target : str
-        The attribute that is label 1.
-    rows : int, optional
-        Only the first so many images: they remain on disk, as rows drawn at random could not.
-
-    Returns
-    -------
-    Dataset
-        Its natural clients are the people shown.
-
-    Examples
-    --------
-    >>> load_celeba(Path("nowhere"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: celeba: nothing prepared in nowhere; run: logofair data prepare celeba --from PATH.
+    ``sensitive`` is the attribute that the groups are: those who have it, named as it is, and those "not" to have it;
+    ``target`` the attribute that is label 1. ``rows``: only the first so many images, which remain on disk, as rows
+    drawn at random could not. The natural clients are the people shown.
     """
     folder = Path(folder)
     about = check_about(folder, _NAME)
-    names, images, values, people = or_damaged(
-        lambda: _stored(folder, about), folder, what="prepared images", remedy=advice_again(_NAME, folder)
-    )
+    names, images = about["attributes"], np.load(folder / _IMAGES, mmap_mode="r")
+    values = np.unpackbits(np.load(folder / _VALUES), axis=1, count=N_ATTRIBUTES).astype(bool)
+    people = np.load(folder / _PEOPLE) if "people shown" in about["counts"] else None
     if sensitive == target:
         raise InputError(f"target: {target!r} is the sensitive attribute too; choose two attributes.")
     has = values[:, names.index(chosen(sensitive, names, "sensitive"))]
@@ -379,20 +379,3 @@ def load_celeba(
         clients=None if people is None else people[first],
         notes=tuple(about["notes"]),
     )
-
-
-def _stored(folder: Path, about: dict[str, Any]) -> tuple[list[str], Pixels, Booleans, npt.NDArray[np.int32] | None]:
-    """Attribute names, images, attributes and identities as they were written; raise on anything else."""
-    names, size = of_type(about["attributes"], list), of_type(about["size"], int)
-    n_rows = of_type(about["counts"][_KEPT], int)
-    try:
-        images = np.load(folder / _IMAGES, mmap_mode="r")
-        packed = np.load(folder / _VALUES)
-        people = np.load(folder / _PEOPLE) if _SHOWN in about["counts"] else None
-    except (OSError, EOFError):
-        raise ValueError("a file is missing or cut short") from None
-    values = np.unpackbits(packed, axis=1, count=N_ATTRIBUTES).astype(bool)
-    shapes = (images.shape, values.shape, n_rows if people is None else people.size)
-    if shapes != ((n_rows, 3, size, size), (n_rows, len(names)), n_rows):
-        raise ValueError("files of differing length")
-    return names, images, values, people

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import RandomSource
-from logofair.datasets import prepared
-from logofair.datasets.cache import advice_again, check_about, new_folder, write_about
-from logofair.datasets.official import BATCH, OfficialTable, find_tables, one_layout
-from logofair.datasets.prepared import CategoryFeature, NumberFeature, chosen
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import known_facts, terms_of
+from logofair.datasets import preparing
+from logofair.datasets.preparing import BATCH, OfficialTable, within
+from logofair.datasets.table import Dataset, Feature, chosen, feature_table, named, terms_of
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.documents import or_damaged
 from logofair.files.values import number
 from logofair.progress import Progress, no_progress
 
@@ -49,29 +46,17 @@ _EXAMS = tuple(f"TP_PRESENCA_{exam}" for exam in ("CN", "CH", "LC", "MT"))
 _NEEDED = (*_EXAMS, "NU_ANO", "IN_TREINEIRO", "TP_ST_CONCLUSAO", "TP_COR_RACA", "NU_NOTA_CH", "TP_SEXO", "SG_UF_PROVA")
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """What differs from year to year: the column of the age, and of which place the municipality is known."""
+class _Layout(NamedTuple):
+    """The columns that differ from year to year: the age, and the municipality's code and (where it is there) name."""
 
     age: str
-    place: str
-    named: bool
-
-    @property
-    def municipality(self) -> str:
-        """The column of the municipality's code."""
-        return f"CO_MUNICIPIO_{self.place}"
-
-    @property
-    def municipality_name(self) -> str:
-        """The column of the municipality's name."""
-        return f"NO_MUNICIPIO_{self.place}"
+    municipality: str
+    municipality_name: str | None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns to read."""
-        names = (self.municipality_name,) if self.named else ()
-        return (*_NEEDED, *QUESTIONS, self.age, self.municipality, *names)
+        return (*_NEEDED, *QUESTIONS, *(name for name in self if name is not None))
 
 
 def _layout_of(table: OfficialTable) -> _Layout:
@@ -87,12 +72,16 @@ def _layout_of(table: OfficialTable) -> _Layout:
             f"{table}: ENEM of {_year(table)} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "
             "pass microdata in the layout of 2019 or 2020."
         )
-    return _Layout(ages[0], places[0], f"NO_MUNICIPIO_{places[0]}" in header)
+    named = f"NO_MUNICIPIO_{places[0]}"
+    return _Layout(ages[0], f"CO_MUNICIPIO_{places[0]}", named if named in header else None)
 
 
 def _year(table: OfficialTable) -> str:
     """The year of a table's first row, for people."""
-    first = next(table.batches(["NU_ANO"], 1), None) if "NU_ANO" in table.header else None
+    if "NU_ANO" not in table.header:
+        return "an unknown year"
+    with closing(table.batches(["NU_ANO"], 1)) as batches:
+        first = next(batches, None)
     return "an unknown year" if first is None else str(first["NU_ANO"][0])
 
 
@@ -119,10 +108,11 @@ def _codes(layout: _Layout) -> dict[str, polars.Expr]:
         question: _among(question, {letter: code for letter, code in letters.items() if code <= known})
         for question, known in QUESTIONS.items()
     }
-    persons, age = number("Q005"), number(layout.age)
+    ages = {age: _age_range(age) for age in range(150)}
+    in_years = number("NU_IDADE").replace_strict(ages, default=None, return_dtype=pl.UInt8)
     return answers | {
-        "Q005": pl.when(persons.is_between(1, QUESTIONS["Q005"])).then(persons).cast(pl.UInt8),
-        "TP_FAIXA_ETARIA": (_age_range(age) if layout.age == "NU_IDADE" else _in_range(age)).cast(pl.UInt8),
+        "Q005": within("Q005", 1, QUESTIONS["Q005"]),
+        "TP_FAIXA_ETARIA": in_years if layout.age == "NU_IDADE" else within(layout.age, 1, AGE_RANGES),
         "TP_SEXO": _among("TP_SEXO", {name: code for code, name in SEXES.items()}),
         "TP_COR_RACA": number("TP_COR_RACA").cast(pl.UInt8),
         "SG_UF_PROVA": _among("SG_UF_PROVA", {name: code for code, name in STATES.items()}),
@@ -137,25 +127,9 @@ def _among(name: str, codes: dict[str, int]) -> polars.Expr:
     return coded
 
 
-def _in_range(age: polars.Expr) -> polars.Expr:
-    found: polars.Expr = polars_module().when(age.is_between(1, AGE_RANGES)).then(age)
-    return found
-
-
-def _age_range(age: polars.Expr) -> polars.Expr:
+def _age_range(age: int) -> int:
     """TP_FAIXA_ETARIA of an age in years: 1 below 17, one range a year to 25, then five years each, 20 above 70."""
-    pl = polars_module()
-    found: polars.Expr = (
-        pl.when(age <= 16)
-        .then(1)
-        .when(age <= 25)
-        .then(age - 15)
-        .when(age <= 70)
-        .then(11 + ((age - 26) / 5).floor())
-        .when(age > 70)
-        .then(AGE_RANGES)
-    )
-    return found
+    return max(1, age - 15) if age <= 25 else min(AGE_RANGES, 11 + (age - 26) // 5)
 
 
 def _municipality(layout: _Layout) -> polars.Expr:
@@ -173,44 +147,20 @@ _GROUPS = {
 }
 
 
-def _features_of(sensitive: str, keep_sensitive: bool | None) -> list[NumberFeature | CategoryFeature]:
-    """What a model sees: by default sex and not race, as in the paper; else whether it sees the sensitive column.
-
-    Examples
-    --------
-    >>> [sum(len(feature.names) for feature in _features_of("race", keep)) for keep in (None, True, False)]
-    [153, 158, 153]
-    >>> [sum(len(feature.names) for feature in _features_of("sex", keep)) for keep in (None, True, False)]
-    [153, 153, 151]
-    """
+def _features_of(sensitive: str, keep_sensitive: bool | None) -> dict[str, Feature]:
+    """What a model sees: by default sex and not race, as in the paper; else whether it sees the sensitive column."""
     letters = [(code, chr(64 + code)) for code in range(1, 27)]
-    features: list[NumberFeature | CategoryFeature] = [
-        NumberFeature(question, 1, known) if question == "Q005" else CategoryFeature(question, dict(letters[:known]))
-        for question, known in QUESTIONS.items()
-    ]
-    features += [NumberFeature("TP_FAIXA_ETARIA", 1, AGE_RANGES), CategoryFeature("SG_UF_PROVA", STATES)]
+    features: dict[str, Feature] = {question: dict(letters[:known]) for question, known in QUESTIONS.items()}
+    features |= {"Q005": (1, QUESTIONS["Q005"]), "TP_FAIXA_ETARIA": (1, AGE_RANGES), "SG_UF_PROVA": STATES}
     if sensitive != "sex" or keep_sensitive is not False:
-        features.append(CategoryFeature("TP_SEXO", SEXES))
+        features["TP_SEXO"] = SEXES
     if sensitive != "sex" and keep_sensitive:
-        features.append(CategoryFeature("TP_COR_RACA", RACES))
+        features["TP_COR_RACA"] = RACES
     return features
 
 
-def _groups_of(rows: polars.DataFrame, sensitive: str) -> npt.NDArray[np.str_]:
-    """The sensitive group of each row, by name."""
-    column, names = _GROUPS[sensitive]
-    groups: npt.NDArray[np.str_] = np.array(["", *names.values()])[rows[column].to_numpy()]  # codes begin at 1
-    return groups
-
-
 def _clients_of(codes: npt.NDArray[Any], kind: str, names: Mapping[str, str]) -> npt.NDArray[np.str_]:
-    """The municipality or state of each row by name.
-
-    Examples
-    --------
-    >>> _clients_of(np.array([1200401, 1400100]), "municipality", {"1200401": "Rio Branco"}).tolist()
-    ['Rio Branco, AC', '1400100, RR']
-    """
+    """The municipality or state of each row by name."""
     found, inverse = np.unique(codes if kind == "municipality" else codes // 100_000, return_inverse=True)
     places = found.tolist()
     if kind == "state":
@@ -236,36 +186,31 @@ def prepare_enem(
 
     ``source`` is MICRODADOS_ENEM_2020.csv, a ZIP file that holds it, or a folder with any number of such files of one
     year; the rest as of `logofair.datasets.catalogue.DatasetInfo`.
-
-    Examples
-    --------
-    >>> prepare_enem(Path("MICRODADOS_ENEM_2020.csv"), Path("enem"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: MICRODADOS_ENEM_2020.csv: not there; check the path.
     """
-    tables = find_tables(source, _PERSON, "ENEM microdata")
-    reading = _Reading(one_layout(tables, _layout_of, "columns", "year"))
-    with new_folder(into) as folder:
-        rows, counts = prepared.read_official(
-            source,
-            tables,
-            reading.layout.columns,
-            reading.select,
-            person=(_PERSON,),
-            advice="pass microdata of all participants",
-            progress=progress,
-            batch=batch,
-        )
+    tables = preparing.find_tables(source, _PERSON, "ENEM microdata")
+    reading = _Reading(preparing.one_layout(tables, _layout_of, "columns", "year"))
+
+    def about(rows: polars.DataFrame) -> dict[str, Any]:
         marks = rows["NU_NOTA_CH"].to_numpy()
         median = float(np.median(marks))
         if not (marks > median).any():
-            raise InputError(
-                f"{source}: no mark lies above the median {median:g}, so there is one label only; "
-                "pass microdata of more people."
-            )
-        prepared.store_rows(folder, rows)
-        write_about(folder, _NAME, reading.about() | {"median": median, "counts": dict(counts)})
-    return counts
+            fault = f"no mark lies above the median {median:g}, so there is one label only"
+            raise InputError(f"{source}: {fault}; pass microdata of more people.")
+        return reading.about() | {"median": median}
+
+    return preparing.prepare_table(
+        _NAME,
+        source,
+        into,
+        tables,
+        reading.layout.columns,
+        reading.select,
+        about,
+        person=(_PERSON,),
+        advice="pass microdata of all participants",
+        progress=progress,
+        batch=batch,
+    )
 
 
 @dataclass
@@ -282,17 +227,13 @@ class _Reading:
         if len(self.years) > 1:
             one, other = sorted(self.years)[:2]
             raise InputError(f"{table}: there are rows of {one} and of {other}; prepare one year at a time.")
-        kept = prepared.select_rows(rows, _filters(), _codes(self.layout), counts)
-        if self.layout.named:
-            self._name(rows, set(kept["CO_MUNICIPIO"].unique()))
+        kept = preparing.select_rows(rows, _filters(), _codes(self.layout), counts)
+        if self.layout.municipality_name is not None:
+            columns, codes = [*self.layout[1:]], set(kept["CO_MUNICIPIO"].unique())
+            for code, name in rows.select(columns).unique().drop_nulls().sort(columns).rows():
+                if code.isdigit() and int(code) in codes:
+                    self.municipalities.setdefault(int(code), name)
         return kept
-
-    def _name(self, rows: polars.DataFrame, codes: set[int]) -> None:
-        """Note the names of municipalities that have rows."""
-        columns = [self.layout.municipality, self.layout.municipality_name]
-        for code, name in rows.select(columns).unique().drop_nulls().sort(columns).rows():
-            if code.isdigit() and int(code) in codes:
-                self.municipalities.setdefault(int(code), name)
 
     def about(self) -> dict[str, Any]:
         """What loading and readers need to know."""
@@ -300,10 +241,10 @@ class _Reading:
         notes = []
         if year not in _KNOWN_YEARS:
             notes.append(f"The year is {year}; only 2019 and 2020 were checked, but all columns needed are there.")
-        if self.layout.place == "PROVA":
+        if self.layout.municipality.endswith("PROVA"):
             notes.append("The municipality is that of the exam: these files do not tell where people live.")
         names = {str(code): name for code, name in sorted(self.municipalities.items())}
-        return {"year": year, "layout": asdict(self.layout), "municipalities": names, "notes": notes}
+        return {"year": year, "municipalities": names, "notes": notes}
 
 
 def load_enem(
@@ -320,48 +261,25 @@ def load_enem(
     Features, all in [0, 1]: the answers Q001 to Q024 one-hot, Q005 (persons at home) and the age range as numbers,
     sex, and the state of the exam one-hot; 153 whatever the rows, 1.2 KB for each.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the prepared data lie.
-    sensitive : {"race", "race5", "sex"}
-        "race": White or Asian against all others, as in the paper; "race5": all five.
-    clients : {"municipality", "state"}
-        The natural clients: where people live, or (from 2020 on) sat the exam.
-    keep_sensitive : bool, optional
-        Whether the features tell the sensitive group. By default as in the paper's protocol: sex is among the
-        features, race is not.
-    rows : int, optional
-        Load only so many rows, drawn at random.
-    rng : np.random.Generator or int
-        Source of randomness for ``rows``, or a seed.
-
-    Examples
-    --------
-    >>> load_enem(Path("nowhere"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: enem: nothing prepared in nowhere; run: logofair data prepare enem --from PATH.
+    ``sensitive`` is "race" (White or Asian against all others, as in the paper), "race5" (all five) or "sex".
+    ``clients``, the natural ones, are "municipality" or "state": where people live, or (from 2020 on) sat the exam.
+    ``keep_sensitive``: whether the features tell the sensitive group; by default as in the paper's protocol, sex is
+    among them and race is not. ``rows``: only so many, drawn at random with ``rng``.
     """
-    chosen(sensitive, known_facts()[_NAME]["sensitive"], "sensitive")
+    column, groups = _GROUPS[chosen(sensitive, _GROUPS, "sensitive")]
     chosen(clients, _PLACES, "clients")
-    about, remedy = check_about(folder, _NAME), advice_again(_NAME, folder)
-    n_rows, median, named = or_damaged(lambda: _stored(about), folder, what=_NAME, remedy=remedy)
-    numbers = prepared.random_rows(n_rows, rows, rng)
-    table = prepared.load_rows(folder, _NAME, n_rows)[numbers]
-    features, names = prepared.feature_table(
-        lambda name: table[name].to_numpy(), _features_of(sensitive, keep_sensitive)
-    )
+    about = preparing.check_about(folder, _NAME)
+    table = preparing.load_rows(folder, _NAME)
+    numbers = preparing.random_rows(table.height, rows, rng)
+    table = table[numbers]
+    features, names = feature_table(lambda name: table[name].to_numpy(), _features_of(sensitive, keep_sensitive))
     return Dataset(
         **terms_of(_NAME),
         features=features,
         feature_names=names,
-        labels=(table["NU_NOTA_CH"].to_numpy() > median).astype(np.int64),
-        sensitive=_groups_of(table, sensitive),
-        clients=_clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, named),
+        labels=(table["NU_NOTA_CH"].to_numpy() > about["median"]).astype(np.int64),
+        sensitive=named(table[column].to_numpy(), groups),
+        clients=_clients_of(table["CO_MUNICIPIO"].to_numpy(), clients, about["municipalities"]),
         notes=tuple(about["notes"]),
         numbers=numbers,
     )
-
-
-def _stored(about: Mapping[str, Any]) -> tuple[int, float, dict[str, str]]:
-    return int(about["counts"]["rows kept"]), float(about["median"]), dict(about["municipalities"])

@@ -20,9 +20,7 @@ from logofair.columns.checks import (
     whole_number,
 )
 from logofair.columns.labels import encode_known
-from logofair.datasets.prepared import chosen
-from logofair.datasets.table import Dataset
-from logofair.datasets.terms import terms_of
+from logofair.datasets.table import Dataset, chosen, terms_of
 from logofair.errors import InputError
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import side_requirements
@@ -157,13 +155,7 @@ class Population:
         return scores
 
     def accuracy(self, acceptance: Floats) -> float:
-        """Accuracy of accepting with given chances in every entry.
-
-        Examples
-        --------
-        >>> Population(mass=[[[1.0]]], chance=[[[0.75]]]).accuracy(np.ones((1, 1, 1)))
-        0.75
-        """
+        """Accuracy of accepting with given chances in every entry."""
         return float(np.sum(self.mass * (1.0 - self.chance + acceptance * (2.0 * self.chance - 1.0))))
 
     def optimum(
@@ -292,19 +284,8 @@ def make_population(
 def load_generated(*, sensitive: str = "group", rows: int = 20_000, clients: int = 5, rng: RandomSource = 0) -> Dataset:
     """Draw a data set of two groups and eight levels from ``make_population(clients, rng=rng)``.
 
-    Parameters
-    ----------
-    sensitive : {"group"}
-        Which column the groups are; there is one.
-    rows, clients : int
-        How many rows (at most 5,000,000), and how many natural clients.
-    rng : np.random.Generator or int
-        Source of randomness, or a seed.
-
-    Examples
-    --------
-    >>> load_generated()
-    Dataset(generated: 20,000 rows, 10 features, 54.0 % positive, groups a 8,548, b 11,452, 5 natural clients)
+    ``sensitive``, the column of the groups, can be "group" alone. ``rows`` (at most 5,000,000) and ``clients``: how
+    many rows and natural clients; ``rng``: source of randomness, or a seed.
     """
     chosen(sensitive, ("group",), "sensitive")
     random, rows = generator(rng), whole_number(rows, "rows")

@@ -15,13 +15,12 @@ from logofair.columns.checks import (
     Label,
     RandomSource,
     generator,
-    nearest_name,
     not_empty,
     positive_number,
     whole_number,
 )
 from logofair.columns.labels import Codes, encode
-from logofair.datasets.table import Dataset
+from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 
 __all__ = ["Partition", "deal", "dirichlet_clients", "split"]
@@ -43,7 +42,6 @@ def dirichlet_clients(
     rng: RandomSource,
     scheme: str = "plain",
     max_redraws: int = 20_000,
-    what: str = "group",
 ) -> Integers:
     """Deal rows to clients so that groups are spread unevenly: the smaller ``alpha``, the more so.
 
@@ -65,8 +63,6 @@ def dirichlet_clients(
     max_redraws : int
         How often "authors" draws again before it gives up with an error. On Adult at alpha 0.5 it takes, on
         average, 0.2 redraws with 5 clients and some 1,700 with 50; 20,000 take about a second.
-    what : str
-        What a value of the column is called in error messages.
 
     Returns
     -------
@@ -87,14 +83,11 @@ def dirichlet_clients(
     alpha = positive_number(alpha, "alpha", _LARGEST_ALPHA)
     random = generator(rng)
     sizes = np.bincount(groups.codes, minlength=len(groups.names))
-    if scheme == "plain":
+    if chosen(scheme, ("plain", "authors"), "scheme") == "plain":
         counts = _plain_counts(sizes, n_clients, alpha, random)
-    elif scheme == "authors":
-        _check_sizes(sizes, groups, what, n_clients)
-        counts = _authors_counts(sizes, what, n_clients, alpha, random, whole_number(max_redraws, "max_redraws"))
     else:
-        hint = nearest_name(scheme, ("plain", "authors"))
-        raise InputError(f"scheme: got {scheme!r}{hint}; use 'plain' or 'authors'.")
+        _check_sizes(sizes, groups, n_clients)
+        counts = _authors_counts(sizes, n_clients, alpha, random, whole_number(max_redraws, "max_redraws"))
     return _deal(groups, counts, random)
 
 
@@ -103,9 +96,7 @@ def _plain_counts(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Ge
     return np.array([_by_share(rng.dirichlet(np.full(n_clients, alpha)), int(size)) for size in sizes])
 
 
-def _authors_counts(
-    sizes: Counts, what: str, n_clients: int, alpha: float, rng: np.random.Generator, max_redraws: int
-) -> Counts:
+def _authors_counts(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Generator, max_redraws: int) -> Counts:
     """The first of at most ``1 + max_redraws`` draws whose cells all hold enough rows."""
     best = 0
     for _ in range(1 + max_redraws):
@@ -116,7 +107,7 @@ def _authors_counts(
         best = max(best, smallest)
     raise InputError(
         f"dirichlet_clients: with alpha {alpha:g} and {n_clients} clients none of {1 + max_redraws} draws gave every "
-        f"({what}, client) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
+        f"(value, client) cell {SMALLEST_CELL} rows, the best had a cell of {best}; pass a larger alpha, "
         "fewer clients, a larger max_redraws, or scheme='plain'."
     )
 
@@ -134,12 +125,12 @@ def _authors_draw(sizes: Counts, n_clients: int, alpha: float, rng: np.random.Ge
     return counts
 
 
-def _check_sizes(sizes: Counts, groups: Codes, what: str, n_clients: int) -> None:
+def _check_sizes(sizes: Counts, groups: Codes, n_clients: int) -> None:
     """Raise where no draw could give every cell enough rows."""
     smallest = int(np.argmin(sizes))
     if sizes[smallest] < SMALLEST_CELL * n_clients:
         raise InputError(
-            f"dirichlet_clients: {what} {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_clients} "
+            f"dirichlet_clients: value {groups.names[smallest]!r} has {sizes[smallest]} rows, too few for {n_clients} "
             f"clients with {SMALLEST_CELL} each; pass fewer clients, or use scheme='plain'."
         )
 
@@ -162,8 +153,6 @@ def _deal(groups: Codes, counts: Counts, rng: np.random.Generator) -> Integers:
 
 
 RowNumbers: TypeAlias = npt.NDArray[np.intp]
-
-_WAYS = ("sensitive", "label", "natural")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -247,9 +236,7 @@ def deal(
     >>> people.take(dealt.rows).labels
     array([1, 1, 0])
     """
-    if by not in _WAYS:
-        raise InputError(f"by: got {by!r}{nearest_name(by, _WAYS)}; use one of {', '.join(_WAYS)}.")
-    if by == "natural":
+    if chosen(by, ("sensitive", "label", "natural"), "by") == "natural":
         if alpha is not None:
             raise InputError(f"alpha: got {alpha!r}, but natural clients are not dealt by chance; leave it out.")
         return _natural(dataset, n_clients, least_rows)
@@ -260,8 +247,8 @@ def deal(
 
 def _by_chance(dataset: Dataset, by: str, n_clients: Any, alpha: Any, scheme: str, rng: Any) -> Integers:
     """Clients by Dirichlet shares of the groups or the labels, all with rows."""
-    values, what = (dataset.sensitive, "group") if by == "sensitive" else (dataset.labels, "label")
-    clients = dirichlet_clients(values, n_clients=n_clients, alpha=alpha, rng=rng, scheme=scheme, what=what)
+    values = dataset.sensitive if by == "sensitive" else dataset.labels
+    clients = dirichlet_clients(values, n_clients=n_clients, alpha=alpha, rng=rng, scheme=scheme)
     empty = np.flatnonzero(np.bincount(clients, minlength=n_clients) == 0)
     if empty.size:
         raise InputError(

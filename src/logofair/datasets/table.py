@@ -1,17 +1,28 @@
-"""The one shape of every data set: features, labels, sensitive groups, clients, and what a reader must know."""
+"""The one shape of every data set: features, labels, sensitive groups, clients, and what a reader must know.
+
+How stored codes become features is said here too. Their number is fixed by ranges and lists of categories and not by
+the rows, so that every part of the data has the same features.
+"""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import binary, column, matrix, not_empty, same_length
+from logofair.columns.checks import Floats, binary, column, matrix, nearest_name, not_empty, same_length
 from logofair.errors import InputError
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "Feature", "chosen", "feature_table", "known_facts", "named", "terms_of"]
+
+# A number, by its range, or a code, by the names of its categories.
+Feature: TypeAlias = tuple[float, float] | Mapping[int, str]
 
 _GROUPS_SHOWN = 6
 
@@ -92,25 +103,12 @@ class Dataset:
 
     @property
     def kind(self) -> Literal["table", "images"]:
-        """Whether the features are columns of numbers or images.
-
-        Examples
-        --------
-        >>> Dataset("toy", features=[[0.1]], feature_names=("age",), labels=[0], sensitive=["a"]).kind
-        'table'
-        """
+        """Whether the features are columns of numbers or images."""
         return "table" if self.features.ndim == 2 else "images"
 
     @property
     def row_numbers(self) -> npt.NDArray[np.int64]:
-        """The number of each row in the whole data set, from 0; `take` and loaders asked for some rows keep it.
-
-        Examples
-        --------
-        >>> toy = Dataset("toy", features=[[0.1], [0.9]], feature_names=("age",), labels=[0, 1], sensitive=["a", "b"])
-        >>> toy.row_numbers, toy.take([1]).row_numbers
-        (array([0, 1]), array([1]))
-        """
+        """The number of each row in the whole data set, from 0; `take` and loaders asked for some rows keep it."""
         return np.arange(len(self)) if self.numbers is None else self.numbers
 
     def __repr__(self) -> str:
@@ -197,3 +195,67 @@ def _check_names(names: tuple[str, ...], features: npt.NDArray[Any]) -> None:
         raise InputError(
             f"feature_names: got {len(names)} names for {features.shape[1]} columns of features; name every column."
         )
+
+
+@cache
+def known_facts() -> Mapping[str, Mapping[str, Any]]:
+    """What ``data/catalogue.toml`` says of each data set: title, summary, terms, known harms, how to get the files."""
+    text = (files("logofair.datasets") / "data" / "catalogue.toml").read_text(encoding="utf-8")
+    return {
+        name: {fact: tuple(value) if isinstance(value, list) else value for fact, value in facts.items()}
+        for name, facts in tomllib.loads(text).items()
+    }
+
+
+def terms_of(name: str) -> dict[str, Any]:
+    """The name and terms of a data set, as `Dataset` takes them."""
+    return {"name": name} | {fact: known_facts()[name][fact] for fact in ("licence", "citation", "known_harms")}
+
+
+def chosen(value: str, known: Iterable[str], where: str) -> str:
+    """Return one of some known names; raise on any other, with the nearest."""
+    names = list(known)
+    if value not in names:
+        raise InputError(f"{where}: got {value!r}{nearest_name(value, names)}; use one of {', '.join(names)}.")
+    return value
+
+
+def named(codes: npt.NDArray[Any], names: Mapping[int, str]) -> npt.NDArray[np.str_]:
+    """The names of codes."""
+    table = np.full(max(names) + 1, "", dtype=f"<U{max(map(len, names.values()))}")
+    table[list(names)] = list(names.values())
+    labels: npt.NDArray[np.str_] = table[codes]
+    return labels
+
+
+def feature_table(
+    column: Callable[[str], npt.NDArray[Any]], features: Mapping[str, Feature]
+) -> tuple[Floats, tuple[str, ...]]:
+    """Features of some rows side by side, and their names; ``column`` finds the column of a name.
+
+    A number is scaled to [0, 1] by its range, and what lies outside is cut off; a code becomes one feature of 0 or 1
+    for each of its categories.
+
+    Examples
+    --------
+    >>> rows = {"SEX": np.array([2, 1]), "AGEP": np.array([57, 17])}
+    >>> table, names = feature_table(rows.__getitem__, {"AGEP": (17, 97), "SEX": {1: "Male", 2: "Female"}})
+    >>> table.tolist(), names
+    ([[0.5, 0.0, 1.0], [0.0, 1.0, 0.0]], ('AGEP', 'SEX=Male', 'SEX=Female'))
+    """
+    names = {
+        name: [name] if isinstance(feature, tuple) else [f"{name}={category}" for category in feature.values()]
+        for name, feature in features.items()
+    }
+    all_names = tuple(name for of_feature in names.values() for name in of_feature)
+    table: Floats = np.empty((column(next(iter(features))).size, len(all_names)))  # filled in parts: never twice
+    place = 0
+    for name, feature in features.items():
+        values, block = column(name)[:, None], table[:, place : place + len(names[name])]
+        if isinstance(feature, tuple):
+            low, high = feature
+            block[:] = np.clip((values.astype(np.float64) - low) / (high - low), 0.0, 1.0)
+        else:
+            block[:] = np.equal(values, np.array(list(feature)))
+        place += len(names[name])
+    return table, all_names

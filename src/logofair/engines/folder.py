@@ -16,7 +16,7 @@ from logofair.federation.result import RunResult
 from logofair.federation.server import Server
 from logofair.federation.wire import decode, encode
 from logofair.files.documents import or_damaged, read_document, write_document
-from logofair.files.locks import locked
+from logofair.files.writing import locked
 
 __all__ = [
     "RunOptions",

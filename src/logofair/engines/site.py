@@ -25,9 +25,9 @@ from logofair.federation.state import StoredClient
 from logofair.federation.wire import decode, encode
 from logofair.files.documents import read_document, write_document
 from logofair.files.inputs import ColumnNames, one_file
-from logofair.files.locks import locked
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint
+from logofair.files.writing import locked
 from logofair.policy.policy import Policy
 
 __all__ = ["SiteSettings", "answer_on_disk", "read_site", "stored_release"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InputError
-from logofair.files.writing import FileName, put_whole
+from logofair.files.writing import FileName, put_whole, reason_of
 
 Kind = TypeVar("Kind")
 
@@ -29,14 +29,6 @@ def write_document(
 
     ``what`` says in words what the document is ("policy", "server checkpoint"); the body stands under this name.
     A ``private`` file can be read by its owner alone, from its first byte on and whatever an older file allowed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_document(f"{folder}/plan.json", "logofair plan", 1, {"tolerance": 0.1 + 0.2}, what="plan")
-    ...     read_document(f"{folder}/plan.json", "logofair plan", 1, what="plan")
-    {'tolerance': 0.30000000000000004}
     """
     put_whole(path, _encoded(format, version, body, what), private=private)
 
@@ -45,12 +37,6 @@ def read_document(path: FileName, format: str, version: int, *, what: str, remed
     """Read a document's body, with format, version and checksum checked; raise `InputError` on any other file.
 
     ``remedy`` says what to do about a damaged file where saving it again is no advice.
-
-    Examples
-    --------
-    >>> read_document("none.json", "logofair plan", 1, what="plan")
-    Traceback (most recent call last):
-    logofair.errors.InputError: none.json: cannot be read (No such file or directory); check the path.
     """
     source, again = _path(path), remedy or f"save the {what} again"
     document = _json(source, what, again)
@@ -71,14 +57,7 @@ def read_document(path: FileName, format: str, version: int, *, what: str, remed
 
 
 def or_damaged(read: Callable[[], Kind], path: FileName, *, what: str, remedy: str | None = None) -> Kind:
-    """Return ``read()``, which takes a body apart; where that fails, say which file is damaged.
-
-    Examples
-    --------
-    >>> or_damaged(lambda: {"rounds": 3}["round"], "run.json", what="server checkpoint", remedy="start the run again")
-    Traceback (most recent call last):
-    logofair.errors.InputError: run.json: parts of the server checkpoint are missing or malformed; start the run again.
-    """
+    """Return ``read()``, which takes a body apart; where that fails, say which file is damaged."""
     try:
         return read()
     except InputError as error:
@@ -89,26 +68,14 @@ def or_damaged(read: Callable[[], Kind], path: FileName, *, what: str, remedy: s
 
 
 def of_type(value: Any, kind: type[Kind]) -> Kind:
-    """Return a value of exactly this type, else raise `TypeError` (for `or_damaged`; True is no integer here).
-
-    Examples
-    --------
-    >>> of_type(3, int)
-    3
-    """
+    """Return a value of exactly this type, else raise `TypeError` (for `or_damaged`; True is no integer here)."""
     if type(value) is not kind:
         raise TypeError(kind.__name__)
     return value
 
 
 def label_out(label: Label, what: str) -> Any:
-    """Return a label (text, number, bool, None, tuple of these) as JSON; tuples tagged, to come back as tuples.
-
-    Examples
-    --------
-    >>> label_out(("women", 3), "group")
-    {'tuple': ['women', 3]}
-    """
+    """Return a label (text, number, bool, None, tuple of these) as JSON; tuples tagged, to come back as tuples."""
     if isinstance(label, np.generic):
         label = label.item()
     if label is None or isinstance(label, str | bool | int | float):
@@ -121,13 +88,7 @@ def label_out(label: Label, what: str) -> Any:
 
 
 def label_in(value: Any) -> Label:
-    """Return a label as it was before `label_out`; raise on anything else (for `or_damaged`).
-
-    Examples
-    --------
-    >>> label_in({"tuple": ["women", 3]})
-    ('women', 3)
-    """
+    """Return a label as it was before `label_out`; raise on anything else (for `or_damaged`)."""
     if isinstance(value, dict):
         return tuple(label_in(part) for part in of_type(value["tuple"], list))
     if isinstance(value, list):
@@ -136,13 +97,7 @@ def label_in(value: Any) -> Label:
 
 
 def labels_in(values: Any) -> tuple[Label, ...]:
-    """Return a stored list of labels, at least one and all different; raise on anything else (for `or_damaged`).
-
-    Examples
-    --------
-    >>> labels_in(["men", "women"])
-    ('men', 'women')
-    """
+    """Return a stored list of labels, at least one and all different; raise on anything else (for `or_damaged`)."""
     labels = tuple(map(label_in, of_type(values, list)))
     if len(set(labels)) != len(labels) or not labels:
         raise ValueError("duplicate")
@@ -150,24 +105,12 @@ def labels_in(values: Any) -> tuple[Label, ...]:
 
 
 def numbers_out(array: Floats) -> list[Any]:
-    """Return an array as nested lists of floats, which read back as the same bits.
-
-    Examples
-    --------
-    >>> numbers_out(np.array([[0.1, 2.0]]))
-    [[0.1, 2.0]]
-    """
+    """Return an array as nested lists of floats, which read back as the same bits."""
     return list(np.asarray(array, dtype=np.float64).tolist())
 
 
 def numbers_in(values: Any, shape: tuple[int | None, ...], low: float = -np.inf, high: float = np.inf) -> Floats:
-    """Return finite numbers from ``low`` to ``high`` in this shape (None: any length); else raise `ValueError`.
-
-    Examples
-    --------
-    >>> numbers_in([[0.1, 2.0]], (None, 2)).shape
-    (1, 2)
-    """
+    """Return finite numbers from ``low`` to ``high`` in this shape (None: any length); else raise `ValueError`."""
     array = np.zeros((0, *(length or 0 for length in shape[1:]))) if values == [] else np.array(values)
     fits = array.ndim == len(shape) and all(w in (None, n) for w, n in zip(shape, array.shape, strict=True))
     if not fits or array.dtype.kind not in "if" or not np.all((array >= low) & (array <= high) & np.isfinite(array)):
@@ -202,10 +145,6 @@ def _json(path: Path, what: str, again: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({_reason(error)}); check the path.") from None
+        raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the path.") from None
     except (ValueError, RecursionError):
         raise InputError(f"{path}: not a {what} file, or cut short: it is no valid JSON; {again}.") from None
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)

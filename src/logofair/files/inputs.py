@@ -20,11 +20,6 @@ class ColumnNames:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
     ``where`` are columns and values: only rows that have all of these values count.
-
-    Examples
-    --------
-    >>> ColumnNames(score="p", group=("sex", "race"), client="site").by_role()
-    {'score': 'p', 'client': 'site', 'group 0': 'sex', 'group 1': 'race'}
     """
 
     score: str | None = None
@@ -57,23 +52,11 @@ class ColumnNames:
 
     @property
     def conditions(self) -> str:
-        """What rows must have, in words; empty where all count.
-
-        Examples
-        --------
-        >>> ColumnNames(where=(("part", "test"), ("sex", "F"))).conditions
-        'part=test and sex=F'
-        """
+        """What rows must have, in words; empty where all count."""
         return " and ".join(f"{name}={value}" for name, value in self.where)
 
     def only(self, *roles: str) -> ColumnNames:
-        """The same without the columns of other roles.
-
-        Examples
-        --------
-        >>> ColumnNames(score="p", label="y", group=("sex",)).only("group", "score").by_role()
-        {'score': 'p', 'group 0': 'sex'}
-        """
+        """The same without the columns of other roles."""
         unwanted = [role for role in ("score", "label", "client", "weight", "decision") if role not in roles]
         return replace(self, **dict.fromkeys(unwanted))  # type: ignore[arg-type]
 
@@ -83,14 +66,7 @@ class ColumnNames:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ColumnNames:
-        """Return the names that `as_dict` wrote.
-
-        Examples
-        --------
-        >>> names = ColumnNames(score="p", group=("sex",), where=(("part", "test"),))
-        >>> ColumnNames.from_dict(names.as_dict()) == names
-        True
-        """
+        """Return the names that `as_dict` wrote."""
         where = tuple((str(name), str(value)) for name, value in values["where"])
         return cls(**{**values, "group": tuple(values["group"]), "where": where})
 
@@ -115,13 +91,7 @@ class DataFiles:
 
 
 def one_file(path: Path) -> DataFiles:
-    """One file, whose rows are of one client or name their clients.
-
-    Examples
-    --------
-    >>> one_file(Path("data/north.csv")).name
-    'data/north.csv'
-    """
+    """One file, whose rows are of one client or name their clients."""
     return DataFiles(str(path), (path,), by_file=False)
 
 
@@ -129,16 +99,6 @@ def find_files(data: Sequence[str], *, client: str | None = None) -> DataFiles:
     """Find the files meant by DATA: a file, several, a pattern, or a folder with one file per client.
 
     With a ``client`` column, files are no clients.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for site in ("south", "north"):
-    ...         _ = Path(folder, f"{site}.csv").write_text("p,sex")
-    ...     found = find_files([folder])
-    >>> [path.name for path in found.paths], found.by_file
-    (['north.csv', 'south.csv'], True)
     """
     name = data[0] if len(data) == 1 else f"{len(data)} files"
     paths = [path for each in data for path in _matching(each)]

@@ -57,20 +57,7 @@ class DataRows:
 def read_rows(
     files: DataFiles, columns: ColumnNames, progress: Progress = no_progress, *, features: Sequence[str] = ()
 ) -> DataRows:
-    """Read the named columns of all files, and ``features``, columns of numbers.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from logofair.files.inputs import find_files
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for site in ("north", "south"):
-    ...         with Path(folder, f"{site}.csv").open("w") as file:
-    ...             print("p,sex", "0.5,F", "0.75,M", sep=chr(10), file=file)
-    ...     rows = read_rows(find_files([folder]), ColumnNames(score="p", group=("sex",)))
-    >>> rows.clients.tolist(), rows.groups.tolist(), rows.source.rows
-    (['north', 'north', 'south', 'south'], ['F', 'M', 'F', 'M'], 4)
-    """
+    """Read the named columns of all files, and ``features``, columns of numbers."""
     wanted = columns.by_role() | {f"feature {place}": name for place, name in enumerate(features)}
     read = [_part(path, files, columns, wanted) for path in progress(files.paths, "Reading", len(files.paths))]
     parts = [part for part, _ in read]
@@ -95,17 +82,7 @@ def read_rows(
 
 
 def no_rows_error(files: DataFiles, columns: ColumnNames) -> InputError:
-    """Say why no row is left: none has the values asked for, or all lack a value.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from logofair.files.inputs import find_files
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     print("p,part", "0.5,test", "0.25,train", sep=chr(10), file=file, flush=True)
-    ...     print(no_rows_error(find_files([file.name]), ColumnNames(where=(("part", "tets"),))))
-    --where: no row has part=tets (did you mean 'test'?); part holds 'test' and 'train'.
-    """
+    """Say why no row is left: none has the values asked for, or all lack a value."""
     if not columns.where or any(_has_rows(path, columns.where) for path in files.paths):
         return InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
     for condition in columns.where:

@@ -1,35 +1,107 @@
 """A user's file as a table: CSV, Parquet or Arrow, of any size; nothing but the wanted columns is read.
 
 Nothing is guessed about values: nulls stay nulls, and the cells of a CSV file stay text (`logofair.files.values` makes
-numbers and labels of them). Blanks around the cells of a CSV file belong to its layout and are dropped.
+numbers and labels of them). Blanks around the cells of a CSV file belong to its layout and are dropped. Quotes and
+fields are left to polars, which reads a clean copy where a CSV file is not UTF-8 without blank lines at its end.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
+import io
 import os
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from logofair.columns.checks import nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.csv_files import BLOCK, TableFile, check_last_line, clean_csv, csv_header, first_lines
 from logofair.files.values import has_value, listed_names
-from logofair.files.writing import FileName
+from logofair.files.writing import FileName, reason_of
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["KINDS", "DataSource", "Table", "column_names", "estimated_rows", "fingerprint", "kind_of", "open_table"]
+__all__ = [
+    "KINDS",
+    "DataSource",
+    "Table",
+    "TableFile",
+    "column_names",
+    "estimated_rows",
+    "fingerprint",
+    "kind_of",
+    "open_table",
+    "regular_file",
+    "zip_errors",
+]
 
 KINDS = dict.fromkeys((".csv", ".tsv", ".txt"), "CSV") | dict.fromkeys((".parquet", ".pq"), "Parquet")
 KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
+BLOCK = 1 << 22
+_ENDS = 1 << 20  # bytes at either end of a file that hold its first and last line
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode text"
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table on disk; ``member`` is its name inside a ZIP file."""
+
+    path: Path
+    member: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.path) if self.member is None else f"{self.path} ({self.member})"
+
+    @property
+    def name(self) -> str:
+        """The table's own name, without folders: the same whether it is packed or not."""
+        return Path(self.member or self.path.name).name
+
+    @property
+    def size(self) -> int:
+        """Its bytes, unpacked."""
+        if self.member is None:
+            return self.path.stat().st_size
+        with zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
+            return archive.getinfo(self.member).file_size
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open it for reading bytes."""
+        if self.member is None:
+            with self.path.open("rb") as file:
+                yield file
+            return
+        with zip_errors(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as packed:
+            yield packed
+
+
+@contextmanager
+def zip_errors(path: Path) -> Iterator[None]:
+    """Turn what may be wrong with a ZIP file into one sentence."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError):
+        raise InputError(f"{path}: is damaged, or no ZIP file; download it again.") from None
+    except NotImplementedError:  # some official files are so
+        raise InputError(
+            f"{path}: is packed by a method that cannot be read here; unpack it and pass the CSV."
+        ) from None
+    except RuntimeError as error:
+        if "password" not in str(error):
+            raise
+        raise InputError(f"{path}: is encrypted; unpack it and pass the CSV file.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the file.") from None
 
 
 @dataclass(frozen=True)
@@ -38,11 +110,6 @@ class DataSource:
 
     ``columns`` maps roles to names; several group columns are joined by ", ". ``fingerprint`` is the SHA-256 of the
     file, or of the list of the files' own fingerprints.
-
-    Examples
-    --------
-    >>> DataSource("sites", ("north.csv", "south.csv"), "5d41", 1200, {"score": "p", "group": "sex"}).files
-    ('north.csv', 'south.csv')
     """
 
     name: str
@@ -111,15 +178,6 @@ def open_table(
 
     ``where`` are columns and values: only rows that have all of these values are read. ``block``: characters of a CSV
     file that are decoded at a time.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     print("risk;sex", "0.25; f", "0.5;m", sep=chr(10), file=file, flush=True)
-    ...     with open_table(file.name, {"group": "sex"}) as table:
-    ...         table.collect().rows()
-    [('f',), ('m',)]
     """
     source, kind = _found(file)
     pl, conditions = polars_module(), {f"where {place}": name for place, (name, _) in enumerate(where)}
@@ -146,20 +204,11 @@ def open_table(
 
 
 def column_names(file: FileName | TableFile) -> list[str]:
-    """The names of all columns of a file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     print("risk;sex", "0.25; f", sep=chr(10), file=file, flush=True)
-    ...     column_names(file.name)
-    ['risk', 'sex']
-    """
+    """The names of all columns of a file."""
     source, kind = _found(file)
     with reading(source, kind):
         if kind == "CSV":
-            return csv_header(first_lines(source), [])[1]
+            return _csv_header(_first_lines(source), [])[1]
         return list(_stored(source, kind).collect_schema().names())
 
 
@@ -176,13 +225,7 @@ def estimated_rows(file: FileName | TableFile) -> int:
 
 
 def fingerprint(path: FileName) -> str:
-    """Return the SHA-256 of a file's bytes: equal exactly when the file was not changed.
-
-    Examples
-    --------
-    >>> len(fingerprint(__file__))
-    64
-    """
+    """Return the SHA-256 of a file's bytes: equal exactly when the file was not changed."""
     with regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -198,7 +241,7 @@ def regular_file(path: FileName) -> Path:
         with source.open("rb") as file:
             first = file.read(1)
     except (OSError, ValueError) as error:
-        raise InputError(f"{source}: cannot be read ({getattr(error, 'strerror', error)}); check the path.") from None
+        raise InputError(f"{source}: cannot be read ({reason_of(error)}); check the path.") from None
     if not first:
         raise InputError(f"{source}: is empty; write the file again.")
     return source
@@ -238,12 +281,12 @@ def _stored(file: TableFile, kind: str) -> Any:
 
 def _csv(file: TableFile, names: list[str], folder: Path, block: int) -> tuple[Any, list[int]]:
     """The lazy table of a CSV file, and the places of the named columns."""
-    clean = clean_csv(file, folder, block)
-    separator, header = csv_header(first_lines(TableFile(clean)), names)
+    clean = _clean_csv(file, folder, block)
+    separator, header = _csv_header(_first_lines(TableFile(clean)), names)
     if not set(names) & set(header) and any(name.replace(".", "").isdigit() for name in header):  # not for showing
         raise InputError(f"{file}: its first line holds numbers; the first line must name the columns.")
     places = _places(header, names, file)
-    check_last_line(clean, separator, header, file)
+    _check_last_line(clean, separator, header, file)
     return polars_module().scan_csv(clean, separator=separator, infer_schema=False, glob=False), places
 
 
@@ -262,3 +305,85 @@ def _places(header: list[str], names: list[str], file: TableFile) -> list[int]:
             hint = nearest_name(name, header)
             raise InputError(f"{file}: no column {name!r}{hint}; its columns are {listed_names(header)}.")
     return [header.index(name) for name in names]
+
+
+def _first_lines(file: TableFile) -> bytes:
+    """The first lines of a CSV file as UTF-8 without its mark; the last one may be cut."""
+    with file.open() as raw:
+        head = raw.read(_ENDS)
+    if head.startswith(_WIDE):
+        return head.decode("utf-16", errors="ignore").encode()
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # which leaves out a cut character
+    except UnicodeDecodeError:
+        text = head.decode("cp1252", errors="replace")
+    return text.removeprefix("\ufeff").encode()
+
+
+def _csv_header(head: bytes, names: Sequence[str]) -> tuple[str, list[str]]:
+    """The separator under which most wanted names are found (then: most names), and the column names."""
+    found: list[tuple[str, list[str]]] = []
+    for separator in ",;\t|":
+        rows = csv.reader(io.TextIOWrapper(io.BytesIO(head), "utf-8", newline=""), delimiter=separator)
+        found.append((separator, [name.strip() for name in next(filter(None, rows), [])]))
+    return max(found, key=lambda pair: (len(set(names) & set(pair[1])), len(pair[1])))
+
+
+def _check_last_line(clean: Path, separator: str, header: Sequence[str], file: TableFile) -> None:
+    """Raise if the last line has too few fields: polars would fill it up with nulls."""
+    end = _end(clean).rstrip(b"\r\n")
+    last = end[end.rfind(b"\n") + 1 :]
+    if b'"' not in last and last.count(separator.encode()) + 1 < len(header):
+        raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
+
+
+def _clean_csv(file: TableFile, folder: Path, block: int = BLOCK) -> Path:
+    """The file itself where it is UTF-8 without blank lines at its end, else a copy in the folder that is."""
+    encoding = _encoding(file, block)
+    if file.member is None and encoding == "utf-8" and not _blank_end(file.path):
+        return file.path
+    copy = folder / "clean.csv"
+    with file.open() as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
+        try:
+            with copy.open("w", encoding="utf-8", newline="") as target:
+                while part := text.read(block):
+                    target.write(part)
+        except OSError as error:
+            reason = reason_of(error)
+            raise InputError(f"{file}: no copy in {folder} ({reason}); set TMPDIR to a folder with room.") from None
+    os.truncate(copy, copy.stat().st_size - _blank_end(copy))
+    return copy
+
+
+def _encoding(file: TableFile, block: int) -> str:
+    """UTF-16 by its mark, UTF-8, or else Windows' Latin-1; raise on what is no text or ends within a character."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with file.open() as raw:
+            part = raw.read(2)
+            if part in _WIDE:
+                return "utf-16"
+            while part:
+                if b"\0" in part:
+                    raise InputError(f"{file}: is no CSV text (it holds zero bytes); save it as CSV in UTF-8.")
+                decoder.decode(part)
+                part = raw.read(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":
+            raise InputError(f"{file}: cut short: it ends within a character; write it again, in UTF-8.") from None
+        return "cp1252"  # Latin-1, with the quotes and dashes that Excel writes
+    return "utf-8"
+
+
+def _end(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _ENDS))
+        return file.read()
+
+
+def _blank_end(path: Path) -> int:
+    """How many bytes of blank lines a file ends in, which polars would take for rows; one line end is none."""
+    end = _end(path)
+    blank = end[len(end.rstrip(b" \r\n")) :]
+    return 0 if blank in (b"\n", b"\r\n") else len(blank)

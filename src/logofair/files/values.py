@@ -42,15 +42,7 @@ _BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
 def check_scores(low: float, high: float, scale: str, where: str) -> None:
-    """Raise unless the scores, whose smallest and largest value are given, are on the scale said; name the fix.
-
-    Examples
-    --------
-    >>> check_scores(0.02, 0.97, "chance", "a.csv: column 'p'")
-    >>> check_scores(-3.1, 4.2, "chance", "a.csv: column 'p'")
-    Traceback (most recent call last):
-    logofair.errors.InputError: a.csv: column 'p': runs from -3.1 to 4.2, which looks like logits; add --scale logit.
-    """
+    """Raise unless the scores, whose smallest and largest value are given, are on the scale said; name the fix."""
     range_text = f"{where}: runs from {low:g} to {high:g}"
     if not math.isfinite(low) or not math.isfinite(high):
         raise InputError(f"{range_text}; every score must be a finite number: repair or drop such rows.")
@@ -71,41 +63,21 @@ def check_scores(low: float, high: float, scale: str, where: str) -> None:
 
 
 def check_missing(missing: int, rows: int, where: str) -> None:
-    """Raise if rows lack a value.
-
-    Examples
-    --------
-    >>> check_missing(3, 1200, "a.csv: column 'sex'")
-    Traceback (most recent call last):
-    logofair.errors.InputError: a.csv: column 'sex': 3 of 1,200 rows have no value; fill them or add --drop-missing.
-    """
+    """Raise if rows lack a value."""
     if missing:
         have = "has" if missing == 1 else "have"
         raise InputError(f"{where}: {missing:,} of {rows:,} rows {have} no value; fill them or add --drop-missing.")
 
 
 def check_clients(clients: int, rows: int, column: str | None) -> None:
-    """Raise if every row is a client of its own.
-
-    Examples
-    --------
-    >>> check_clients(35, 898610, "ST")
-    """
+    """Raise if every row is a client of its own."""
     if clients == rows > 1:
         named = "the files hold one row each" if column is None else f"column {column!r} has another value in each row"
         raise InputError(f"--client: every client has one row ({named}); name a column of sites, not of ids.")
 
 
 def has_value(column: str, kind: Any, value: str, where: str) -> Any:
-    """Whether a cell holds a value as it is typed, as an expression; ``kind`` is the column's own.
-
-    Examples
-    --------
-    >>> import polars
-    >>> table = polars.DataFrame({"part": [1.0, 2.0, 2.5]})
-    >>> table.select(has_value("part", polars.Float64, "2", "a.parquet: column 'part'")).to_series().to_list()
-    [False, True, False]
-    """
+    """Whether a cell holds a value as it is typed, as an expression; ``kind`` is the column's own."""
     pl = polars_module()
     plain_values(pl.Series([], dtype=kind), where, "text or numbers")
     if kind == pl.Boolean:
@@ -119,28 +91,14 @@ def has_value(column: str, kind: Any, value: str, where: str) -> Any:
 
 
 def as_chances(scores: Any, scale: str) -> Any:
-    """A polars column or expression of scores as chances.
-
-    Examples
-    --------
-    >>> import polars
-    >>> as_chances(polars.Series([25, 50]), "percent").to_list(), as_chances(polars.Series([0.0]), "logit").to_list()
-    ([0.25, 0.5], [0.5])
-    """
+    """A polars column or expression of scores as chances."""
     if scale == "percent":
         return scores / 100.0
     return 1.0 / (1.0 + (-scores).exp()) if scale == "logit" else scores
 
 
 def number(name: str) -> polars.Expr:
-    """A column as numbers, null where one is missing or a cell holds something else.
-
-    Examples
-    --------
-    >>> import polars
-    >>> polars.DataFrame({"p": ["0.5", "NaN", "high"]}).select(number("p")).to_series().to_list()
-    [0.5, None, None]
-    """
+    """A column as numbers, null where one is missing or a cell holds something else."""
     pl = polars_module()
     cells: polars.Expr = pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
     return cells
@@ -150,13 +108,6 @@ def combine_columns(parts: Sequence[polars.Series], names: Sequence[str], csv: S
     """One column of what several files hold: text, or numbers where every file holds numbers.
 
     The cells of a CSV file are text that may mean numbers; other files say what they hold, and must agree.
-
-    Examples
-    --------
-    >>> import polars
-    >>> parts, names = [polars.Series(["1", "2"]), polars.Series([3])], ["a.csv", "b.parquet"]
-    >>> combine_columns(parts, names, [True, False]).to_list()
-    [1, 2, 3]
     """
     pl = polars_module()
     threes = list(zip(parts, names, csv, strict=True))
@@ -187,12 +138,6 @@ def join_groups(columns: Sequence[polars.Series]) -> polars.Series:
     """One column of groups; several columns form intersections, such as 'Female, Black'.
 
     A part that itself holds ", " stands in quotes, so that no two intersections have the same name.
-
-    Examples
-    --------
-    >>> import polars
-    >>> join_groups([polars.Series(["Female", "Male"]), polars.Series([1, 2])]).to_list()
-    ['Female, 1', 'Male, 2']
     """
     if len(columns) == 1:
         return columns[0]
@@ -215,13 +160,7 @@ def group_expression(columns: Sequence[Any]) -> Any:
 
 
 def label_text(label: Label) -> str:
-    """A label as a file holds it, intersections of groups too.
-
-    Examples
-    --------
-    >>> label_text("Female"), label_text(2.0), label_text(True), label_text(("Female", "Black"))
-    ('Female', '2', 'true', 'Female, Black')
-    """
+    """A label as a file holds it, intersections of groups too."""
     if isinstance(label, tuple):
         parts = (label_text(part) for part in label)
         return ", ".join('"' + p.replace('"', '""') + '"' if ", " in p or p.startswith('"') else p for p in parts)
@@ -231,14 +170,7 @@ def label_text(label: Label) -> str:
 
 
 def binary_labels(column: polars.Series, where: str, positive: str | None, option: str) -> polars.Series:
-    """A column of labels or decisions as 0 and 1; raise where that would be a guess.
-
-    Examples
-    --------
-    >>> import polars
-    >>> binary_labels(polars.Series(["no", "yes"]), "people.csv: column 'paid'", "yes", "--positive").to_list()
-    [0, 1]
-    """
+    """A column of labels or decisions as 0 and 1; raise where that would be a guess."""
     pl, values = polars_module(), plain_values(column, where, "text or numbers")
     values = values.fill_nan(None) if values.dtype.is_float() else values
     found = values.drop_nulls().unique(maintain_order=True).head(100).to_list()
@@ -306,11 +238,5 @@ def known_label(name: str, known: Mapping[str, Any], where: str) -> Any:
 
 
 def listed_names(names: Sequence[object], most: int = 20) -> str:
-    """Names for people, no more than so many.
-
-    Examples
-    --------
-    >>> listed_names(["age", "sex", "race"], 2)
-    "'age', 'sex' and 1 more"
-    """
+    """Names for people, no more than so many."""
     return ", ".join(map(shown, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all, and never over another without being told."""
+"""Writing files: whole or not at all, never over another without being told, one process at a time."""
 
 from __future__ import annotations
 
@@ -18,21 +18,14 @@ from logofair.errors import InputError
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FileName", "TableWriter", "check_output", "put_whole", "replacing"]
+__all__ = ["FileName", "TableWriter", "check_output", "locked", "put_whole", "reason_of", "replacing"]
 
 FileName: TypeAlias = str | os.PathLike[str]
 _WAITING = 4  # tables that may wait to be written
 
 
 def check_output(path: Path, *, force: bool) -> None:
-    """Raise unless a file can be written there, before any work is done.
-
-    Examples
-    --------
-    >>> check_output(Path(__file__), force=False)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    logofair.errors.InputError: ...writing.py: exists already; choose another name or add --force.
-    """
+    """Raise unless a file can be written there, before any work is done."""
     _check_regular(path)
     if path.exists() and not force:
         raise InputError(f"{path}: exists already; choose another name or add --force.")
@@ -42,7 +35,7 @@ def check_output(path: Path, *, force: bool) -> None:
     try:  # what a folder may hold is known only once it does: /sys, a full disk, another's folder
         _new_file(_neighbour(folder / path.name), 0o666).unlink()
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({_reason(error)}); choose another folder.") from None
+        raise InputError(f"{path}: cannot be written ({reason_of(error)}); choose another folder.") from None
 
 
 @contextmanager
@@ -51,15 +44,6 @@ def replacing(path: FileName, *, private: bool = False) -> Iterator[Path]:
 
     An existing file is replaced at once or not at all, even if the machine dies meanwhile. A ``private`` file can be
     read by its owner alone, from its first byte on and whatever an older file allowed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder, "decisions.csv")) as neighbour:
-    ...         _ = neighbour.write_text("row,decision")
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['decisions.csv']
     """
     _check_regular(path)
     target, neighbour = Path(), None
@@ -85,16 +69,7 @@ def replacing(path: FileName, *, private: bool = False) -> Iterator[Path]:
 
 
 def put_whole(path: FileName, data: bytes, *, private: bool = False) -> None:
-    """Write bytes to a file by `replacing`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     put_whole(Path(folder, "page.html"), b"<!DOCTYPE html>")
-    ...     os.listdir(folder)
-    ['page.html']
-    """
+    """Write bytes to a file by `replacing`."""
     with replacing(path, private=private) as neighbour:
         neighbour.write_bytes(data)
 
@@ -116,10 +91,11 @@ def _refusals(path: FileName) -> Iterator[None]:
 
 def _unwritable(path: FileName, error: Exception) -> InputError:
     advice = "choose a folder that exists, has room and may be written to"
-    return InputError(f"{path}: cannot be written ({_reason(error)}); {advice}.")
+    return InputError(f"{path}: cannot be written ({reason_of(error)}); {advice}.")
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """What the system says of an error, without the path."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -141,6 +117,28 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock file while the block runs; the lock vanishes with the process.
+
+    ``wait=False`` refuses at once where another process holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where deployments are left to one process by hand
+        yield
+        return
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise InputError(
+                f"{path}: another process works in this folder; wait for it or use another folder."
+            ) from None
+        yield
 
 
 class TableWriter:

@@ -126,8 +126,8 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
 
     with showing_progress() as progress:
         from logofair.cli.pages.data import show_prepared
-        from logofair.datasets.cache import cache_folder
         from logofair.datasets.catalogue import CATALOGUE
+        from logofair.datasets.preparing import cache_folder
 
         entry, folder = CATALOGUE[name], cache_folder(name, cache)
         work = _preparation(entry, folder, force)
@@ -137,7 +137,7 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
 
 def _preparation(entry: DatasetInfo, folder: Path, force: bool) -> Preparation:
     """How to prepare a data set; raise where that is not needed, or would replace something without being told."""
-    from logofair.datasets.cache import is_prepared
+    from logofair.datasets.preparing import is_prepared
     from logofair.errors import InputError
 
     if entry.prepare is None:

@@ -12,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from logofair.cli.pages.console import grid, notes, print_page
-from logofair.datasets.cache import cache_folder, cache_option, check_about, is_prepared, summary_of
 from logofair.datasets.catalogue import CATALOGUE, DatasetInfo
-from logofair.datasets.prepared import chosen
-from logofair.datasets.table import Dataset
+from logofair.datasets.preparing import cache_folder, cache_option, check_about, is_prepared
+from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 
 __all__ = ["described", "listed", "show_description", "show_list", "show_prepared"]
@@ -37,9 +36,8 @@ def listed(cache: Path | None) -> list[dict[str, Any]]:
 
 
 def _line(entry: DatasetInfo, folder: Path) -> dict[str, Any]:
-    fault = _fault(entry, folder)
-    ready = not entry.needs_files or (is_prepared(folder) and fault is None)
-    rows = summary_of(folder).get("counts", {}).get("rows kept") if entry.needs_files and ready else None
+    about, fault = _about(entry, folder)
+    ready = not entry.needs_files or about is not None
     return {
         "name": entry.name,
         "title": entry.title,
@@ -47,20 +45,19 @@ def _line(entry: DatasetInfo, folder: Path) -> dict[str, Any]:
         "licence": entry.licence,
         "ready": ready,
         "fault": fault,
-        "rows": rows,
+        "rows": about["counts"]["rows kept"] if about else None,
         "folder": str(folder) if entry.needs_files else None,
     }
 
 
-def _fault(entry: DatasetInfo, folder: Path) -> str | None:
-    """What is wrong with prepared data, as far as can be told without reading all of them."""
+def _about(entry: DatasetInfo, folder: Path) -> tuple[dict[str, Any] | None, str | None]:
+    """What prepared data say of themselves, or what is wrong with them, without reading all of them."""
     if not entry.needs_files or not is_prepared(folder):
-        return None
+        return None, None
     try:
-        check_about(folder, entry.name)
+        return check_about(folder, entry.name), None
     except InputError as error:
-        return str(error)
-    return None
+        return None, str(error)
 
 
 def show_list(found: Sequence[Mapping[str, Any]], console: Console) -> None:
@@ -197,6 +194,6 @@ def show_prepared(name: str, folder: Path, counts: Mapping[str, int], console: C
     table = grid(name, "count", left=1)
     for what, count in counts.items():
         table.add_row(what, f"{count:,}")
-    lines = [("Note" if not place else "", note) for place, note in enumerate(summary_of(folder).get("notes", ()))]
+    lines = [("Note" if not place else "", note) for place, note in enumerate(check_about(folder, name)["notes"])]
     lines += [("Lies in", str(folder)), ("Next", f"logofair data describe {name}{cache_option(name, folder)}")]
     print_page([table, "", _folded(lines)], console)

@@ -14,9 +14,8 @@ from logofair.cli.training.settings import TrainSettings
 from logofair.columns.checks import Label
 from logofair.columns.labels import Codes, encode
 from logofair.datasets import CATALOGUE, Dataset, deal, load, split
-from logofair.datasets.cache import cache_folder, digest_of, is_prepared
 from logofair.datasets.catalogue import DatasetInfo, choices_of
-from logofair.datasets.prepared import random_rows
+from logofair.datasets.preparing import cache_folder, digest_of, is_prepared, random_rows
 from logofair.errors import InputError
 
 if TYPE_CHECKING:

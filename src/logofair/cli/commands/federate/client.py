@@ -237,7 +237,7 @@ def _take_part(settings: Any, server: str, credentials: Credentials, insecure: b
     """Connect, and stay until the policy is written."""
     from logofair.engines.flower import require_flower
     from logofair.errors import RunError
-    from logofair.files.locks import locked
+    from logofair.files.writing import locked
 
     require_flower()
     from logofair.engines.flower.deployment.commands import SiteCredentials

@@ -150,7 +150,7 @@ def _serve(folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[
     from logofair.engines.flower import require_flower
     from logofair.engines.folder import read_state, resume_without, write_plan
     from logofair.errors import RunError
-    from logofair.files.locks import locked
+    from logofair.files.writing import locked
 
     require_flower()
     from logofair.engines.flower.deployment.processes import serve
@@ -173,7 +173,7 @@ def _serve(folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[
 def _wait_for_earlier(folder: Path) -> None:
     """Let the processes of a server that was killed a moment ago come to their own end."""
     from logofair.errors import InputError
-    from logofair.files.locks import locked
+    from logofair.files.writing import locked
 
     deadline = time.monotonic() + _EARLIER
     while time.monotonic() < deadline:

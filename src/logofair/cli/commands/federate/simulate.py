@@ -63,7 +63,7 @@ def simulate(
     site were on a machine of its own, and writes FOLDER/policies/SITE.json and
     FOLDER/result.json. Groups default to those in the file.
     """
-    from logofair.files.locks import locked
+    from logofair.files.writing import locked
 
     if engine == "flower":
         _require_flower()
