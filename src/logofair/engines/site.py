@@ -17,7 +17,7 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
-from logofair.federation.privacy.release import Release, StoredRelease, release_once
+from logofair.federation.privacy import Release, StoredRelease, release_once
 from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.requests import RequestMessage
 from logofair.federation.rows import SiteColumns, site_rows

@@ -39,7 +39,7 @@ from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
 from logofair.federation.plan import Plan, Training, make_plan
 from logofair.federation.policies import SitePolicies, late_policy
-from logofair.federation.privacy.release import Privacy
+from logofair.federation.privacy import Privacy
 from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.requests import RequestMessage
 from logofair.federation.result import ExcludedSite, RunResult

@@ -14,7 +14,7 @@ from typing import Any
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch
-from logofair.federation.privacy.release import Release
+from logofair.federation.privacy import Release
 from logofair.federation.replies import Refusal, ReplyMessage, Sums
 from logofair.federation.reply_checks import GroupCounts, fault
 from logofair.federation.requests import (

@@ -13,7 +13,7 @@ import numpy as np
 from logofair.calibration import METHODS
 from logofair.columns.checks import Label, nearest_name, positive_number, random_number, whole_number
 from logofair.errors import InputError
-from logofair.federation.privacy.release import Privacy
+from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, wire_type
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import Requirement, Requirements, check_tolerance, side_requirements

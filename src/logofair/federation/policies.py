@@ -13,8 +13,7 @@ from logofair.columns.labels import Codes
 from logofair.errors import RefusedError
 from logofair.federation.batch import ClientBatch
 from logofair.federation.plan import Training
-from logofair.federation.privacy.bins import at_edges
-from logofair.federation.privacy.release import Release
+from logofair.federation.privacy import Release, at_edges
 from logofair.federation.replies import Refusal
 from logofair.federation.requests import FinalRequest, Model
 from logofair.federation.result import RunResult

@@ -17,7 +17,7 @@ from logofair.columns.labels import encode_known
 from logofair.columns.order import RowOrder
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan, Training
-from logofair.federation.privacy.release import Release, release
+from logofair.federation.privacy import Release, release
 from logofair.federation.replies import Curvature, FoldCounts, Moments, Refusal, Sums, Update
 from logofair.federation.requests import FoldCountsRequest, Model, MomentsRequest, UpdateRequest
 from logofair.federation.state import ClientState

@@ -10,7 +10,7 @@ import numpy as np
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.federation.plan import Plan
-from logofair.federation.privacy.release import Release
+from logofair.federation.privacy import Release
 from logofair.federation.replies import ReplyMessage
 from logofair.federation.requests import Model
 from logofair.federation.wire import wire_type
