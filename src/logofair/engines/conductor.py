@@ -42,11 +42,6 @@ class NoReply:
     """No reply came from a site, and why, in words for the server's report.
 
     The reason is made by the engine from what it saw itself; it never repeats text that came from a site.
-
-    Examples
-    --------
-    >>> NoReply("no reply within 60 seconds").reason
-    'no reply within 60 seconds'
     """
 
     reason: str
@@ -54,39 +49,16 @@ class NoReply:
 
 
 class Transport(Protocol):
-    """What a run needs of an engine: who is there, and one message per site out and back.
-
-    Examples
-    --------
-    >>> class Echo:
-    ...     def present(self):
-    ...         return ("north", "south")
-    ...
-    ...     def exchange(self, messages, timeout):
-    ...         return {site: body if site in self.present() else NoReply("unknown") for site, body in messages.items()}
-    >>> transport: Transport = Echo()
-    >>> transport.exchange({"north": b"request", "west": b"request"}, timeout=1.0)
-    {'north': b'request', 'west': NoReply(reason='unknown', late=False)}
-    """
+    """What a run needs of an engine: who is there, and one message per site out and back."""
 
     def present(self) -> tuple[str, ...]:
         """Return the names of the sites that can be reached now, in ascending order."""
 
     def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
-        """Send every named site its message, and return what each replied.
+        """Send every named site its message; return what each replied, or why there is no reply.
 
-        Parameters
-        ----------
-        messages : mapping
-            One message per site, by the site's name.
-        timeout : float
-            Seconds after which a site that has not replied counts as absent.
-
-        Returns
-        -------
-        mapping
-            For every site of ``messages`` its reply, or why there is none; a late reply never shows up in a later
-            exchange.
+        A site that has not replied within ``timeout`` seconds is absent, and a late reply never shows up in a later
+        exchange.
         """
 
 

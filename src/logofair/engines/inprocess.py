@@ -62,15 +62,7 @@ def run(plan: Plan, sites: Mapping[str, SiteColumns]) -> FederatedRun:
 
 
 class LocalTransport:
-    """Clients in this process behind the same bytes that travel between machines: for tests and rehearsals.
-
-    Examples
-    --------
-    >>> from logofair.federation import make_plan
-    >>> transport = LocalTransport({"north": Client("north", SiteColumns(groups=["F"], scores=[0.5]))})
-    >>> transport.present()
-    ('north',)
-    """
+    """Clients in this process behind the same bytes that travel between machines: for tests and rehearsals."""
 
     def __init__(self, clients: Mapping[str, Client]) -> None:
         self.clients = dict(clients)

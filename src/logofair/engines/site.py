@@ -64,12 +64,6 @@ class SiteSettings:
         Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
     most_epsilon : float or None
         The most that differential privacy may spend here; with it plans without privacy are refused too.
-
-    Examples
-    --------
-    >>> columns = ColumnNames(group=("sex",), score="p")
-    >>> SiteSettings("north", "north.csv", columns, folder="state", policy="north.json").site
-    'north'
     """
 
     site: str
@@ -113,20 +107,7 @@ class SiteSettings:
 
 
 def answer_on_disk(settings_path: str, message: bytes) -> bytes:
-    """Answer one message as the site of some settings; never raises, and a refusal is a fixed word.
-
-    Parameters
-    ----------
-    settings_path : str
-        File written by :meth:`SiteSettings.write`.
-    message : bytes
-        An encoded :class:`~logofair.federation.RequestMessage`.
-
-    Returns
-    -------
-    bytes
-        An encoded :class:`~logofair.federation.ReplyMessage`.
-    """
+    """Answer one message as the site of some settings; never raises, and a refusal is a fixed word."""
     site, position, folder = "", ("", 0, 0), None
     try:
         settings = SiteSettings.read(settings_path)

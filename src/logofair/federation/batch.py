@@ -48,16 +48,7 @@ class BatchAnswer:
 
 
 def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
-    """Every client's optimum at given prices (groups, global rates), with the bound that proves it.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> problem = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none").problem
-    >>> answer = best_answer(problem, np.zeros((2, 0)))
-    >>> bool(np.isclose(answer.gain[0], answer.bound[0]))
-    True
-    """
+    """Every client's optimum at given prices (groups, global rates), with the bound that proves it."""
     gain_u, gain_v = problem.priced_gain(prices)
     u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
     for clients in _alike(problem, gain_v):
@@ -168,17 +159,7 @@ class _Derived:
 
 @dataclass(frozen=True, eq=False)
 class ClientBatch:
-    """Rows of one client or several, and their state; every answer returns the next state.
-
-    Examples
-    --------
-    >>> from logofair.federation.plan import make_plan
-    >>> plan = make_plan(groups=["F", "M"], calibration="none")
-    >>> batch = ClientBatch.of({"north": SiteColumns(groups=["F", "M", "M"], scores=[0.5, 0.2, 0.75])}, plan)
-    >>> batch, sums = batch.answer(requests.TotalsRequest())
-    >>> sums.client(0).mass.tolist(), sums.client(0).positives.tolist()
-    ([1.0, 2.0], [0.5, 0.95])
-    """
+    """Rows of one client or several, and their state; every answer returns the next state."""
 
     rows: tuple[SiteRows, ...]
     state: ClientState

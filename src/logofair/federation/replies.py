@@ -57,16 +57,7 @@ def _disclosures(kind: type) -> dict[str, Disclosure]:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Numbers of one client, or of several along a first axis.
-
-    Examples
-    --------
-    >>> one = Totals(mass=np.array([3.0, 1.0]), positives=np.array([1.5, 0.25]))
-    >>> Totals.stacked([one, one]).total().positives.tolist()
-    [3.0, 0.5]
-    >>> [f"{name}: {meaning}" for name, meaning in Totals.statement()][0]
-    'mass: weight of the rows of each group, (groups,)'
-    """
+    """Numbers of one client, or of several along a first axis."""
 
     @classmethod
     def statement(cls) -> list[tuple[str, str]]:

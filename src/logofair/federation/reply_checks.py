@@ -61,15 +61,7 @@ def global_rates(plan: Plan) -> tuple[Rate, ...]:
 
 
 def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums], list[tuple[int, ...]]]:
-    """The type of the reply to a request, and the shapes of its fields.
-
-    Examples
-    --------
-    >>> from logofair.federation.plan import make_plan
-    >>> kind, shapes = reply_form(requests.TotalsRequest(), make_plan(groups=["F", "M"]))
-    >>> kind.__name__, shapes
-    ('Totals', [(2,), (2,)])
-    """
+    """The type of the reply to a request, and the shapes of its fields."""
     groups, rates = len(plan.groups), len(global_rates(plan))
     fits, features = plan.folds + 1, 0 if plan.training is None else len(plan.training.features)
     family = FAMILIES.get(plan.calibration)

@@ -28,19 +28,7 @@ WIRE_TYPES: dict[str, type] = {}
 
 
 def wire_type(kind: type) -> type:
-    """Declare a dataclass as one that may travel.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @wire_type
-    ... @dataclass(frozen=True)
-    ... class Greeting:
-    ...     words: tuple[str, ...]
-    >>> decode(encode(Greeting(("good", "day"))))
-    Greeting(words=('good', 'day'))
-    >>> del WIRE_TYPES["Greeting"]
-    """
+    """Declare a dataclass as one that may travel."""
     WIRE_TYPES[kind.__name__] = kind
     return kind
 

@@ -12,10 +12,11 @@ from logofair.federation.secure.messages import DELIVERED_SIZE, PAIR_SIZE, Keys,
 from logofair.federation.secure.primitives import (
     KEY_SIZE,
     NONCE_SIZE,
+    SHARE_SIZE,
+    RandomBytes,
     SigningKey,
     agreed_key,
     check_signature,
-    checked_steps,
     encoded,
     pair_mask,
     public_half,
@@ -23,10 +24,10 @@ from logofair.federation.secure.primitives import (
     seal,
     self_mask,
     signature,
+    split,
     unseal,
 )
 from logofair.federation.secure.roster import Roster, SecureRefusal, context
-from logofair.federation.secure.shamir import SHARE_SIZE, RandomBytes, split
 
 __all__ = ["Contribution", "DealtSecrets", "SecureClient", "channel_key", "deal", "opened"]
 
@@ -98,27 +99,6 @@ class SecureClient:
     and the difference of two replies is what the masks hide. Where a state of the run exists, go on from it; for
     another roster of the same run call :meth:`again`, never :meth:`start`.
 
-    Parameters
-    ----------
-    site, roster
-        Who and with whom.
-    peers
-        Long-term public keys of the other sites, from outside the protocol.
-    agreed_without
-        Sites without whom this site agrees to go on after a first total was formed.
-    channel, channels
-        Own private key of the run, and the keys shared with each peer (secret).
-    keys, heard
-        Own first message, and the names of the sites whose keys were taken.
-    dealt
-        Secrets for the next sum (secret).
-    number
-        Sums contributed to.
-    last
-        The last of them.
-    first_contributors
-        Contributors of the first total; none of them may later be missing without agreement.
-
     Examples
     --------
     Three sites, one sum, everything in memory:
@@ -146,16 +126,16 @@ class SecureClient:
 
     site: str
     roster: Roster
-    peers: dict[str, str] = field(repr=False)
+    peers: dict[str, str] = field(repr=False)  # long-term public keys, from outside the protocol
     agreed_without: tuple[str, ...]
-    channel: bytes = field(repr=False)
+    channel: bytes = field(repr=False)  # private key of the run (secret)
     keys: Keys
-    heard: dict[str, bytes] | None = field(default=None, repr=False)
-    channels: dict[str, bytes] = field(default_factory=dict, repr=False)
-    dealt: DealtSecrets | None = field(default=None, repr=False)
-    number: int = 0
+    heard: dict[str, bytes] | None = field(default=None, repr=False)  # whose keys were taken
+    channels: dict[str, bytes] = field(default_factory=dict, repr=False)  # keys shared with each peer (secret)
+    dealt: DealtSecrets | None = field(default=None, repr=False)  # for the next sum (secret)
+    number: int = 0  # sums contributed to
     last: Contribution | None = None
-    first_contributors: tuple[str, ...] | None = None
+    first_contributors: tuple[str, ...] | None = None  # none of them may later be missing without agreement
 
     @classmethod
     def start(
@@ -249,7 +229,6 @@ class SecureClient:
         random: RandomBytes = os.urandom,
     ) -> tuple[SecureClient, Masked]:
         """Contribute to sum ``number``, the answer to ``request``, and deal the secrets of the next sum."""
-        steps = checked_steps(steps)
         participants = tuple(sorted({*incoming, self.site}))
         digest = self.roster.sum_digest(number, request, steps, participants)
         if self.last is not None and number == self.number:

@@ -24,13 +24,7 @@ def context(label: str, *parts: bytes | str | int) -> bytes:
 
 
 class SecureRefusal(Enum):
-    """Why a site refuses; the code is all that it tells.
-
-    Examples
-    --------
-    >>> SecureRefusal("out_of_order") is SecureRefusal.OUT_OF_ORDER
-    True
-    """
+    """Why a site refuses; the code is all that it tells."""
 
     TOO_FEW_SITES = "too_few_sites"
     """Fewer than three sites, or fewer than two thirds of the roster."""
@@ -56,26 +50,7 @@ class SecureRefusal(Enum):
 
 @dataclass(frozen=True)
 class Roster:
-    """The sites of one run, in order; a later roster of the same run has a higher number.
-
-    Parameters
-    ----------
-    run
-        Name of the run, new for every run.
-    number
-        1 for the first roster of the run.
-    sites
-        Names of the sites, ascending.
-
-    Examples
-    --------
-    >>> roster = Roster.of("run-1", ["north", "south", "east", "west"])
-    >>> roster.sites, roster.threshold, roster.fewest
-    (('east', 'north', 'south', 'west'), 3, 3)
-    >>> Roster.of("run-1", ["north", "south"])
-    Traceback (most recent call last):
-    logofair.errors.SecureRefusalError: refused: too_few_sites
-    """
+    """The sites of one run, in order; a later roster of the same run has a higher number."""
 
     run: str
     number: int
