@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logofair.errors import InputError, RefusedError
-from logofair.federation.client import Client, SecureIdentity
+from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
 from logofair.federation.privacy import Release, StoredRelease, release_once
 from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.requests import RequestMessage
 from logofair.federation.rows import SiteColumns, site_rows
-from logofair.federation.state import StoredClient
 from logofair.federation.wire import decode, encode
 from logofair.files.documents import read_document, write_document
 from logofair.files.inputs import ColumnNames, one_file

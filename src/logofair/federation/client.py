@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logofair.errors import InputError, RefusedError
-from logofair.federation.batch import ClientBatch
+from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.privacy import Release
 from logofair.federation.replies import Refusal, ReplyMessage, Sums
 from logofair.federation.reply_checks import GroupCounts, fault
@@ -27,10 +27,9 @@ from logofair.federation.requests import (
     opening_history,
 )
 from logofair.federation.rows import SiteColumns, SiteRows, site_rows
-from logofair.federation.state import ClientState, StoredClient
-from logofair.federation.wire import encode
+from logofair.federation.wire import encode, wire_type
 
-__all__ = ["Client", "SecureIdentity"]
+__all__ = ["Client", "SecureIdentity", "StoredClient"]
 
 
 # What comes under one number, in this order: a plain request, or the steps of a secure sum.
@@ -57,6 +56,27 @@ class SecureIdentity:
 
     def __repr__(self) -> str:
         return f"SecureIdentity(peers={sorted(self.peers)})"  # never the key
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class StoredClient:
+    """All that a client must find again after its process ended; it may hold secrets. Store it before a reply is sent.
+
+    ``run``, ``roster``, ``number`` and ``step`` are those of the last message, ``digest`` its fingerprint and ``reply``
+    what was replied to it.
+    """
+
+    run: str = ""
+    roster: int = 0
+    opened: int = 0  # number of the message that began the roster
+    number: int = 0
+    step: str = ""
+    digest: bytes = b""
+    reply: ReplyMessage | None = None
+    state: ClientState | None = None
+    masks: bytes = b""  # the state of secure sums, where they are used
+    history: bytes = b""  # fingerprint of all requests of this roster
 
 
 @dataclass(frozen=True, eq=False)
