@@ -38,21 +38,11 @@ _STEPS = ("", "keys", "shares", "masked", "unmask")
 
 @dataclass(frozen=True)
 class SecureIdentity:
-    """What secure sums need of a site: its private key, the public keys of its peers, and whom it can do without.
+    """What secure sums need of a site: its private key, the public keys of its peers, and whom it can do without."""
 
-    Parameters
-    ----------
-    private_key : str
-        The site's own key, in OpenSSH's format.
-    peers : mapping
-        Public keys of the other sites by name, from outside the protocol.
-    agreed_without : tuple of str
-        Sites without whom this one agrees, by name, to go on.
-    """
-
-    private_key: str
-    peers: Mapping[str, str]
-    agreed_without: tuple[str, ...] = ()
+    private_key: str  # in OpenSSH's format
+    peers: Mapping[str, str]  # public keys of the other sites by name, from outside the protocol
+    agreed_without: tuple[str, ...] = ()  # sites without whom this one agrees, by name, to go on
 
     def __repr__(self) -> str:
         return f"SecureIdentity(peers={sorted(self.peers)})"  # never the key

@@ -10,7 +10,7 @@ takes part are simply taken from those who remain; the answers of a roster are v
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,24 +27,6 @@ from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
 from logofair.solvers.problem import gap_of, groups_compared, tolerances_worth, zero_sum
 from logofair.solvers.trials import price_marks, trial_prices, trial_size
 
-__all__ = [
-    "AveragingPhase",
-    "BoundPhase",
-    "CalibrationPhase",
-    "FinalPhase",
-    "Finished",
-    "MomentsPhase",
-    "Phase",
-    "PricingPhase",
-    "RosterTotals",
-    "SmoothnessPhase",
-    "StepsPhase",
-    "TotalsPhase",
-    "first_phase",
-    "global_bounds",
-]
-
-
 for kind in (Descent, Levels, Normal, TriedPrices):
     wire_type(kind)
 
@@ -54,22 +36,23 @@ _LEAST_DEVIATION = 1e-9
 _SEALED = 140
 
 
-class Phase(Protocol):
+class Phase:
     """One request to all clients, and what follows from the total of the replies."""
 
-    @property
-    def name(self) -> str:
-        """What the exchange is counted as."""
+    name: ClassVar[str]  # what the exchange is counted as
 
     @property
     def request(self) -> Request:
         """What is sent to every client."""
+        raise NotImplementedError
 
     def take(self, total: Any, plan: Plan, clients: int) -> Phase:
         """The next phase, given the total of the replies of so many clients."""
+        raise NotImplementedError
 
     def without(self, plan: Plan) -> Phase | None:
         """Where to go on with fewer clients; None: the replies of those who remain can be taken as they are."""
+        return None
 
 
 def first_phase(plan: Plan) -> Phase:
@@ -92,7 +75,7 @@ def _precision(plan: Plan) -> dict[str, float]:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class MomentsPhase:
+class MomentsPhase(Phase):
     """Mean and deviation of the features, so that all sites scale them alike."""
 
     name = "training"
@@ -109,14 +92,10 @@ class MomentsPhase:
         deviation = np.where(deviation > _LEAST_DEVIATION, deviation, 1.0)
         return AveragingPhase(Model(mean, deviation, np.zeros(mean.size + 1)), 1)
 
-    def without(self, plan: Plan) -> Phase | None:
-        """Sums of those who remain."""
-        return None
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class AveragingPhase:
+class AveragingPhase(Phase):
     """One round of federated averaging (McMahan et al., 2017)."""
 
     model: Model
@@ -136,14 +115,10 @@ class AveragingPhase:
             AveragingPhase(model, self.round + 1) if self.round < plan.training.rounds else after_training(plan, model)
         )
 
-    def without(self, plan: Plan) -> Phase | None:
-        """Averaging goes on with those who remain."""
-        return None
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class CalibrationPhase:
+class CalibrationPhase(Phase):
     """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
 
     levels: Levels
@@ -174,7 +149,7 @@ class CalibrationPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class TotalsPhase:
+class TotalsPhase(Phase):
     """Rows and expected positives of the roster; ``prices`` were sent to a roster before this one."""
 
     maps: GroupMaps | None
@@ -247,7 +222,7 @@ def global_bounds(plan: Plan) -> tuple[Floats, Floats]:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class PricingPhase:
+class PricingPhase(Phase):
     """One round of the decomposition: a batch of prices out, summed answers back."""
 
     totals: RosterTotals
@@ -305,7 +280,7 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class SmoothnessPhase:
+class SmoothnessPhase(Phase):
     """Algorithm 1 takes one common step, from the largest smoothness constants."""
 
     totals: RosterTotals
@@ -329,7 +304,7 @@ class SmoothnessPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class StepsPhase:
+class StepsPhase(Phase):
     """One round of Algorithm 1; the server takes the mean of the clients' changes and projects it."""
 
     totals: RosterTotals
@@ -367,7 +342,7 @@ class StepsPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class BoundPhase:
+class BoundPhase(Phase):
     """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
 
     totals: RosterTotals
@@ -392,7 +367,7 @@ class BoundPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class FinalPhase:
+class FinalPhase(Phase):
     """The weights of the mixture go out; every client stores its policy and measures it."""
 
     totals: RosterTotals
@@ -432,8 +407,8 @@ class FinalPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class Finished:
-    """All is measured; what remains is to publish it."""
+class Finished(Phase):
+    """All is measured; the server, which knows the roster, publishes the result, and nothing follows."""
 
     final: FinalPhase
     figures: replies.FinalFigures
@@ -441,16 +416,3 @@ class Finished:
     violation: float
     clients: int
     name = "publication"
-
-    @property
-    def request(self) -> Request:
-        """The result itself is put together by the server, which knows the roster."""
-        raise NotImplementedError
-
-    def take(self, total: replies.Received, plan: Plan, clients: int) -> Phase:
-        """Nothing follows."""
-        return self
-
-    def without(self, plan: Plan) -> Phase | None:
-        """A client that missed the result can get it later."""
-        return None

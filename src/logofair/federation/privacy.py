@@ -41,22 +41,6 @@ from logofair.columns.checks import (
 from logofair.errors import InputError
 from logofair.policy.mixtures import Mixtures
 
-__all__ = [
-    "NoiseCost",
-    "Privacy",
-    "Release",
-    "StoredRelease",
-    "add_noise",
-    "add_seeded_noise",
-    "at_edges",
-    "histogram",
-    "midpoints",
-    "release",
-    "release_once",
-    "smallest_scale",
-    "without_negatives",
-]
-
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 # How far one person moves the counts (L2): one count by 1, or one down and another up.

@@ -19,23 +19,6 @@ from logofair.columns.checks import Floats
 from logofair.federation.requests import check_position
 from logofair.federation.wire import wire_type
 
-__all__ = [
-    "Answers",
-    "Curvature",
-    "Disclosure",
-    "FinalFigures",
-    "FoldCounts",
-    "Moments",
-    "Received",
-    "Refusal",
-    "ReplyMessage",
-    "Smoothness",
-    "Steps",
-    "Sums",
-    "Totals",
-    "Update",
-]
-
 # Fixed-point steps under secure sums: counts of rows need range, shares of all rows need precision.
 _OF_ROWS = 2.0**-20
 _OF_CHANCES = 2.0**-32  # expected positives: whole rows are exact anyway, chances are not

@@ -16,27 +16,6 @@ from logofair.columns.segments import Booleans
 from logofair.federation.plan import Plan
 from logofair.federation.wire import encode, wire_type
 
-__all__ = [
-    "AnswersRequest",
-    "CurvatureRequest",
-    "FinalRequest",
-    "FoldCountsRequest",
-    "Model",
-    "MomentsRequest",
-    "Opening",
-    "PublishRequest",
-    "Request",
-    "RequestMessage",
-    "SmoothnessRequest",
-    "StepsRequest",
-    "TotalsRequest",
-    "UpdateRequest",
-    "check_position",
-    "next_history",
-    "opening_history",
-]
-
-
 wire_type(GroupMaps)
 
 

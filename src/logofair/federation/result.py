@@ -14,7 +14,7 @@ from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
-from logofair.federation.phases import Finished, global_bounds
+from logofair.federation.phases import global_bounds
 from logofair.federation.plan import Plan
 from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.reply_checks import global_rates
@@ -43,36 +43,6 @@ class ExcludedSite:
 class RunResult:
     """What a run has found; publish it, and keep it for sites that join later.
 
-    Parameters
-    ----------
-    plan : Plan
-        What was agreed on.
-    sites : tuple of str
-        Whose rows the global requirements are about.
-    excluded : tuple of ExcludedSite
-        Who was excluded on the way.
-    exchanges : mapping of str to int
-        Exchanges by purpose (training, calibration, totals, answers or steps, final).
-    accuracy, bound : float
-        Expected accuracy of the stored policies, measured by the sites; no rule within the tolerances has more than
-        ``bound``.
-    global_gaps : array
-        Global gaps of the stored policies, one per constrained rate, in the user's units.
-    violation : float
-        Largest excess of a global gap over its tolerance.
-    exceeding : int
-        Sites whose stored policy exceeds a local tolerance (0).
-    rounds : int
-        Rounds of answers or of Algorithm 1.
-    bound_prices : array
-        The prices of the global rates that prove the bound, (groups, rates).
-    prices, weights : arrays
-        The mixture: which answers count, and how much.
-    mass, positives : arrays
-        Totals of the roster per group.
-    maps, model
-        Group-level calibrators and trained model, where there are any.
-
     Examples
     --------
     >>> from logofair.engines.inprocess import run
@@ -86,53 +56,22 @@ class RunResult:
     """
 
     plan: Plan
-    sites: tuple[str, ...]
+    sites: tuple[str, ...]  # whose rows the global requirements are about
     excluded: tuple[ExcludedSite, ...]
-    exchanges: Mapping[str, int]
-    accuracy: float
-    bound: float
-    global_gaps: Floats
-    violation: float
-    exceeding: int
-    rounds: int
-    bound_prices: Floats
-    prices: Floats
-    weights: Floats
-    mass: Floats
+    exchanges: Mapping[str, int]  # by purpose: training, calibration, totals, answers or steps, final
+    accuracy: float  # expected, of the stored policies, as the sites measured them
+    bound: float  # no rule within the tolerances is more accurate
+    global_gaps: Floats  # of the stored policies, one per constrained rate, in the user's units
+    violation: float  # largest excess of a global gap over its tolerance
+    exceeding: int  # sites whose stored policy exceeds a local tolerance (0)
+    rounds: int  # of answers, or of Algorithm 1
+    bound_prices: Floats  # of the global rates, (groups, rates): they prove the bound
+    prices: Floats  # of the answers that are mixed
+    weights: Floats  # of these answers
+    mass: Floats  # totals of the roster per group
     positives: Floats
-    maps: GroupMaps | None
-    model: Model | None
-
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        sites: tuple[str, ...],
-        excluded: tuple[ExcludedSite, ...],
-        exchanges: Mapping[str, int],
-        end: Finished,
-    ) -> RunResult:
-        """Put the result of a finished run together."""
-        final, totals = end.final, end.final.totals
-        return cls(
-            plan=plan,
-            sites=sites,
-            excluded=excluded,
-            exchanges=exchanges,
-            accuracy=totals.baseline + float(end.figures.gain[0]),
-            bound=totals.baseline + final.bound,
-            global_gaps=end.global_gaps,
-            violation=end.violation,
-            exceeding=round(float(end.figures.exceeding[0])),
-            rounds=final.rounds,
-            bound_prices=final.bound_prices,
-            prices=final.prices,
-            weights=final.weights,
-            mass=totals.mass,
-            positives=totals.positives,
-            maps=totals.before.maps,
-            model=totals.before.model,
-        )
+    maps: GroupMaps | None  # group-level calibrators, where there are any
+    model: Model | None  # trained model, where there is one
 
     @property
     def certificate(self) -> Certificate:

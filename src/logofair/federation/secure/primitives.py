@@ -19,26 +19,6 @@ from logofair.columns.checks import Floats
 from logofair.errors import InputError, SecureRefusalError
 from logofair.federation.secure.roster import SecureRefusal, context
 
-__all__ = [
-    "KEY_SIZE",
-    "NONCE_SIZE",
-    "PRIME",
-    "SEAL_SIZE",
-    "SHARE_SIZE",
-    "SigningKey",
-    "combine",
-    "decoded",
-    "encoded",
-    "new_signing_key",
-    "pair_mask",
-    "public_key",
-    "public_line",
-    "self_mask",
-    "signing_key",
-    "split",
-]
-
-
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization

@@ -48,7 +48,7 @@ class SecureServer:
 
     First ``start``, ``collect_keys``, ``collect_shares``; then for every sum ``begin_sum``, ``collect_masked``,
     ``collect_unmasked``. Every ``collect`` takes the replies that came, by site; a reply of the wrong form counts as
-    none and its site is listed in ``unusable``. Where too few came it raises :class:`SumError` and the state stays:
+    none. Where too few came it raises :class:`SumError` and the state stays:
     ask the missing sites again (the same request gets the same reply) and collect all replies together.
     """
 
@@ -63,7 +63,6 @@ class SecureServer:
     upcoming: dict[str, Material] = field(default_factory=dict, repr=False)  # dealt by its contributors for the next
     contributors: tuple[str, ...] = ()  # whose total it is: to be sent to each of them, for its ``unmask``
     totals: tuple[float, ...] | None = field(default=None, repr=False)  # the last total
-    unusable: tuple[str, ...] = ()  # sites whose last reply had the wrong form
 
     @classmethod
     def start(cls, run: str, roster: Iterable[str], number: int = 1) -> SecureServer:
@@ -100,14 +99,14 @@ class SecureServer:
         self._expect("keys")
         formed = {site: reply for site, reply in replies.items() if isinstance(reply, Keys) and reply.well_formed(site)}
         keys = self._enough(formed, self.roster.sites)
-        return replace(self, stage="shares", keys=keys, unusable=_others(replies, keys))
+        return replace(self, stage="shares", keys=keys)
 
     def collect_shares(self, replies: Mapping[str, Material]) -> SecureServer:
         """Take what the sites dealt for the first sum."""
         self._expect("shares")
         formed = {site: reply for site, reply in replies.items() if self._is_material(site, reply)}
         materials = self._enough(formed, self.keys)
-        return replace(self, stage="ready", materials=materials, unusable=_others(replies, materials))
+        return replace(self, stage="ready", materials=materials)
 
     def begin_sum(self, request: bytes, steps: Floats) -> SecureServer:
         """Begin the next sum, of answers to the request with this digest."""
@@ -128,7 +127,6 @@ class SecureServer:
             masked=words.astype("<u8").tobytes(),
             upcoming={site: reply.material for site, reply in good.items()},
             contributors=tuple(sorted(good)),
-            unusable=_others(replies, good),
         )
 
     def collect_unmasked(self, replies: Mapping[str, Unmasked]) -> SecureServer:
@@ -149,7 +147,6 @@ class SecureServer:
             upcoming={},
             masked=b"",
             totals=tuple(total.tolist()),
-            unusable=_others(replies, shares),
         )
 
     def _is_material(self, site: str, reply: object) -> bool:
@@ -194,7 +191,3 @@ class SecureServer:
                 f"sum {self.number}: entry {beyond[0]} of the total is beyond its limit; a site sent an impossible "
                 "value, and masks hide which: have every site check its data, then start a new run."
             )
-
-
-def _others(replies: Mapping[str, object], good: Mapping[str, object]) -> tuple[str, ...]:
-    return tuple(sorted(set(replies) - set(good)))
