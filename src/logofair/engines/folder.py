@@ -18,16 +18,6 @@ from logofair.federation.wire import decode, encode
 from logofair.files.documents import or_damaged, read_document, write_document
 from logofair.files.locks import locked
 
-__all__ = [
-    "RunOptions",
-    "conduct_from_disk",
-    "read_plan",
-    "read_result",
-    "resume_without",
-    "write_plan",
-    "write_result",
-]
-
 _STATE = "state.json"
 _RESULT = "result.json"
 _POLL = 0.5

@@ -18,8 +18,6 @@ from logofair.federation.server import Server
 from logofair.federation.wire import decode, encode
 from logofair.policy.policy import Policy
 
-__all__ = ["FederatedRun", "LocalTransport", "run", "run_apart"]
-
 
 @dataclass(frozen=True, eq=False)
 class FederatedRun:

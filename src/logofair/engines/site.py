@@ -29,8 +29,6 @@ from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint
 from logofair.policy.policy import Policy
 
-__all__ = ["SiteSettings", "answer_on_disk", "read_site", "stored_release"]
-
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
 _RELEASE = "release.json"
 _STATE, _STATE_WHAT = "logofair client", "client state"
@@ -38,43 +36,21 @@ _STATE, _STATE_WHAT = "logofair client", "client state"
 
 @dataclass(frozen=True)
 class SiteSettings:
-    """What a site's people set for their client; nothing of it leaves the site but its name.
+    """What a site's people set for their client; nothing of it leaves the site but its name."""
 
-    Parameters
-    ----------
-    site : str
-        The site's name in the run.
-    data : str
-        Its file: CSV, Parquet or Arrow.
-    columns : ColumnNames
-        Which columns mean what and which rows count: ``group``, and as the plan needs them ``score``, ``label``,
-        ``weight``.
-    folder : str
-        Where the site keeps its state (private) and the problems it had.
-    policy : str
-        Where its policy is written.
-    key, peers : str or None
-        For secure sums: the file of its private key, and a folder of the other sites' public keys, ``NAME.pub``.
-    agreed_without : tuple of str
-        For secure sums: sites without whom it agrees to go on.
-    again : bool
-        For secure sums: agree to a further run on the same rows (the difference of two runs can tell more than each).
-    only_secure : bool
-        Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
-    most_epsilon : float or None
-        The most that differential privacy may spend here; with it plans without privacy are refused too.
-    """
-
-    site: str
-    data: str
-    columns: ColumnNames
-    folder: str
-    policy: str
-    key: str | None = None
-    peers: str | None = None
-    agreed_without: tuple[str, ...] = ()
+    site: str  # its name in the run
+    data: str  # its file: CSV, Parquet or Arrow
+    columns: ColumnNames  # what which column means and which rows count: group, and what the plan needs
+    folder: str  # where the site keeps its state (private) and the problems it had
+    policy: str  # where its policy is written
+    key: str | None = None  # for secure sums: the file of its private key
+    peers: str | None = None  # for secure sums: a folder of the other sites' public keys, NAME.pub
+    agreed_without: tuple[str, ...] = ()  # for secure sums: sites without whom it agrees to go on
+    # Agree to a further run on the same rows under secure sums: the difference of two runs can tell more than each.
     again: bool = False
+    # Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
     only_secure: bool = False
+    # The most that differential privacy may spend here; with it plans without privacy are refused too.
     most_epsilon: float | None = None
 
     def write(self, path: str | Path) -> None:

@@ -31,8 +31,6 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import GroupTotals, Problem, make_problem
 
-__all__ = ["BatchAnswer", "ClientBatch", "ClientState", "best_answer", "measure", "mixed_rules"]
-
 for kind in (Mixtures, Release):
     wire_type(kind)
 

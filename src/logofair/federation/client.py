@@ -26,11 +26,8 @@ from logofair.federation.requests import (
     StepsRequest,
     opening_history,
 )
-from logofair.federation.rows import SiteColumns, SiteRows, site_rows
+from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.wire import encode, wire_type
-
-__all__ = ["Client", "SecureIdentity", "StoredClient"]
-
 
 # What comes under one number, in this order: a plain request, or the steps of a secure sum.
 _STEPS = ("", "keys", "shares", "masked", "unmask")
@@ -38,11 +35,21 @@ _STEPS = ("", "keys", "shares", "masked", "unmask")
 
 @dataclass(frozen=True)
 class SecureIdentity:
-    """What secure sums need of a site: its private key, the public keys of its peers, and whom it can do without."""
+    """What secure sums need of a site: its private key, the public keys of its peers, and whom it can do without.
 
-    private_key: str  # in OpenSSH's format
-    peers: Mapping[str, str]  # public keys of the other sites by name, from outside the protocol
-    agreed_without: tuple[str, ...] = ()  # sites without whom this one agrees, by name, to go on
+    Parameters
+    ----------
+    private_key : str
+        The site's own key, in OpenSSH's format.
+    peers : mapping
+        Public keys of the other sites by name, from outside the protocol.
+    agreed_without : tuple of str
+        Sites without whom this one agrees, by name, to go on.
+    """
+
+    private_key: str
+    peers: Mapping[str, str]
+    agreed_without: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"SecureIdentity(peers={sorted(self.peers)})"  # never the key
@@ -108,16 +115,14 @@ class Client:
         """The next state and the reply; the same message gets the same reply."""
         digest = _digest(message)
         stored = self.stored
-        if _position(message) == _position(stored):
-            if digest != stored.digest:
-                raise RefusedError(Refusal.OTHER_REQUEST)
-            if stored.reply is not None:
-                return self, stored.reply
-            after, body = self._answer(message)  # it was refused before, and what was wrong may have been corrected
-            reply = _reply(message, self.site, body)
-            return replace(after, stored=replace(after.stored, reply=reply), problem=""), reply
-        after, body = self._opened(message)._answer(message)
-        reply = _reply(message, self.site, body)
+        repeated = _position(message) == _position(stored)
+        if repeated and digest != stored.digest:
+            raise RefusedError(Refusal.OTHER_REQUEST)
+        if repeated and stored.reply is not None:
+            return self, stored.reply
+        # A message that was refused is answered anew: what was wrong may have been corrected.
+        after, body = (self if repeated else self._opened(message))._answer(message)
+        reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
         there = replace(after.stored, run=message.run, roster=message.roster, number=message.number, step=message.step)
         return replace(after, stored=replace(there, digest=digest, reply=reply), problem=""), reply
 
@@ -132,10 +137,7 @@ class Client:
         state = self.stored.state
         if state is None:
             raise RefusedError(Refusal.UNKNOWN_RUN)
-        return self.cached or ClientBatch.resumed([self._rows(state)], state)
-
-    def _rows(self, state: ClientState) -> SiteRows:
-        return site_rows(self.columns, state.plan)
+        return self.cached or ClientBatch.resumed([site_rows(self.columns, state.plan)], state)
 
     def _refuse(self, message: RequestMessage, refusal: Refusal, sentence: str = "") -> tuple[Client, ReplyMessage]:
         """A refusal changes nothing, so that the right request can still be answered.
@@ -217,10 +219,6 @@ def _position(of: RequestMessage | StoredClient) -> tuple[str, int, int, str]:
 
 def _digest(message: RequestMessage) -> bytes:
     return hashlib.sha256(encode(message)).digest()
-
-
-def _reply(message: RequestMessage, site: str, body: Any) -> ReplyMessage:
-    return ReplyMessage(message.run, message.roster, message.number, site, body)
 
 
 def _own_counts(batch: ClientBatch, message: RequestMessage) -> GroupCounts | None:

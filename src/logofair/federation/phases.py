@@ -19,7 +19,7 @@ from logofair.calibration.newton import Descent, Normal
 from logofair.columns.checks import Floats
 from logofair.federation import replies, requests
 from logofair.federation.plan import Plan
-from logofair.federation.reply_checks import GroupCounts, global_rates
+from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.requests import Model, Request
 from logofair.federation.wire import wire_type
 from logofair.solvers.algorithm1 import signed
@@ -64,13 +64,10 @@ def after_training(plan: Plan, model: Model | None, prices: Floats | None = None
     """Calibration where the plan has one, else the totals; ``prices`` are worth sending once these are known."""
     if plan.calibration == "none":
         return TotalsPhase(None, model, prices)
-    levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **_precision(plan))
-    return CalibrationPhase(levels, model, prices)
-
-
-def _precision(plan: Plan) -> dict[str, float]:
     # Sums of limited precision cannot show progress below it.
-    return {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
+    precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
+    levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **precision)
+    return CalibrationPhase(levels, model, prices)
 
 
 @wire_type
@@ -170,15 +167,11 @@ class TotalsPhase(Phase):
             return PricingPhase.start(totals, plan)
         if plan.solver.step is None:
             return SmoothnessPhase(totals)
-        return StepsPhase.start(totals, plan, float(plan.solver.step), clients)
+        return StepsPhase.start(totals, plan, float(plan.solver.step))
 
     def without(self, plan: Plan) -> Phase | None:
         """Totals of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
-        return None if self.maps is None else self.again(plan, self.prices)
-
-    def again(self, plan: Plan, prices: Floats | None) -> Phase:
-        """Where a new roster begins."""
-        return after_training(plan, self.model, prices)
+        return None if self.maps is None else after_training(plan, self.model, self.prices)
 
 
 @wire_type
@@ -189,12 +182,12 @@ class RosterTotals:
     mass: Floats
     positives: Floats
     clients: int
-    before: Any  # the phase whose replies they are
+    before: TotalsPhase  # whose replies they are
 
     @property
     def counts(self) -> GroupCounts:
         """The rows of the roster."""
-        return GroupCounts(self.mass, self.positives)
+        return GroupCounts(self.mass, self.positives, self.clients)
 
     @property
     def baseline(self) -> float:
@@ -203,21 +196,14 @@ class RosterTotals:
 
     def tolerance(self, plan: Plan) -> Floats:
         """Global tolerances, (groups, rates), in units of order 1; infinity where a group does not count."""
-        rates, bounds = global_rates(plan), global_bounds(plan)[0]
+        rates, tolerances = plan.global_rates, plan.global_tolerances[0]
         n = self.mass.sum()
-        counts = groups_compared(rates, self.mass / n, self.positives / n, bounds)
-        return np.where(counts, bounds, np.inf)
+        counts = groups_compared(rates, self.mass / n, self.positives / n, tolerances)
+        return np.where(counts, tolerances, np.inf)
 
     def again(self, plan: Plan, prices: Floats | None) -> Phase:
         """The phase to go back to when clients are excluded; ``prices`` are worth sending to the new roster."""
-        return self.before.again(plan, prices)  # type: ignore[no-any-return]
-
-
-def global_bounds(plan: Plan) -> tuple[Floats, Floats]:
-    """Tolerances of the constrained global rates in units of order 1, and those units."""
-    constrained = [r for r in plan.global_ if r.tolerance is not None]
-    units = np.array([r.rate.normalised()[1] for r in constrained])
-    return np.array([r.tolerance for r in constrained], dtype=float) * units, units
+        return after_training(plan, self.before.model, prices)
 
 
 @wire_type
@@ -234,7 +220,7 @@ class PricingPhase(Phase):
     @classmethod
     def start(cls, totals: RosterTotals, plan: Plan) -> PricingPhase:
         """Begin with what the last roster found worth asking, or with the usual batch."""
-        none = TriedPrices.none(len(plan.groups), len(global_rates(plan)))
+        none = TriedPrices.none(len(plan.groups), len(plan.global_rates))
         again = totals.before.prices
         if again is None:
             return cls(totals, none, _next_prices(plan, totals, Decomposition(totals.tolerance(plan), none)), 1)
@@ -272,7 +258,7 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
     if not np.isfinite(state.tolerance).any():
         return np.zeros((1, *state.tolerance.shape))
     share = totals.mass.sum()
-    marks = price_marks(totals.mass / share, totals.positives / share, global_rates(plan))
+    marks = price_marks(totals.mass / share, totals.positives / share, plan.global_rates)
     groups, rates = state.tolerance.shape
     size = plan.trials or trial_size(groups, rates, _SEALED * totals.clients if plan.secure else 0)
     return trial_prices(state, size, marks)
@@ -295,7 +281,7 @@ class SmoothnessPhase(Phase):
         """``total`` holds the largest constants, not their sums."""
         assert plan.solver is not None
         step = plan.solver.length(total.constant, len(plan.groups))
-        return StepsPhase.start(self.totals, plan, step, clients)
+        return StepsPhase.start(self.totals, plan, step)
 
     def without(self, plan: Plan) -> Phase | None:
         """Back to the totals."""
@@ -311,20 +297,19 @@ class StepsPhase(Phase):
     multipliers: Floats  # (pairs, rates)
     step: float
     round: int
-    clients: int
     name = "steps"
 
     @classmethod
-    def start(cls, totals: RosterTotals, plan: Plan, step: float, clients: int) -> StepsPhase:
+    def start(cls, totals: RosterTotals, plan: Plan, step: float) -> StepsPhase:
         """All multipliers are 0 at first."""
         groups = len(plan.groups)
-        return cls(totals, np.zeros((groups * (groups - 1), len(global_rates(plan)))), step, 1, clients)
+        return cls(totals, np.zeros((groups * (groups - 1), len(plan.global_rates))), step, 1)
 
     @property
     def request(self) -> Request:
         """Ask for local steps."""
-        s = self.totals
-        return requests.StepsRequest(s.mass, s.positives, self.multipliers, self.step, self.round, self.clients)
+        t = self.totals
+        return requests.StepsRequest(t.mass, t.positives, self.multipliers, self.step, self.round, t.clients)
 
     def take(self, total: replies.Steps, plan: Plan, clients: int) -> Phase:
         """Average, project, and after the last round stop at the multipliers reached."""
@@ -394,11 +379,11 @@ class FinalPhase(Phase):
 
     def take(self, total: replies.FinalFigures, plan: Plan, clients: int) -> Phase:
         """What was measured is the result."""
-        bounds, units = global_bounds(plan)
+        tolerances, units = plan.global_tolerances
         counts = np.isfinite(self.totals.tolerance(plan))
         gaps = gap_of(total.shares, counts, axis=0)
-        excess = float(np.max((gaps - bounds) / units, initial=0.0))
-        return Finished(self, total, gaps / units, excess, clients)
+        excess = float(np.max((gaps - tolerances) / units, initial=0.0))
+        return Finished(self, total, gaps / units, excess)
 
     def without(self, plan: Plan) -> Phase | None:
         """An excluded client was counted in every column: send the new roster the prices that mattered."""
@@ -414,5 +399,4 @@ class Finished(Phase):
     figures: replies.FinalFigures
     global_gaps: Floats  # in the user's units, (rates,)
     violation: float
-    clients: int
     name = "publication"

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from logofair.calibration import METHODS
-from logofair.columns.checks import Label, nearest_name, positive_number, random_number, whole_number
+from logofair.columns.checks import Floats, Label, nearest_name, positive_number, random_number, whole_number
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, wire_type
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import Requirement, Requirements, check_tolerance, side_requirements
 from logofair.solvers.algorithm1 import Algorithm1
-
-__all__ = ["Plan", "Training", "make_plan"]
 
 _MOST_FOLDS = 50
 for kind in (Requirement, Rate, Algorithm1, Privacy):
@@ -155,7 +153,23 @@ class Plan:
         """Whether nothing but plain selection rates is constrained, at any site or over all."""
         single = any(tolerance is not None for _, tolerance in self.client_tolerances)
         local = [r.rate for r in self.local if single or r.tolerance is not None]
-        return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.global_ if r.tolerance is not None)))
+        return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.constrained)))
+
+    @property
+    def constrained(self) -> tuple[Requirement, ...]:
+        """The global requirements that have a tolerance."""
+        return tuple(r for r in self.global_ if r.tolerance is not None)
+
+    @property
+    def global_rates(self) -> tuple[Rate, ...]:
+        """The global rates that are constrained, in units of order 1."""
+        return tuple(r.rate.normalised()[0] for r in self.constrained)
+
+    @property
+    def global_tolerances(self) -> tuple[Floats, Floats]:
+        """Their tolerances in units of order 1, and those units."""
+        units = np.array([r.rate.normalised()[1] for r in self.constrained])
+        return np.array([r.tolerance for r in self.constrained], dtype=float) * units, units
 
     def requirements(self, sites: Sequence[str]) -> Requirements:
         """The requirements of a run with these clients."""

@@ -33,8 +33,6 @@ from logofair.policy.info import (
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 
-__all__ = ["SitePolicies", "late_policy"]
-
 _LATE = (
     "This site did not take part in the run: its rule meets the local requirements on its own rows (or their noised "
     "histogram); the global requirements were met without it."

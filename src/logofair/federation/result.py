@@ -14,15 +14,11 @@ from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
-from logofair.federation.phases import global_bounds
 from logofair.federation.plan import Plan
 from logofair.federation.replies import FinalFigures, Totals
-from logofair.federation.reply_checks import global_rates
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
-
-__all__ = ["ExcludedSite", "RunResult"]
 
 _NAMED = 9  # sites listed by name
 
@@ -43,6 +39,36 @@ class ExcludedSite:
 class RunResult:
     """What a run has found; publish it, and keep it for sites that join later.
 
+    Parameters
+    ----------
+    plan : Plan
+        What was agreed on.
+    sites : tuple of str
+        Whose rows the global requirements are about.
+    excluded : tuple of ExcludedSite
+        Who was excluded on the way.
+    exchanges : mapping of str to int
+        Exchanges by purpose (training, calibration, totals, answers or steps, final).
+    accuracy, bound : float
+        Expected accuracy of the stored policies, measured by the sites; no rule within the tolerances has more than
+        ``bound``.
+    global_gaps : array
+        Global gaps of the stored policies, one per constrained rate, in the user's units.
+    violation : float
+        Largest excess of a global gap over its tolerance.
+    exceeding : int
+        Sites whose stored policy exceeds a local tolerance (0).
+    rounds : int
+        Rounds of answers or of Algorithm 1.
+    bound_prices : array
+        The prices of the global rates that prove the bound, (groups, rates).
+    prices, weights : arrays
+        The mixture: which answers count, and how much.
+    mass, positives : arrays
+        Totals of the roster per group.
+    maps, model
+        Group-level calibrators and trained model, where there are any.
+
     Examples
     --------
     >>> from logofair.engines.inprocess import run
@@ -56,22 +82,22 @@ class RunResult:
     """
 
     plan: Plan
-    sites: tuple[str, ...]  # whose rows the global requirements are about
+    sites: tuple[str, ...]
     excluded: tuple[ExcludedSite, ...]
-    exchanges: Mapping[str, int]  # by purpose: training, calibration, totals, answers or steps, final
-    accuracy: float  # expected, of the stored policies, as the sites measured them
-    bound: float  # no rule within the tolerances is more accurate
-    global_gaps: Floats  # of the stored policies, one per constrained rate, in the user's units
-    violation: float  # largest excess of a global gap over its tolerance
-    exceeding: int  # sites whose stored policy exceeds a local tolerance (0)
-    rounds: int  # of answers, or of Algorithm 1
-    bound_prices: Floats  # of the global rates, (groups, rates): they prove the bound
-    prices: Floats  # of the answers that are mixed
-    weights: Floats  # of these answers
-    mass: Floats  # totals of the roster per group
+    exchanges: Mapping[str, int]
+    accuracy: float
+    bound: float
+    global_gaps: Floats
+    violation: float
+    exceeding: int
+    rounds: int
+    bound_prices: Floats
+    prices: Floats
+    weights: Floats
+    mass: Floats
     positives: Floats
-    maps: GroupMaps | None  # group-level calibrators, where there are any
-    model: Model | None  # trained model, where there is one
+    maps: GroupMaps | None
+    model: Model | None
 
     @property
     def certificate(self) -> Certificate:
@@ -79,7 +105,7 @@ class RunResult:
 
         By how much a site exceeds a local tolerance stays there too: the violation is infinite where one does.
         """
-        _, units = global_bounds(self.plan)
+        _, units = self.plan.global_tolerances
         return Certificate(
             primal=self.accuracy,
             dual=self.bound,
@@ -106,7 +132,7 @@ class RunResult:
         step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,)])[1]  # of the expected positives
         shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,)])[1]
         off = [2.0 * shares]
-        for rate in global_rates(self.plan):
+        for rate in self.plan.global_rates:
             base = rate.denominator(self.mass, self.positives)
             slope = abs(float(rate.denominator(np.zeros(1), np.ones(1))[0]))
             off += (2.0 * slope * step / base[base > 0]).tolist()
@@ -142,10 +168,9 @@ class RunResult:
             f"(optimality gap {_tiny(certificate.optimality_gap)}, violation {_tiny(self.violation)}), in expectation "
             "over the sites' own rows.",
         )
-        global_ = [r for r in self.plan.global_ if r.tolerance is not None]
-        for requirement, gap in zip(global_, self.global_gaps, strict=True):
+        for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
-        for requirement, price in zip(global_, certificate.prices.global_, strict=True):
+        for requirement, price in zip(self.plan.constrained, certificate.prices.global_, strict=True):
             if price > 1e-9:
                 yield (
                     "Price",
@@ -191,7 +216,7 @@ class RunResult:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for files: what was required of whom, and what holds."""
         certificate = self.certificate
-        names = [r.rate.name for r in self.plan.global_ if r.tolerance is not None]
+        names = [r.rate.name for r in self.plan.constrained]
         return {
             "logofair": __version__,
             "run": self.plan.run,

@@ -23,8 +23,6 @@ from logofair.federation.requests import FoldCountsRequest, Model, MomentsReques
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
 
-__all__ = ["Chances", "Preparation", "ScoredRows", "SiteColumns", "SiteRows", "site_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class SiteColumns:

@@ -16,8 +16,6 @@ from logofair.federation.requests import Opening, PublishRequest, Request, Reque
 from logofair.federation.result import ExcludedSite, RunResult
 from logofair.federation.wire import wire_type
 
-__all__ = ["Server"]
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
@@ -120,7 +118,7 @@ class Server:
         if isinstance(phase, CalibrationPhase) and phase.levels.counts is not None:
             return replace(GroupCounts.from_folds(phase.levels.counts), clients=len(self.sites))
         totals = getattr(phase, "totals", None)
-        return None if totals is None else replace(totals.counts, clients=len(self.sites))
+        return None if totals is None else totals.counts
 
     @property
     def result(self) -> RunResult:
@@ -151,11 +149,10 @@ class Server:
 
 def _enough(plan: Plan, sites: Sequence[str], excluded: Sequence[ExcludedSite] = ()) -> None:
     """Refuse to go on below the quorum."""
-    least = max(plan.quorum, 3 if plan.secure else 1)
-    if len(sites) >= least:
+    if len(sites) >= plan.quorum:
         return
     reasons = "; ".join(f"{each.site}: {each.reason}" for each in excluded[:5])
     raise QuorumLostError(
-        f"run {plan.run}: {len(sites)} of at least {least} sites are left{f' ({reasons})' if reasons else ''}; "
+        f"run {plan.run}: {len(sites)} of at least {plan.quorum} sites are left{f' ({reasons})' if reasons else ''}; "
         "bring the missing sites back and resume, or start a new run with a smaller quorum."
     )

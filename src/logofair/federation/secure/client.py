@@ -29,8 +29,6 @@ from logofair.federation.secure.primitives import (
 )
 from logofair.federation.secure.roster import Roster, SecureRefusal, context
 
-__all__ = ["Contribution", "DealtSecrets", "SecureClient", "channel_key", "deal", "opened"]
-
 
 @dataclass(frozen=True)
 class DealtSecrets:
@@ -40,11 +38,6 @@ class DealtSecrets:
     mask_seed: bytes = field(repr=False)
     own_pair: bytes = field(repr=False)
     material: Material
-
-
-def channel_key(roster: Roster, private: bytes, public: bytes, sites: tuple[str, str]) -> bytes:
-    """The key under which two sites seal what they send each other."""
-    return agreed_key(private, public, context("channel", roster.digest, *sorted(sites)))
 
 
 def deal(roster: Roster, site: str, number: int, channels: Mapping[str, bytes], random: RandomBytes) -> DealtSecrets:
@@ -98,30 +91,6 @@ class SecureClient:
     Save a new state *before* its message leaves: a site that answers twice from one state could answer two requests,
     and the difference of two replies is what the masks hide. Where a state of the run exists, go on from it; for
     another roster of the same run call :meth:`again`, never :meth:`start`.
-
-    Examples
-    --------
-    Three sites, one sum, everything in memory:
-
-    >>> import numpy as np
-    >>> from logofair.federation.secure import SecureServer, new_signing_key, public_line
-    >>> signing = {site: new_signing_key() for site in ("a", "b", "c")}
-    >>> peers = {site: public_line(key) for site, key in signing.items()}
-    >>> started = {s: SecureClient.start("run-1", s, "abc", signing[s], peers) for s in "abc"}
-    >>> clients = {s: client for s, (client, _) in started.items()}
-    >>> server = SecureServer.start("run-1", "abc").collect_keys({s: keys for s, (_, keys) in started.items()})
-    >>> dealt = {s: clients[s].shares(server.keys) for s in "abc"}
-    >>> server = server.collect_shares({s: material for s, (_, material) in dealt.items()})
-    >>> steps = np.array([0.25, 0.25])
-    >>> server = server.begin_sum(b"digest of the request", steps)
-    >>> sent = server.deliveries
-    >>> values = np.array([1.5, -1.0])
-    >>> masked = {s: dealt[s][0].masked(1, b"digest of the request", sent[s], values, steps) for s in "abc"}
-    >>> server = server.collect_masked({s: message for s, (_, message) in masked.items()})
-    >>> unmasked = {s: masked[s][0].unmask(1, server.contributors) for s in "abc"}
-    >>> server = server.collect_unmasked({s: message for s, (_, message) in unmasked.items()})
-    >>> server.total
-    array([ 4.5, -3. ])
     """
 
     site: str
@@ -211,7 +180,7 @@ class SecureClient:
             self._check_keys(name, message)
         heard = {name: message.channel for name, message in keys.items()}
         channels = {
-            name: channel_key(self.roster, self.channel, public, (self.site, name))
+            name: agreed_key(self.channel, public, context("channel", self.roster.digest, *sorted((self.site, name))))
             for name, public in heard.items()
             if name != self.site
         }

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 from logofair.federation.secure.primitives import KEY_SIZE, SEAL_SIZE, SHARE_SIZE
 
-__all__ = ["Keys", "Masked", "Material", "Unmasked"]
-
 PAIR_SIZE = 2 * SHARE_SIZE  # share of the mask key, then of the seed
 SEALED_SIZE = PAIR_SIZE + SEAL_SIZE
 DELIVERED_SIZE = KEY_SIZE + SEALED_SIZE

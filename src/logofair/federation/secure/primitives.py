@@ -196,15 +196,7 @@ def split(secret: bytes, threshold: int, count: int, random: RandomBytes) -> tup
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
-    """Rebuild a secret from at least ``threshold`` of its shares by place; rubbish where they do not belong together.
-
-    Examples
-    --------
-    The line through (1, 5) and (2, 7) has the value 3 at 0:
-
-    >>> combine({1: (5).to_bytes(33, "big"), 2: (7).to_bytes(33, "big")})[-1]
-    3
-    """
+    """Rebuild a secret from at least ``threshold`` of its shares by place; rubbish where they do not fit together."""
     places = tuple(sorted(shares))
     terms = zip(places, _weights(places), strict=True)
     value = sum(int.from_bytes(shares[place], "big") * weight for place, weight in terms) % PRIME

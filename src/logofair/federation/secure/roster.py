@@ -12,8 +12,6 @@ from functools import cached_property
 from logofair.columns.checks import Floats
 from logofair.errors import SecureRefusalError
 
-__all__ = ["Roster", "SecureRefusal", "context"]
-
 _FEWEST = 3
 
 

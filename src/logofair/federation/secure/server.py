@@ -14,8 +14,6 @@ from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
 from logofair.federation.secure.primitives import Words, combine, decoded, pair_mask, public_half, self_mask
 from logofair.federation.secure.roster import Roster
 
-__all__ = ["SecureServer", "remaining_masks"]
-
 
 def remaining_masks(
     roster: Roster, digest: bytes, length: int, materials: Mapping[str, Material], shares: Mapping[str, Unmasked]
