@@ -135,7 +135,7 @@ def test_algorithm_1_over_messages_is_algorithm_1_in_one_process(notion, groups)
     problem = central(sites, options).problem
     *_, last = rounds(problem, settings_)
     ending = finish(problem, last)
-    assert result.bound_prices == pytest.approx(last.global_multipliers, abs=1e-12)
+    assert result.bound_prices == pytest.approx(ending.global_prices, abs=1e-12)
     assert result.rounds == last.number
     assert result.accuracy == pytest.approx(problem.accuracy(ending.u, ending.v), abs=1e-10)
     assert result.violation == pytest.approx(problem.violation(ending.u, ending.v), abs=1e-10)

@@ -11,8 +11,8 @@ from scipy.special import expit
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError
 from logofair.federation import ClientBatch, SiteColumns, Training, late_policy
+from logofair.federation.batch import ClientState
 from logofair.federation.rows import site_rows
-from logofair.federation.state import ClientState
 from logofair.federation.wire import decode
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
@@ -99,7 +99,7 @@ def test_before_the_model_arrives_there_are_no_scores():
     sites, plan = people(), plan_of(training=TRAINING)
     batch = ClientBatch.resumed([site_rows(sites["a"], plan)], ClientState(plan, ("a",)))
     with pytest.raises(RuntimeError, match="another round"):
-        batch.preparation.scored(0, batch.state)
+        batch.preparation.scored(0, batch.state.model)
 
 
 def test_a_site_that_joins_a_trained_run_later_scores_its_own_rows_with_the_published_model():

@@ -96,10 +96,10 @@ class Federation:
     def contribute(self, values):
         self.server = stored(self.server.collect_masked(self.masked(values)))
 
-    def unmask(self, limits=None):
+    def unmask(self):
         server = self.server
         shares = self.each(server.contributors, lambda client: client.unmask(server.number, server.contributors))
-        self.server = stored(server.collect_unmasked(shares, limits))
+        self.server = stored(server.collect_unmasked(shares))
 
     def add(self, values, steps=None, request=b"request"):
         """One sum from beginning to end."""

@@ -23,16 +23,6 @@ from logofair.federation.wire import decode, encode, wire_type
 if TYPE_CHECKING:
     from logofair.federation.secure import SecureServer
 
-__all__ = [
-    "ExchangeReport",
-    "NoReply",
-    "ServerState",
-    "Transport",
-    "check_result",
-    "conduct",
-    "result_of",
-]
-
 # Rounding of sums and of stored rules, by which a policy may seem to exceed its bound.
 _ROUNDING = 1e-7
 
@@ -42,11 +32,6 @@ class NoReply:
     """No reply came from a site, and why, in words for the server's report.
 
     The reason is made by the engine from what it saw itself; it never repeats text that came from a site.
-
-    Examples
-    --------
-    >>> NoReply("no reply within 60 seconds").reason
-    'no reply within 60 seconds'
     """
 
     reason: str
@@ -54,39 +39,16 @@ class NoReply:
 
 
 class Transport(Protocol):
-    """What a run needs of an engine: who is there, and one message per site out and back.
-
-    Examples
-    --------
-    >>> class Echo:
-    ...     def present(self):
-    ...         return ("north", "south")
-    ...
-    ...     def exchange(self, messages, timeout):
-    ...         return {site: body if site in self.present() else NoReply("unknown") for site, body in messages.items()}
-    >>> transport: Transport = Echo()
-    >>> transport.exchange({"north": b"request", "west": b"request"}, timeout=1.0)
-    {'north': b'request', 'west': NoReply(reason='unknown', late=False)}
-    """
+    """What a run needs of an engine: who is there, and one message per site out and back."""
 
     def present(self) -> tuple[str, ...]:
         """Return the names of the sites that can be reached now, in ascending order."""
 
     def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
-        """Send every named site its message, and return what each replied.
+        """Send every named site its message; return what each replied, or why there is no reply.
 
-        Parameters
-        ----------
-        messages : mapping
-            One message per site, by the site's name.
-        timeout : float
-            Seconds after which a site that has not replied counts as absent.
-
-        Returns
-        -------
-        mapping
-            For every site of ``messages`` its reply, or why there is none; a late reply never shows up in a later
-            exchange.
+        A site that has not replied within ``timeout`` seconds is absent, and a late reply never shows up in a later
+        exchange.
         """
 
 
@@ -129,18 +91,9 @@ def conduct(
 ) -> Iterator[tuple[ServerState, ExchangeReport]]:
     """Run to the end, yielding the state after every exchange.
 
-    Parameters
-    ----------
-    state : ServerState
-        Where to start or to go on: ``ServerState(Server.start(plan, sites))``, or one that was stored.
-    transport : Transport
-        Carries the messages.
-    timeout : float
-        Seconds after which a site that has not answered is absent.
-    retries : int
-        With secure sums: how often absent sites are sent their message again before the run stops (it can be resumed).
-    save : callable
-        Stores a state; called before the first exchange and after each.
+    Start with ``ServerState(Server.start(plan, sites))``, or go on with a state that was stored: ``save`` stores one
+    before the first exchange and after each. A site that has not answered within ``timeout`` seconds is absent; with
+    secure sums absent sites are sent their message ``retries`` times again before the run stops (it can be resumed).
     """
     save(state)
     while not state.server.done:
@@ -261,7 +214,7 @@ def _secure_exchange(
 ) -> tuple[ServerState, ExchangeReport]:
     """One exchange of a secure sum."""
     masks = _masks(state)
-    stages = {"keys": _keys, "shares": _shares, "masked": _masked, "unmask": _unmask}
+    stages = {"keys": _prepared, "shares": _prepared, "masked": _masked, "unmask": _unmask}
     messages = _secure_messages(state, masks)
     replies, reasons, sizes = _collected(messages, transport, timeout, 1 if _may_exclude(masks) else 1 + retries)
     try:
@@ -325,13 +278,8 @@ def _collected(
     return bodies, {site: why for site, why in reasons.items() if site not in bodies}, (out, back)
 
 
-def _keys(state: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
-    after = masks.collect_keys(replies)
-    return _next_state(state, after, _reasons(after.missing, reasons), "keys")
-
-
-def _shares(state: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
-    after = masks.collect_shares(replies)
+def _prepared(state: ServerState, masks: SecureServer, replies: dict[str, Any], reasons: dict[str, str]) -> ServerState:
+    after = masks.collect_keys(replies) if masks.stage == "keys" else masks.collect_shares(replies)
     return _next_state(state, after, _reasons(after.missing, reasons), "keys")
 
 

@@ -18,16 +18,6 @@ from logofair.federation.wire import decode, encode
 from logofair.files.documents import or_damaged, read_document, write_document
 from logofair.files.writing import locked
 
-__all__ = [
-    "RunOptions",
-    "conduct_from_disk",
-    "read_plan",
-    "read_result",
-    "resume_without",
-    "write_plan",
-    "write_result",
-]
-
 _STATE = "state.json"
 _RESULT = "result.json"
 _POLL = 0.5
@@ -35,24 +25,12 @@ _POLL = 0.5
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a server runs a plan.
+    """How a server runs a plan."""
 
-    Parameters
-    ----------
-    sites : tuple of str
-        Names of the sites to wait for; none: as many as ``count`` says, whoever they are.
-    count : int
-        How many sites to wait for where they are not named.
-    wait : float
-        Seconds to wait for them; then the run begins with those that are there, if they are enough.
-    timeout : float
-        Seconds after which a site that does not answer is absent.
-    """
-
-    sites: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()  # to wait for; none: as many as ``count`` says, whoever they are
     count: int = 2
-    wait: float = 600.0
-    timeout: float = 600.0
+    wait: float = 600.0  # seconds to wait for them; then the run begins with those that are there, if they are enough
+    timeout: float = 600.0  # seconds after which a site that does not answer is absent
 
 
 def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:

@@ -18,8 +18,6 @@ from logofair.federation.server import Server
 from logofair.federation.wire import decode, encode
 from logofair.policy.policy import Policy
 
-__all__ = ["FederatedRun", "LocalTransport", "run", "run_apart"]
-
 
 @dataclass(frozen=True, eq=False)
 class FederatedRun:
@@ -62,15 +60,7 @@ def run(plan: Plan, sites: Mapping[str, SiteColumns]) -> FederatedRun:
 
 
 class LocalTransport:
-    """Clients in this process behind the same bytes that travel between machines: for tests and rehearsals.
-
-    Examples
-    --------
-    >>> from logofair.federation import make_plan
-    >>> transport = LocalTransport({"north": Client("north", SiteColumns(groups=["F"], scores=[0.5]))})
-    >>> transport.present()
-    ('north',)
-    """
+    """Clients in this process behind the same bytes that travel between machines: for tests and rehearsals."""
 
     def __init__(self, clients: Mapping[str, Client]) -> None:
         self.clients = dict(clients)

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logofair.errors import InputError, RefusedError
-from logofair.federation.client import Client, SecureIdentity
+from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
-from logofair.federation.privacy.release import Release, StoredRelease, release_once
+from logofair.federation.privacy import Release, StoredRelease, release_once
 from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.requests import RequestMessage
 from logofair.federation.rows import SiteColumns, site_rows
-from logofair.federation.state import StoredClient
 from logofair.federation.wire import decode, encode
 from logofair.files.documents import read_document, write_document
 from logofair.files.inputs import ColumnNames, one_file
@@ -30,8 +29,6 @@ from logofair.files.tables import fingerprint
 from logofair.files.writing import locked
 from logofair.policy.policy import Policy
 
-__all__ = ["SiteSettings", "answer_on_disk", "read_site", "stored_release"]
-
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
 _RELEASE = "release.json"
 _STATE, _STATE_WHAT = "logofair client", "client state"
@@ -39,49 +36,21 @@ _STATE, _STATE_WHAT = "logofair client", "client state"
 
 @dataclass(frozen=True)
 class SiteSettings:
-    """What a site's people set for their client; nothing of it leaves the site but its name.
+    """What a site's people set for their client; nothing of it leaves the site but its name."""
 
-    Parameters
-    ----------
-    site : str
-        The site's name in the run.
-    data : str
-        Its file: CSV, Parquet or Arrow.
-    columns : ColumnNames
-        Which columns mean what and which rows count: ``group``, and as the plan needs them ``score``, ``label``,
-        ``weight``.
-    folder : str
-        Where the site keeps its state (private) and the problems it had.
-    policy : str
-        Where its policy is written.
-    key, peers : str or None
-        For secure sums: the file of its private key, and a folder of the other sites' public keys, ``NAME.pub``.
-    agreed_without : tuple of str
-        For secure sums: sites without whom it agrees to go on.
-    again : bool
-        For secure sums: agree to a further run on the same rows (the difference of two runs can tell more than each).
-    only_secure : bool
-        Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
-    most_epsilon : float or None
-        The most that differential privacy may spend here; with it plans without privacy are refused too.
-
-    Examples
-    --------
-    >>> columns = ColumnNames(group=("sex",), score="p")
-    >>> SiteSettings("north", "north.csv", columns, folder="state", policy="north.json").site
-    'north'
-    """
-
-    site: str
-    data: str
-    columns: ColumnNames
-    folder: str
-    policy: str
-    key: str | None = None
-    peers: str | None = None
-    agreed_without: tuple[str, ...] = ()
+    site: str  # its name in the run
+    data: str  # its file: CSV, Parquet or Arrow
+    columns: ColumnNames  # what which column means and which rows count: group, and what the plan needs
+    folder: str  # where the site keeps its state (private) and the problems it had
+    policy: str  # where its policy is written
+    key: str | None = None  # for secure sums: the file of its private key
+    peers: str | None = None  # for secure sums: a folder of the other sites' public keys, NAME.pub
+    agreed_without: tuple[str, ...] = ()  # for secure sums: sites without whom it agrees to go on
+    # Agree to a further run on the same rows under secure sums: the difference of two runs can tell more than each.
     again: bool = False
+    # Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
     only_secure: bool = False
+    # The most that differential privacy may spend here; with it plans without privacy are refused too.
     most_epsilon: float | None = None
 
     def write(self, path: str | Path) -> None:
@@ -113,20 +82,7 @@ class SiteSettings:
 
 
 def answer_on_disk(settings_path: str, message: bytes) -> bytes:
-    """Answer one message as the site of some settings; never raises, and a refusal is a fixed word.
-
-    Parameters
-    ----------
-    settings_path : str
-        File written by :meth:`SiteSettings.write`.
-    message : bytes
-        An encoded :class:`~logofair.federation.RequestMessage`.
-
-    Returns
-    -------
-    bytes
-        An encoded :class:`~logofair.federation.ReplyMessage`.
-    """
+    """Answer one message as the site of some settings; never raises, and a refusal is a fixed word."""
     site, position, folder = "", ("", 0, 0), None
     try:
         settings = SiteSettings.read(settings_path)

@@ -20,8 +20,7 @@ from logofair.auditing import audit
 from logofair.columns.checks import Floats, Integers
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.errors import InputError
-from logofair.federation.privacy.bins import at_edges, histogram
-from logofair.federation.privacy.release import Privacy, Release, release
+from logofair.federation.privacy import Privacy, Release, at_edges, histogram, release
 from logofair.fitting.fit import fit
 from logofair.policy.policy import Policy
 from logofair.training import fedavg

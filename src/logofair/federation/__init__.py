@@ -19,9 +19,10 @@ All are frozen values without input or output: a state goes in, the next one com
 ``requests``        what a server asks
 ``replies``         what a client answers: the type is the privacy statement, field by field
 ``reply_checks``    which reply a request has, its shapes, and the numbers that no rows can give
-``batch``           how clients answer each request (``rows``: what they do with their rows before)
+``rows``            what clients do with their rows before there are prices: training, calibration, noise
+``batch``           how clients answer each request, and their state between the requests
 ``phases``          what a server asks when, and what follows from the total of the replies
-``client, state``   one site: the order of messages, and what it stores between them
+``client``          one site: the order of messages, and what it stores between them
 ``server, result``  the run as the server knows it, and what it publishes
 ``policies``        from a finished run to each site's policy; sites that come later
 ``wire``            all of these types as bytes
@@ -39,7 +40,7 @@ from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
 from logofair.federation.plan import Plan, Training, make_plan
 from logofair.federation.policies import SitePolicies, late_policy
-from logofair.federation.privacy.release import Privacy
+from logofair.federation.privacy import Privacy
 from logofair.federation.replies import Refusal, ReplyMessage
 from logofair.federation.requests import RequestMessage
 from logofair.federation.result import ExcludedSite, RunResult

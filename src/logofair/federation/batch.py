@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from logofair.calibration.levels import GroupMaps
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError, RefusedError
 from logofair.federation import requests
 from logofair.federation.plan import Plan
+from logofair.federation.privacy import Release
 from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
-from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, prepare, site_rows
-from logofair.federation.state import ClientState
+from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
+from logofair.federation.wire import wire_type
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
@@ -29,8 +31,8 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import GroupTotals, Problem, make_problem
 
-__all__ = ["BatchAnswer", "ClientBatch", "best_answer", "measure", "mixed_rules"]
-
+for kind in (Mixtures, Release):
+    wire_type(kind)
 
 # By how much the fallback's answer may leave a local tolerance: less than the final check lets pass.
 _EXCESS = 1e-10
@@ -48,16 +50,7 @@ class BatchAnswer:
 
 
 def best_answer(problem: Problem, prices: Floats) -> BatchAnswer:
-    """Every client's optimum at given prices (groups, global rates), with the bound that proves it.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> problem = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none").problem
-    >>> answer = best_answer(problem, np.zeros((2, 0)))
-    >>> bool(np.isclose(answer.gain[0], answer.bound[0]))
-    True
-    """
+    """Every client's optimum at given prices (groups, global rates), with the bound that proves it."""
     gain_u, gain_v = problem.priced_gain(prices)
     u, v, local_prices = np.zeros_like(gain_u), np.zeros_like(gain_v), np.zeros_like(problem.local[0])
     for clients in _alike(problem, gain_v):
@@ -152,6 +145,54 @@ def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
 _LARGEST_PRICE = 1e9
 
 
+@wire_type
+@dataclass(frozen=True, eq=False)
+class ClientState:
+    """A client's side of a run; where several clients are in one process, the axes named ``clients`` count them.
+
+    Answers are stored before they are sent: the final policy mixes the very ones the server has counted.
+    """
+
+    plan: Plan
+    sites: tuple[str, ...]
+    roster: int = 0
+    model: requests.Model | None = None
+    maps: GroupMaps | None = None
+    releases: tuple[Release, ...] = ()
+    mass: Floats | None = None  # of the roster, (groups,)
+    positives: Floats | None = None
+    prices: Floats | None = None  # (answers, groups, global rates)
+    u: Floats | None = None  # (answers, clients, groups)
+    v: Floats | None = None
+    local_multipliers: Floats | None = None  # Algorithm 1: (clients, pairs, local rates)
+    steps: int = 0  # Algorithm 1: rounds taken
+    rules: Mixtures | None = None
+    exceeding: bool = False  # whether these rules exceed a local tolerance
+    result: dict[str, Any] | None = None
+
+    def opened(self, roster: int) -> ClientState:
+        """The state when a new roster begins: totals, answers and steps of the last one are void."""
+        return ClientState(self.plan, self.sites, roster, self.model, self.maps, self.releases)
+
+    def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
+        """The state with more answers."""
+        if self.prices is None or self.u is None or self.v is None:
+            return replace(self, prices=prices, u=u, v=v)
+        return replace(
+            self,
+            prices=np.concatenate([self.prices, prices]),
+            u=np.concatenate([self.u, u]),
+            v=np.concatenate([self.v, v]),
+        )
+
+    def find(self, prices: Floats) -> int | None:
+        """Number of the stored answer to the very same prices, if there is one."""
+        if self.prices is None:
+            return None
+        same = np.flatnonzero((self.prices == prices).reshape(len(self.prices), -1).all(axis=1))
+        return int(same[0]) if same.size else None
+
+
 @dataclass(frozen=True, eq=False)
 class _Derived:
     """What follows from rows and state: chances, cells, and the problem once the totals are known."""
@@ -168,21 +209,10 @@ class _Derived:
 
 @dataclass(frozen=True, eq=False)
 class ClientBatch:
-    """Rows of one client or several, and their state; every answer returns the next state.
+    """Rows of one client or several, and their state; every answer returns the next state."""
 
-    Examples
-    --------
-    >>> from logofair.federation.plan import make_plan
-    >>> plan = make_plan(groups=["F", "M"], calibration="none")
-    >>> batch = ClientBatch.of({"north": SiteColumns(groups=["F", "M", "M"], scores=[0.5, 0.2, 0.75])}, plan)
-    >>> batch, sums = batch.answer(requests.TotalsRequest())
-    >>> sums.client(0).mass.tolist(), sums.client(0).positives.tolist()
-    ([1.0, 2.0], [0.5, 0.95])
-    """
-
-    rows: tuple[SiteRows, ...]
+    preparation: Preparation  # the rows
     state: ClientState
-    preparation: Preparation
     derived: _Derived | None = None
 
     @classmethod
@@ -194,7 +224,7 @@ class ClientBatch:
     @classmethod
     def resumed(cls, rows: Sequence[SiteRows], state: ClientState) -> ClientBatch:
         """Rows and their state, say of another process."""
-        return cls(tuple(rows), state, Preparation(tuple(rows), state.plan, state.sites))
+        return cls(Preparation(tuple(rows), state.plan, state.sites), state)
 
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the clients."""
@@ -222,13 +252,10 @@ class ClientBatch:
     @property
     def problem(self) -> Problem:
         """The clients' part of the federation's problem; known once its totals are."""
-        state = self.state
-        derived = self._derive()
-        if derived.problem is None:
-            if state.mass is None or state.positives is None:
-                raise RefusedError(Refusal.OUT_OF_TURN)
-            return _problem(derived.cells, state)
-        return derived.problem
+        problem = self._derive().problem
+        if problem is None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        return problem
 
     @property
     def chances(self) -> tuple[Chances, ...]:
@@ -236,18 +263,18 @@ class ClientBatch:
         return self._derive().chances
 
     def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
-        return self, self.preparation.answer(request, self.state)
+        return self, self.preparation.answer(request, self.state.model)
 
     def _counts(self, request: requests.FoldCountsRequest) -> tuple[ClientBatch, Sums]:
         after = replace(self, state=replace(self.state, model=request.model), derived=None)
-        return after, after.preparation.answer(request, after.state)
+        return after, self.preparation.answer(request, request.model)
 
     def _totals(self, request: requests.TotalsRequest) -> tuple[ClientBatch, Sums]:
         state = replace(self.state, maps=request.maps, model=request.model or self.state.model)
-        state = replace(state, releases=self.preparation.releases(state))
+        state = replace(state, releases=self.preparation.releases(state.releases))
         after = replace(self, state=state.opened(state.roster), derived=None)
         derived = after._derive()
-        shape = (len(self.rows), len(state.plan.groups))
+        shape = (len(state.sites), len(state.plan.groups))
         sums = Totals(mass=derived.cells.mass.reshape(shape), positives=derived.cells.positives.reshape(shape))
         return replace(after, derived=derived), sums
 
@@ -255,14 +282,10 @@ class ClientBatch:
         """Rows turned into chances and cells, once."""
         if self.derived is not None:
             return self.derived
-        plan = self.state.plan
-        if plan.calibration != "none" and self.state.maps is None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        chances = prepare(self.preparation, self.state)
-        derived = _Derived(chances, _cells(chances, len(plan.groups)))
-        if self.state.mass is not None:
-            derived = replace(derived, problem=_problem(derived.cells, self.state))
-        return derived
+        state = self.state
+        chances = self.preparation.chances(state.model, state.maps, state.releases)
+        cells = _cells(chances, len(state.plan.groups))
+        return _Derived(chances, cells, None if state.mass is None else _problem(cells, state))
 
     def _with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""
@@ -279,13 +302,10 @@ class ClientBatch:
         if not len(request.prices) or not np.all(np.abs(request.prices) <= _LARGEST_PRICE):
             raise RefusedError(Refusal.BAD_REQUEST)
         after = self._with_totals(request.mass, request.positives)
-        found = [after._best(prices) for prices in request.prices]
+        found = [best_answer(after.problem, prices) for prices in request.prices]
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
         state = after.state.answered(request.prices, np.stack([a.u for a in found]), np.stack([a.v for a in found]))
         return replace(after, state=state), Answers(gain=gain, shares=shares, bound=bound)
-
-    def _best(self, prices: Floats) -> BatchAnswer:
-        return best_answer(self.problem, prices)
 
     def _smoothness(self, request: requests.SmoothnessRequest) -> tuple[ClientBatch, Sums]:
         after = self._with_totals(request.mass, request.positives)
@@ -327,7 +347,7 @@ class ClientBatch:
         """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
         number = self.state.find(prices)
         if number is None or self.state.u is None or self.state.v is None:
-            answer = self._best(prices)
+            answer = best_answer(self.problem, prices)
             return answer.u, answer.v
         return self.state.u[number], self.state.v[number]
 

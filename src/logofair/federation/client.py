@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logofair.errors import InputError, RefusedError
-from logofair.federation.batch import ClientBatch
-from logofair.federation.privacy.release import Release
+from logofair.federation.batch import ClientBatch, ClientState
+from logofair.federation.privacy import Release
 from logofair.federation.replies import Refusal, ReplyMessage, Sums
 from logofair.federation.reply_checks import GroupCounts, fault
 from logofair.federation.requests import (
@@ -26,12 +26,8 @@ from logofair.federation.requests import (
     StepsRequest,
     opening_history,
 )
-from logofair.federation.rows import SiteColumns, SiteRows, site_rows
-from logofair.federation.state import ClientState, StoredClient
-from logofair.federation.wire import encode
-
-__all__ = ["Client", "SecureIdentity"]
-
+from logofair.federation.rows import SiteColumns, site_rows
+from logofair.federation.wire import encode, wire_type
 
 # What comes under one number, in this order: a plain request, or the steps of a secure sum.
 _STEPS = ("", "keys", "shares", "masked", "unmask")
@@ -57,6 +53,27 @@ class SecureIdentity:
 
     def __repr__(self) -> str:
         return f"SecureIdentity(peers={sorted(self.peers)})"  # never the key
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class StoredClient:
+    """All that a client must find again after its process ended; it may hold secrets. Store it before a reply is sent.
+
+    ``run``, ``roster``, ``number`` and ``step`` are those of the last message, ``digest`` its fingerprint and ``reply``
+    what was replied to it.
+    """
+
+    run: str = ""
+    roster: int = 0
+    opened: int = 0  # number of the message that began the roster
+    number: int = 0
+    step: str = ""
+    digest: bytes = b""
+    reply: ReplyMessage | None = None
+    state: ClientState | None = None
+    masks: bytes = b""  # the state of secure sums, where they are used
+    history: bytes = b""  # fingerprint of all requests of this roster
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,16 +115,14 @@ class Client:
         """The next state and the reply; the same message gets the same reply."""
         digest = _digest(message)
         stored = self.stored
-        if _position(message) == _position(stored):
-            if digest != stored.digest:
-                raise RefusedError(Refusal.OTHER_REQUEST)
-            if stored.reply is not None:
-                return self, stored.reply
-            after, body = self._answer(message)  # it was refused before, and what was wrong may have been corrected
-            reply = _reply(message, self.site, body)
-            return replace(after, stored=replace(after.stored, reply=reply), problem=""), reply
-        after, body = self._opened(message)._answer(message)
-        reply = _reply(message, self.site, body)
+        repeated = _position(message) == _position(stored)
+        if repeated and digest != stored.digest:
+            raise RefusedError(Refusal.OTHER_REQUEST)
+        if repeated and stored.reply is not None:
+            return self, stored.reply
+        # A message that was refused is answered anew: what was wrong may have been corrected.
+        after, body = (self if repeated else self._opened(message))._answer(message)
+        reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
         there = replace(after.stored, run=message.run, roster=message.roster, number=message.number, step=message.step)
         return replace(after, stored=replace(there, digest=digest, reply=reply), problem=""), reply
 
@@ -122,10 +137,7 @@ class Client:
         state = self.stored.state
         if state is None:
             raise RefusedError(Refusal.UNKNOWN_RUN)
-        return self.cached or ClientBatch.resumed([self._rows(state)], state)
-
-    def _rows(self, state: ClientState) -> SiteRows:
-        return site_rows(self.columns, state.plan)
+        return self.cached or ClientBatch.resumed([site_rows(self.columns, state.plan)], state)
 
     def _refuse(self, message: RequestMessage, refusal: Refusal, sentence: str = "") -> tuple[Client, ReplyMessage]:
         """A refusal changes nothing, so that the right request can still be answered.
@@ -207,10 +219,6 @@ def _position(of: RequestMessage | StoredClient) -> tuple[str, int, int, str]:
 
 def _digest(message: RequestMessage) -> bytes:
     return hashlib.sha256(encode(message)).digest()
-
-
-def _reply(message: RequestMessage, site: str, body: Any) -> ReplyMessage:
-    return ReplyMessage(message.run, message.roster, message.number, site, body)
 
 
 def _own_counts(batch: ClientBatch, message: RequestMessage) -> GroupCounts | None:

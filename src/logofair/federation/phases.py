@@ -10,7 +10,7 @@ takes part are simply taken from those who remain; the answers of a roster are v
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,31 +19,13 @@ from logofair.calibration.newton import Descent, Normal
 from logofair.columns.checks import Floats
 from logofair.federation import replies, requests
 from logofair.federation.plan import Plan
-from logofair.federation.reply_checks import GroupCounts, global_rates
+from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.requests import Model, Request
 from logofair.federation.wire import wire_type
 from logofair.solvers.algorithm1 import signed
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
 from logofair.solvers.problem import gap_of, groups_compared, tolerances_worth, zero_sum
 from logofair.solvers.trials import price_marks, trial_prices, trial_size
-
-__all__ = [
-    "AveragingPhase",
-    "BoundPhase",
-    "CalibrationPhase",
-    "FinalPhase",
-    "Finished",
-    "MomentsPhase",
-    "Phase",
-    "PricingPhase",
-    "RosterTotals",
-    "SmoothnessPhase",
-    "StepsPhase",
-    "TotalsPhase",
-    "first_phase",
-    "global_bounds",
-]
-
 
 for kind in (Descent, Levels, Normal, TriedPrices):
     wire_type(kind)
@@ -54,22 +36,23 @@ _LEAST_DEVIATION = 1e-9
 _SEALED = 140
 
 
-class Phase(Protocol):
+class Phase:
     """One request to all clients, and what follows from the total of the replies."""
 
-    @property
-    def name(self) -> str:
-        """What the exchange is counted as."""
+    name: ClassVar[str]  # what the exchange is counted as
 
     @property
     def request(self) -> Request:
         """What is sent to every client."""
+        raise NotImplementedError
 
     def take(self, total: Any, plan: Plan, clients: int) -> Phase:
         """The next phase, given the total of the replies of so many clients."""
+        raise NotImplementedError
 
     def without(self, plan: Plan) -> Phase | None:
         """Where to go on with fewer clients; None: the replies of those who remain can be taken as they are."""
+        return None
 
 
 def first_phase(plan: Plan) -> Phase:
@@ -81,18 +64,15 @@ def after_training(plan: Plan, model: Model | None, prices: Floats | None = None
     """Calibration where the plan has one, else the totals; ``prices`` are worth sending once these are known."""
     if plan.calibration == "none":
         return TotalsPhase(None, model, prices)
-    levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **_precision(plan))
-    return CalibrationPhase(levels, model, prices)
-
-
-def _precision(plan: Plan) -> dict[str, float]:
     # Sums of limited precision cannot show progress below it.
-    return {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
+    precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
+    levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **precision)
+    return CalibrationPhase(levels, model, prices)
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class MomentsPhase:
+class MomentsPhase(Phase):
     """Mean and deviation of the features, so that all sites scale them alike."""
 
     name = "training"
@@ -109,14 +89,10 @@ class MomentsPhase:
         deviation = np.where(deviation > _LEAST_DEVIATION, deviation, 1.0)
         return AveragingPhase(Model(mean, deviation, np.zeros(mean.size + 1)), 1)
 
-    def without(self, plan: Plan) -> Phase | None:
-        """Sums of those who remain."""
-        return None
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class AveragingPhase:
+class AveragingPhase(Phase):
     """One round of federated averaging (McMahan et al., 2017)."""
 
     model: Model
@@ -136,14 +112,10 @@ class AveragingPhase:
             AveragingPhase(model, self.round + 1) if self.round < plan.training.rounds else after_training(plan, model)
         )
 
-    def without(self, plan: Plan) -> Phase | None:
-        """Averaging goes on with those who remain."""
-        return None
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class CalibrationPhase:
+class CalibrationPhase(Phase):
     """The calibrators of all rows and of the groups, by Newton's method on additive sums."""
 
     levels: Levels
@@ -174,7 +146,7 @@ class CalibrationPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class TotalsPhase:
+class TotalsPhase(Phase):
     """Rows and expected positives of the roster; ``prices`` were sent to a roster before this one."""
 
     maps: GroupMaps | None
@@ -195,15 +167,11 @@ class TotalsPhase:
             return PricingPhase.start(totals, plan)
         if plan.solver.step is None:
             return SmoothnessPhase(totals)
-        return StepsPhase.start(totals, plan, float(plan.solver.step), clients)
+        return StepsPhase.start(totals, plan, float(plan.solver.step))
 
     def without(self, plan: Plan) -> Phase | None:
         """Totals of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
-        return None if self.maps is None else self.again(plan, self.prices)
-
-    def again(self, plan: Plan, prices: Floats | None) -> Phase:
-        """Where a new roster begins."""
-        return after_training(plan, self.model, prices)
+        return None if self.maps is None else after_training(plan, self.model, self.prices)
 
 
 @wire_type
@@ -214,12 +182,12 @@ class RosterTotals:
     mass: Floats
     positives: Floats
     clients: int
-    before: Any  # the phase whose replies they are
+    before: TotalsPhase  # whose replies they are
 
     @property
     def counts(self) -> GroupCounts:
         """The rows of the roster."""
-        return GroupCounts(self.mass, self.positives)
+        return GroupCounts(self.mass, self.positives, self.clients)
 
     @property
     def baseline(self) -> float:
@@ -228,26 +196,19 @@ class RosterTotals:
 
     def tolerance(self, plan: Plan) -> Floats:
         """Global tolerances, (groups, rates), in units of order 1; infinity where a group does not count."""
-        rates, bounds = global_rates(plan), global_bounds(plan)[0]
+        rates, tolerances = plan.global_rates, plan.global_tolerances[0]
         n = self.mass.sum()
-        counts = groups_compared(rates, self.mass / n, self.positives / n, bounds)
-        return np.where(counts, bounds, np.inf)
+        counts = groups_compared(rates, self.mass / n, self.positives / n, tolerances)
+        return np.where(counts, tolerances, np.inf)
 
     def again(self, plan: Plan, prices: Floats | None) -> Phase:
         """The phase to go back to when clients are excluded; ``prices`` are worth sending to the new roster."""
-        return self.before.again(plan, prices)  # type: ignore[no-any-return]
-
-
-def global_bounds(plan: Plan) -> tuple[Floats, Floats]:
-    """Tolerances of the constrained global rates in units of order 1, and those units."""
-    constrained = [r for r in plan.global_ if r.tolerance is not None]
-    units = np.array([r.rate.normalised()[1] for r in constrained])
-    return np.array([r.tolerance for r in constrained], dtype=float) * units, units
+        return after_training(plan, self.before.model, prices)
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class PricingPhase:
+class PricingPhase(Phase):
     """One round of the decomposition: a batch of prices out, summed answers back."""
 
     totals: RosterTotals
@@ -259,7 +220,7 @@ class PricingPhase:
     @classmethod
     def start(cls, totals: RosterTotals, plan: Plan) -> PricingPhase:
         """Begin with what the last roster found worth asking, or with the usual batch."""
-        none = TriedPrices.none(len(plan.groups), len(global_rates(plan)))
+        none = TriedPrices.none(len(plan.groups), len(plan.global_rates))
         again = totals.before.prices
         if again is None:
             return cls(totals, none, _next_prices(plan, totals, Decomposition(totals.tolerance(plan), none)), 1)
@@ -297,7 +258,7 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
     if not np.isfinite(state.tolerance).any():
         return np.zeros((1, *state.tolerance.shape))
     share = totals.mass.sum()
-    marks = price_marks(totals.mass / share, totals.positives / share, global_rates(plan))
+    marks = price_marks(totals.mass / share, totals.positives / share, plan.global_rates)
     groups, rates = state.tolerance.shape
     size = plan.trials or trial_size(groups, rates, _SEALED * totals.clients if plan.secure else 0)
     return trial_prices(state, size, marks)
@@ -305,7 +266,7 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class SmoothnessPhase:
+class SmoothnessPhase(Phase):
     """Algorithm 1 takes one common step, from the largest smoothness constants."""
 
     totals: RosterTotals
@@ -320,7 +281,7 @@ class SmoothnessPhase:
         """``total`` holds the largest constants, not their sums."""
         assert plan.solver is not None
         step = plan.solver.length(total.constant, len(plan.groups))
-        return StepsPhase.start(self.totals, plan, step, clients)
+        return StepsPhase.start(self.totals, plan, step)
 
     def without(self, plan: Plan) -> Phase | None:
         """Back to the totals."""
@@ -329,27 +290,26 @@ class SmoothnessPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class StepsPhase:
+class StepsPhase(Phase):
     """One round of Algorithm 1; the server takes the mean of the clients' changes and projects it."""
 
     totals: RosterTotals
     multipliers: Floats  # (pairs, rates)
     step: float
     round: int
-    clients: int
     name = "steps"
 
     @classmethod
-    def start(cls, totals: RosterTotals, plan: Plan, step: float, clients: int) -> StepsPhase:
+    def start(cls, totals: RosterTotals, plan: Plan, step: float) -> StepsPhase:
         """All multipliers are 0 at first."""
         groups = len(plan.groups)
-        return cls(totals, np.zeros((groups * (groups - 1), len(global_rates(plan)))), step, 1, clients)
+        return cls(totals, np.zeros((groups * (groups - 1), len(plan.global_rates))), step, 1)
 
     @property
     def request(self) -> Request:
         """Ask for local steps."""
-        s = self.totals
-        return requests.StepsRequest(s.mass, s.positives, self.multipliers, self.step, self.round, self.clients)
+        t = self.totals
+        return requests.StepsRequest(t.mass, t.positives, self.multipliers, self.step, self.round, t.clients)
 
     def take(self, total: replies.Steps, plan: Plan, clients: int) -> Phase:
         """Average, project, and after the last round stop at the multipliers reached."""
@@ -367,7 +327,7 @@ class StepsPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class BoundPhase:
+class BoundPhase(Phase):
     """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
 
     totals: RosterTotals
@@ -392,7 +352,7 @@ class BoundPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class FinalPhase:
+class FinalPhase(Phase):
     """The weights of the mixture go out; every client stores its policy and measures it."""
 
     totals: RosterTotals
@@ -419,11 +379,11 @@ class FinalPhase:
 
     def take(self, total: replies.FinalFigures, plan: Plan, clients: int) -> Phase:
         """What was measured is the result."""
-        bounds, units = global_bounds(plan)
+        tolerances, units = plan.global_tolerances
         counts = np.isfinite(self.totals.tolerance(plan))
         gaps = gap_of(total.shares, counts, axis=0)
-        excess = float(np.max((gaps - bounds) / units, initial=0.0))
-        return Finished(self, total, gaps / units, excess, clients)
+        excess = float(np.max((gaps - tolerances) / units, initial=0.0))
+        return Finished(self, total, gaps / units, excess)
 
     def without(self, plan: Plan) -> Phase | None:
         """An excluded client was counted in every column: send the new roster the prices that mattered."""
@@ -432,25 +392,11 @@ class FinalPhase:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class Finished:
-    """All is measured; what remains is to publish it."""
+class Finished(Phase):
+    """All is measured; the server, which knows the roster, publishes the result, and nothing follows."""
 
     final: FinalPhase
     figures: replies.FinalFigures
     global_gaps: Floats  # in the user's units, (rates,)
     violation: float
-    clients: int
     name = "publication"
-
-    @property
-    def request(self) -> Request:
-        """The result itself is put together by the server, which knows the roster."""
-        raise NotImplementedError
-
-    def take(self, total: replies.Received, plan: Plan, clients: int) -> Phase:
-        """Nothing follows."""
-        return self
-
-    def without(self, plan: Plan) -> Phase | None:
-        """A client that missed the result can get it later."""
-        return None

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from logofair.calibration import METHODS
-from logofair.columns.checks import Label, nearest_name, positive_number, random_number, whole_number
+from logofair.columns.checks import Floats, Label, nearest_name, positive_number, random_number, whole_number
 from logofair.errors import InputError
-from logofair.federation.privacy.release import Privacy
+from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, wire_type
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import Requirement, Requirements, check_tolerance, side_requirements
 from logofair.solvers.algorithm1 import Algorithm1
-
-__all__ = ["Plan", "Training", "make_plan"]
 
 _MOST_FOLDS = 50
 for kind in (Requirement, Rate, Algorithm1, Privacy):
@@ -114,9 +112,9 @@ class Plan:
     training: Training | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what :func:`make_plan` would not make: a plan also arrives in messages."""
-        if not (isinstance(self.run, str) and type(self.secure) is bool and isinstance(self.privacy, Privacy | None)):
-            raise InputError("plan: its run, secure sums or privacy are malformed; get the plan again.")
+        """Check everything here: a plan is made by :func:`make_plan`, and also arrives in messages."""
+        if type(self.secure) is not bool or not isinstance(self.privacy, Privacy | None):
+            raise InputError("plan: its secure sums or privacy are malformed; get the plan again.")
         if not isinstance(self.solver, Algorithm1 | None) or not isinstance(self.training, Training | None):
             raise InputError("plan: its solver or training are malformed; get the plan again.")
         for side in (self.local, self.global_):
@@ -124,21 +122,21 @@ class Plan:
                 raise InputError("plan: its requirements are malformed; get the plan again.")
             for requirement in side:
                 check_tolerance(requirement.tolerance, "plan")
-        _run_name(self.run)
-        _group_names(self.groups)
-        _overrides(dict(self.client_tolerances))
-        _calibration(self.calibration, self.privacy)
-        _not_both(self.privacy, self.training)
-        _between(self.folds, "folds", 2, _MOST_FOLDS)
-        _solver(self.solver, self.secure)
-        positive_number(self.optimality_gap, "optimality_gap", 1.0)
-        for value, where, least in (
-            (self.random_state, "random_state", 0),
-            (self.trials, "trials", 0),
-            (self.rounds, "rounds", 1),
-        ):
-            whole_number(value, where, least=least)
-        _quorum(self.quorum, self.secure)
+        _check_run_name(self.run)
+        _check_calibration(self.calibration, self.privacy)
+        _check_combination(self)
+        checked = {
+            "groups": _group_names(self.groups),
+            "client_tolerances": _overrides(dict(self.client_tolerances)),
+            "folds": _between(self.folds, "folds", 2, _MOST_FOLDS),
+            "random_state": whole_number(self.random_state, "random_state", least=0),
+            "optimality_gap": positive_number(self.optimality_gap, "optimality_gap", 1.0),
+            "trials": whole_number(self.trials, "trials", least=0),
+            "rounds": whole_number(self.rounds, "rounds"),
+            "quorum": _between(self.quorum, "quorum", 3 if self.secure else 1, 1_000_000),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def digest(self) -> bytes:
@@ -155,7 +153,23 @@ class Plan:
         """Whether nothing but plain selection rates is constrained, at any site or over all."""
         single = any(tolerance is not None for _, tolerance in self.client_tolerances)
         local = [r.rate for r in self.local if single or r.tolerance is not None]
-        return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.global_ if r.tolerance is not None)))
+        return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.constrained)))
+
+    @property
+    def constrained(self) -> tuple[Requirement, ...]:
+        """The global requirements that have a tolerance."""
+        return tuple(r for r in self.global_ if r.tolerance is not None)
+
+    @property
+    def global_rates(self) -> tuple[Rate, ...]:
+        """The global rates that are constrained, in units of order 1."""
+        return tuple(r.rate.normalised()[0] for r in self.constrained)
+
+    @property
+    def global_tolerances(self) -> tuple[Floats, Floats]:
+        """Their tolerances in units of order 1, and those units."""
+        units = np.array([r.rate.normalised()[1] for r in self.constrained])
+        return np.array([r.tolerance for r in self.constrained], dtype=float) * units, units
 
     def requirements(self, sites: Sequence[str]) -> Requirements:
         """The requirements of a run with these clients."""
@@ -214,32 +228,29 @@ def make_plan(
     """
     local, global_ = sides(notion)
     return Plan(
-        run=_run_name(run),
+        run=secrets.token_hex(8) if run is None else run,
         groups=_group_names(groups),
         local=side_requirements(local, local_tolerance, "local"),
         global_=side_requirements(global_, global_tolerance, "global"),
         client_tolerances=_overrides(client_tolerances),
-        calibration=_calibration(calibration, privacy),
-        folds=_between(folds, "folds", 2, _MOST_FOLDS),
+        calibration=calibration,
+        folds=folds,
         random_state=0 if random_state is None else random_number(random_state),
-        solver=_solver(solver, secure),
-        optimality_gap=positive_number(optimality_gap, "optimality_gap", 1.0),
-        trials=whole_number(trials, "trials", least=0),
-        rounds=whole_number(rounds, "rounds"),
-        quorum=_quorum(quorum, secure),
+        solver=_solver(solver),
+        optimality_gap=optimality_gap,
+        trials=trials,
+        rounds=rounds,
+        quorum=(3 if secure else 2) if quorum is None else quorum,
         secure=bool(secure),
         privacy=privacy,
         training=training,
     )
 
 
-def _run_name(run: str | None) -> str:
-    """A file name that is safe everywhere, or a random one."""
-    if run is None:
-        return secrets.token_hex(8)
+def _check_run_name(run: object) -> None:
+    """Refuse what is not safe as a file name everywhere."""
     if not isinstance(run, str) or not 1 <= len(run) <= 64 or not all(c.isalnum() or c in "-_" for c in run):
         raise InputError(f"run: got {run!r}; pass up to 64 letters, digits, '-' and '_'.")
-    return run
 
 
 def _group_names(groups: Sequence[Label]) -> tuple[Label, ...]:
@@ -267,7 +278,7 @@ def _overrides(tolerances: Mapping[str, float | None] | None) -> tuple[tuple[str
     return tuple((s, check_tolerance(t, f"client_tolerances: site {s!r}")) for s, t in sorted(tolerances.items()))
 
 
-def _calibration(method: object, privacy: Privacy | None) -> str:
+def _check_calibration(method: object, privacy: Privacy | None) -> None:
     additive = tuple(name for name in METHODS if name != "isotonic")
     if not isinstance(method, str) or method not in additive:
         raise InputError(
@@ -279,33 +290,27 @@ def _calibration(method: object, privacy: Privacy | None) -> str:
             f"calibration: got {method!r} with differential privacy, which covers one histogram of scores and no "
             "calibrator; use 'none', with scores calibrated on other rows."
         )
-    return method
 
 
-def _not_both(privacy: Privacy | None, training: Training | None) -> None:
-    if privacy is not None and training is not None:
+def _check_combination(plan: Plan) -> None:
+    if plan.privacy is not None and plan.training is not None:
         raise InputError(
             "training: cannot be combined with privacy, which covers one histogram of scores and no training; "
             "bring scores of a model that was trained on other rows."
         )
-
-
-def _solver(solver: object, secure: bool) -> Algorithm1 | None:
-    if isinstance(solver, str) and solver in ("exact", "algorithm1"):
-        solver = None if solver == "exact" else Algorithm1()
-    if solver is not None and not isinstance(solver, Algorithm1):
-        raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
-    if solver is not None and secure and solver.step is None:
+    if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(
             "solver: Algorithm 1 takes its step from the largest constant of any client, which is no sum; "
             "with secure sums pass logofair.Algorithm1(step=...)."
         )
+
+
+def _solver(solver: object) -> Algorithm1 | None:
+    if isinstance(solver, str) and solver in ("exact", "algorithm1"):
+        return None if solver == "exact" else Algorithm1()
+    if not isinstance(solver, Algorithm1):
+        raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
     return solver
-
-
-def _quorum(quorum: int | None, secure: bool) -> int:
-    least = 3 if secure else 1
-    return max(2, least) if quorum is None else _between(quorum, "quorum", least, 1_000_000)
 
 
 def _between(value: object, where: str, least: int, most: int) -> int:

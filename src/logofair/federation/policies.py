@@ -11,15 +11,13 @@ import numpy as np
 from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.labels import Codes
 from logofair.errors import RefusedError
-from logofair.federation.batch import ClientBatch
+from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.plan import Training
-from logofair.federation.privacy.bins import at_edges
-from logofair.federation.privacy.release import Release
+from logofair.federation.privacy import Release, at_edges
 from logofair.federation.replies import Refusal
 from logofair.federation.requests import FinalRequest, Model
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns, site_rows
-from logofair.federation.state import ClientState
 from logofair.files.documents import of_type
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import FitWarning, cell_warnings
@@ -34,8 +32,6 @@ from logofair.policy.info import (
 )
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
-
-__all__ = ["SitePolicies", "late_policy"]
 
 _LATE = (
     "This site did not take part in the run: its rule meets the local requirements on its own rows (or their noised "
@@ -88,7 +84,7 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
         positives=result.positives,
     )
     batch = ClientBatch.resumed([site_rows(columns, result.plan)], state)
-    state = replace(state, releases=batch.preparation.releases(state))
+    state = replace(state, releases=batch.preparation.releases(state.releases))
     batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
     if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
@@ -153,7 +149,7 @@ def _warnings(batch: ClientBatch, number: int) -> Iterator[FitWarning]:
     if plan.privacy is not None:
         return _noised_warnings(batch, number)
     one = batch if len(sites) == 1 else _alone(batch, number)
-    chances, scored = one.chances[0], one.preparation.scored(0, one.state)
+    chances, scored = one.chances[0], one.preparation.scored(0, one.state.model)
     codes = Codes((sites[number],), np.zeros(chances.groups.size, dtype=np.int32))
     groups = Codes(plan.groups, chances.groups)
     rows = CalibrationRows(chances.calibrated, scored.labels, groups, codes, chances.weights)
@@ -176,4 +172,4 @@ def _alone(batch: ClientBatch, number: int) -> ClientBatch:
     releases = state.releases[number : number + 1]
     answers_void = replace(state, prices=None, u=None, v=None, local_multipliers=None)
     own = replace(answers_void, sites=(state.sites[number],), releases=releases, rules=batch.rules_of(number))
-    return ClientBatch.resumed([batch.rows[number]], own)
+    return ClientBatch.resumed([batch.preparation.rows[number]], own)

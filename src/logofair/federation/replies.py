@@ -19,23 +19,6 @@ from logofair.columns.checks import Floats
 from logofair.federation.requests import check_position
 from logofair.federation.wire import wire_type
 
-__all__ = [
-    "Answers",
-    "Curvature",
-    "Disclosure",
-    "FinalFigures",
-    "FoldCounts",
-    "Moments",
-    "Received",
-    "Refusal",
-    "ReplyMessage",
-    "Smoothness",
-    "Steps",
-    "Sums",
-    "Totals",
-    "Update",
-]
-
 # Fixed-point steps under secure sums: counts of rows need range, shares of all rows need precision.
 _OF_ROWS = 2.0**-20
 _OF_CHANCES = 2.0**-32  # expected positives: whole rows are exact anyway, chances are not
@@ -57,16 +40,7 @@ def _disclosures(kind: type) -> dict[str, Disclosure]:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Numbers of one client, or of several along a first axis.
-
-    Examples
-    --------
-    >>> one = Totals(mass=np.array([3.0, 1.0]), positives=np.array([1.5, 0.25]))
-    >>> Totals.stacked([one, one]).total().positives.tolist()
-    [3.0, 0.5]
-    >>> [f"{name}: {meaning}" for name, meaning in Totals.statement()][0]
-    'mass: weight of the rows of each group, (groups,)'
-    """
+    """Numbers of one client, or of several along a first axis."""
 
     @classmethod
     def statement(cls) -> list[tuple[str, str]]:

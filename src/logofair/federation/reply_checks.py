@@ -18,8 +18,6 @@ from logofair.federation import replies, requests
 from logofair.federation.plan import Plan
 from logofair.notions import Rate
 
-__all__ = ["GroupCounts", "fault", "global_rates", "reply_form"]
-
 # More rows than any federation has, and larger parameters than any sane model.
 _MOST_ROWS = 1e12
 _MOST_PARAMETER = 1e6
@@ -55,22 +53,9 @@ class GroupCounts:
         return cls(by_label.sum(axis=0), by_label[1])
 
 
-def global_rates(plan: Plan) -> tuple[Rate, ...]:
-    """The global rates that are constrained, in units of order 1."""
-    return tuple(r.rate.normalised()[0] for r in plan.global_ if r.tolerance is not None)
-
-
 def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums], list[tuple[int, ...]]]:
-    """The type of the reply to a request, and the shapes of its fields.
-
-    Examples
-    --------
-    >>> from logofair.federation.plan import make_plan
-    >>> kind, shapes = reply_form(requests.TotalsRequest(), make_plan(groups=["F", "M"]))
-    >>> kind.__name__, shapes
-    ('Totals', [(2,), (2,)])
-    """
-    groups, rates = len(plan.groups), len(global_rates(plan))
+    """The type of the reply to a request, and the shapes of its fields."""
+    groups, rates = len(plan.groups), len(plan.global_rates)
     fits, features = plan.folds + 1, 0 if plan.training is None else len(plan.training.features)
     family = FAMILIES.get(plan.calibration)
     k = 0 if family is None else len(family.identity)
@@ -127,7 +112,7 @@ def _out_of_range(
     if isinstance(reply, replies.Steps):
         return _of_steps(reply, request, plan, counts, roster)
     if isinstance(reply, replies.Answers | replies.FinalFigures):
-        return _of_answers(reply, request, global_rates(plan), counts, roster)
+        return _of_answers(reply, request, plan.global_rates, counts, roster)
     return None
 
 
@@ -176,10 +161,8 @@ def _of_calibration(
 
 def _of_steps(reply: replies.Steps, request: Any, plan: Plan, counts: GroupCounts, roster: GroupCounts) -> str | None:
     """Changes no longer than the steps taken times the steepest slope that the rows behind them allow."""
-    low, high = _share_limits(global_rates(plan), counts, roster)
-    tolerance = max(
-        (r.tolerance * r.rate.normalised()[1] for r in plan.global_ if r.tolerance is not None), default=0.0
-    )
+    low, high = _share_limits(plan.global_rates, counts, roster)
+    tolerance = plan.global_tolerances[0].max(initial=0.0)
     slope = tolerance + 2.0 * max(high.max(initial=0.0), -low.min(initial=0.0))
     longest = 1 if plan.solver is None else plan.solver.local_steps * request.step * slope
     wrong = np.abs(reply.change).max(initial=0.0) > longest * (1 + _ROUNDING) + _ROUNDING

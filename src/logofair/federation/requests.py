@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
@@ -16,28 +16,11 @@ from logofair.columns.segments import Booleans
 from logofair.federation.plan import Plan
 from logofair.federation.wire import encode, wire_type
 
-__all__ = [
-    "AnswersRequest",
-    "CurvatureRequest",
-    "FinalRequest",
-    "FoldCountsRequest",
-    "Model",
-    "MomentsRequest",
-    "Opening",
-    "PublishRequest",
-    "Request",
-    "RequestMessage",
-    "SmoothnessRequest",
-    "StepsRequest",
-    "TotalsRequest",
-    "UpdateRequest",
-    "check_position",
-    "next_history",
-    "opening_history",
-]
-
-
 wire_type(GroupMaps)
+
+
+class Request:
+    """One of the requests below."""
 
 
 @wire_type
@@ -52,13 +35,13 @@ class Model:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class MomentsRequest:
+class MomentsRequest(Request):
     """Before training: the sums of the features."""
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class UpdateRequest:
+class UpdateRequest(Request):
     """Training: local steps from this model."""
 
     model: Model
@@ -67,7 +50,7 @@ class UpdateRequest:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class FoldCountsRequest:
+class FoldCountsRequest(Request):
     """The first step of calibration: counts, and sums at these parameters."""
 
     at: Floats  # (parameters, fits, 1 + groups)
@@ -77,7 +60,7 @@ class FoldCountsRequest:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class CurvatureRequest:
+class CurvatureRequest(Request):
     """A further step of calibration: sums at these parameters."""
 
     at: Floats
@@ -86,7 +69,7 @@ class CurvatureRequest:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class TotalsRequest:
+class TotalsRequest(Request):
     """Rows of each group, and the positives expected among them."""
 
     maps: GroupMaps | None = None
@@ -95,7 +78,7 @@ class TotalsRequest:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class AnswersRequest:
+class AnswersRequest(Request):
     """The totals of the roster, and prices of the global rates: the best answer to each of them."""
 
     mass: Floats
@@ -105,7 +88,7 @@ class AnswersRequest:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class SmoothnessRequest:
+class SmoothnessRequest(Request):
     """Algorithm 1: the smoothness constants of the client's dual."""
 
     mass: Floats
@@ -114,7 +97,7 @@ class SmoothnessRequest:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class StepsRequest:
+class StepsRequest(Request):
     """Algorithm 1: local steps from these global multipliers."""
 
     mass: Floats
@@ -127,7 +110,7 @@ class StepsRequest:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class FinalRequest:
+class FinalRequest(Request):
     """Mix the answers to these prices with these weights, store the policy, and measure it."""
 
     prices: Floats
@@ -136,24 +119,10 @@ class FinalRequest:
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class PublishRequest:
+class PublishRequest(Request):
     """The result, as plain values: the policy is written with it."""
 
     result: dict[str, Any]
-
-
-Request: TypeAlias = (
-    MomentsRequest
-    | UpdateRequest
-    | FoldCountsRequest
-    | CurvatureRequest
-    | TotalsRequest
-    | AnswersRequest
-    | SmoothnessRequest
-    | StepsRequest
-    | FinalRequest
-    | PublishRequest
-)
 
 
 @wire_type

@@ -14,15 +14,11 @@ from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
-from logofair.federation.phases import Finished, global_bounds
 from logofair.federation.plan import Plan
 from logofair.federation.replies import FinalFigures, Totals
-from logofair.federation.reply_checks import global_rates
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
-
-__all__ = ["ExcludedSite", "RunResult"]
 
 _NAMED = 9  # sites listed by name
 
@@ -103,44 +99,13 @@ class RunResult:
     maps: GroupMaps | None
     model: Model | None
 
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        sites: tuple[str, ...],
-        excluded: tuple[ExcludedSite, ...],
-        exchanges: Mapping[str, int],
-        end: Finished,
-    ) -> RunResult:
-        """Put the result of a finished run together."""
-        final, totals = end.final, end.final.totals
-        return cls(
-            plan=plan,
-            sites=sites,
-            excluded=excluded,
-            exchanges=exchanges,
-            accuracy=totals.baseline + float(end.figures.gain[0]),
-            bound=totals.baseline + final.bound,
-            global_gaps=end.global_gaps,
-            violation=end.violation,
-            exceeding=round(float(end.figures.exceeding[0])),
-            rounds=final.rounds,
-            bound_prices=final.bound_prices,
-            prices=final.prices,
-            weights=final.weights,
-            mass=totals.mass,
-            positives=totals.positives,
-            maps=totals.before.maps,
-            model=totals.before.model,
-        )
-
     @property
     def certificate(self) -> Certificate:
         """Accuracy, bound, gap and violation; local prices stay with the sites.
 
         By how much a site exceeds a local tolerance stays there too: the violation is infinite where one does.
         """
-        _, units = global_bounds(self.plan)
+        _, units = self.plan.global_tolerances
         return Certificate(
             primal=self.accuracy,
             dual=self.bound,
@@ -167,7 +132,7 @@ class RunResult:
         step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,)])[1]  # of the expected positives
         shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,)])[1]
         off = [2.0 * shares]
-        for rate in global_rates(self.plan):
+        for rate in self.plan.global_rates:
             base = rate.denominator(self.mass, self.positives)
             slope = abs(float(rate.denominator(np.zeros(1), np.ones(1))[0]))
             off += (2.0 * slope * step / base[base > 0]).tolist()
@@ -203,10 +168,9 @@ class RunResult:
             f"(optimality gap {_tiny(certificate.optimality_gap)}, violation {_tiny(self.violation)}), in expectation "
             "over the sites' own rows.",
         )
-        global_ = [r for r in self.plan.global_ if r.tolerance is not None]
-        for requirement, gap in zip(global_, self.global_gaps, strict=True):
+        for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
-        for requirement, price in zip(global_, certificate.prices.global_, strict=True):
+        for requirement, price in zip(self.plan.constrained, certificate.prices.global_, strict=True):
             if price > 1e-9:
                 yield (
                     "Price",
@@ -252,7 +216,7 @@ class RunResult:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for files: what was required of whom, and what holds."""
         certificate = self.certificate
-        names = [r.rate.name for r in self.plan.global_ if r.tolerance is not None]
+        names = [r.rate.name for r in self.plan.constrained]
         return {
             "logofair": __version__,
             "run": self.plan.run,

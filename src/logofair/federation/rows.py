@@ -10,21 +10,18 @@ import numpy as np
 from scipy.special import expit
 
 from logofair.calibration import Calibrator, rising_chances
-from logofair.calibration.levels import cell_calibrators
+from logofair.calibration.levels import GroupMaps, cell_calibrators
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import Floats, Integers, binary, matrix, not_empty, probabilities, same_length, weights
 from logofair.columns.labels import encode_known
 from logofair.columns.segments import RowOrder
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan, Training
-from logofair.federation.privacy.release import Release, release
+from logofair.federation.privacy import Release, release
 from logofair.federation.replies import Curvature, FoldCounts, Moments, Refusal, Sums, Update
 from logofair.federation.requests import FoldCountsRequest, Model, MomentsRequest, UpdateRequest
-from logofair.federation.state import ClientState
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
-
-__all__ = ["Chances", "Preparation", "ScoredRows", "SiteColumns", "SiteRows", "prepare", "site_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +47,7 @@ class SiteRows:
 
 
 def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
-    """Check a site's columns against the plan.
-
-    Examples
-    --------
-    >>> from logofair.federation.plan import make_plan
-    >>> plan = make_plan(groups=["F", "M"], calibration="none")
-    >>> site_rows(SiteColumns(groups=["M", "F"], scores=[0.2, 0.7]), plan).groups.tolist()
-    [1, 0]
-    """
+    """Check a site's columns against the plan."""
     group = encode_known(columns.groups, plan.groups, "groups")
     not_empty(group.size, "groups")
     if group.min() < 0:
@@ -127,39 +116,39 @@ class Preparation:
     plan: Plan
     sites: tuple[str, ...]
 
-    def answer(self, request: Any, state: ClientState) -> Sums:
-        """Answer a request of the training or of the calibration."""
-        parts = [self._one(number, request, state) for number in range(len(self.rows))]
+    def answer(self, request: Any, model: Model | None) -> Sums:
+        """Answer a request of the training or of the calibration; ``model`` is the trained one, where there is one."""
+        parts = [self._one(number, request, model) for number in range(len(self.rows))]
         return type(parts[0]).stacked(parts)
 
-    def _one(self, number: int, request: Any, state: ClientState) -> Sums:
+    def _one(self, number: int, request: Any, model: Model | None) -> Sums:
         if isinstance(request, MomentsRequest):
             return self._moments(number)
         if isinstance(request, UpdateRequest):
             return self._update(number, request)
-        rows = self.dealt(number, state)
+        rows = self._dealt(number, model)
         sums = calibration_sums(rows, Points(request.at, request.live))
         if isinstance(request, FoldCountsRequest):
             return FoldCounts(counts=calibration_counts(rows), sums=sums)
         return Curvature(sums=sums)
 
-    def scored(self, number: int, state: ClientState) -> ScoredRows:
+    def scored(self, number: int, model: Model | None) -> ScoredRows:
         """The rows a client's policy is made from: all of them, or those the model was not trained on."""
         rows = self.rows[number]
         if self.plan.training is None:
             assert rows.scores is not None
             return ScoredRows(rows.scores, rows.groups, rows.labels, rows.weights)
-        if state.model is None:
+        if model is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         held_out = ~self._trained_on(number, self.plan.training)
         assert rows.features is not None
-        scores = expit(_design(rows.features[held_out], state.model) @ state.model.parameters)
+        scores = expit(_design(rows.features[held_out], model) @ model.parameters)
         labels = None if rows.labels is None else rows.labels[held_out]
         return ScoredRows(scores, rows.groups[held_out], labels, None)
 
-    def dealt(self, number: int, state: ClientState) -> OwnRows:
+    def _dealt(self, number: int, model: Model | None) -> OwnRows:
         """A client's rows dealt into calibration folds, the same in every message."""
-        scored = self.scored(number, state)
+        scored = self.scored(number, model)
         return deal_rows(
             self.plan.calibration,
             scored.scores,
@@ -168,22 +157,40 @@ class Preparation:
             n_groups=len(self.plan.groups),
             weights=scored.weights,
             folds=self.plan.folds,
-            rng=client_rng(self.plan, self.sites[number], "folds"),
+            rng=_client_rng(self.plan, self.sites[number], "folds"),
         )
 
-    def releases(self, state: ClientState) -> tuple[Release, ...]:
-        """Each client's noised histogram, made once: where the state has one, it is that one."""
-        privacy = self.plan.privacy
-        if privacy is None or state.releases:
-            return state.releases
-        every = [self.scored(number, state) for number in range(len(self.rows))]
-        groups = len(self.plan.groups)
-        return tuple(release(each.scores, each.groups, n_groups=groups, privacy=privacy) for each in every)
+    def releases(self, made: tuple[Release, ...]) -> tuple[Release, ...]:
+        """Each client's noised histogram, made once: where one was made before, it is that one."""
+        privacy, groups = self.plan.privacy, len(self.plan.groups)
+        if privacy is None or made:
+            return made
+        return tuple(release(rows.scores, rows.groups, n_groups=groups, privacy=privacy) for rows in self.rows)
+
+    def chances(self, model: Model | None, maps: GroupMaps | None, made: tuple[Release, ...]) -> tuple[Chances, ...]:
+        """Every client's rows as they count: the scores themselves, calibrated chances, or a noised histogram."""
+        none = Calibrator("none", len(self.plan.groups), 1, None)
+        if self.plan.privacy is not None:
+            tables = (each.rows() for each in made)
+            return tuple(Chances(codes, counts, middle, middle, none) for middle, codes, counts in tables)
+        every = [self.scored(number, model) for number in range(len(self.rows))]
+        if self.plan.calibration == "none":
+            return tuple(Chances(each.groups, each.weights, each.scores, each.scores, none) for each in every)
+        if maps is None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        return tuple(self._calibrated(number, each, model, maps) for number, each in enumerate(every))
+
+    def _calibrated(self, number: int, rows: ScoredRows, model: Model | None, maps: GroupMaps) -> Chances:
+        fit = cell_calibrators(self._dealt(number, model), maps)
+        calibrated = fit.calibrator(rows.scores, rows.groups, np.zeros_like(rows.groups))
+        order = RowOrder.of(calibrated, rows.groups, len(self.plan.groups))
+        eta = rising_chances(order, calibrated, fit.eta, rows.weights)
+        return Chances(rows.groups, rows.weights, calibrated, eta, fit.calibrator)
 
     def _trained_on(self, number: int, training: Training) -> Any:
         """Which of a client's rows train the model: a fixed random share, at least one and not all."""
         n = self.rows[number].groups.size
-        order = client_rng(self.plan, self.sites[number], "training rows").permutation(n)
+        order = _client_rng(self.plan, self.sites[number], "training rows").permutation(n)
         return order < min(max(round(training.share * n), 1), max(n - 1, 1))
 
     def _moments(self, number: int) -> Moments:
@@ -200,35 +207,14 @@ class Preparation:
             raise RefusedError(Refusal.OUT_OF_TURN)
         chosen = self._trained_on(number, training)
         schedule = Schedule(training.local_epochs, training.learning_rate, training.batch_size)
-        rng = client_rng(self.plan, self.sites[number], f"training round {request.round}")
+        rng = _client_rng(self.plan, self.sites[number], f"training round {request.round}")
         design = _design(rows.features[chosen], request.model)
         after = train_locally(design, rows.labels[chosen], request.model.parameters, schedule, rng)
         mass = float(chosen.sum())
         return Update(mass=np.array([mass]), parameters=mass * after)
 
 
-def prepare(preparation: Preparation, state: ClientState) -> tuple[Chances, ...]:
-    """Every client's rows as they count: the scores themselves, calibrated chances, or a noised histogram."""
-    plan, groups = preparation.plan, len(preparation.plan.groups)
-    none = Calibrator("none", groups, 1, None)
-    if plan.privacy is not None:
-        tables = (each.rows() for each in state.releases)
-        return tuple(Chances(codes, counts, middle, middle, none) for middle, codes, counts in tables)
-    every = [preparation.scored(number, state) for number in range(len(preparation.rows))]
-    if plan.calibration == "none":
-        return tuple(Chances(each.groups, each.weights, each.scores, each.scores, none) for each in every)
-    assert state.maps is not None
-    fits = [cell_calibrators(preparation.dealt(number, state), state.maps) for number in range(len(every))]
-    prepared = []
-    for each, fit in zip(every, fits, strict=True):
-        calibrated = fit.calibrator(each.scores, each.groups, np.zeros_like(each.groups))
-        order = RowOrder.of(calibrated, each.groups, groups)
-        eta = rising_chances(order, calibrated, fit.eta, each.weights)
-        prepared.append(Chances(each.groups, each.weights, calibrated, eta, fit.calibrator))
-    return tuple(prepared)
-
-
-def client_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:
+def _client_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:
     """Randomness of one site for one purpose: the same in every process and at every call."""
     digest = hashlib.sha256(f"{plan.random_state}|{site}|{purpose}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))

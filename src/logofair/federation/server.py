@@ -16,34 +16,11 @@ from logofair.federation.requests import Opening, PublishRequest, Request, Reque
 from logofair.federation.result import ExcludedSite, RunResult
 from logofair.federation.wire import wire_type
 
-__all__ = ["Server"]
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
 class Server:
     """A run as the server knows it; it can be stored after every exchange and resumed to the bit.
-
-    Parameters
-    ----------
-    plan : Plan
-        What was agreed on.
-    sites : tuple of str
-        The roster: whose totals count.
-    phase : Phase
-        The request under way, and what is known so far.
-    roster, number : int
-        Rosters so far, and the number of the exchange under way.
-    opened : int
-        Number of the exchange that began this roster.
-    excluded : tuple of ExcludedSite
-        Sites that were excluded, when and why.
-    exchanges : mapping
-        Exchanges done, by what they were for.
-    done : bool
-        Whether the result has been published.
-    history : bytes
-        Fingerprint of all requests of this roster before the one under way.
 
     Examples
     --------
@@ -59,15 +36,15 @@ class Server:
     """
 
     plan: Plan
-    sites: tuple[str, ...]
-    phase: Any
+    sites: tuple[str, ...]  # the roster: whose totals count
+    phase: Any  # the request under way, and what is known so far
     roster: int = 1
-    number: int = 1
-    opened: int = 1
+    number: int = 1  # of the exchange under way
+    opened: int = 1  # number of the exchange that began this roster
     excluded: tuple[ExcludedSite, ...] = ()
-    exchanges: Mapping[str, int] | None = None
+    exchanges: Mapping[str, int] | None = None  # so far, by purpose
     done: bool = False
-    history: bytes = b""
+    history: bytes = b""  # fingerprint of all requests of this roster before the one under way
 
     @classmethod
     def start(cls, plan: Plan, sites: Sequence[str], absent: Sequence[str] = ()) -> Server:
@@ -141,24 +118,41 @@ class Server:
         if isinstance(phase, CalibrationPhase) and phase.levels.counts is not None:
             return replace(GroupCounts.from_folds(phase.levels.counts), clients=len(self.sites))
         totals = getattr(phase, "totals", None)
-        return None if totals is None else replace(totals.counts, clients=len(self.sites))
+        return None if totals is None else totals.counts
 
     @property
     def result(self) -> RunResult:
         """The result; only once every client's stored policy is measured."""
         if not isinstance(self.phase, Finished):
             raise InputError("result: the run is not finished; go on until the last exchange.")
-        counted = dict(Counter(self.exchanges or {}))
-        return RunResult.of(self.plan, self.sites, self.excluded, counted, self.phase)
+        figures, final, totals = self.phase.figures, self.phase.final, self.phase.final.totals
+        return RunResult(
+            plan=self.plan,
+            sites=self.sites,
+            excluded=self.excluded,
+            exchanges=dict(self.exchanges or {}),
+            accuracy=totals.baseline + float(figures.gain[0]),
+            bound=totals.baseline + final.bound,
+            global_gaps=self.phase.global_gaps,
+            violation=self.phase.violation,
+            exceeding=round(float(figures.exceeding[0])),
+            rounds=final.rounds,
+            bound_prices=final.bound_prices,
+            prices=final.prices,
+            weights=final.weights,
+            mass=totals.mass,
+            positives=totals.positives,
+            maps=totals.before.maps,
+            model=totals.before.model,
+        )
 
 
 def _enough(plan: Plan, sites: Sequence[str], excluded: Sequence[ExcludedSite] = ()) -> None:
     """Refuse to go on below the quorum."""
-    least = max(plan.quorum, 3 if plan.secure else 1)
-    if len(sites) >= least:
+    if len(sites) >= plan.quorum:
         return
     reasons = "; ".join(f"{each.site}: {each.reason}" for each in excluded[:5])
     raise QuorumLostError(
-        f"run {plan.run}: {len(sites)} of at least {least} sites are left{f' ({reasons})' if reasons else ''}; "
+        f"run {plan.run}: {len(sites)} of at least {plan.quorum} sites are left{f' ({reasons})' if reasons else ''}; "
         "bring the missing sites back and resume, or start a new run with a smaller quorum."
     )

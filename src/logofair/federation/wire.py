@@ -10,14 +10,13 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.errors import InputError
-
-__all__ = ["LARGEST", "WIRE_TYPES", "decode", "encode", "wire_type"]
 
 # What a peer may make us hold in memory: far above any message of the protocol.
 LARGEST = 1 << 26
@@ -28,19 +27,7 @@ WIRE_TYPES: dict[str, type] = {}
 
 
 def wire_type(kind: type) -> type:
-    """Declare a dataclass as one that may travel.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @wire_type
-    ... @dataclass(frozen=True)
-    ... class Greeting:
-    ...     words: tuple[str, ...]
-    >>> decode(encode(Greeting(("good", "day"))))
-    Greeting(words=('good', 'day'))
-    >>> del WIRE_TYPES["Greeting"]
-    """
+    """Declare a dataclass as one that may travel."""
     WIRE_TYPES[kind.__name__] = kind
     return kind
 
@@ -59,13 +46,13 @@ def decode(data: bytes) -> Any:
     end = 4 + int.from_bytes(data[:4], "big")
     try:
         tree = json.loads(data[4:end].decode(), parse_constant=_finite, parse_float=_finite)
-        blobs = _Blobs(data[end:])
+        blobs = BytesIO(data[end:])
         if end > len(data):
             raise ValueError("length")
         value = _value(tree, blobs)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
         raise InputError("message: its contents are damaged or of another version of logofair.") from None
-    if blobs.left:
+    if blobs.read(1):
         raise InputError("message: has bytes left over; it was damaged.")
     return value
 
@@ -77,21 +64,11 @@ def _finite(text: str) -> float:
     return number
 
 
-class _Blobs:
-    """The raw part of a message, taken piece by piece."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    @property
-    def left(self) -> int:
-        return len(self.data) - self.at
-
-    def take(self, size: int) -> bytes:
-        if not 0 <= size <= self.left:
-            raise ValueError("size")
-        self.at += size
-        return self.data[self.at - size : self.at]
+def _taken(blobs: BytesIO, size: int) -> bytes:
+    """The next piece of the raw part of a message."""
+    if len(piece := blobs.read(size)) != size:
+        raise ValueError("size")
+    return piece
 
 
 def _tree(value: object, blobs: list[bytes]) -> Any:
@@ -114,7 +91,7 @@ def _tree(value: object, blobs: list[bytes]) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot travel")
 
 
-def _value(tree: Any, blobs: _Blobs) -> Any:
+def _value(tree: Any, blobs: BytesIO) -> Any:
     if isinstance(tree, list):
         return tuple(_value(part, blobs) for part in tree)
     if isinstance(tree, str):
@@ -132,11 +109,11 @@ def _value(tree: Any, blobs: _Blobs) -> Any:
     return kind(**{name: _value(tree[name], blobs) for name in names})
 
 
-def _raw(code: str, shape: list[int], blobs: _Blobs) -> bytes | npt.NDArray[Any]:
+def _raw(code: str, shape: list[int], blobs: BytesIO) -> bytes | npt.NDArray[Any]:
     if any(type(n) is not int or n < 0 for n in shape):
         raise ValueError("shape")
     if code == "bytes":
-        return blobs.take(shape[0])
+        return _taken(blobs, shape[0])
     dtype = _DTYPES[code]
     # In Python's integers: a hostile shape must not overflow into a small one.
-    return np.frombuffer(blobs.take(math.prod(shape) * dtype.itemsize), dtype=dtype).reshape(shape)
+    return np.frombuffer(_taken(blobs, math.prod(shape) * dtype.itemsize), dtype=dtype).reshape(shape)

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from logofair.federation.privacy.mechanism import add_noise, add_seeded_noise, smallest_scale
+from logofair.federation.privacy import add_noise, add_seeded_noise, smallest_scale
 
 SENSITIVITIES = {"add-remove": 1.0, "replace": math.sqrt(2.0)}
 # How far the data sets' counts lie apart, in the bins that differ.

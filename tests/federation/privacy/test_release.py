@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair.federation.plan import make_plan
-from logofair.federation.privacy.bins import histogram
-from logofair.federation.privacy.release import Privacy, Release, release
+from logofair.federation.privacy import Privacy, Release, histogram, release
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.fitting.fit import fit
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from logofair.errors import InputError
-from logofair.federation.privacy.release import Privacy, StoredRelease, release_once
+from logofair.federation.privacy import Privacy, StoredRelease, release_once
 
 ETA, GROUPS = np.array([0.1, 0.8, 0.4, 0.8]), np.array([0, 1, 1, 0])
 USUAL = {"n_groups": 2, "privacy": Privacy(1.0, 1e-6, bins=8)}

@@ -9,8 +9,7 @@ import pytest
 
 from logofair.errors import SecureRefusalError
 from logofair.federation.secure import Roster, SecureRefusal
-from logofair.federation.secure.primitives import decoded, pair_mask, self_mask
-from logofair.federation.secure.shamir import combine
+from logofair.federation.secure.primitives import combine, decoded, pair_mask, self_mask
 from support.secure_sites import (
     REQUEST,
     STEP,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logofair.federation.secure.shamir import PRIME, SHARE_SIZE, combine, split
+from logofair.federation.secure.primitives import PRIME, SHARE_SIZE, combine, split
 from support.secure_sites import seeded
 
 secrets = st.binary(min_size=32, max_size=32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
@@ -37,11 +38,11 @@ def test_neither_contribution_nor_unmasking_comes_before_its_turn():
     federation = Federation(3)
     client = federation.clients["site-0"]
     with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
-        client.masked(1, b"", {}, [1.0], [STEP])
+        client.masked(1, b"", {}, np.array([1.0]), np.array([STEP]))
     with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
         client.unmask(1, federation.sites)
     with pytest.raises(InputError, match="the server is at stage 'keys', not 'ready'"):
-        federation.server.begin_sum(b"", [STEP])
+        federation.server.begin_sum(b"", np.array([STEP]))
     with pytest.raises(InputError, match=r"^total: no sum is complete yet"):
         _ = federation.server.total
 

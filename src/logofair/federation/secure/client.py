@@ -12,10 +12,11 @@ from logofair.federation.secure.messages import DELIVERED_SIZE, PAIR_SIZE, Keys,
 from logofair.federation.secure.primitives import (
     KEY_SIZE,
     NONCE_SIZE,
+    SHARE_SIZE,
+    RandomBytes,
     SigningKey,
     agreed_key,
     check_signature,
-    checked_steps,
     encoded,
     pair_mask,
     public_half,
@@ -23,12 +24,10 @@ from logofair.federation.secure.primitives import (
     seal,
     self_mask,
     signature,
+    split,
     unseal,
 )
 from logofair.federation.secure.roster import Roster, SecureRefusal, context
-from logofair.federation.secure.shamir import SHARE_SIZE, RandomBytes, split
-
-__all__ = ["Contribution", "DealtSecrets", "SecureClient", "channel_key", "deal", "opened"]
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,6 @@ class DealtSecrets:
     mask_seed: bytes = field(repr=False)
     own_pair: bytes = field(repr=False)
     material: Material
-
-
-def channel_key(roster: Roster, private: bytes, public: bytes, sites: tuple[str, str]) -> bytes:
-    """The key under which two sites seal what they send each other."""
-    return agreed_key(private, public, context("channel", roster.digest, *sorted(sites)))
 
 
 def deal(roster: Roster, site: str, number: int, channels: Mapping[str, bytes], random: RandomBytes) -> DealtSecrets:
@@ -97,65 +91,20 @@ class SecureClient:
     Save a new state *before* its message leaves: a site that answers twice from one state could answer two requests,
     and the difference of two replies is what the masks hide. Where a state of the run exists, go on from it; for
     another roster of the same run call :meth:`again`, never :meth:`start`.
-
-    Parameters
-    ----------
-    site, roster
-        Who and with whom.
-    peers
-        Long-term public keys of the other sites, from outside the protocol.
-    agreed_without
-        Sites without whom this site agrees to go on after a first total was formed.
-    channel, channels
-        Own private key of the run, and the keys shared with each peer (secret).
-    keys, heard
-        Own first message, and the names of the sites whose keys were taken.
-    dealt
-        Secrets for the next sum (secret).
-    number
-        Sums contributed to.
-    last
-        The last of them.
-    first_contributors
-        Contributors of the first total; none of them may later be missing without agreement.
-
-    Examples
-    --------
-    Three sites, one sum, everything in memory:
-
-    >>> import numpy as np
-    >>> from logofair.federation.secure import SecureServer, new_signing_key, public_line
-    >>> signing = {site: new_signing_key() for site in ("a", "b", "c")}
-    >>> peers = {site: public_line(key) for site, key in signing.items()}
-    >>> started = {s: SecureClient.start("run-1", s, "abc", signing[s], peers) for s in "abc"}
-    >>> clients = {s: client for s, (client, _) in started.items()}
-    >>> server = SecureServer.start("run-1", "abc").collect_keys({s: keys for s, (_, keys) in started.items()})
-    >>> dealt = {s: clients[s].shares(server.keys) for s in "abc"}
-    >>> server = server.collect_shares({s: material for s, (_, material) in dealt.items()})
-    >>> steps = np.array([0.25, 0.25])
-    >>> server = server.begin_sum(b"digest of the request", steps)
-    >>> sent = server.deliveries
-    >>> values = np.array([1.5, -1.0])
-    >>> masked = {s: dealt[s][0].masked(1, b"digest of the request", sent[s], values, steps) for s in "abc"}
-    >>> server = server.collect_masked({s: message for s, (_, message) in masked.items()})
-    >>> unmasked = {s: masked[s][0].unmask(1, server.contributors) for s in "abc"}
-    >>> server = server.collect_unmasked({s: message for s, (_, message) in unmasked.items()})
-    >>> server.total
-    array([ 4.5, -3. ])
     """
 
     site: str
     roster: Roster
-    peers: dict[str, str] = field(repr=False)
+    peers: dict[str, str] = field(repr=False)  # long-term public keys, from outside the protocol
     agreed_without: tuple[str, ...]
-    channel: bytes = field(repr=False)
+    channel: bytes = field(repr=False)  # private key of the run (secret)
     keys: Keys
-    heard: dict[str, bytes] | None = field(default=None, repr=False)
-    channels: dict[str, bytes] = field(default_factory=dict, repr=False)
-    dealt: DealtSecrets | None = field(default=None, repr=False)
-    number: int = 0
+    heard: dict[str, bytes] | None = field(default=None, repr=False)  # whose keys were taken
+    channels: dict[str, bytes] = field(default_factory=dict, repr=False)  # keys shared with each peer (secret)
+    dealt: DealtSecrets | None = field(default=None, repr=False)  # for the next sum (secret)
+    number: int = 0  # sums contributed to
     last: Contribution | None = None
-    first_contributors: tuple[str, ...] | None = None
+    first_contributors: tuple[str, ...] | None = None  # none of them may later be missing without agreement
 
     @classmethod
     def start(
@@ -231,7 +180,7 @@ class SecureClient:
             self._check_keys(name, message)
         heard = {name: message.channel for name, message in keys.items()}
         channels = {
-            name: channel_key(self.roster, self.channel, public, (self.site, name))
+            name: agreed_key(self.channel, public, context("channel", self.roster.digest, *sorted((self.site, name))))
             for name, public in heard.items()
             if name != self.site
         }
@@ -249,7 +198,6 @@ class SecureClient:
         random: RandomBytes = os.urandom,
     ) -> tuple[SecureClient, Masked]:
         """Contribute to sum ``number``, the answer to ``request``, and deal the secrets of the next sum."""
-        steps = checked_steps(steps)
         participants = tuple(sorted({*incoming, self.site}))
         digest = self.roster.sum_digest(number, request, steps, participants)
         if self.last is not None and number == self.number:

@@ -16,8 +16,6 @@ from logofair.federation.wire import decode, encode
 if TYPE_CHECKING:
     from logofair.federation.client import Client
 
-__all__ = ["secure_step"]
-
 
 def secure_step(client: Client, message: RequestMessage) -> tuple[Client, Any]:
     """One of the steps ``keys``, ``shares``, ``masked`` and ``unmask``."""

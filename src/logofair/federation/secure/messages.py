@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from logofair.federation.secure.primitives import KEY_SIZE, SEAL_SIZE
-from logofair.federation.secure.shamir import SHARE_SIZE
-
-__all__ = ["Keys", "Masked", "Material", "Unmasked"]
+from logofair.federation.secure.primitives import KEY_SIZE, SEAL_SIZE, SHARE_SIZE
 
 PAIR_SIZE = 2 * SHARE_SIZE  # share of the mask key, then of the seed
 SEALED_SIZE = PAIR_SIZE + SEAL_SIZE
@@ -21,26 +18,11 @@ DELIVERED_SIZE = KEY_SIZE + SEALED_SIZE
 
 @dataclass(frozen=True)
 class Keys:
-    """First exchange: a site's key for this run, signed with its long-term key.
-
-    Parameters
-    ----------
-    site
-        Name of the sender.
-    channel
-        X25519 public key under which peers seal shares for the sender.
-    signature
-        ECDSA P-384 over run, roster, name and ``channel``.
-
-    Examples
-    --------
-    >>> Keys("north", bytes(32), b"...").well_formed("north")
-    True
-    """
+    """First exchange: a site's key for this run, signed with its long-term key."""
 
     site: str
-    channel: bytes
-    signature: bytes
+    channel: bytes  # X25519 public key under which peers seal shares for the sender
+    signature: bytes  # ECDSA P-384 over run, roster, name and ``channel``
 
     def well_formed(self, site: str) -> bool:
         """Whether every field has its form and the sender is ``site``."""
@@ -49,15 +31,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class SumMessage:
-    """What a site sends for one sum.
-
-    Parameters
-    ----------
-    site
-        Name of the sender.
-    number
-        Number of the sum.
-    """
+    """What a site sends for one sum."""
 
     site: str
     number: int
@@ -68,26 +42,10 @@ class SumMessage:
 
 @dataclass(frozen=True)
 class Material(SumMessage):
-    """What a site deals for one sum to come; about 94 bytes per peer, unreadable to the server.
+    """What a site deals for one sum to come; about 94 bytes per peer, unreadable to the server."""
 
-    Parameters
-    ----------
-    mask_key
-        X25519 public key of the sender's pairwise masks in that sum; the seals vouch for it.
-    sealed
-        For each peer, sealed to it: shares of the private mask key and of the seed of the self mask.
-
-    Examples
-    --------
-    >>> material = Material("north", 1, bytes(32), {"south": bytes(94)})
-    >>> material.well_formed("north", 1, peers={"south"})
-    True
-    >>> len(material.delivered("south"))
-    126
-    """
-
-    mask_key: bytes
-    sealed: dict[str, bytes] = field(repr=False)
+    mask_key: bytes  # X25519 public key of the sender's pairwise masks in that sum; the seals vouch for it
+    sealed: dict[str, bytes] = field(repr=False)  # for each peer: shares of the private mask key and of the seed
 
     def well_formed(self, site: str, number: int, peers: Collection[str]) -> bool:
         """Whether every field has its form and something is sealed for each peer."""
@@ -101,24 +59,10 @@ class Material(SumMessage):
 
 @dataclass(frozen=True)
 class Masked(SumMessage):
-    """A site's contribution to a sum, and its material for the next.
+    """A site's contribution to a sum, and its material for the next."""
 
-    Parameters
-    ----------
-    vector
-        The masked integers modulo 2^64, little-endian: one per value, and one that counts contributors.
-    material
-        For sum ``number + 1``.
-
-    Examples
-    --------
-    >>> material = Material("north", 2, bytes(32), {"south": bytes(94)})
-    >>> Masked("north", 1, bytes(24), material).well_formed("north", 1, length=3, peers={"south"})
-    True
-    """
-
-    vector: bytes = field(repr=False)
-    material: Material
+    vector: bytes = field(repr=False)  # integers modulo 2^64, little-endian; the last one counts contributors
+    material: Material  # for sum ``number + 1``
 
     def well_formed(self, site: str, number: int, length: int, peers: Collection[str]) -> bool:
         """Whether every field has its form; ``length`` counts the masked integers."""
@@ -128,24 +72,10 @@ class Masked(SumMessage):
 
 @dataclass(frozen=True)
 class Unmasked(SumMessage):
-    """Shares that remove what is left of the masks from the contributors' total, and from nothing else.
+    """Shares that remove what is left of the masks from the contributors' total, and from nothing else."""
 
-    Parameters
-    ----------
-    seeds
-        For each contributor the sender's share of the seed of its self mask.
-    mask_keys
-        For each participant that did not contribute the sender's share of its mask key.
-
-    Examples
-    --------
-    >>> shares = Unmasked("north", 1, {"north": bytes(33)}, {"south": bytes(33)})
-    >>> shares.well_formed("north", 1, contributors={"north"}, missing={"south"})
-    True
-    """
-
-    seeds: dict[str, bytes] = field(repr=False)
-    mask_keys: dict[str, bytes] = field(repr=False)
+    seeds: dict[str, bytes] = field(repr=False)  # shares of the seeds of the contributors' own masks
+    mask_keys: dict[str, bytes] = field(repr=False)  # shares of the mask keys of those who did not contribute
 
     def well_formed(self, site: str, number: int, contributors: Collection[str], missing: Collection[str]) -> bool:
         """Whether every field has its form and the shares are those requested."""

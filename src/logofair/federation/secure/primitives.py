@@ -1,8 +1,16 @@
-"""The few primitives that secure sums need, all from the package ``cryptography``."""
+"""The primitives of secure sums: keys, seals, masks and signatures (package ``cryptography``), and shared secrets.
+
+A secret of 32 bytes is shared over the integers modulo the smallest prime above 2^256: it is the value at 0 of a
+polynomial of degree ``threshold - 1`` whose other coefficients are chosen at random, and the share of place 1, 2, ...
+is its value there. Any ``threshold`` shares give the polynomial back, and any fewer are consistent with every secret.
+A. Shamir, "How to share a secret", Communications of the ACM 22 (1979).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,23 +18,6 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, SecureRefusalError
 from logofair.federation.secure.roster import SecureRefusal, context
-
-__all__ = [
-    "KEY_SIZE",
-    "NONCE_SIZE",
-    "SEAL_SIZE",
-    "SigningKey",
-    "checked_steps",
-    "decoded",
-    "encoded",
-    "new_signing_key",
-    "pair_mask",
-    "public_key",
-    "public_line",
-    "self_mask",
-    "signing_key",
-]
-
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
@@ -44,10 +35,13 @@ except ImportError:
 
 SigningKey = ec.EllipticCurvePrivateKey
 Words = npt.NDArray[np.uint64]
+RandomBytes: TypeAlias = Callable[[int], bytes]
 
 KEY_SIZE = 32
 NONCE_SIZE = 12
 SEAL_SIZE = NONCE_SIZE + 16  # what sealing adds: nonce and tag
+PRIME = 2**256 + 297
+SHARE_SIZE = 33  # a residue may need the 257th bit
 _SIGNATURE = ec.ECDSA(hashes.SHA384())
 
 
@@ -106,23 +100,12 @@ def new_signing_key() -> SigningKey:
     """Make a long-term key for a site, of the kind ``ssh-keygen -t ecdsa -b 384`` makes.
 
     For trials in memory; a real site reads its own from a file.
-
-    Examples
-    --------
-    >>> new_signing_key().curve.name
-    'secp384r1'
     """
     return ec.generate_private_key(ec.SECP384R1())
 
 
 def private_text(key: SigningKey) -> str:
-    """Return a private key as its file holds it (OpenSSH's format, without a passphrase).
-
-    Examples
-    --------
-    >>> private_text(new_signing_key()).splitlines()[0]
-    '-----BEGIN OPENSSH PRIVATE KEY-----'
-    """
+    """Return a private key as its file holds it (OpenSSH's format, without a passphrase)."""
     form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
     return key.private_bytes(*form, serialization.NoEncryption()).decode()
 
@@ -131,12 +114,6 @@ def signing_key(pem: bytes, where: str = "key") -> SigningKey:
     """Read a site's private key as ``ssh-keygen -t ecdsa -b 384 -N ""`` writes it.
 
     ``where`` names it in an error, say by its path.
-
-    Examples
-    --------
-    >>> signing_key(b"", where="keys/north")
-    Traceback (most recent call last):
-    logofair.errors.InputError: keys/north: is no private key ...; make one with: ssh-keygen -t ecdsa -b 384 -N "".
     """
     advice = 'make one with: ssh-keygen -t ecdsa -b 384 -N ""'
     for read in (serialization.load_ssh_private_key, serialization.load_pem_private_key):
@@ -154,12 +131,6 @@ def public_key(line: bytes, where: str = "public key") -> str:
     """Read a site's public key as ssh-keygen writes it (``NAME.pub``), without its comment.
 
     ``where`` names it in an error, say by its path. Clients take their peers' keys in this form.
-
-    Examples
-    --------
-    >>> public_key(b"ssh-rsa AAAA", where="keys/north.pub")
-    Traceback (most recent call last):
-    logofair.errors.InputError: keys/north.pub: is no public key of kind ECDSA P-384 ...; ask the site for ...
     """
     try:
         key = _verifier(line)
@@ -172,13 +143,7 @@ def public_key(line: bytes, where: str = "public key") -> str:
 
 
 def public_line(key: SigningKey) -> str:
-    """Return the public half of a site's key, as in its ``NAME.pub``.
-
-    Examples
-    --------
-    >>> public_line(new_signing_key())[:19]
-    'ecdsa-sha2-nistp384'
-    """
+    """Return the public half of a site's key, as in its ``NAME.pub``."""
     return _openssh(key.public_key())
 
 
@@ -193,23 +158,10 @@ def _verifier(line: bytes) -> ec.EllipticCurvePublicKey:
     return key
 
 
-def checked_steps(steps: Floats) -> Floats:
-    """Return the fixed-point steps as an array, or say what is wrong with them."""
-    array = np.asarray(steps, dtype=np.float64)
-    if array.ndim != 1 or not np.all((array > 0) & np.isfinite(array)):
-        raise InputError(
-            "steps: expected one positive finite number per entry of the vector; pass the steps of the plan."
-        )
-    return array
-
-
 def encoded(values: Floats, steps: Floats, sites: int) -> Words:
     """Values in units of their steps, and a one that will count the contributors; refuse what could wrap."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != steps.shape:
-        raise InputError(f"values: got shape {array.shape} for {steps.size} steps; pass one value per step.")
     with np.errstate(over="ignore"):
-        units = array / steps
+        units = values / steps
     if not np.all(np.abs(units) <= 2.0**62 / sites):  # also where a value is not a number
         raise SecureRefusalError(SecureRefusal.OUT_OF_RANGE)
     return np.append(np.rint(units).astype(np.int64), 1).view(np.uint64)
@@ -233,3 +185,41 @@ def pair_mask(private: bytes, peer_keys: Mapping[str, bytes], site: str, digest:
         mask = stream(agreed_key(private, public, context("pair mask", digest)), length)
         total = total + mask if site < peer else total - mask
     return total
+
+
+def split(secret: bytes, threshold: int, count: int, random: RandomBytes) -> tuple[bytes, ...]:
+    """Share a secret of 32 bytes among the places 1 to ``count``; ``threshold`` shares of 33 bytes give it back."""
+    # 128 bits more than the prime has: the remainder is uniform to within 2^-127.
+    higher = [int.from_bytes(random(48), "big") % PRIME for _ in range(threshold - 1)]
+    coefficients = [*higher, int.from_bytes(secret, "big")]
+    return tuple(_value(coefficients, place).to_bytes(SHARE_SIZE, "big") for place in range(1, count + 1))
+
+
+def combine(shares: Mapping[int, bytes]) -> bytes:
+    """Rebuild a secret from at least ``threshold`` of its shares by place; rubbish where they do not fit together."""
+    places = tuple(sorted(shares))
+    terms = zip(places, _weights(places), strict=True)
+    value = sum(int.from_bytes(shares[place], "big") * weight for place, weight in terms) % PRIME
+    return (value % 2**256).to_bytes(KEY_SIZE, "big")  # shares of a secret never give more than 2^256
+
+
+def _value(coefficients: list[int], place: int) -> int:
+    """Horner's scheme, highest coefficient first."""
+    value = 0
+    for coefficient in coefficients:
+        value = (value * place + coefficient) % PRIME
+    return value
+
+
+@lru_cache(maxsize=64)
+def _weights(places: tuple[int, ...]) -> tuple[int, ...]:
+    """What each share counts in the value at 0 (Lagrange); one table serves all secrets of a sum."""
+    weights = []
+    for place in places:
+        above = below = 1
+        for other in places:
+            if other != place:
+                above = above * other % PRIME
+                below = below * (other - place) % PRIME
+        weights.append(above * pow(below, -1, PRIME) % PRIME)
+    return tuple(weights)

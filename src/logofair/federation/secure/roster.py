@@ -12,8 +12,6 @@ from functools import cached_property
 from logofair.columns.checks import Floats
 from logofair.errors import SecureRefusalError
 
-__all__ = ["Roster", "SecureRefusal", "context"]
-
 _FEWEST = 3
 
 
@@ -24,58 +22,23 @@ def context(label: str, *parts: bytes | str | int) -> bytes:
 
 
 class SecureRefusal(Enum):
-    """Why a site refuses; the code is all that it tells.
+    """Why a site refuses; the code is all that it tells."""
 
-    Examples
-    --------
-    >>> SecureRefusal("out_of_order") is SecureRefusal.OUT_OF_ORDER
-    True
-    """
-
-    TOO_FEW_SITES = "too_few_sites"
-    """Fewer than three sites, or fewer than two thirds of the roster."""
-    UNKNOWN_SITE = "unknown_site"
-    """A site that is not on the roster, or whose public key this site does not have."""
-    BAD_SIGNATURE = "bad_signature"
-    """A key that its site has not signed for this run, roster and name."""
-    BAD_KEY = "bad_key"
-    """A message that is no key, or this site's own key altered on the way."""
-    BAD_SEAL = "bad_seal"
-    """A sealed share that was altered, or made for another sum, roster or site."""
-    OUT_OF_RANGE = "out_of_range"
-    """An own value that is not finite, or too large for the sum not to wrap."""
-    OUT_OF_ORDER = "out_of_order"
-    """A stage or sum number that goes back or skips."""
-    OTHER_REQUEST = "other_request"
-    """Another request came under the same number before, and was answered."""
-    LEFT_OUT = "left_out"
-    """The sites named do not include this site, which takes part."""
-    ROSTER_CHANGED = "roster_changed"
-    """A site that took part in the first total is missing, and this site has not agreed to go on without it."""
+    TOO_FEW_SITES = "too_few_sites"  # fewer than three sites, or fewer than two thirds of the roster
+    UNKNOWN_SITE = "unknown_site"  # a site that is not on the roster, or whose public key this site does not have
+    BAD_SIGNATURE = "bad_signature"  # a key that its site has not signed for this run, roster and name
+    BAD_KEY = "bad_key"  # a message that is no key, or this site's own key altered on the way
+    BAD_SEAL = "bad_seal"  # a sealed share that was altered, or made for another sum, roster or site
+    OUT_OF_RANGE = "out_of_range"  # an own value that is not finite, or too large for the sum not to wrap
+    OUT_OF_ORDER = "out_of_order"  # a stage or sum number that goes back or skips
+    OTHER_REQUEST = "other_request"  # another request came under the same number before, and was answered
+    LEFT_OUT = "left_out"  # the sites named do not include this site, which takes part
+    ROSTER_CHANGED = "roster_changed"  # a site of the first total is missing, and this one has not agreed to that
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The sites of one run, in order; a later roster of the same run has a higher number.
-
-    Parameters
-    ----------
-    run
-        Name of the run, new for every run.
-    number
-        1 for the first roster of the run.
-    sites
-        Names of the sites, ascending.
-
-    Examples
-    --------
-    >>> roster = Roster.of("run-1", ["north", "south", "east", "west"])
-    >>> roster.sites, roster.threshold, roster.fewest
-    (('east', 'north', 'south', 'west'), 3, 3)
-    >>> Roster.of("run-1", ["north", "south"])
-    Traceback (most recent call last):
-    logofair.errors.SecureRefusalError: refused: too_few_sites
-    """
+    """The sites of one run, in order; a later roster of the same run has a higher number."""
 
     run: str
     number: int

@@ -11,11 +11,8 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.errors import GarbledTotalError, InputError, SumError
 from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
-from logofair.federation.secure.primitives import Words, checked_steps, decoded, pair_mask, public_half, self_mask
+from logofair.federation.secure.primitives import Words, combine, decoded, pair_mask, public_half, self_mask
 from logofair.federation.secure.roster import Roster
-from logofair.federation.secure.shamir import combine
-
-__all__ = ["SecureServer", "remaining_masks"]
 
 
 def remaining_masks(
@@ -49,54 +46,21 @@ class SecureServer:
 
     First ``start``, ``collect_keys``, ``collect_shares``; then for every sum ``begin_sum``, ``collect_masked``,
     ``collect_unmasked``. Every ``collect`` takes the replies that came, by site; a reply of the wrong form counts as
-    none and its site is listed in ``unusable``. Where too few came it raises :class:`SumError` and the state stays:
+    none. Where too few came it raises :class:`SumError` and the state stays:
     ask the missing sites again (the same request gets the same reply) and collect all replies together.
-
-    Parameters
-    ----------
-    roster
-        The sites of the run.
-    stage
-        Which replies are awaited: ``"keys"``, ``"shares"``, ``"masked"``, ``"unmask"``; ``"ready"`` for the next sum.
-    number
-        Number of the sum begun last.
-    keys
-        To be sent to every site that is in it, for its ``shares``.
-    materials
-        What the participants of the sum (of the next one, when ready) have dealt.
-    request, steps, masked, upcoming
-        The sum under way: digest of its request, masked total, and what its contributors have dealt for the next one.
-    contributors
-        Whose total it is: to be sent to each of them, for its ``unmask``.
-    totals
-        The last total, entry by entry.
-    unusable
-        Sites whose last reply had the wrong form.
-
-    Examples
-    --------
-    >>> server = SecureServer.start("run-1", ["north", "south", "east"])
-    >>> server.stage, server.roster.fewest
-    ('keys', 3)
-    >>> server.collect_keys({})
-    Traceback (most recent call last):
-    logofair.errors.SumError: keys: 0 of 3 sites answered usably, 3 are needed; ask again ...
-
-    A sum from beginning to end is the example of :class:`~logofair.federation.secure.SecureClient`.
     """
 
     roster: Roster
-    stage: str = "keys"
-    number: int = 0
-    keys: dict[str, Keys] = field(default_factory=dict, repr=False)
-    materials: dict[str, Material] = field(default_factory=dict, repr=False)
-    request: bytes = b""
+    stage: str = "keys"  # whose replies are awaited: keys, shares, masked, unmask; "ready" for the next sum
+    number: int = 0  # of the sum begun last
+    keys: dict[str, Keys] = field(default_factory=dict, repr=False)  # to be sent to every site in it, for its shares
+    materials: dict[str, Material] = field(default_factory=dict, repr=False)  # of the sum, of the next one when ready
+    request: bytes = b""  # digest of the request of the sum under way
     steps: tuple[float, ...] = field(default=(), repr=False)
-    masked: bytes = field(default=b"", repr=False)
-    upcoming: dict[str, Material] = field(default_factory=dict, repr=False)
-    contributors: tuple[str, ...] = ()
-    totals: tuple[float, ...] | None = field(default=None, repr=False)
-    unusable: tuple[str, ...] = ()
+    masked: bytes = field(default=b"", repr=False)  # the masked total
+    upcoming: dict[str, Material] = field(default_factory=dict, repr=False)  # dealt by its contributors for the next
+    contributors: tuple[str, ...] = ()  # whose total it is: to be sent to each of them, for its ``unmask``
+    totals: tuple[float, ...] | None = field(default=None, repr=False)  # the last total
 
     @classmethod
     def start(cls, run: str, roster: Iterable[str], number: int = 1) -> SecureServer:
@@ -133,19 +97,19 @@ class SecureServer:
         self._expect("keys")
         formed = {site: reply for site, reply in replies.items() if isinstance(reply, Keys) and reply.well_formed(site)}
         keys = self._enough(formed, self.roster.sites)
-        return replace(self, stage="shares", keys=keys, unusable=_others(replies, keys))
+        return replace(self, stage="shares", keys=keys)
 
     def collect_shares(self, replies: Mapping[str, Material]) -> SecureServer:
         """Take what the sites dealt for the first sum."""
         self._expect("shares")
         formed = {site: reply for site, reply in replies.items() if self._is_material(site, reply)}
         materials = self._enough(formed, self.keys)
-        return replace(self, stage="ready", materials=materials, unusable=_others(replies, materials))
+        return replace(self, stage="ready", materials=materials)
 
     def begin_sum(self, request: bytes, steps: Floats) -> SecureServer:
         """Begin the next sum, of answers to the request with this digest."""
         self._expect("ready")
-        precise = tuple(checked_steps(steps).tolist())
+        precise = tuple(steps.tolist())
         return replace(self, stage="masked", number=self.number + 1, request=request, steps=precise, totals=None)
 
     def collect_masked(self, replies: Mapping[str, Masked]) -> SecureServer:
@@ -161,11 +125,10 @@ class SecureServer:
             masked=words.astype("<u8").tobytes(),
             upcoming={site: reply.material for site, reply in good.items()},
             contributors=tuple(sorted(good)),
-            unusable=_others(replies, good),
         )
 
-    def collect_unmasked(self, replies: Mapping[str, Unmasked], limits: Floats | None = None) -> SecureServer:
-        """Take the shares and form the total; ``limits`` bounds the size of each entry that is possible at all."""
+    def collect_unmasked(self, replies: Mapping[str, Unmasked]) -> SecureServer:
+        """Take the shares and form the total."""
         self._expect("unmask")
         formed = {site: reply for site, reply in replies.items() if self._is_unmasked(site, reply)}
         shares = self._enough(formed, self.contributors, needed=self.roster.threshold)
@@ -174,7 +137,7 @@ class SecureServer:
         words = np.frombuffer(self.masked, dtype="<u8").astype(np.uint64)
         words = words - remaining_masks(self.roster, digest, words.size, self.materials, shares)
         total, count = decoded(words, steps)
-        self._check(total, count, limits)
+        self._check(total, count)
         return replace(
             self,
             stage="ready",
@@ -182,7 +145,6 @@ class SecureServer:
             upcoming={},
             masked=b"",
             totals=tuple(total.tolist()),
-            unusable=_others(replies, shares),
         )
 
     def _is_material(self, site: str, reply: object) -> bool:
@@ -214,21 +176,16 @@ class SecureServer:
         if self.stage != stage:
             raise InputError(f"secure sums: the server is at stage {self.stage!r}, not {stage!r}; keep to the order.")
 
-    def _check(self, total: Floats, count: int, limits: Floats | None) -> None:
-        """Raise unless the masks cancelled and every entry is possible."""
+    def _check(self, total: Floats, count: int) -> None:
+        """Raise unless the masks cancelled and no entry has wrapped."""
         if count != len(self.contributors):
             raise GarbledTotalError(
                 f"sum {self.number}: the masks did not cancel; a site had another request or sent rubbish, and "
                 "masks hide which: start a new run."
             )
-        bounds = np.array(self.steps) * 2.0**62 if limits is None else np.broadcast_to(limits, total.shape)
-        if not np.all(np.abs(total) <= bounds):
-            entry = int(np.flatnonzero(~(np.abs(total) <= bounds))[0])
+        beyond = np.flatnonzero(~(np.abs(total) <= np.array(self.steps) * 2.0**62))
+        if beyond.size:
             raise GarbledTotalError(
-                f"sum {self.number}: entry {entry} of the total is beyond its limit; a site sent an impossible value, "
-                "and masks hide which: have every site check its data, then start a new run."
+                f"sum {self.number}: entry {beyond[0]} of the total is beyond its limit; a site sent an impossible "
+                "value, and masks hide which: have every site check its data, then start a new run."
             )
-
-
-def _others(replies: Mapping[str, object], good: Mapping[str, object]) -> tuple[str, ...]:
-    return tuple(sorted(set(replies) - set(good)))

@@ -5,6 +5,14 @@ more than one row's share. The counts of a histogram change by one row alone: no
 follows (totals, answers of any number of rounds, the published prices, the client's own policy) is computed from the
 noised counts. That is post-processing and spends nothing. A client stores its release, so that the same rows are never
 noised a second time. What is covered and what is not: ``docs/PRIVACY.md``.
+
+Bin j of B holds the chances in ``[j/B, (j+1)/B)``; the last one holds 1 as well. B is a power of two, so that every
+edge and every midpoint is an exact double and no row can fall on the wrong side of an edge by rounding.
+
+The noise is the discrete Gaussian of OpenDP (``pip install 'logofair[privacy]'``), which samples whole numbers exactly
+(no floating-point noise, whose last bits are known to betray data) from the operating system's entropy; its accountant
+belongs to that very sampler: zero-concentrated privacy of ``sensitivity**2 / (2 scale**2)`` (Canonne, Kamath and
+Steinke, 2020), turned into (epsilon, delta).
 """
 
 from __future__ import annotations
@@ -13,9 +21,12 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from logofair.columns.checks import (
     Floats,
@@ -28,16 +39,16 @@ from logofair.columns.checks import (
     whole_number,
 )
 from logofair.errors import InputError
-from logofair.federation.privacy.bins import Counts, histogram, midpoints, without_negatives
-from logofair.federation.privacy.mechanism import add_noise, add_seeded_noise, smallest_scale
+from logofair.policy.mixtures import Mixtures
 
-__all__ = ["Privacy", "Release", "StoredRelease", "release", "release_once"]
-
+Counts: TypeAlias = npt.NDArray[np.int64]
 
 # How far one person moves the counts (L2): one count by 1, or one down and another up.
 _SENSITIVITY = {"add-remove": 1.0, "replace": math.sqrt(2.0)}  # the double nearest to sqrt 2 lies above it
 _PRIVATE, _REHEARSAL = "discrete Gaussian", "discrete Gaussian from a seed (a rehearsal, not private)"
 _LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA, _MOST_DELTA, _MOST_BINS = 1e-4, 100.0, 1e-30, 1e-2, 1024
+# Widths beyond which a rehearsal's table of the distribution stops: what lies outside has mass 1e-32.
+_TAILS = 12
 
 
 @dataclass(frozen=True)
@@ -86,34 +97,14 @@ class Privacy:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Noised counts of one client, and what they cost; nothing in it needs hiding unless it is a rehearsal.
+    """Noised counts of one client, and what they cost; nothing in it needs hiding unless it is a rehearsal."""
 
-    Attributes
-    ----------
-    counts : array of shape (groups, bins)
-        Rows per group and bin with noise, some of them negative.
-    privacy : Privacy
-        What was allowed.
-    epsilon, delta : float
-        What was spent, by the accountant.
-    scale : float
-        Standard deviation of the noise on every count.
-    mechanism : str
-        How the noise was made.
-
-    Examples
-    --------
-    >>> made = release([0.1, 0.8, 0.6], [0, 0, 1], n_groups=2, privacy=Privacy(1.0, 1e-6, bins=4))
-    >>> made.counts.shape, made.mechanism, made.private
-    ((2, 4), 'discrete Gaussian', True)
-    """
-
-    counts: Counts
-    privacy: Privacy
-    epsilon: float
+    counts: Counts  # (groups, bins), some of them negative
+    privacy: Privacy  # what was allowed
+    epsilon: float  # what was spent, by the accountant
     delta: float
-    scale: float
-    mechanism: str
+    scale: float  # standard deviation of the noise on every count
+    mechanism: str  # how the noise was made
 
     @property
     def private(self) -> bool:
@@ -121,14 +112,7 @@ class Release:
         return self.mechanism == _PRIVATE
 
     def rows(self) -> tuple[Floats, Integers, Floats]:
-        """Chances (midpoints), group codes and weights (whole numbers from 0) that stand for the client's rows.
-
-        Examples
-        --------
-        >>> privacy = Privacy(1.0, 1e-6, bins=2)
-        >>> Release(np.array([[5, -1], [0, 3]]), privacy, 1.0, 1e-6, 6.4, "discrete Gaussian").rows()
-        (array([0.25, 0.75, 0.25, 0.75]), array([0, 0, 1, 1], dtype=int32), array([4., 0., 0., 3.]))
-        """
+        """Chances (midpoints), group codes and weights (whole numbers from 0) that stand for the client's rows."""
         n_groups, bins = self.counts.shape
         codes = np.repeat(np.arange(n_groups, dtype=np.int32), bins)
         return np.tile(midpoints(bins), n_groups), codes, without_negatives(self.counts).ravel().astype(np.float64)
@@ -158,33 +142,12 @@ def release(
 ) -> Release:
     """Count rows per group and bin, and add noise. Every call spends again: sites call :func:`release_once`.
 
-    Rows have no weights here: a row of weight w would move a count by w.
-
-    Parameters
-    ----------
-    eta : array-like of shape (n,)
-        Chances of label 1 by a model and a calibrator that were fitted on other rows, or privately.
-    groups : array-like of shape (n,)
-        Codes from 0 to ``n_groups - 1``.
-    n_groups : int
-        Number of groups, agreed on beforehand and not counted in the data.
-    privacy : Privacy
-        What may be spent.
-    random_state : int, optional
-        For rehearsals and tests only: noise that can be repeated protects nobody. By default the noise comes from
-        the operating system's entropy.
-
-    Returns
-    -------
-    Release
-
-    Examples
-    --------
-    >>> rehearsal = release([0.1, 0.8], [0, 1], n_groups=2, privacy=Privacy(10.0, 1e-6, bins=2), random_state=0)
-    >>> rehearsal.private, round(rehearsal.scale, 2)
-    (False, 0.81)
+    Rows have no weights here: a row of weight w would move a count by w. ``eta`` comes from a model and a calibrator
+    that were fitted on other rows, or privately; ``groups`` are codes from 0 to ``n_groups - 1``, a number agreed on
+    beforehand and not counted in the data. ``random_state`` is for rehearsals and tests only: noise that can be
+    repeated protects nobody.
     """
-    chances, codes = checked_rows(eta, groups, n_groups)
+    chances, codes = _checked_rows(eta, groups, n_groups)
     spending = smallest_scale(privacy.epsilon, privacy.delta, privacy.sensitivity)
     counts = histogram(chances, codes, n_groups, privacy.bins)
     if random_state is None:
@@ -196,12 +159,7 @@ def release(
 
 @dataclass(frozen=True)
 class StoredRelease:
-    """What a client keeps on its own disk and never sends: its release, and a fingerprint of the rows behind it.
-
-    Examples
-    --------
-    See :func:`release_once`, which makes one.
-    """
+    """What a client keeps on its own disk and never sends: its release, and a fingerprint of the rows behind it."""
 
     release: Release
     fingerprint: str
@@ -233,19 +191,8 @@ def release_once(
     Store the result (``as_json``) before anything computed from it leaves the client. In any later run on the same
     rows it is free; other rows, another budget, other bins or groups would need fresh noise, which spends again, and
     are refused.
-
-    Examples
-    --------
-    >>> privacy = Privacy(1.0, 1e-6)
-    >>> stored = release_once(None, [0.1, 0.8], [0, 1], n_groups=2, privacy=privacy)
-    >>> release_once(stored, [0.8, 0.1], [1, 0], n_groups=2, privacy=privacy) is stored
-    True
-    >>> release_once(stored, [0.2, 0.8], [0, 1], n_groups=2, privacy=privacy)
-    Traceback (most recent call last):
-        ...
-    logofair.errors.InputError: release: the rows are not those released before (epsilon 1, delta 1e-06) ...
     """
-    chances, codes = checked_rows(eta, groups, n_groups)
+    chances, codes = _checked_rows(eta, groups, n_groups)
     fingerprint = _fingerprint(chances, codes)
     if stored is None:
         return StoredRelease(
@@ -271,7 +218,7 @@ def release_once(
     return stored
 
 
-def checked_rows(eta: object, groups: object, n_groups: int) -> tuple[Floats, Integers]:
+def _checked_rows(eta: object, groups: object, n_groups: int) -> tuple[Floats, Integers]:
     """Chances and group codes of the rows, checked."""
     chances, codes = probabilities(eta, "eta"), column(groups, "groups")
     same_length(chances.size, groups=codes)
@@ -312,3 +259,127 @@ def _fingerprint(eta: Floats, groups: Integers) -> str:
     digest = hashlib.sha256(eta[order].astype("<f8").tobytes())
     digest.update(groups[order].astype("<i4").tobytes())
     return digest.hexdigest()
+
+
+def histogram(eta: Floats, groups: Integers, n_groups: int, bins: int) -> Counts:
+    """Rows of every group (down) in every bin (across)."""
+    place = np.minimum((eta * bins).astype(np.int64), bins - 1)
+    return np.bincount(groups.astype(np.int64) * bins + place, minlength=n_groups * bins).reshape(n_groups, bins)
+
+
+def midpoints(bins: int) -> Floats:
+    """The chance that stands for each bin."""
+    return (np.arange(bins) + 0.5) / bins
+
+
+def without_negatives(counts: Counts) -> Counts:
+    """The nearest counts from 0 up with the same total in every row (all 0 where the total is not positive).
+
+    Clipping alone would turn the noise of every empty bin into people: with the noise's width s it adds 0.4 s of them
+    to each, all over the scores. Here what clipping adds is taken back evenly from the bins that remain, which is the
+    least-squares projection onto counts of this total (Norm-Sub; Wang et al., 2020), rounded to whole rows by largest
+    remainder. Whole-number arithmetic: the same on every machine.
+
+    Examples
+    --------
+    >>> without_negatives(np.array([[10, -3, 2, 1], [-5, 1, 1, 1]]))
+    array([[9, 0, 1, 0],
+           [0, 0, 0, 0]])
+    """
+    return np.array([_projected(row) for row in counts], dtype=np.int64).reshape(counts.shape)
+
+
+def _projected(counts: Counts) -> Counts:
+    """One row of :func:`without_negatives`."""
+    total = int(counts.sum())
+    if total <= 0:
+        return np.zeros_like(counts)
+    falling = -np.sort(-counts)
+    excess = np.cumsum(falling) - total
+    size = np.arange(1, counts.size + 1)
+    # The largest k counts stay positive after each gives up excess / k.
+    kept = int(np.flatnonzero(falling * size > excess)[-1]) + 1
+    share = np.maximum(counts * kept - excess[kept - 1], 0)  # kept times the projection, still whole
+    rounded: Counts = share // kept
+    most = np.argsort(rounded * kept - share, kind="stable")[: total - int(rounded.sum())]
+    rounded[most] += 1
+    return rounded
+
+
+def at_edges(rules: Mixtures, bins: int) -> Mixtures:
+    """The same rules on real scores: every threshold is moved to the edge of the bins it accepts.
+
+    A rule found on midpoints accepts or rejects a bin as a whole, but its threshold lies anywhere between two
+    midpoints, inside an empty bin for example, and would there part rows that were counted as one. At the edge every
+    row of a bin is treated as its midpoint was, by "score >= edge" or by "score <= the last double below the edge".
+    A bin that was mixed keeps its chance: each of its rows is accepted with it, by its own coin.
+    """
+    first = np.ceil(rules.threshold * bins - 0.5)  # lowest bin that "score >= threshold" accepts
+    last = np.floor(rules.threshold * bins - 0.5)  # highest bin that "score <= threshold" accepts
+    lower = np.where(last == bins - 1, 1.0, np.nextafter((last + 1.0) / bins, 0.0))
+    nobody = np.where(rules.above, first == bins, last < 0)
+    used = (rules.weight > 0) & ~nobody
+    threshold = np.where(used, np.where(rules.above, first / bins, lower), 0.0)
+    single = np.ceil(rules.single * bins - 0.5)
+    return Mixtures(
+        weight=np.where(used, rules.weight, 0.0),
+        threshold=threshold,
+        above=rules.above | ~used,
+        single=np.where(single >= bins, np.inf, single / bins),
+    )
+
+
+@dataclass(frozen=True)
+class NoiseCost:
+    """Standard deviation of the noise, and what one release with it costs."""
+
+    scale: float
+    epsilon: float
+    delta: float
+
+
+@lru_cache(maxsize=64)
+def smallest_scale(epsilon: float, delta: float, sensitivity: float) -> NoiseCost:
+    """The least noise whose release costs at most (epsilon, delta); ``sensitivity`` as :attr:`Privacy.sensitivity`."""
+    library = _library()
+
+    def accounted(scale: float) -> Any:
+        gaussian = _gaussian(library, scale)
+        return library.c.make_fix_delta(library.c.make_zCDP_to_approxDP(gaussian), delta)
+
+    # T says that a real number is sought: the default search stops at whole numbers.
+    scale = float(library.binary_search_param(accounted, d_in=sensitivity, d_out=(epsilon, delta), T=float))
+    spent, at = accounted(scale).map(sensitivity)
+    return NoiseCost(scale, float(spent), float(at))
+
+
+def add_noise(counts: Counts, scale: float) -> Counts:
+    """Counts with fresh noise from the operating system's entropy: no two calls agree, and none can be repeated."""
+    noised = _gaussian(_library(), scale)(counts.ravel().tolist())
+    return np.asarray(noised, dtype=np.int64).reshape(counts.shape)
+
+
+def add_seeded_noise(counts: Counts, scale: float, random_state: int) -> Counts:
+    """Counts with noise of the same distribution from a seed, for rehearsals: whoever knows the seed undoes it."""
+    most = int(np.ceil(_TAILS * scale)) + 1
+    values = np.arange(-most, most + 1)
+    density = np.exp(-0.5 * (values / scale) ** 2)
+    noise = np.random.default_rng(random_state).choice(values, size=counts.shape, p=density / density.sum())
+    noised: Counts = counts + noise
+    return noised
+
+
+def _gaussian(library: Any, scale: float) -> Any:
+    """OpenDP's measurement: whole numbers in, whole numbers with noise out."""
+    space = library.vector_domain(library.atom_domain(T="i64")), library.l2_distance(T=float)
+    return library.m.make_gaussian(*space, scale)
+
+
+def _library() -> ModuleType:
+    """OpenDP, with the part of it named "contrib" allowed: its proofs are written but not all vetted from outside."""
+    try:
+        import opendp.prelude as opendp
+    except ImportError:
+        raise InputError("privacy: the package opendp is not installed; pip install 'logofair[privacy]'.") from None
+    opendp.enable_features("contrib")
+    return opendp
