@@ -58,7 +58,7 @@ def beside_flower(cases: Sequence[tuple[int, int, int]], rows: int | None = None
     Both evaluate after every round. Flower's rounds count from the second on, and its start is left out. Memory is that
     of all processes at work.
     """
-    from logofair.engines.flower.deployment.simulation import simulator
+    from logofair.engines.flower.deployment.processes import simulator
 
     with tempfile.TemporaryDirectory() as name:
         logs = Path(name) / "flower"
