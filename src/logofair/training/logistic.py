@@ -189,16 +189,11 @@ def _gradient(parameters: Floats, design: Floats, labels: Floats) -> Floats:
     return gradient
 
 
-def _mean_loss(parameters: Floats, design: Floats, labels: Floats) -> float:
-    """Mean log loss of the sigmoid of ``design @ parameters``; (d,), (n, d), (n,)."""
-    logits = design @ parameters
-    return float(np.mean(np.logaddexp(0.0, logits) - labels * logits))
-
-
 def _evaluate(client: _Client, parameters: Floats) -> tuple[float, float]:
-    """Mean loss and accuracy of a model on a client's rows."""
-    right = (client.design @ parameters >= 0.0) == (client.labels == 1.0)
-    return _mean_loss(parameters, client.design, client.labels), float(np.mean(right))
+    """Mean log loss and accuracy of a model on a client's rows."""
+    logits = client.design @ parameters
+    losses = np.logaddexp(0.0, logits) - client.labels * logits
+    return float(np.mean(losses)), float(np.mean((logits >= 0.0) == (client.labels == 1.0)))
 
 
 def _by_client(features: Floats, labels: Floats, clients: Codes) -> list[_Client]:

@@ -215,12 +215,6 @@ class FedFB(Method):
         Demographic parity, equal opportunity, predictive equality or equalized odds.
     alpha : float
         Step size; 0 is FedAvg. The LoGoFair paper tries 0.005, 0.01, 0.05 and 0.3.
-
-    Examples
-    --------
-    >>> FedFB(alpha=-1)
-    Traceback (most recent call last):
-    logofair.errors.InputError: alpha: got -1; pass a number of at least 0.
     """
 
     name: ClassVar[str] = "fedfb"

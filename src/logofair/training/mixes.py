@@ -16,14 +16,6 @@ def best_mix(products: Floats, gain: Floats, at_least_zero: Iterable[int]) -> Fl
     """Weights a >= 0 with sum 1 that maximise ``a @ gain`` while ``a @ products[:, j] >= 0`` for the j named.
 
     ``products`` are the inner products of the vectors mixed. Where the program has no answer: :func:`shortest_mix`.
-
-    Examples
-    --------
-    Two opposed vectors of lengths 1 and 2; going all along the second would raise the first:
-
-    >>> products = np.array([[1.0, -2.0], [-2.0, 4.0]])
-    >>> best_mix(products, products[1], at_least_zero=[0]).round(3)
-    array([0.667, 0.333])
     """
     products, lengths = np.asarray(products, dtype=np.float64), np.sqrt(np.clip(np.diag(products), 0.0, None))
     if not np.isfinite(products).all() or not lengths.any():

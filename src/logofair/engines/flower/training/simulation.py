@@ -24,7 +24,7 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.serverapp import Grid
 
-from logofair.columns.checks import Floats, Label, whole_number
+from logofair.columns.checks import Label, whole_number
 from logofair.engines.flower.deployment.processes import simulator
 from logofair.engines.flower.server_app import recorded_server_app
 from logofair.engines.flower.training.client import client_state, node_name, training_client_app
@@ -78,7 +78,10 @@ def train_each_with_flower(jobs: Sequence[TrainingJob], clients: Sequence[Client
         )
     with tempfile.TemporaryDirectory(prefix="logofair-") as name:
         folder = Path(name)
-        _write_jobs(folder, _Jobs(list(jobs), len(clients), clients[0].groups, torch.get_num_threads()), clients)
+        todo = _Jobs(list(jobs), len(clients), clients[0].groups, torch.get_num_threads())
+        (folder / _JOBS).write_bytes(pickle.dumps(todo))
+        for place, rows in enumerate(clients):
+            (folder / f"rows-{place}.pickle").write_bytes(pickle.dumps(rows))
         with simulator(folder / "flower") as flower:
             flower.run(f"{__name__}:server", f"{__name__}:client", folder, len(clients))
         return [_state(folder, number, clients) for number in range(len(jobs))]
@@ -87,14 +90,10 @@ def train_each_with_flower(jobs: Sequence[TrainingJob], clients: Sequence[Client
 def _state(folder: Path, number: int, clients: Sequence[ClientRows]) -> TrainingState:
     """The last state of a job, with what each client keeps and under its own name."""
     state = load_state(folder / f"state-{number}.npz", {})
-    kept = tuple(_client_state(folder, number, place) for place in range(len(clients)))
+    paths = [folder / f"client-{number}-{place}.npy" for place in range(len(clients))]
+    kept = tuple(np.load(path, allow_pickle=False) if path.exists() else None for path in paths)
     measured = replace(state.measured, clients=tuple(rows.client for rows in clients))
     return replace(state, measured=measured, client_states=kept)
-
-
-def _client_state(folder: Path, number: int, place: int) -> Floats | None:
-    path = folder / f"client-{number}-{place}.npy"
-    return np.load(path, allow_pickle=False) if path.exists() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +104,6 @@ class _Jobs:
     clients: int
     groups: tuple[Label, ...]
     threads: int
-
-
-def _write_jobs(folder: Path, jobs: _Jobs, clients: Sequence[ClientRows]) -> None:
-    (folder / _JOBS).write_bytes(pickle.dumps(jobs))
-    for place, rows in enumerate(clients):
-        (folder / f"rows-{place}.pickle").write_bytes(pickle.dumps(rows))
 
 
 @cache
