@@ -198,25 +198,7 @@ def show_federation(results: dict[str, Any], console: Console) -> None:
 
 
 def overhead(n_sites: int, length: int) -> float:
-    """Seconds that one sum of ``length`` numbers costs each of ``n_sites`` sites, beyond finding the numbers.
-
-    Parameters
-    ----------
-    n_sites
-        Size of the roster, at least 3.
-    length
-        Length of the vector.
-
-    Returns
-    -------
-    float
-        Mean over the sites of their time in ``masked`` and ``unmask``.
-
-    Examples
-    --------
-    >>> overhead(3, length=10) > 0
-    True
-    """
+    """Seconds that one sum of ``length`` numbers costs each of ``n_sites`` sites, beyond finding the numbers."""
     sites = [f"site-{i}" for i in range(n_sites)]
     signing = {site: new_signing_key() for site in sites}
     peers = {site: public_line(key) for site, key in signing.items()}

@@ -58,21 +58,18 @@ def beside_flower(cases: Sequence[tuple[int, int, int]], rows: int | None = None
     Both evaluate after every round. Flower's rounds count from the second on, and its start is left out. Memory is that
     of all processes at work.
     """
-    from logofair.engines.flower.deployment.simulation import simulator
+    from logofair.engines.flower.deployment.processes import simulator
 
-    with tempfile.TemporaryDirectory() as name:
-        logs = Path(name) / "flower"
-        logs.mkdir()
-        with simulator(logs, _environment()) as flower:
-            found = []
-            for clients, rounds, own_rounds in cases:
-                folder = Path(name) / str(clients)
-                write_case(folder, clients, rounds, rows)
-                with peak_memory_of_group(flower.processes.group_id) as peak:
-                    apps = "benchmarks.training_apps"
-                    flower.run(f"{apps}:server", f"{apps}:client", folder, clients)
-                found.append({"clients": clients, **_compared(folder, peak[0], in_process(folder, own_rounds))})
-            return found
+    with tempfile.TemporaryDirectory() as name, simulator(Path(name) / "flower", _environment()) as flower:
+        found = []
+        for clients, rounds, own_rounds in cases:
+            folder = Path(name) / str(clients)
+            write_case(folder, clients, rounds, rows)
+            with peak_memory_of_group(flower.processes.group_id) as peak:
+                apps = "benchmarks.training_apps"
+                flower.run(f"{apps}:server", f"{apps}:client", folder, clients)
+            found.append({"clients": clients, **_compared(folder, peak[0], in_process(folder, own_rounds))})
+        return found
 
 
 def _compared(folder: Path, memory: int, own: dict[str, Any]) -> dict[str, Any]:

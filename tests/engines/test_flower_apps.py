@@ -15,10 +15,12 @@ pytest.importorskip("flwr")
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
 
 from logofair.engines.flower.client_app import client_app, site_of
-from logofair.engines.flower.deployment.supernode import reply_to
+from logofair.engines.flower.deployment.supernode import pull_complete, reply_to
 from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, pack, unpack
 from logofair.engines.flower.server_app import conduct_run
 from logofair.errors import InputError
@@ -157,14 +159,26 @@ def test_a_failure_is_written_down_and_raised_so_that_flower_marks_the_run_as_fa
     assert status(tmp_path) == {"status": word, "sentence": sentence, "run": "1"}
 
 
-def test_the_app_folder_follows_flowers_conventions_and_names_the_installed_apps(monkeypatch):
+def test_a_run_without_a_plan_is_refused():
+    with pytest.raises(InputError, match="names no plan"):
+        conduct_run(Nobody(), a_context({}))
+
+
+def test_a_message_of_a_run_that_has_ended_is_given_up():
+    def ended(part):
+        raise RunNotRunningException
+
+    with pytest.raises(ObjectPullError, match="the run has ended"):
+        pull_complete(["7f"], ended)
+
+
+def test_the_app_folder_follows_flowers_conventions_and_names_the_installed_apps():
     folder = resources.files("logofair.engines.flower") / "app"
     settings = tomllib.loads((folder / "pyproject.toml").read_text())
     flower = settings["tool"]["flwr"]["app"]
     assert (folder / settings["project"]["license"]["file"]).is_file()
     assert {"publisher", "fab-format-version", "flwr-version-target", "components", "config"} <= flower.keys()
     assert {"plan", "folder", "sites"} == flower["config"].keys()
-    monkeypatch.syspath_prepend(str(folder))
     kinds = {"serverapp": ServerApp, "clientapp": ClientApp}
     for component, kind in kinds.items():
         module, _, name = flower["components"][component].partition(":")
@@ -176,4 +190,4 @@ def test_flower_builds_a_bundle_from_the_app_folder():
     from flwr.cli.build import build_fab_from_disk
 
     with resources.as_file(resources.files("logofair.engines.flower") / "app") as folder:
-        assert len(build_fab_from_disk(folder)) > 1000
+        assert len(build_fab_from_disk(folder)) > 500

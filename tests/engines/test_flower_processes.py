@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -26,6 +27,9 @@ from logofair.engines.flower.deployment.commands import (
     connection_file,
     environment,
     executable,
+    local_address,
+    register_command,
+    run_command,
     site_public_keys,
     superlink_command,
     supernode_command,
@@ -33,7 +37,7 @@ from logofair.engines.flower.deployment.commands import (
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
 from logofair.engines.flower.deployment.processes import RunStatus, follow_run, join, serve, simulate
 from logofair.engines.flower.deployment.superlink import admitted
-from logofair.engines.flower.deployment.supervision import free_port, process_group, wait_for_port
+from logofair.engines.flower.deployment.supervision import free_port, process_group, require_free_port, wait_for_port
 from logofair.errors import InputError
 
 NODE = {"site": "north", "settings": "/data of north/north.toml"}
@@ -86,6 +90,31 @@ def test_the_connection_is_encrypted_unless_there_is_no_authority(authority):
     connection = tomllib.loads(connection_file("127.0.0.1:9300", authority))["superlink"]["logofair"]
     assert connection.get("insecure", False) is (authority is None)
     assert ("root-certificates" in connection) is (authority is not None)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("0.0.0.0", "127.0.0.1:93"), ("10.0.0.5", "10.0.0.5:93"), ("::", "[::1]:93"), ("::1", "[::1]:93"), ("h", "h:93")],
+)
+def test_a_server_is_reached_from_its_own_machine_wherever_it_listens(host, address):
+    assert local_address(host, 93) == address
+
+
+def test_sites_are_registered_by_their_files_name_and_runs_start_with_their_settings():
+    register = register_command(Path("keys/north.pub"), os.environ)
+    assert register[1:5] == ["supernode", "register", "keys/north.pub", "logofair"]
+    assert register[register.index("--name") + 1] == "north"
+    command = run_command(Path("app"), {"plan": "plan.toml"}, os.environ, simulated_nodes=3)
+    assert command[1:4] == ["run", "app", "logofair"]
+    assert command[command.index("--run-config") + 1] == "plan='plan.toml'"
+    assert "num-supernodes=3" in command[-1]
+
+
+def test_a_taken_port_and_a_server_that_never_listens_are_said():
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(InputError, match="is taken"):
+        require_free_port("127.0.0.1", other.getsockname()[1])
+    with pytest.raises(InputError, match=r"nothing listens at 127.0.0.1:\d+ after 0.2 seconds"):
+        wait_for_port(f"127.0.0.1:{free_port()}", lambda: None, timeout=0.2)
 
 
 def test_flower_sends_nothing_home_and_installs_nothing(tmp_path):

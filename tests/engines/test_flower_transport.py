@@ -18,7 +18,16 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, OnlineNode, nodes_by_site, pack, unpack
+from logofair.engines.flower.records import (
+    MESSAGE_QUERY,
+    NAME_QUERY,
+    Envelope,
+    OnlineNode,
+    nodes_by_site,
+    online_node,
+    pack,
+    unpack,
+)
 from logofair.engines.flower.transport import FlowerTransport
 
 Reply = Callable[[Message], Message | None]
@@ -317,3 +326,8 @@ def test_an_older_node_that_lives_on_beside_a_newer_one_of_its_name_is_an_error(
     old, new = OnlineNode(7, started=0.0, alive=60.0), OnlineNode(9, started=50.0, alive=50.0)
     with pytest.raises(InputError, match="called 'north'"):
         nodes_by_site([old, new], {7: "north", 9: "north"})
+
+
+def test_a_nodes_last_sign_of_life_lies_two_heartbeats_before_it_counts_as_gone():
+    found = online_node(NodeInfo(node_id=7, name="north", online_until=160.0, heartbeat_interval=30.0))
+    assert found == OnlineNode(7, registered="north", alive=100.0)

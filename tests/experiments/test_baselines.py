@@ -10,7 +10,7 @@ import pytest
 
 from logofair.auditing import audit
 from logofair.datasets import dirichlet_clients, load_adult, split
-from logofair.experiments.baselines import PAPER, SETTINGS, BaselineLine, RunFigures, lines, measure
+from logofair.experiments.baselines import PAPER, SETTINGS, BaselineLine, RunFigures, lines, main, measure
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FedFB, Schedule, build_network, make_rows, train
 from support.data import DATA
@@ -78,3 +78,8 @@ def test_figures_undefined_in_some_seeds_are_averaged_over_the_others_and_say_so
     runs = (RunFigures(0.8, 0.2, np.nan, 0.1), RunFigures(0.9, np.nan, np.nan, 0.1))
     line = BaselineLine("adult", "EO", "fcfl", runs).as_markdown()
     assert "| 0.850 ± 0.050 | 0.200 ± 0.000 (1 of 2) | - | 0.100 ± 0.000 |" in line
+
+
+def test_unknown_data_is_refused_in_one_sentence():
+    with pytest.raises(SystemExit, match="got 'adlut'; use one of adult, enem, celeba"):
+        main(["adlut"])

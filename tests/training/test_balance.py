@@ -17,7 +17,7 @@ from logofair.notions import (
     Notion,
     Rate,
 )
-from logofair.training.balance import conditions, direction, equal_ratios, reweighing, updated_ratios
+from logofair.training.balance import conditions, direction, reweighing, updated_ratios
 from logofair.training.messages import Given
 
 pytestmark = pytest.mark.training
@@ -79,7 +79,7 @@ def label_weights(given: Given, rows: np.ndarray, losses: list[np.ndarray], alph
 
 
 def ratios_after(given: Given, rows: np.ndarray, losses: list[np.ndarray], alphas: list[float]) -> np.ndarray:
-    ratios = equal_ratios(rows)
+    ratios = np.ones_like(rows)
     for loss, alpha in zip(losses, alphas, strict=True):
         ratios = updated_ratios(given, ratios, rows, loss, alpha)
     return ratios
@@ -121,7 +121,7 @@ def test_a_step_for_demographic_parity_by_hand() -> None:
     # lambda_0 = 0.4 - 0.1 f, lambda_1 = 0.6 + 0.1 f; a row's ratio is lambda_a n / n_a, and 2 minus that.
     first, second = (0.4 - 0.1 * f) * 10 / 4, (0.6 + 0.1 * f) * 10 / 6
     expected = [[first, 2 - first], [second, 2 - second]]
-    np.testing.assert_allclose(updated_ratios(DP, equal_ratios(rows), rows, loss, 0.1), expected, rtol=1e-14)
+    np.testing.assert_allclose(updated_ratios(DP, np.ones_like(rows), rows, loss, 0.1), expected, rtol=1e-14)
 
 
 def test_a_step_for_equalized_odds_by_hand() -> None:
@@ -130,15 +130,14 @@ def test_a_step_for_equalized_odds_by_hand() -> None:
     np.testing.assert_allclose(direction(EO, rows, loss), [[0.0, 0.0], [0.8, -0.6]], atol=1e-15)
     # lambda_0 = 0.25 + 0.05 * 0.8, lambda_1 = 0.25 - 0.05 * 0.6; times 40 rows over 10 of the cell.
     expected = [[0.84, 1.12], [1.16, 0.88]]
-    np.testing.assert_allclose(updated_ratios(EO, equal_ratios(rows), rows, loss, 0.05), expected, rtol=1e-14)
+    np.testing.assert_allclose(updated_ratios(EO, np.ones_like(rows), rows, loss, 0.05), expected, rtol=1e-14)
 
 
 @settings(deadline=None)
 @given(cells=with_empty_cells, notion=st.sampled_from([DP, EOPP, PE, EO]))
 def test_without_a_step_the_weights_are_exactly_plain(cells: tuple[np.ndarray, np.ndarray], notion: Given) -> None:
     rows, loss = cells
-    assert (equal_ratios(rows) == 1.0).all()
-    assert (updated_ratios(notion, equal_ratios(rows), rows, loss, 0.0) == 1.0).all()
+    assert (updated_ratios(notion, np.ones_like(rows), rows, loss, 0.0) == 1.0).all()
 
 
 @settings(deadline=None)
@@ -164,13 +163,13 @@ def test_huge_steps_stop_at_the_bounds_of_each_groups_own_size() -> None:
     rows = np.array([[1.0, 1.0], [5.0, 3.0], [20.0, 10.0]])
     loss = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 99.0]])
     np.testing.assert_array_equal(
-        updated_ratios(DP, equal_ratios(rows), rows, loss, 1e6), [[0.0, 2.0], [2.0, 0.0], [0.0, 2.0]]
+        updated_ratios(DP, np.ones_like(rows), rows, loss, 1e6), [[0.0, 2.0], [2.0, 0.0], [0.0, 2.0]]
     )
 
 
 def test_more_than_two_groups_cannot_ask_for_more_weight_than_a_label_has() -> None:
     rows, loss = np.array([[9.0, 4.0], [9.0, 2.0], [9.0, 2.0]]), np.array([[0.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
-    ratios = updated_ratios(EOPP, equal_ratios(rows), rows, loss, 100.0)
+    ratios = updated_ratios(EOPP, np.ones_like(rows), rows, loss, 100.0)
     np.testing.assert_allclose(ratios[:, 1], [0.0, 2.0, 2.0])  # the two share all 8 rows' weight
 
 
@@ -204,22 +203,22 @@ def test_an_empty_cell_moves_nothing_and_the_first_group_with_rows_is_compared_w
     assert direction(EOPP, no_reference, loss)[:, 1].tolist() == [0.0, 0.0, 1.0]  # mean losses 0/2 and 1/5
     # 0.1 of 19 rows' weight goes from the 2 rows of the second group to the 5 of the third.
     np.testing.assert_allclose(
-        updated_ratios(EOPP, equal_ratios(loss), no_reference, loss, 0.1)[:, 1], [1.0, 0.05, 1.38]
+        updated_ratios(EOPP, np.ones_like(loss), no_reference, loss, 0.1)[:, 1], [1.0, 0.05, 1.38]
     )
     only_one = np.array([[4.0, 0.0], [4.0, 0.0], [4.0, 5.0]])
-    assert (updated_ratios(EOPP, equal_ratios(loss), only_one, loss, 0.5) == 1.0).all()
+    assert (updated_ratios(EOPP, np.ones_like(loss), only_one, loss, 0.5) == 1.0).all()
     absent_first_group = np.array([[0.0, 0.0], [4.0, 2.0], [4.0, 5.0]])
     # F = (1 - 1 - 4)/9 - (2 - 0 - 4)/6 = -1/9; lambda moves by 0.01 F, a ratio by n/n_a = 15/9 and 15/6 of that.
-    found = updated_ratios(DP, equal_ratios(loss), absent_first_group, loss, 0.01)[:, 0]
+    found = updated_ratios(DP, np.ones_like(loss), absent_first_group, loss, 0.01)[:, 0]
     np.testing.assert_allclose(found, [1.0, 1.0 + 0.01 / 9 * 15 / 6, 1.0 - 0.01 / 9 * 15 / 9])
     absent_second_group = np.array([[2.0, 2.0], [0.0, 0.0], [4.0, 5.0]])
-    assert updated_ratios(DP, equal_ratios(loss), absent_second_group, loss, 0.01)[1].tolist() == [1.0, 1.0]
+    assert updated_ratios(DP, np.ones_like(loss), absent_second_group, loss, 0.01)[1].tolist() == [1.0, 1.0]
 
 
 def test_equal_losses_take_no_step() -> None:
     rows = np.array([[4.0, 2.0], [8.0, 4.0]])
     for notion in (EOPP, PE, EO):
-        assert (updated_ratios(notion, equal_ratios(rows), rows, 0.7 * rows, 0.3) == 1.0).all()
+        assert (updated_ratios(notion, np.ones_like(rows), rows, 0.7 * rows, 0.3) == 1.0).all()
 
 
 @settings(deadline=None)

@@ -11,7 +11,7 @@ from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, NOTIONS, Notion
 from logofair.training import FairFed, FedAvg, Schedule, build_network, train
 from logofair.training.messages import ClientMeasures, Gradients, TrainedParameters
-from logofair.training.methods.fairfed import distances
+from logofair.training.methods import distances
 from support.problems import awkward, biased
 
 pytestmark = pytest.mark.training

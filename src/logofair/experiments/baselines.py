@@ -185,17 +185,7 @@ def measure(
     random_state: int,
     device: str = "cpu",
 ) -> list[RunFigures]:
-    """Deal, split and train for the first of some notions, and audit by each of them.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> from logofair.datasets import load_adult
-    >>> quick = replace(SETTINGS["adult"], rounds={"fedavg": 1}, schedule=Schedule(local_epochs=1))
-    >>> few = load_adult().take(np.arange(4_000))
-    >>> measure(few, quick, "fedavg", [NOTIONS["demographic_parity"]], random_state=0)[0].accuracy > 0.7
-    True
-    """
+    """Deal, split and train for the first of some notions, and audit by each of them."""
     clients = dirichlet_clients(data.sensitive, n_clients=_CLIENTS, alpha=_ALPHA, rng=random_state)
     parts = split(len(data), _PARTS, rng=random_state)
     sites = _rows(data, parts["train"], device, clients=clients[parts["train"]])
@@ -234,14 +224,7 @@ def lines(
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Print a table.
-
-    Examples
-    --------
-    >>> main(["adlut"])
-    Traceback (most recent call last):
-    SystemExit: baselines: got 'adlut'; use one of adult, enem, celeba.
-    """
+    """Print a table."""
     parser = argparse.ArgumentParser(prog="baselines", description=__doc__)
     parser.add_argument("data", help=", ".join(SETTINGS))
     parser.add_argument("--seeds", type=int, default=5)

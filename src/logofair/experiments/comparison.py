@@ -33,13 +33,7 @@ _VARIANTS = {"LoGoFair_g": (False, True), "LoGoFair_l": (True, False), "LoGoFair
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run depends on; ``clients`` is their number, ``alpha`` how evenly groups are spread over them.
-
-    Examples
-    --------
-    >>> Settings().notion
-    'demographic_parity'
-    """
+    """What a run depends on; ``clients`` is their number, ``alpha`` how evenly groups are spread over them."""
 
     notion: str = "demographic_parity"
     local_tolerance: float | None = 0.01
@@ -63,14 +57,7 @@ class SplitRows:
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """One method on the test rows, and the tolerances it had to meet on the calibration rows (None: none).
-
-    Examples
-    --------
-    >>> measured = audit([1, 0, 0, 0], [1, 0, 1, 0], groups=["M", "M", "F", "F"])
-    >>> MethodResult("FedAvg", measured).as_dict()["global_gap"]
-    0.5
-    """
+    """One method on the test rows, and the tolerances it had to meet on the calibration rows (None: none)."""
 
     name: str
     audit: Audit
@@ -99,32 +86,10 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Methods side by side: the base model first, then the three variants.
+    """Methods side by side: the base model first, then the three variants; :func:`compare` makes one.
 
-    Attributes
-    ----------
-    settings : Settings
-        What the run depended on.
-    data : str
-        Name of the data set.
-    rows : dict of str to int
-        Number of rows of each part.
-    groups : tuple
-        The groups compared.
-    outcomes : tuple of MethodResult
-        One per method.
-    calibrated : Audit
-        The base model on the calibration rows, which the requirements rest on.
-    unmeasured : int
-        Clients whose calibration rows are of fewer than two groups, or none: no local gap can be measured there.
-    warnings : tuple of str
-        The cells on which a requirement rests on little or nothing.
-    fair : Solution
-        The variant that is fair inside each client and over all, with the rows it was made on and measured on.
-
-    Examples
-    --------
-    See :func:`compare`, which makes one.
+    ``calibrated`` is the base model on the calibration rows, ``unmeasured`` the number of clients whose calibration
+    rows are of fewer than two groups, ``fair`` the variant that is fair inside each client and over all.
     """
 
     settings: Settings
@@ -161,15 +126,6 @@ class Comparison:
 
 def compare(data: Dataset, settings: Settings, progress: Progress = no_progress) -> Comparison:
     """Train FedAvg on one part of the data, post-process on another, and audit every method on the third.
-
-    Parameters
-    ----------
-    data : Dataset
-        Rows with features, labels and groups; clients are dealt here.
-    settings : Settings
-        Notion, tolerances, clients and seed; the same settings give the same comparison.
-    progress : Progress, optional
-        Shows the training rounds and the fits as they are done.
 
     Examples
     --------

@@ -40,14 +40,7 @@ _ACS_TRAINED = 100_000
 
 @dataclass(frozen=True, eq=False)
 class ScoredData:
-    """Rows with scores of a model that saw only the ``train`` part; ``parts`` are row numbers.
-
-    Examples
-    --------
-    >>> rows = np.arange(4)
-    >>> ScoredData(rows / 4, rows % 2, rows % 2, rows // 2, {"calibration": rows, "test": rows}).smallest_cell()
-    1
-    """
+    """Rows with scores of a model that saw only the ``train`` part; ``parts`` are row numbers."""
 
     scores: Floats
     labels: npt.NDArray[np.int64]

@@ -24,18 +24,11 @@ from logofair.errors import InputError
 from logofair.notions import Notion, Rate
 from logofair.training.messages import Given
 
-__all__ = ["conditions", "direction", "equal_ratios", "reweighing", "updated_ratios"]
+__all__ = ["conditions", "direction", "reweighing", "updated_ratios"]
 
 
 def conditions(notion: Notion) -> Given:
-    """What a notion's rates are conditioned on; raise where it is no plain condition.
-
-    Examples
-    --------
-    >>> from logofair.notions import EQUALIZED_ODDS
-    >>> conditions(EQUALIZED_ODDS)
-    (1, 0)
-    """
+    """What a notion's rates are conditioned on; raise where it is no plain condition."""
     given = tuple(g if g is None else int(g) for g in notion.given if g is None or not isinstance(g, Rate))
     if len(given) != len(notion.given) or (None in given and len(given) > 1):
         raise InputError(
@@ -45,20 +38,8 @@ def conditions(notion: Notion) -> Given:
     return given
 
 
-def equal_ratios(rows: Floats) -> Floats:
-    """Ratios of plain training: 1 for every (group, label); ``rows`` (groups, 2)."""
-    return np.ones_like(rows)
-
-
 def reweighing(rows: Floats) -> Floats:
-    """Weights under which label and group are independent, W(a, y) = P(a) P(y) / P(a, y) (Kamiran and Calders, 2012).
-
-    Examples
-    --------
-    >>> reweighing(np.array([[3.0, 1.0], [1.0, 3.0]])).round(3)
-    array([[0.667, 2.   ],
-           [2.   , 0.667]])
-    """
+    """Weights that make label and group independent, W(a, y) = P(a) P(y) / P(a, y) (Kamiran and Calders, 2012)."""
     expected = rows.sum(1, keepdims=True) * rows.sum(0) / max(rows.sum(), 1.0)
     weights: Floats = np.divide(expected, rows, out=np.ones_like(rows), where=rows > 0)
     return weights
@@ -101,17 +82,7 @@ def direction(given: Given, rows: Floats, loss: Floats) -> Floats:
 
 
 def updated_ratios(given: Given, ratios: Floats, rows: Floats, loss: Floats, step: float) -> Floats:
-    """The ratios after a step along :func:`direction`, kept where all weights are at least 0.
-
-    Examples
-    --------
-    >>> rows, loss = np.full((2, 2), 25.0), np.array([[0.0, 5.0], [5.0, 10.0]])
-    >>> updated_ratios((1,), equal_ratios(rows), rows, loss, step=0.05)
-    array([[1. , 0.8],
-           [1. , 1.2]])
-    >>> updated_ratios((1,), equal_ratios(rows), rows, loss, step=9.0)[:, 1]  # all the weight label 1 has
-    array([0., 2.])
-    """
+    """The ratios after a step along :func:`direction`, kept where all weights are at least 0."""
     # A weight of the cell, lambda, is ratio * rows / n (a group's for selection rates: ratio * n_a / n).
     n = rows.sum()
     along = direction(given, rows, loss)

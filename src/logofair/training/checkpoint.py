@@ -28,23 +28,7 @@ _FORMAT, _VERSION = "logofair training state", 1
 
 
 def save_state(path: FileName, state: TrainingState, settings: Mapping[str, Any]) -> None:
-    """Write a state; an existing file is replaced at once or not at all.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from logofair.training import FairFed, build_network, make_rows, train
-    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
-    >>> network, settings = build_network("logistic", (1,)), {"method": "fairfed", "random_state": 0}
-    >>> *_, third = train(FairFed(), network, rows, rounds=3)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_state(f"{folder}/state.npz", third, settings)
-    ...     again = load_state(f"{folder}/state.npz", settings)
-    >>> *_, fifth = train(FairFed(), network, rows, rounds=5, start=again)
-    >>> *_, straight = train(FairFed(), network, rows, rounds=5)
-    >>> bool((fifth.parameters == straight.parameters).all())
-    True
-    """
+    """Write a state; an existing file is replaced at once or not at all."""
     measured = state.measured
     header = {
         "format": _FORMAT,
@@ -69,14 +53,7 @@ def save_state(path: FileName, state: TrainingState, settings: Mapping[str, Any]
 
 
 def load_state(path: FileName, settings: Mapping[str, Any]) -> TrainingState:
-    """Read a state back, if it is of a run with these settings.
-
-    Examples
-    --------
-    >>> load_state("none.npz", {})
-    Traceback (most recent call last):
-    logofair.errors.InputError: none.npz: cannot be read (No such file or directory); check the path.
-    """
+    """Read a state back, if it is of a run with these settings."""
     arrays, header = _read(path)
     _same_run(path, header["settings"], settings)
     try:
@@ -97,14 +74,7 @@ def load_state(path: FileName, settings: Mapping[str, Any]) -> TrainingState:
 
 
 def stored_settings(path: FileName) -> dict[str, Any]:
-    """Return the settings of the run that a state is of.
-
-    Examples
-    --------
-    >>> stored_settings("none.npz")
-    Traceback (most recent call last):
-    logofair.errors.InputError: none.npz: cannot be read (No such file or directory); check the path.
-    """
+    """Return the settings of the run that a state is of."""
     settings: dict[str, Any] = _read(path)[1]["settings"]
     return settings
 

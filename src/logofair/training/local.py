@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 
 from logofair.columns.checks import Floats
-from logofair.training.balance import equal_ratios, reweighing, updated_ratios
+from logofair.training.balance import reweighing, updated_ratios
 from logofair.training.messages import (
     Gradients,
     GradientsRequest,
@@ -40,33 +40,10 @@ def take_steps(
     """Take local mini-batch steps from the broadcast parameters.
 
     A row's loss counts with its cell's weight, over the mean weight of the client's rows.
-
-    Parameters
-    ----------
-    network, rows, parameters, request, schedule
-        The model, the client's rows, where to start, what is requested, and how to train.
-    rng : np.random.Generator
-        Shuffles the rows of every epoch.
-    state : array of shape (groups, 2), optional
-        What the client keeps from round to round: FairBatch's weights.
-
-    Returns
-    -------
-    (TrainedParameters, state)
-
-    Examples
-    --------
-    >>> from logofair.training.networks import build_network
-    >>> from logofair.training.rows import make_rows
-    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
-    >>> network = build_network("logistic", (1,))
-    >>> schedule = Schedule(local_epochs=1, learning_rate=1.0, optimiser="sgd")
-    >>> take_steps(network, rows, network.start(0), StepsRequest(), schedule, np.random.default_rng(0))[0].parameters
-    array([0.25, 0.  ], dtype=float32)
     """
     vector, step = network.tensor(parameters, rows.labels.device), schedule.optimiser_step()
     if request.debias == "fairbatch" and state is None:
-        state = equal_ratios(rows.counts)
+        state = np.ones_like(rows.counts)
     for _ in range(schedule.local_epochs):
         weights = _row_weights(request, rows, state)
         if weights is not None and not weights.any():  # every row counts nothing: there is nothing to learn from
@@ -106,7 +83,7 @@ def _take_epoch(
 
 def _row_weights(request: StepsRequest, rows: ClientRows, state: Floats | None) -> Tensor | None:
     """Weight of every row, 1 on average; None where all are 1."""
-    table = equal_ratios(rows.counts) if request.weights is None else request.weights
+    table = np.ones_like(rows.counts) if request.weights is None else request.weights
     if request.debias == "reweighing":
         table = table * reweighing(rows.counts)
     elif request.debias == "fairbatch" and state is not None:
@@ -119,17 +96,7 @@ def _row_weights(request: StepsRequest, rows: ClientRows, state: Floats | None) 
 
 
 def label_counts(network: Network, rows: ClientRows, parameters: Vector | Tensor) -> LabelCounts:
-    """Count a client's rows of every (group, label), those accepted (score at least 1/2), and sum their losses.
-
-    Examples
-    --------
-    >>> from logofair.training.networks import build_network
-    >>> from logofair.training.rows import make_rows
-    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
-    >>> counts = label_counts(build_network("logistic", (1,)), rows, np.array([2.0, -1.0]))
-    >>> counts.accepted.tolist(), counts.loss.round(3).tolist()
-    ([[0.0, 0.0], [0.0, 1.0]], [[0.313, 0.0], [0.0, 0.313]])
-    """
+    """Count a client's rows of every (group, label), those accepted (score at least 1/2), and sum their losses."""
     vector = parameters if isinstance(parameters, Tensor) else network.tensor(parameters, rows.labels.device)
     logits = network.all_logits(vector, rows.features)
     losses = log_loss(logits, rows.labels, reduction="none")
@@ -144,16 +111,6 @@ def batch_gradients(
     A gap is, for each condition and each group but the first, the absolute difference between the group's mean
     of sigmoid(10 z) and the first group's, z the logit, over the rows that meet the condition. The first group is the
     first that has such rows.
-
-    Examples
-    --------
-    >>> from logofair.training.networks import build_network
-    >>> from logofair.training.rows import make_rows
-    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
-    >>> request, start = GradientsRequest(given=(None, 1), batch_size=2), np.array([0.1, 0.0])
-    >>> found = batch_gradients(build_network("logistic", (1,)), rows, start, request, np.random.default_rng(0))
-    >>> found.values.round(4)  # loss, selection gap, and no row of group a has label 1
-    array([0.6688, 0.2311,    nan])
     """
     vector = network.tensor(parameters, rows.labels.device).requires_grad_(True)
     batch = torch.from_numpy(rng.permutation(len(rows))[: request.batch_size]).to(rows.labels.device)

@@ -48,16 +48,9 @@ DEBIASING = ("none", "reweighing", "fairbatch")
 class StepsRequest:
     """A request to take local steps from the broadcast model.
 
-    Parameters
-    ----------
-    weights : array of shape (groups, 2), optional
-        How much a row of each (group, label) counts; by default all count alike.
-    debias : {"none", "reweighing", "fairbatch"}
-        What the client does for fairness by itself, on top of ``weights``.
-    debias_step : float
-        Step size of FairBatch's weights, which change after every local epoch.
-    given : tuple
-        What the rates compared are conditioned on.
+    ``weights`` (groups, 2) says how much a row of each (group, label) counts, ``debias`` what the client does for
+    fairness by itself on top of that; ``debias_step`` is the step size of FairBatch's weights, which change after every
+    local epoch, and ``given`` what the rates compared are conditioned on.
     """
 
     weights: Floats | None = None

@@ -18,8 +18,7 @@ from logofair.columns.checks import Floats, whole_number
 from logofair.errors import InputError
 from logofair.training.local import batch_gradients, label_counts, take_steps
 from logofair.training.messages import ClientMeasures, GradientsRequest, Reply, Request, Vector
-from logofair.training.methods import Method, MethodState
-from logofair.training.methods.method import Replies
+from logofair.training.methods import Method, MethodState, Replies
 from logofair.training.networks import Network
 from logofair.training.rows import ClientRows
 from logofair.training.schedule import Schedule
@@ -158,50 +157,29 @@ def _rounds(
     random_state: int,
     state: TrainingState,
 ) -> Iterator[TrainingState]:
-    while state.round < rounds:
+    """Round after round: request, step, measure, learn."""
+    for number in range(state.round + 1, rounds + 1):
         with _deterministic():
-            state = _next_state(method, network, clients, schedule, random_state, state)
+            request, key = method.request(state.method_state), (random_state, number)
+            answers = [
+                reply_to(network, rows, state.parameters, request, schedule, key, kept)
+                for rows, kept in zip(clients, state.client_states, strict=True)
+            ]
+            replies, kept_states = zip(*answers, strict=True)
+            state = state.after_step(method, dict(enumerate(replies)), kept_states)
+            if number % method.measure_every == 0:
+                state = state.after_measuring(method, measure(network, clients, state.parameters))
         yield state
 
 
 def initial_state(
     method: Method, network: Network, clients: Sequence[ClientRows], random_state: int = 0
 ) -> TrainingState:
-    """The state before the first round.
-
-    Examples
-    --------
-    >>> from logofair.training import FairFed, build_network, make_rows
-    >>> rows = make_rows([[0.0], [1.0], [1.0]], [0, 1, 1], groups=["a", "b", "a"], clients=["n", "s", "s"])
-    >>> initial_state(FairFed(), build_network("logistic", (1,)), rows).method_state["weights"].round(3)
-    array([0.333, 0.667])
-    """
+    """The state before the first round."""
     _check(method, network, clients)
     parameters = network.start(random_state)
     with _deterministic():
         return TrainingState.initial(method, parameters, measure(network, clients, parameters))
-
-
-def _next_state(
-    method: Method,
-    network: Network,
-    clients: Sequence[ClientRows],
-    schedule: Schedule,
-    random_state: int,
-    state: TrainingState,
-) -> TrainingState:
-    """One round: request, step, measure, learn."""
-    request, number = method.request(state.method_state), state.round + 1
-    replies: dict[int, Reply] = {}
-    kept = list(state.client_states)
-    for place, rows in enumerate(clients):
-        replies[place], kept[place] = reply_to(
-            network, rows, state.parameters, request, schedule, (random_state, number), kept[place]
-        )
-    after = state.after_step(method, replies, tuple(kept))
-    if number % method.measure_every:
-        return after
-    return after.after_measuring(method, measure(network, clients, after.parameters))
 
 
 def reply_to(
@@ -213,17 +191,7 @@ def reply_to(
     key: tuple[int, int],
     state: Floats | None = None,
 ) -> tuple[Reply, Floats | None]:
-    """One client's reply to a request, and what it keeps; ``key`` is the run's random state and the round's number.
-
-    Examples
-    --------
-    >>> from logofair.training import Schedule, build_network, make_rows
-    >>> from logofair.training.messages import StepsRequest
-    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])[0]
-    >>> network = build_network("logistic", (1,))
-    >>> reply_to(network, rows, network.start(0), StepsRequest(), Schedule(), (0, 1))[0].parameters.shape
-    (2,)
-    """
+    """One client's reply to a request, and what it keeps; ``key`` is the run's random state and the round's number."""
     # All clients shuffle by the same numbers, so that their names and order do not matter.
     rng = np.random.default_rng(key)
     if isinstance(request, GradientsRequest):
@@ -232,15 +200,7 @@ def reply_to(
 
 
 def measure(network: Network, clients: Sequence[ClientRows], parameters: Vector) -> ClientMeasures:
-    """Count how a model decides at every client.
-
-    Examples
-    --------
-    >>> from logofair.training import build_network, make_rows
-    >>> rows = make_rows([[0.0], [1.0]], [0, 1], groups=["a", "b"])
-    >>> measure(build_network("logistic", (1,)), rows, np.array([2.0, -1.0])).accuracy
-    1.0
-    """
+    """Count how a model decides at every client."""
     counts = [label_counts(network, rows, parameters) for rows in clients]
     return ClientMeasures.together([rows.client for rows in clients], clients[0].groups, counts)
 

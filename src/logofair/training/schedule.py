@@ -93,14 +93,5 @@ class Schedule:
             )
 
     def optimiser_step(self) -> Step:
-        """Return the optimiser's step, with moments of its own: make one per client and round.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> parameters = np.ones(2)
-        >>> Schedule(learning_rate=0.5, optimiser="sgd").optimiser_step()(parameters, np.array([1.0, 2.0]))
-        >>> parameters
-        array([0.5, 0. ])
-        """
+        """Return the optimiser's step, with moments of its own: make one per client and round."""
         return OPTIMISERS[self.optimiser](self.learning_rate)

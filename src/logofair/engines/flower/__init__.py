@@ -13,14 +13,7 @@ __all__ = ["require_flower"]
 
 
 def require_flower(*packages: str) -> None:
-    """Raise unless Flower, and any other package named, is installed.
-
-    Examples
-    --------
-    >>> require_flower("no_such_package")
-    Traceback (most recent call last):
-    logofair.errors.InputError: flower: the package no_such_package is not installed; pip install 'logofair[flower]'.
-    """
+    """Raise unless Flower, and any other package named, is installed."""
     for package in ("flwr", *packages):
         if importlib.util.find_spec(package) is None:
             raise InputError(f"flower: the package {package} is not installed; pip install 'logofair[flower]'.")

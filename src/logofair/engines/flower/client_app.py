@@ -25,13 +25,6 @@ def site_of(context: Context) -> tuple[str, str]:
     A deployed node has both in its own configuration (``--node-config "site='north' settings='north.toml'"``). A
     simulated node has only a number: the run's ``sites`` names a JSON file with one ``{"site": ..., "settings": ...}``
     per number. So the run's configuration, which the server chooses, is never read where the node has its own.
-
-    Examples
-    --------
-    >>> from flwr.app import RecordDict
-    >>> node = {"site": "north", "settings": "north.toml"}
-    >>> site_of(Context(run_id=1, node_id=7, node_config=node, state=RecordDict(), run_config={}))
-    ('north', 'north.toml')
     """
     node = context.node_config
     if "site" in node or "settings" in node or "partition-id" not in node:

@@ -29,11 +29,6 @@ class Envelope:
 
     ``site`` is the site that a request is for, or that a reply is from; ``body`` is the message of the federation, or
     None in the query for a name and in a refusal, where a site says no more than that it could not answer.
-
-    Examples
-    --------
-    >>> unpack(pack(Envelope("north", b"sums")))
-    Envelope(site='north', body=b'sums')
     """
 
     site: str
@@ -41,25 +36,13 @@ class Envelope:
 
 
 def pack(envelope: Envelope) -> RecordDict:
-    """Return the envelope as the content of a Flower message.
-
-    Examples
-    --------
-    >>> dict(pack(Envelope("north", b"sums"))["logofair"])
-    {'site': 'north', 'body': b'sums'}
-    """
+    """Return the envelope as the content of a Flower message."""
     body = {} if envelope.body is None else {"body": envelope.body}
     return RecordDict({_RECORD: ConfigRecord({"site": envelope.site, **body})})
 
 
 def unpack(content: RecordDict) -> Envelope | None:
-    """Return the envelope inside a message's content, or None where there is no sound one.
-
-    Examples
-    --------
-    >>> unpack(RecordDict()) is None
-    True
-    """
+    """Return the envelope inside a message's content, or None where there is no sound one."""
     record = content.config_records.get(_RECORD)
     if record is None:
         return None
@@ -87,36 +70,14 @@ class OnlineNode:
 
 
 def online_node(node: NodeInfo) -> OnlineNode:
-    """Return what the server knows about one node.
-
-    Examples
-    --------
-    >>> online_node(NodeInfo(node_id=7, name="north", online_until=160.0, heartbeat_interval=30.0))
-    OnlineNode(node_id=7, registered='north', started=None, alive=100.0)
-    """
+    """Return what the server knows about one node."""
     started = datetime.datetime.fromisoformat(node.last_activated_at).timestamp() if node.last_activated_at else None
     alive = node.online_until - _HEARTBEATS * node.heartbeat_interval if node.online_until else None
     return OnlineNode(node.node_id, node.name or None, started, alive)
 
 
 def nodes_by_site(nodes: Iterable[OnlineNode], claims: Mapping[int, str]) -> dict[str, int]:
-    """Return the node of every site; a site is left out while it is unclear which of two nodes is its own.
-
-    Parameters
-    ----------
-    nodes : iterable of OnlineNode
-        The nodes online now.
-    claims : mapping
-        What nodes without a registered name call themselves, by node id.
-
-    Examples
-    --------
-    >>> nodes_by_site([OnlineNode(7, registered="north"), OnlineNode(8), OnlineNode(9)], {8: "south"})
-    {'north': 7, 'south': 8}
-    >>> old, new = OnlineNode(8, started=0.0, alive=40.0), OnlineNode(9, started=50.0, alive=50.0)
-    >>> nodes_by_site([old, new], {8: "south", 9: "south"})
-    {}
-    """
+    """Return the node of every site; a site is left out while it is unclear which of two nodes is its own."""
     named: dict[str, list[OnlineNode]] = {}
     for node in nodes:
         name = node.registered or claims.get(node.node_id)

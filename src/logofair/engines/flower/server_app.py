@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from logofair.engines.flower.status import append_progress, recorded_status
 from logofair.engines.flower.transport import FlowerTransport
 from logofair.errors import InputError
 
-__all__ = ["app", "conduct_run"]
+__all__ = ["app", "conduct_run", "recorded_server_app"]
 
 _INCOMPLETE = 10.0  # seconds to wait for the rest of a reply
 
@@ -21,14 +22,6 @@ def conduct_run(grid: Grid, context: Context) -> None:
     """Run the plan, and leave progress and status in the state folder; a failure is raised again.
 
     The run's configuration names ``plan`` and ``folder``.
-
-    Examples
-    --------
-    >>> from flwr.app import RecordDict
-    >>> empty = {"plan": "", "folder": ""}
-    >>> conduct_run(None, Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=empty))
-    Traceback (most recent call last):
-    logofair.errors.InputError: run: its configuration names no plan; pass -c "plan='plan.json' folder='state'".
     """
     settings = context.run_config
     for key in ("plan", "folder"):
@@ -41,6 +34,19 @@ def conduct_run(grid: Grid, context: Context) -> None:
         conduct_from_disk(
             str(settings["plan"]), str(folder), FlowerTransport(grid), tell=partial(append_progress, folder)
         )
+
+
+def recorded_server_app(work: Callable[[Grid, Path], None]) -> ServerApp:
+    """Return a server app that does some work with the run's folder, and records there what became of it."""
+    made = ServerApp()
+
+    @made.main()
+    def main(grid: Grid, context: Context) -> None:
+        folder = Path(str(context.run_config["folder"]))
+        with recorded_status(folder, str(context.run_id)):
+            work(grid, folder)
+
+    return made
 
 
 def _adapt_flower() -> None:

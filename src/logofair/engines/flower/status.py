@@ -29,18 +29,7 @@ class RunStatus:
 
 @contextmanager
 def recorded_status(folder: Path, run: str) -> Iterator[None]:
-    """Record in the folder that a run has started, and how the block ended; a failure is raised again.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     with recorded_status(Path(name), "7"):
-    ...         print(read_status(Path(name), "7").status)
-    ...     print(read_status(Path(name), "7").status)
-    running
-    completed
-    """
+    """Record in the folder that a run has started, and how the block ended; a failure is raised again."""
     _write(folder, RunStatus("running", "The run has started."), run)
     try:
         yield
@@ -51,13 +40,7 @@ def recorded_status(folder: Path, run: str) -> Iterator[None]:
 
 
 def read_status(folder: Path, run: str) -> RunStatus | None:
-    """Return the status of this very run; None where none is recorded yet.
-
-    Examples
-    --------
-    >>> read_status(Path("no-such-folder"), "7") is None
-    True
-    """
+    """Return the status of this very run; None where none is recorded yet."""
     try:
         found = json.loads((folder / _STATUS).read_text(encoding="utf-8"))
     except FileNotFoundError:

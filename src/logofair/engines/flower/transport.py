@@ -48,33 +48,7 @@ NodeStart = tuple[int, float | None]  # a node's id, and when it was started
 
 
 class FlowerTransport:
-    """Carries messages over the nodes connected to a Flower server.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        The grid of the running server app.
-    name_timeout : float
-        Seconds to wait for the name of a newly connected node.
-    poll : float
-        Seconds between two looks for replies.
-
-    Attributes
-    ----------
-    nameless : tuple of int
-        Ids of the nodes online at the last look that have given no name: they take part in nothing.
-
-    Examples
-    --------
-    >>> class Empty:
-    ...     def get_nodes(self):
-    ...         return []
-    >>> transport = FlowerTransport(Empty())
-    >>> transport.present()
-    ()
-    >>> transport.exchange({"north": b"request"}, timeout=1.0)
-    {'north': NoReply(reason='it is not connected', late=False)}
-    """
+    """Carries messages over the nodes connected to a Flower server."""
 
     def __init__(
         self,
@@ -95,13 +69,7 @@ class FlowerTransport:
         self.nameless: tuple[int, ...] = ()
 
     def present(self) -> tuple[str, ...]:
-        """Return the names of the sites connected now; new nodes are queried for theirs.
-
-        Raises
-        ------
-        InputError
-            Where two connected nodes share a name.
-        """
+        """Return the names of the sites connected now; new nodes are queried for theirs."""
         return tuple(self._sites(self._clock() + self._name_timeout))
 
     def exchange(self, messages: Mapping[str, bytes], timeout: float) -> dict[str, bytes | NoReply]:

@@ -54,13 +54,7 @@ class SiteCredentials:
 
 
 def environment(home: Path, outside: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of Flower's processes: a home of their own, nothing sent or installed.
-
-    Examples
-    --------
-    >>> environment(Path("state"), {"PATH": "/bin"})["FLWR_TELEMETRY_ENABLED"]
-    '0'
-    """
+    """Return the environment of Flower's processes: a home of their own, nothing sent or installed."""
     # Flower starts its own commands by name; "python -m" in an environment that is not activated would miss them.
     path = os.pathsep.join(part for part in (str(Path(sys.executable).parent), outside.get("PATH", "")) if part)
     loopback = ",".join(part for part in (outside.get("NO_PROXY", ""), "127.0.0.1,localhost") if part)
@@ -92,13 +86,7 @@ def executable(name: str, variables: Mapping[str, str]) -> str:
 def superlink_command(
     host: str, port: int, *, credentials: ServerCredentials | None, database: Path | None, simulation: bool = False
 ) -> list[str]:
-    """Return the command line of the server; without credentials it is insecure.
-
-    Examples
-    --------
-    >>> superlink_command("127.0.0.1", 9300, credentials=None, database=None, simulation=True)[3:7]
-    ['--host', '127.0.0.1', '--port', '9300']
-    """
+    """Return the command line of the server; without credentials it is insecure."""
     command = [
         sys.executable,
         "-m",
@@ -127,15 +115,7 @@ def supernode_command(
     *,
     credentials: SiteCredentials | None,
 ) -> list[str]:
-    """Return the command line of a site's node, which opens ``port`` on loopback for its own client app.
-
-    Examples
-    --------
-    >>> node = {"site": "north", "settings": "/data/north.toml"}
-    >>> command = supernode_command("fair.example.org:9300", 9400, node, credentials=None)
-    >>> command[3:5], command[-2:]
-    (['--superlink', 'fair.example.org:9300'], ["site='north' settings='/data/north.toml'", '--insecure'])
-    """
+    """Return the command line of a site's node, which opens ``port`` on loopback for its own client app."""
     command = [
         sys.executable,
         "-m",
@@ -153,13 +133,7 @@ def supernode_command(
 
 
 def register_command(public_key: Path, variables: Mapping[str, str]) -> list[str]:
-    """Return the command line that lets the site named like the file connect under that name.
-
-    Examples
-    --------
-    >>> register_command(Path("keys/north.pub"), environment(Path("state"), os.environ))[1:]
-    ['supernode', 'register', 'keys/north.pub', 'logofair', '--name', 'north', '--format', 'json']
-    """
+    """Return the command line that lets the site named like the file connect under that name."""
     command = [executable("flwr", variables), "supernode", "register", str(public_key), CONNECTION]
     return [*command, "--name", public_key.stem, "--format", "json"]
 
@@ -167,13 +141,7 @@ def register_command(public_key: Path, variables: Mapping[str, str]) -> list[str
 def run_command(
     app: Path, run: Mapping[str, str | int | float], variables: Mapping[str, str], *, simulated_nodes: int = 0
 ) -> list[str]:
-    """Return the command line that starts a run of the app, in a simulation of that many nodes if any.
-
-    Examples
-    --------
-    >>> run_command(Path("app"), {"plan": "plan.toml"}, environment(Path("state"), os.environ))[1:]
-    ['run', 'app', 'logofair', '--format', 'json', '--run-config', "plan='plan.toml'"]
-    """
+    """Return the command line that starts a run of the app, in a simulation of that many nodes if any."""
     command = [executable("flwr", variables), "run", str(app), CONNECTION, "--format", "json"]
     command += ["--run-config", assignments(run)]
     if simulated_nodes:
@@ -182,32 +150,14 @@ def run_command(
 
 
 def connection_file(address: str, authority: Path | None) -> str:
-    """Return the ``config.toml`` with which the flwr command finds our server.
-
-    Examples
-    --------
-    >>> print(connection_file("127.0.0.1:9300", None))
-    [superlink]
-    default = 'logofair'
-    <BLANKLINE>
-    [superlink.logofair]
-    address = '127.0.0.1:9300'
-    insecure = true
-    <BLANKLINE>
-    """
+    """Return the ``config.toml`` with which the flwr command finds our server."""
     trust = "insecure = true" if authority is None else f"root-certificates = {_literal(str(authority.resolve()))}"
     head = f"[superlink]\ndefault = '{CONNECTION}'\n\n[superlink.{CONNECTION}]\n"
     return f"{head}address = {_literal(address)}\n{trust}\n"
 
 
 def local_address(host: str, port: int) -> str:
-    """Return where the server is reached from its own machine.
-
-    Examples
-    --------
-    >>> local_address("0.0.0.0", 9300), local_address("10.0.0.5", 9300), local_address("::1", 9300)
-    ('127.0.0.1:9300', '10.0.0.5:9300', '[::1]:9300')
-    """
+    """Return where the server is reached from its own machine."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -218,14 +168,7 @@ def local_address(host: str, port: int) -> str:
 
 
 def site_public_keys(folder: Path) -> tuple[Path, ...]:
-    """Return the public keys in a folder, one per site, in order of name.
-
-    Examples
-    --------
-    >>> site_public_keys(Path("no-such-folder"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: sites: no-such-folder holds no NAME.pub; put the public key of each site there.
-    """
+    """Return the public keys in a folder, one per site, in order of name."""
     keys = tuple(sorted(folder.glob("*.pub")))
     if not keys:
         raise InputError(f"sites: {folder} holds no NAME.pub; put the public key of each site there.")
@@ -233,13 +176,7 @@ def site_public_keys(folder: Path) -> tuple[Path, ...]:
 
 
 def assignments(values: Mapping[str, str | int | float]) -> str:
-    """Return settings the way Flower's options take them.
-
-    Examples
-    --------
-    >>> assignments({"site": "north", "patience": 60})
-    "site='north' patience=60"
-    """
+    """Return settings the way Flower's options take them."""
     return " ".join(f"{key}={_literal(value) if isinstance(value, str) else value}" for key, value in values.items())
 
 

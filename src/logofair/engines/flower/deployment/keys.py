@@ -32,16 +32,7 @@ _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def checked_site_name(name: str) -> str:
-    """Return the name of a site if it can also name a file; names are shown to the server.
-
-    Examples
-    --------
-    >>> checked_site_name("north-2")
-    'north-2'
-    >>> checked_site_name("../north")
-    Traceback (most recent call last):
-    logofair.errors.InputError: site: the name is '../north'; use up to 64 letters, digits, '-', '_' and '.', ...
-    """
+    """Return the name of a site if it can also name a file; names are shown to the server."""
     if not _SITE_NAME.fullmatch(name):
         raise InputError(
             f"site: the name is {name[:80]!r}; use up to 64 letters, digits, '-', '_' and '.', "
@@ -62,18 +53,6 @@ def make_authority(folder: Path, hosts: Iterable[str] = (), *, days: int = _DAYS
         Names and addresses under which sites reach the server; this machine's own (localhost) is always one.
     days : int
         How long the certificates are valid.
-
-    Returns
-    -------
-    tuple of Path
-        The four files, in the order above.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in make_authority(Path(folder), ["fair.example.org"])]
-    ['ca.crt', 'ca.key', 'server.crt', 'server.key']
     """
     paths = tuple(Path(folder) / name for name in ("ca.crt", "ca.key", "server.crt", "server.key"))
     _refuse_existing(paths)
@@ -92,16 +71,7 @@ def make_authority(folder: Path, hosts: Iterable[str] = (), *, days: int = _DAYS
 
 
 def make_site_key(folder: Path, name: str) -> tuple[Path, Path]:
-    """Make the key of one site: ``NAME`` stays at the site, ``NAME.pub`` goes to the server.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     private, public = make_site_key(Path(folder), "north")
-    ...     private.name, public.read_text().split()[0]
-    ('north', 'ecdsa-sha2-nistp384')
-    """
+    """Make the key of one site: ``NAME`` stays at the site, ``NAME.pub`` goes to the server."""
     private, public = Path(folder) / checked_site_name(name), Path(folder) / f"{name}.pub"
     _refuse_existing((private, public))
     key = ec.generate_private_key(ec.SECP384R1())

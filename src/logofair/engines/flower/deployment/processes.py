@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -44,18 +46,19 @@ from logofair.errors import InputError, RunError
 
 __all__ = [
     "RunStatus",
+    "Simulator",
     "follow_run",
     "join",
     "serve",
     "simulate",
-    "simulation_superlink",
-    "start_run",
+    "simulator",
 ]
 
 
 _START = 60.0  # seconds a process gets to open its port
 _CALL = 60.0  # seconds a flwr command gets
 _RUN_CHECK = 15.0  # seconds between two checks with the server whether the run is still running
+_SERVER_APP, _CLIENT_APP = (f"logofair.engines.flower.{side}_app:app" for side in ("server", "client"))
 _REFUSED = "Failed to activate SuperNode"
 _RECONNECT = 90.0  # Flower takes a killed node for connected for up to 60 seconds, and refuses its return until then
 
@@ -71,39 +74,16 @@ def serve(
 ) -> Generator[str, None, RunStatus]:
     """Start the server, register the sites, run the plan once, and stop the server.
 
-    Parameters
-    ----------
-    plan, folder : path
-        The plan file, and the folder of the server's state; logs go to its subfolder ``flower``.
-    host, port
-        Where the server listens; sites must reach it there.
-    credentials : ServerCredentials, optional
-        Certificate, key and the sites' public keys. Required unless ``insecure``.
-    insecure : bool
-        No encryption, and anyone may connect as any site: for trials on one machine.
-
-    Yields
-    ------
-    str
-        Lines on progress, among them those the conductor appends to ``progress.txt`` in the folder.
-
-    Returns
-    -------
-    RunStatus
-        As the generator's value.
-
-    Examples
-    --------
-    >>> next(serve(Path("plan.toml"), Path("state")))
-    Traceback (most recent call last):
-    logofair.errors.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
+    Yields lines on progress, among them those that the conductor appends to ``progress.txt`` in ``folder``, the folder
+    of the server's state; logs go to its subfolder ``flower``. ``insecure`` means no encryption, and that anyone may
+    connect as any site: for trials on one machine.
     """
     _require_credentials(credentials, insecure)
     require_flower()
     keys = site_public_keys(credentials.sites) if credentials is not None else ()
     run = {"plan": str(plan.resolve()), "folder": str(folder.resolve())}
     home = folder / "flower"
-    with flower_processes(home) as processes:
+    with _flower_processes(home) as processes:
         superlink = _start_superlink(processes, host, port, credentials, database=home / "superlink.db")
         yield f"The server listens at {host}:{port}{' WITHOUT ENCRYPTION' if insecure else ''}."
         for key in keys:
@@ -122,40 +102,15 @@ def join(
     home: Path,
     reconnect: float = _RECONNECT,
 ) -> RunStatus:
-    """Connect a site to its server, and stay connected until ``until()`` is true.
+    """Connect a site to its server at HOST:PORT, and stay connected until ``until()`` is true.
 
-    Parameters
-    ----------
-    settings : path
-        The site's settings file.
-    site, server : str
-        The site's name, as registered with the server, and the server's HOST:PORT.
-    credentials : SiteCredentials, optional
-        The authority's certificate and the site's private key. Required unless ``insecure``.
-    insecure : bool
-        No encryption and no proof of who the server is: for trials on one machine.
-    until : callable
-        Called twice a second; for example whether the site's policy has been written.
-    home : path
-        A folder for Flower's files and logs.
-    reconnect : float
-        Seconds for which a node that the server refuses is started again.
-
-    Returns
-    -------
-    RunStatus
-        "completed" when ``until`` was true; "failed" when the server refused the node or the node ended by itself.
-
-    Examples
-    --------
-    >>> join(Path("north.toml"), site="north", server="127.0.0.1:9300", until=lambda: True, home=Path("north"))
-    Traceback (most recent call last):
-    logofair.errors.InputError: credentials: none given; make keys and certificates, or ask for insecure by name.
+    ``until`` is called twice a second; ``home`` is a folder for Flower's files and logs. A node that the server refuses
+    is started again for ``reconnect`` seconds. The status is "failed" when it is refused still, or ended by itself.
     """
     _require_credentials(credentials, insecure)
     require_flower()
     config = {"site": checked_site_name(site), "settings": str(settings.resolve())}
-    with flower_processes(home) as processes:
+    with _flower_processes(home) as processes:
         command = supernode_command(server, free_port(), config, credentials=credentials)
         start = time.monotonic()
         node = processes.start("supernode", command)
@@ -172,62 +127,77 @@ def join(
 def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[str, None, RunStatus]:
     """Run the plan in Flower's simulation, one simulated node per site, and leave nothing running.
 
-    Parameters
-    ----------
-    plan, folder : path
-        The plan file, and the folder of the server's state.
-    sites : mapping
-        The settings file of each site, by the site's name.
-
-    Yields
-    ------
-    str
-        Lines on progress.
-
-    Returns
-    -------
-    RunStatus
-        As the generator's value.
-
-    Examples
-    --------
-    >>> next(simulate(Path("plan.toml"), {}, Path("state")))
-    Traceback (most recent call last):
-    logofair.errors.InputError: sites: none given; name at least one with its settings file.
+    ``sites`` has the settings file of each site by its name. Yields lines on progress.
     """
     if not sites:
         raise InputError("sites: none given; name at least one with its settings file.")
-    require_flower("ray")
     home = folder / "flower"
     home.mkdir(parents=True, exist_ok=True)
     listing = home / "sites.json"
     rows = [{"site": checked_site_name(site), "settings": str(path.resolve())} for site, path in sites.items()]
     listing.write_text(json.dumps(rows), encoding="utf-8")
     run = {"plan": str(plan.resolve()), "folder": str(folder.resolve()), "sites": str(listing.resolve())}
-    with simulation_superlink(home) as (processes, superlink):
+    with simulator(home) as flower:
         yield f"Simulating {len(sites)} sites."
-        return (yield from _run_plan(processes, superlink, folder, run, simulated_nodes=len(sites)))
+        return (yield from _run_plan(flower.processes, flower.superlink, folder, run, simulated_nodes=len(sites)))
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """A server on this machine that takes one run of simulated nodes after another; made by :func:`simulator`."""
+
+    processes: ProcessGroup
+    superlink: ManagedProcess
+
+    def run(self, server: str, client: str, folder: Path, nodes: int) -> None:
+        """Run two apps to the end, each named ``module:attribute``; raise where the run fails.
+
+        ``folder`` is in their run's configuration. Make the server app with ``recorded_server_app``, so that what
+        becomes of the run is recorded there.
+        """
+        with _app_folder() as ours, tempfile.TemporaryDirectory() as app:
+            project = (ours / "pyproject.toml").read_text(encoding="utf-8")
+            for component, ours_named in ((server, _SERVER_APP), (client, _CLIENT_APP)):
+                project = project.replace(ours_named, component)
+            (Path(app) / "pyproject.toml").write_text(project, encoding="utf-8")
+            shutil.copy(ours / "LICENSE", app)
+            run = start_run(self.processes, Path(app), {"folder": str(folder.resolve())}, simulated_nodes=nodes)
+        progress = follow_run(self.processes, self.superlink, folder, run)
+        while True:
+            try:
+                next(progress)
+            except StopIteration as end:
+                if end.value.status != "completed":
+                    raise RunError(end.value.sentence) from None
+                return
 
 
 @contextlib.contextmanager
-def flower_processes(home: Path, variables: Mapping[str, str] | None = None) -> Iterator[ProcessGroup]:
-    """Yield a group for processes in Flower's environment and more variables; all are ended with the block."""
-    home.mkdir(parents=True, exist_ok=True)
-    with process_group(home, environment(home, {**os.environ, **(variables or {})})) as processes:
-        yield processes
+def simulator(home: Path, variables: Mapping[str, str] | None = None) -> Iterator[Simulator]:
+    """Start a server for simulations; its logs lie in the folder, and all its processes end with the block.
 
-
-@contextlib.contextmanager
-def simulation_superlink(
-    home: Path, variables: Mapping[str, str] | None = None
-) -> Iterator[tuple[ProcessGroup, ManagedProcess]]:
-    """Start a server for simulations on this machine; yield its processes and itself, and end them with the block."""
+    ``variables`` are added to the environment of the processes, such as a PYTHONPATH on which they find the apps.
+    """
+    require_flower("ray")
     # Ray's sockets need a short path
     with (
         tempfile.TemporaryDirectory(prefix="lf-", ignore_cleanup_errors=True) as short,
-        flower_processes(home, {"RAY_TMPDIR": short, **(variables or {})}) as processes,
+        _flower_processes(home, {"RAY_TMPDIR": short, **(variables or {})}) as processes,
     ):
-        yield processes, _start_superlink(processes, "127.0.0.1", free_port(), None, database=None, simulation=True)
+        superlink = _start_superlink(processes, "127.0.0.1", free_port(), None, database=None, simulation=True)
+        yield Simulator(processes, superlink)
+
+
+def _flower_processes(
+    home: Path, variables: Mapping[str, str] | None = None
+) -> contextlib.AbstractContextManager[ProcessGroup]:
+    """Return a group for processes in Flower's environment and more variables."""
+    return process_group(home, environment(home, {**os.environ, **(variables or {})}))
+
+
+def _app_folder() -> contextlib.AbstractContextManager[Path]:
+    """Return the folder of our own Flower app."""
+    return resources.as_file(resources.files("logofair.engines.flower") / "app")
 
 
 def _require_credentials(credentials: object, insecure: bool) -> None:
@@ -296,16 +266,7 @@ def follow_run(
 ) -> Generator[str, None, RunStatus]:
     """Yield new lines of progress until the run has ended; return what became of it.
 
-    Parameters
-    ----------
-    processes, superlink
-        The server's processes, and the SuperLink among them: when it ends, so does the run.
-    folder : path
-        Where the server app writes progress and status.
-    run : str
-        The run's id.
-    check_every : float
-        Seconds between two checks with the server, in case the server app ends without writing its status.
+    The server is checked every ``check_every`` seconds, in case its app ends without writing its status.
     """
     shown, next_check = 0, time.monotonic() + check_every
     while True:
@@ -330,7 +291,7 @@ def _run_plan(
 ) -> Generator[str, None, RunStatus]:
     """Start a run of our own app and follow it."""
     clear_status(folder)
-    with resources.as_file(resources.files("logofair.engines.flower") / "app") as app:
+    with _app_folder() as app:
         run = start_run(processes, app, config, simulated_nodes=simulated_nodes)
     yield f"Run {run} has started."
     return (yield from follow_run(processes, superlink, folder, run))
@@ -354,13 +315,7 @@ def _flower_status(processes: ProcessGroup, run: str) -> str:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """Return the JSON object at the end of a command's output, empty where there is none.
-
-    Examples
-    --------
-    >>> json_object('Listing runs ... {"success": true}'), json_object("no such command")
-    ({'success': True}, {})
-    """
+    """Return the JSON object at the end of a command's output, empty where there is none."""
     start = text.find("{")
     try:
         found = json.loads(text[start:]) if start >= 0 else {}

@@ -55,23 +55,7 @@ def reply_to(client_app: ClientApp, message: Message, context: Context) -> Messa
 
 
 def answer_tasks(connect: Callable[[str | None], RuntimeHttpClient], client_app: ClientApp) -> None:
-    """Answer the node's tasks one after the other, without end.
-
-    Parameters
-    ----------
-    connect : callable
-        Given a task's token, or None, returns a client of the node's own interface.
-    client_app : ClientApp
-        What answers.
-
-    Examples
-    --------
-    >>> def connect(token):
-    ...     raise ConnectionError("the node is gone")
-    >>> answer_tasks(connect, app)
-    Traceback (most recent call last):
-    ConnectionError: the node is gone
-    """
+    """Answer the node's tasks one after the other, without end."""
     with connect(None) as node:
         while True:
             claim = node.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
@@ -87,14 +71,6 @@ def pull_complete(parts: list[str], pull_object_fn: Callable[[str], bytes]) -> d
 
     Flower would wait two hours for the parts that a server killed while sending never sent. Where the run has ended
     it would drop the message and keep its task.
-
-    Examples
-    --------
-    >>> def ended(part):
-    ...     raise RunNotRunningException
-    >>> pull_complete(["7f"], ended)
-    Traceback (most recent call last):
-    flwr.supercore.inflatable.inflatable_utils.ObjectPullError: ...the run has ended...
     """
     try:
         return pull_objects(parts, pull_object_fn, max_time=_INCOMPLETE)
@@ -103,13 +79,7 @@ def pull_complete(parts: list[str], pull_object_fn: Callable[[str], bytes]) -> d
 
 
 def option(arguments: list[str], name: str) -> str:
-    """Return the value of an option on a command line.
-
-    Examples
-    --------
-    >>> option(["--host", "127.0.0.1", "--port", "9400"], "--port")
-    '9400'
-    """
+    """Return the value of an option on a command line."""
     return arguments[arguments.index(name) + 1]
 
 

@@ -42,17 +42,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class ManagedProcess:
-    """A running process and the file its output goes to.
-
-    Examples
-    --------
-    >>> import sys, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, process_group(Path(folder), {}) as processes:
-    ...     child = processes.start("hello", [sys.executable, "-c", "print('hi'); raise SystemExit(3)"])
-    ...     code = child.process.wait()
-    ...     print(code, child.last_lines())
-    3 hi
-    """
+    """A running process and the file its output goes to."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -128,17 +118,7 @@ class ProcessGroup:
 
 @contextmanager
 def process_group(folder: Path, variables: Mapping[str, str]) -> Iterator[ProcessGroup]:
-    """Yield a group whose processes are all ended when the block is left, however it is left.
-
-    Examples
-    --------
-    >>> import sys, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with process_group(Path(folder), {}) as processes:
-    ...         child = processes.start("sleeper", [sys.executable, "-c", "import time; time.sleep(60)"])
-    ...     child.process.poll() is not None
-    True
-    """
+    """Yield a group whose processes are all ended when the block is left, however it is left."""
     folder.mkdir(parents=True, exist_ok=True)
     processes = ProcessGroup(folder, variables, secrets.token_hex(16))
     previous = _raise_on_terminate()
@@ -165,16 +145,7 @@ def free_port() -> int:
 
 
 def require_free_port(host: str, port: int) -> None:
-    """Raise where another server listens already: our own requests would go to it.
-
-    Examples
-    --------
-    >>> require_free_port("127.0.0.1", free_port())
-    >>> with socket.create_server(("127.0.0.1", 0)) as other:
-    ...     require_free_port("127.0.0.1", other.getsockname()[1])
-    Traceback (most recent call last):
-    logofair.errors.InputError: port: 127.0.0.1:... is taken or cannot be listened at (...); choose another port ...
-    """
+    """Raise where another server listens already: our own requests would go to it."""
     try:
         kind, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(kind, socket.SOCK_STREAM) as probe:
@@ -189,14 +160,7 @@ def require_free_port(host: str, port: int) -> None:
 
 
 def wait_for_port(address: str, check: Callable[[], None], timeout: float) -> None:
-    """Wait until a server listens at an address; ``check`` raises where it has ended meanwhile.
-
-    Examples
-    --------
-    >>> wait_for_port(f"127.0.0.1:{free_port()}", lambda: None, timeout=0.2)
-    Traceback (most recent call last):
-    logofair.errors.InputError: server: nothing listens at 127.0.0.1:... after 0.2 seconds; ...
-    """
+    """Wait until a server listens at an address; ``check`` raises where it has ended meanwhile."""
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:

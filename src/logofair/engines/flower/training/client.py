@@ -35,11 +35,6 @@ def node_name(context: Context) -> str:
     """Return the name of the site a node stands for, empty where it has none.
 
     A deployed node is configured with it (``--node-config "site='north'"``); a simulated one is named by its number.
-
-    Examples
-    --------
-    >>> node_name(Context(run_id=1, node_id=7, node_config={"partition-id": 4}, state=RecordDict(), run_config={}))
-    '4'
     """
     node = context.node_config
     return str(node.get("site", node.get("partition-id", "")))

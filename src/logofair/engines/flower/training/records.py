@@ -55,29 +55,7 @@ _HEADER = 1024
 
 @dataclass(frozen=True, eq=False)
 class TrainingRequest:
-    """A request to one site about the model that comes with it.
-
-    Parameters
-    ----------
-    site : str
-        The site it is for.
-    round, random_state : int
-        The round's number, 0 before the first, and the run's random state.
-    network : Network
-        How to read the model.
-    schedule : Schedule
-        How to take local steps.
-    request : StepsRequest, GradientsRequest or None
-        What to do; None requests counts.
-
-    Examples
-    --------
-    >>> network = build_network("logistic", (2,))
-    >>> sent = TrainingRequest("north", 3, 0, network, Schedule(), StepsRequest(debias="reweighing"))
-    >>> found, model = unpack_request(pack_request(sent, model_record(network.start(0))))
-    >>> found.site, found.round, found.request.debias, model
-    ('north', 3, 'reweighing', array([0., 0., 0.], dtype=float32))
-    """
+    """A request to one site about the model that comes with it."""
 
     site: str
     round: int
@@ -88,15 +66,7 @@ class TrainingRequest:
 
 
 def pack_request(sent: TrainingRequest, model: ArrayRecord, config: ConfigRecord | None = None) -> RecordDict:
-    """Return a request as the content of a Flower message; ``config`` is for the apps of a caller's own.
-
-    Examples
-    --------
-    >>> network = build_network("mlp", (2,), hidden=4)
-    >>> content = pack_request(TrainingRequest("north", 1, 0, network, Schedule()), model_record(network.start(0)))
-    >>> content["logofair"]["network"]
-    '{"name": "mlp", "shape": [2], "hidden": 4, "dtype": "float32"}'
-    """
+    """Return a request as the content of a Flower message; ``config`` is for the apps of a caller's own."""
     network = sent.network
     kind = str(network.dtype).removeprefix("torch.")
     ours: dict[str, ConfigRecordValues] = {
@@ -111,14 +81,7 @@ def pack_request(sent: TrainingRequest, model: ArrayRecord, config: ConfigRecord
 
 
 def unpack_request(content: RecordDict) -> tuple[TrainingRequest, Vector]:
-    """Return the request in a message's content, and its model; raise where there is no sound one.
-
-    Examples
-    --------
-    >>> unpack_request(RecordDict())
-    Traceback (most recent call last):
-    KeyError: 'logofair'
-    """
+    """Return the request in a message's content, and its model; raise where there is no sound one."""
     ours: Mapping[str, Any] = content.config_records[OURS]
     network = _network(str(ours["network"]))
     found = TrainingRequest(
@@ -133,17 +96,7 @@ def unpack_request(content: RecordDict) -> tuple[TrainingRequest, Vector]:
 
 
 def pack_reply(site: str, reply: Reply | LabelCounts | None, groups: tuple[Label, ...] = ()) -> RecordDict:
-    """Return a site's reply as the content of a Flower message; None is a refusal, which says no more than that.
-
-    Examples
-    --------
-    >>> from logofair.training.messages import TrainedParameters
-    >>> content = pack_reply("north", TrainedParameters(np.zeros(2, np.float32)))
-    >>> content["logofair"]["site"], content["arrays"]["parameters"].numpy()
-    ('north', array([0., 0.], dtype=float32))
-    >>> sorted(pack_reply("north", None))
-    ['logofair']
-    """
+    """Return a site's reply as the content of a Flower message; None is a refusal, which says no more than that."""
     ours = ConfigRecord({"site": site, "groups": _groups_text(groups)})
     if reply is None:
         return RecordDict({OURS: ours})
@@ -173,25 +126,12 @@ def _sender(content: RecordDict) -> tuple[str, str] | None:
 
 
 def model_record(parameters: Vector) -> ArrayRecord:
-    """Return a model as Flower's strategies pass it about.
-
-    Examples
-    --------
-    >>> model_record(np.zeros(3))["parameters"].shape
-    (3,)
-    """
+    """Return a model as Flower's strategies pass it about."""
     return ArrayRecord({_MODEL: Array(np.asarray(parameters))})
 
 
 def read_model(record: ArrayRecord, network: Network) -> Vector:
-    """Return the model in a record, if it is one of this network.
-
-    Examples
-    --------
-    >>> read_model(model_record(np.zeros(3)), build_network("logistic", (7,)))
-    Traceback (most recent call last):
-    logofair.errors.InputError: arrays: expected one array 'parameters' of 8 numbers for logistic; use model_record.
-    """
+    """Return the model in a record, if it is one of this network."""
     found = _array_in(record[_MODEL], (network.size,)) if list(record) == [_MODEL] else None
     if found is None:
         raise InputError(
@@ -263,15 +203,7 @@ def checked_content(reply: Message, site: str, groups: tuple[Label, ...]) -> Rec
 
 
 def read_reply(content: RecordDict, request: Request, network: Network, n_groups: int) -> Reply | NoReply:
-    """Return the reply to a request, or what is wrong with it.
-
-    Examples
-    --------
-    >>> from logofair.training import build_network
-    >>> network = build_network("logistic", (1,))
-    >>> read_reply(pack_reply("north", TrainedParameters(np.array([1.0, np.nan]))), StepsRequest(), network, 2)
-    NoReply(reason='its parameters are not all finite', late=False)
-    """
+    """Return the reply to a request, or what is wrong with it."""
     if isinstance(request, StepsRequest):
         trained = _arrays(content, {"parameters": (network.size,)})
         if trained is None:
@@ -300,14 +232,7 @@ def _in_precision(numbers: npt.NDArray[Any], network: Network) -> npt.NDArray[An
 
 
 def read_counts(content: RecordDict, n_groups: int, rows: Floats | None = None) -> LabelCounts | NoReply:
-    """Return a site's counts, or what is wrong with them; ``rows`` are those of its first reply.
-
-    Examples
-    --------
-    >>> two = np.full((2, 2), 2.0)
-    >>> read_counts(pack_reply("north", LabelCounts(rows=two, accepted=two + 1.0, loss=two)), 2)
-    NoReply(reason='it accepts more rows than it has, or fewer than none', late=False)
-    """
+    """Return a site's counts, or what is wrong with them; ``rows`` are those of its first reply."""
     shape = (n_groups, 2)
     found = _arrays(content, {"rows": shape, "accepted": shape, "loss": shape})
     if found is None:

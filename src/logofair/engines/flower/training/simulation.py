@@ -24,9 +24,9 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.serverapp import Grid
 
-from logofair.columns.checks import Floats, Label, whole_number
-from logofair.engines.flower import require_flower
-from logofair.engines.flower.deployment.simulation import recorded_server_app, simulator
+from logofair.columns.checks import Label, whole_number
+from logofair.engines.flower.deployment.processes import simulator
+from logofair.engines.flower.server_app import recorded_server_app
 from logofair.engines.flower.training.client import client_state, node_name, training_client_app
 from logofair.engines.flower.training.records import CONFIG
 from logofair.engines.flower.training.strategy import MethodStrategy
@@ -64,48 +64,25 @@ def train_with_flower(
     schedule: Schedule | None = None,
     random_state: int = 0,
 ) -> TrainingState:
-    """Train as :func:`logofair.training.train` does, every client a node of Flower's simulation; the last state.
-
-    Parameters
-    ----------
-    method, network, clients, rounds, schedule, random_state
-        As in :func:`logofair.training.train`; the clients' rows lie on the CPU.
-
-    Returns
-    -------
-    TrainingState
-
-    Examples
-    --------
-    >>> from logofair.training import FedAvg, build_network
-    >>> train_with_flower(FedAvg(), build_network("logistic", (2,)), [], rounds=5)
-    Traceback (most recent call last):
-    logofair.errors.InputError: clients: there are none; pass what make_rows returns.
-    """
+    """Train as :func:`logofair.training.train` does, every client a node of Flower's simulation; the last state."""
     return train_each_with_flower([TrainingJob(method, network, rounds, schedule, random_state)], clients)[0]
 
 
 def train_each_with_flower(jobs: Sequence[TrainingJob], clients: Sequence[ClientRows]) -> list[TrainingState]:
-    """Train once per job, in one simulation: starting one takes longer than most trainings.
-
-    Examples
-    --------
-    >>> train_each_with_flower([], [])
-    Traceback (most recent call last):
-    logofair.errors.InputError: clients: there are none; pass what make_rows returns.
-    """
+    """Train once per job, in one simulation: starting one takes longer than most trainings."""
     if not clients:
         raise InputError("clients: there are none; pass what make_rows returns.")
     if any(rows.labels.device.type != "cpu" for rows in clients):
         raise InputError(
             "clients: their rows lie on a GPU, and a simulated node has none; use make_rows(device='cpu')."
         )
-    require_flower("ray")
     with tempfile.TemporaryDirectory(prefix="logofair-") as name:
-        folder, logs = Path(name), Path(name) / "flower"
-        _write_jobs(folder, _Jobs(list(jobs), len(clients), clients[0].groups, torch.get_num_threads()), clients)
-        logs.mkdir()
-        with simulator(logs) as flower:
+        folder = Path(name)
+        todo = _Jobs(list(jobs), len(clients), clients[0].groups, torch.get_num_threads())
+        (folder / _JOBS).write_bytes(pickle.dumps(todo))
+        for place, rows in enumerate(clients):
+            (folder / f"rows-{place}.pickle").write_bytes(pickle.dumps(rows))
+        with simulator(folder / "flower") as flower:
             flower.run(f"{__name__}:server", f"{__name__}:client", folder, len(clients))
         return [_state(folder, number, clients) for number in range(len(jobs))]
 
@@ -113,14 +90,10 @@ def train_each_with_flower(jobs: Sequence[TrainingJob], clients: Sequence[Client
 def _state(folder: Path, number: int, clients: Sequence[ClientRows]) -> TrainingState:
     """The last state of a job, with what each client keeps and under its own name."""
     state = load_state(folder / f"state-{number}.npz", {})
-    kept = tuple(_client_state(folder, number, place) for place in range(len(clients)))
+    paths = [folder / f"client-{number}-{place}.npy" for place in range(len(clients))]
+    kept = tuple(np.load(path, allow_pickle=False) if path.exists() else None for path in paths)
     measured = replace(state.measured, clients=tuple(rows.client for rows in clients))
     return replace(state, measured=measured, client_states=kept)
-
-
-def _client_state(folder: Path, number: int, place: int) -> Floats | None:
-    path = folder / f"client-{number}-{place}.npy"
-    return np.load(path, allow_pickle=False) if path.exists() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +104,6 @@ class _Jobs:
     clients: int
     groups: tuple[Label, ...]
     threads: int
-
-
-def _write_jobs(folder: Path, jobs: _Jobs, clients: Sequence[ClientRows]) -> None:
-    (folder / _JOBS).write_bytes(pickle.dumps(jobs))
-    for place, rows in enumerate(clients):
-        (folder / f"rows-{place}.pickle").write_bytes(pickle.dumps(rows))
 
 
 @cache

@@ -1,1 +1,0 @@
-"""The Flower app: everything lies in the installed package."""
