@@ -66,35 +66,14 @@ _LAST = (
 
 
 def data_options(command: Command) -> Command:
-    """Add DATA and the options that name its columns; the command gets ``data`` (names) and ``columns``.
-
-    Examples
-    --------
-    >>> @click.command()
-    ... @data_options
-    ... def show(data, columns):
-    ...     click.echo(f"{data} {columns.score}")
-    >>> from click.testing import CliRunner
-    >>> print(CliRunner().invoke(show, ["people.csv", "--score", "p"]).output.strip())
-    ('people.csv',) p
-    """
+    """Add DATA and the options that name its columns; the command gets ``data`` (names) and ``columns``."""
     wrapped = _with(command, (*_FIRST, _CLIENT, *_LAST))
     found: Command = click.argument("data", metavar="DATA...", nargs=-1, required=True)(wrapped)
     return found
 
 
 def column_options(command: Command) -> Command:
-    """Add the options that name the columns of one client's file; the command gets ``columns``.
-
-    Examples
-    --------
-    >>> @click.command()
-    ... @column_options
-    ... def show(columns):
-    ...     click.echo(columns.group)
-    >>> [option.name for option in show.params]
-    ['score', 'label', 'group', 'weight', 'positive', 'scale', 'drop_missing', 'where']
-    """
+    """Add the options that name the columns of one client's file; the command gets ``columns``."""
     return _with(command, (*_FIRST, *_LAST))
 
 
@@ -114,16 +93,7 @@ def _with(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
 
 
 def read_client_file(data: Path, columns: ColumnNames, features: Sequence[str] = ()) -> DataRows:
-    """Read the columns of one file before anything is sent, and refuse what no plan could use.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     print("sex,risk", "F,0.5", "M,0.75", sep=chr(10), file=file, flush=True)
-    ...     read_client_file(Path(file.name), ColumnNames(group=("sex",), score="risk")).groups.tolist()
-    ['F', 'M']
-    """
+    """Read the columns of one file before anything is sent, and refuse what no plan could use."""
     from logofair.columns.checks import weights
     from logofair.files.rows import read_rows
 

@@ -273,26 +273,7 @@ BATCH = 250_000
 def decide_files(
     decider: Decider, files: DataFiles, out: Path, progress: Progress, *, batch: int = BATCH
 ) -> DecisionCounts:
-    """Decide on all rows of the files and write the decisions; the file is there whole or not at all.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import logofair
-    >>> from logofair.cli.pages.console import showing_progress
-    >>> from logofair.files.inputs import ColumnNames, find_files
-    >>> policy = logofair.fit([0.9, 0.2], None, groups=["F", "M"], calibration="none", local_tolerance=None,
-    ...     global_tolerance=None).policy
-    >>> columns = ColumnNames(score="p", group=("sex",))
-    >>> decider = Decider.of(policy, columns, None, (), "raise", seed=0, deterministic=False)
-    >>> with tempfile.TemporaryDirectory() as folder, showing_progress(quiet=True) as progress:
-    ...     with Path(folder, "new.csv").open("w") as file:
-    ...         print("p,sex", "0.75,F", "0.25,M", sep=chr(10), file=file)
-    ...     out = Path(folder, "decisions.csv")
-    ...     totals = decide_files(decider, find_files([f"{folder}/new.csv"]), out, progress)
-    ...     out.read_text().split()
-    ['row,decision', '0,1', '1,0']
-    """
+    """Decide on all rows of the files and write the decisions; the file is there whole or not at all."""
     totals = DecisionCounts(decider.policy.groups)
     with replacing(out) as neighbour, closing(_batches(decider, files, totals, batch)) as steps:
         first = next(steps, None)

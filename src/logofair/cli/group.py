@@ -36,19 +36,6 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they run, and whose failures are one sentence and an exit code.
 
     0 is success, 2 bad input, 1 any other failure, 130 an interrupt.
-
-    Parameters
-    ----------
-    lazy : mapping of str to (str, str)
-        For each command ``"module:attribute"`` and its line in the help.
-    **settings
-        As for :class:`click.Group`.
-
-    Examples
-    --------
-    >>> group = LazyGroup("tool", lazy={"demo": ("logofair.cli.commands.demo:demo", "Show it.")})
-    >>> group.get_command(click.Context(group), "demo").name
-    'demo'
     """
 
     def __init__(self, name: str | None = None, *, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:

@@ -40,29 +40,12 @@ force_option = click.option("--force", is_flag=True, help="Write over files that
 
 
 def examples(*lines: str) -> str:
-    """Return lines to try, for the end of a command's help.
-
-    Examples
-    --------
-    >>> examples("logofair demo", "logofair demo --seed 1").splitlines()[1:]
-    ['Examples:', '  logofair demo', '  logofair demo --seed 1']
-    """
+    """Return lines to try, for the end of a command's help."""
     return "\n  ".join(["\b\nExamples:", *lines])  # click keeps the lines of a paragraph that begins with \b
 
 
 def one_of(names: Sequence[str]) -> Check:
-    """Accept one of some names, and suggest the nearest to any other.
-
-    Examples
-    --------
-    >>> check = one_of(["plain", "authors"])
-    >>> context, option = click.Context(click.Command("demo")), click.Option(["--scheme"])
-    >>> check(context, option, "plain")
-    'plain'
-    >>> check(context, option, "plane")
-    Traceback (most recent call last):
-    click.exceptions.BadParameter: got 'plane' (did you mean 'plain'?); use one of plain, authors.
-    """
+    """Accept one of some names, and suggest the nearest to any other."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if value in names:
@@ -76,15 +59,7 @@ def one_of(names: Sequence[str]) -> Check:
 
 
 def such_that(accepted: Callable[[Any], bool], advice: str) -> Check:
-    """Accept a value that passes a test, or none at all; ``advice`` says what to pass instead.
-
-    Examples
-    --------
-    >>> check = such_that(lambda seed: seed >= 0, "pass a whole number from 0")
-    >>> check(click.Context(click.Command("demo")), click.Option(["--seed"]), -1)
-    Traceback (most recent call last):
-    click.exceptions.BadParameter: got -1; pass a whole number from 0.
-    """
+    """Accept a value that passes a test, or none at all; ``advice`` says what to pass instead."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if value is None or accepted(value):
@@ -95,17 +70,7 @@ def such_that(accepted: Callable[[Any], bool], advice: str) -> Check:
 
 
 def tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Read a tolerance: a number from 0, or infinity for ``none``; None where nothing was said.
-
-    Examples
-    --------
-    >>> context, option = click.Context(click.Command("fit")), click.Option(["--local"])
-    >>> tolerance(context, option, "0.02"), tolerance(context, option, "none"), tolerance(context, option, None)
-    (0.02, inf, None)
-    >>> tolerance(context, option, "-1")
-    Traceback (most recent call last):
-    click.exceptions.BadParameter: got '-1'; pass a number of at least 0, such as 0.02, or none.
-    """
+    """Read a tolerance: a number from 0, or infinity for ``none``; None where nothing was said."""
     if value is None:
         return None
     if value.strip().lower() == _FREE:
@@ -120,13 +85,7 @@ def tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 def single_tolerances(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float | None]:
-    """Read the tolerances of single clients, each named once.
-
-    Examples
-    --------
-    >>> single_tolerances(click.Context(click.Command("fit")), click.Option(["--local-for"]), ["north=0.01"])
-    {'north': 0.01}
-    """
+    """Read the tolerances of single clients, each named once."""
     found: dict[str, float | None] = {}
     for text in values:
         name, equals, number = text.rpartition("=")
@@ -138,41 +97,19 @@ def single_tolerances(ctx: click.Context, param: click.Parameter, values: Sequen
 
 
 def constrained(number: float | None) -> float | None:
-    """Return a tolerance as the library takes it: None where the gap is free.
-
-    Examples
-    --------
-    >>> constrained(0.02), constrained(float("inf"))
-    (0.02, None)
-    """
+    """Return a tolerance as the library takes it: None where the gap is free."""
     return None if number == math.inf else number
 
 
 def typed(number: float | None) -> str:
-    """Return a tolerance as it is typed.
-
-    Examples
-    --------
-    >>> typed(0.02), typed(None)
-    ('0.02', 'none')
-    """
+    """Return a tolerance as it is typed."""
     return _FREE if number is None else f"{number:g}"
 
 
 def tolerance_option(
     side: str, where: str, *, default: str | None = None, otherwise: str = ""
 ) -> Callable[[Command], Command]:
-    """Return the option ``--local`` or ``--global``; ``otherwise`` says what holds where it is not given.
-
-    Examples
-    --------
-    >>> @click.command()
-    ... @tolerance_option("local", "inside each client", default="0.02")
-    ... def fit(local_tolerance):
-    ...     click.echo(local_tolerance)
-    >>> fit.main(["--local", "none"], standalone_mode=False)
-    inf
-    """
+    """Return the option ``--local`` or ``--global``; ``otherwise`` says what holds where it is not given."""
     shown = f"  [default: {otherwise}]" if otherwise else ""
     return click.option(
         f"--{side}",
@@ -196,16 +133,7 @@ notion_option = click.option(
 
 
 def seed_option(purpose: str, *name: str) -> Callable[[Command], Command]:
-    """Return the option ``--seed``, whose help says what it is for; ``name`` is that of the parameter, if another.
-
-    Examples
-    --------
-    >>> @click.command()
-    ... @seed_option("The same seed prints the same table.")
-    ... def demo(seed): ...
-    >>> demo.params[0].default
-    0
-    """
+    """Return the option ``--seed``, whose help says what it is for; ``name`` is that of the parameter, if another."""
     return click.option(
         "--seed",
         *name,
@@ -226,15 +154,5 @@ calibration_option = click.option(
 
 
 def json_option(instead: str = "in place of tables") -> Callable[[Command], Command]:
-    """Return the flag ``--json``, which is passed as ``as_json``.
-
-    Examples
-    --------
-    >>> @click.command()
-    ... @json_option()
-    ... def audit(as_json):
-    ...     click.echo(as_json)
-    >>> audit.main(["--json"], standalone_mode=False)
-    True
-    """
+    """Return the flag ``--json``, which is passed as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print JSON {instead}.")

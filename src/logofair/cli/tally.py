@@ -59,19 +59,7 @@ class FileTally:
 
 
 def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress) -> FileTally:
-    """Count the rows of every client, group and label, and how many of them are accepted.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from logofair.cli.pages.console import showing_progress
-    >>> from logofair.files.inputs import find_files
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file, showing_progress(quiet=True) as progress:
-    ...     print("p,sex", "0.5,F", "0.25,F", "0.75,M", sep=chr(10), file=file, flush=True)
-    ...     found = count_rows(find_files([file.name]), ColumnNames(score="p", group=("sex",)), 0.5, progress)
-    >>> found.groups, found.tally.accepted[0, :, 0].tolist()
-    (('F', 'M'), [1.0, 1.0])
-    """
+    """Count the rows of every client, group and label, and how many of them are accepted."""
     read = [_part(path, columns, threshold) for path in progress(files.paths, "Counting", len(files.paths))]
     parts, pl = [part for part, _ in read], polars_module()
     if files.by_file:

@@ -36,13 +36,7 @@ _WIDTH = 80
 
 
 def page() -> Console:
-    """Standard output, 80 columns wide whatever it is connected to, narrower only in a narrower terminal.
-
-    Examples
-    --------
-    >>> page().width <= 80
-    True
-    """
+    """Standard output, 80 columns wide whatever it is connected to, narrower only in a narrower terminal."""
     console = Console(highlight=False, markup=False, emoji=False)
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
     return console
@@ -50,14 +44,7 @@ def page() -> Console:
 
 @contextmanager
 def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
-    """Show progress on standard error while work goes on; silent if asked or where no terminal shows it.
-
-    Examples
-    --------
-    >>> with showing_progress(quiet=True) as progress:
-    ...     list(progress(range(3), "Counting", total=3))
-    [0, 1, 2]
-    """
+    """Show progress on standard error while work goes on; silent if asked or where no terminal shows it."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield no_progress
@@ -80,15 +67,7 @@ def print_page(parts: Sequence[Any], console: Console) -> None:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """Print plain values as JSON.
-
-    Examples
-    --------
-    >>> print_json({"rows": 3})
-    {
-      "rows": 3
-    }
-    """
+    """Print plain values as JSON."""
     click.echo(json.dumps(values, indent=2, allow_nan=False))
 
 
@@ -112,44 +91,20 @@ def grid(*headers: str, left: int = 1, padding: int = 2) -> Table:
 
 
 def spoken(name: str) -> str:
-    """A notion's name as people write it.
-
-    Examples
-    --------
-    >>> spoken("equalized_odds")
-    'equalized odds'
-    """
+    """A notion's name as people write it."""
     return name.replace("_", " ")
 
 
 def figure(value: float | None) -> str:
-    """A figure, or that there is none.
-
-    Examples
-    --------
-    >>> figure(0.25), figure(None)
-    ('0.2500', 'undefined')
-    """
+    """A figure, or that there is none."""
     return "undefined" if value is None else f"{value:.4f}"
 
 
 def tiny(value: float) -> str:
-    """A figure near 0; rounding may leave it a hair below.
-
-    Examples
-    --------
-    >>> tiny(3.2e-8), tiny(-1e-17)
-    ('3e-08', '0')
-    """
+    """A figure near 0; rounding may leave it a hair below."""
     return f"{value:.0e}" if value > 0 else "0"
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(1200, "row")
-    ('1 row', '1,200 rows')
-    """
+    """A number of things."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -25,13 +25,7 @@ _FACTS = ("name", "title", "summary", "licence", "citation", "model", "natural_c
 
 
 def listed(cache: Path | None) -> list[dict[str, Any]]:
-    """All data sets: name, what it is, licence, whether it is ready or what is wrong with it, its rows where counted.
-
-    Examples
-    --------
-    >>> [found["name"] for found in listed(Path("nowhere")) if found["ready"]]
-    ['adult', 'generated']
-    """
+    """All data sets: name, what it is, licence, whether it is ready or what is wrong with it, rows where counted."""
     return [_line(entry, cache_folder(entry.name, cache)) for entry in CATALOGUE.values()]
 
 
@@ -82,14 +76,7 @@ def _shortened(licence: str) -> str:
 
 
 def described(name: str, sensitive: str | None, cache: Path | None) -> dict[str, Any]:
-    """All that is known about a data set; counts where it can be loaded.
-
-    Examples
-    --------
-    >>> found = described("adult", None, None)
-    >>> found["groups"]["Female"]["rows"], found["clients"]
-    (16192, None)
-    """
+    """All that is known about a data set; counts where it can be loaded."""
     entry, folder = CATALOGUE[name], cache_folder(name, cache)
     if sensitive is not None and entry.sensitive:
         chosen(sensitive, entry.sensitive, "--sensitive")

@@ -23,20 +23,7 @@ _NAMED = 3  # undefined rates listed by name
 
 
 def show(comparison: Comparison, console: Console) -> None:
-    """Print a comparison.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from logofair.experiments.comparison import Settings, compare
-    >>> from logofair.datasets import Dataset
-    >>> features = np.random.default_rng(0).random((2000, 2))
-    >>> data = Dataset("toy", features, ("a", "b"), features.sum(1) > 1, np.where(features[:, 0] > 0.4, "M", "F"))
-    >>> show(compare(data, Settings(clients=2, alpha=5)), Console(width=80))  # doctest: +ELLIPSIS
-    Toy: 2,000 rows at 2 clients (Dirichlet, alpha 5, plain scheme), seed 0
-    700 rows to train FedAvg, 700 to calibrate, 600 to test
-    ...
-    """
+    """Print a comparison."""
     table = _table(comparison, tick=" ✓" if console.encoding.startswith("utf") else "")
     lines = [*_reading(comparison), *_cautions(comparison)]
     print_page([_heading(comparison), "", table, "", notes(lines)], console)

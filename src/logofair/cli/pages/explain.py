@@ -128,13 +128,6 @@ def raw_scores(policy: Policy, calibrated: Floats, groups: Any, clients: Any) ->
     """Return the raw score at which the calibrated one reaches each value; clients of code -1 are unknown ones.
 
     A higher raw score never has a lower calibrated one, so halving finds the place. Values that are not reached give 1.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> policy = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none").policy
-    >>> raw_scores(policy, np.array([0.25, 0.75]), [0, 1], [0, 0]).round(6).tolist()
-    [0.25, 0.75]
     """
     groups, clients = np.asarray(groups, dtype=np.int32), np.asarray(clients, dtype=np.int32)
     low, high = np.zeros_like(calibrated), np.ones_like(calibrated)
@@ -147,16 +140,7 @@ def raw_scores(policy: Policy, calibrated: Floats, groups: Any, clients: Any) ->
 
 
 def bands_of(policy: Policy, client: int, group: int) -> list[Band]:
-    """Return the bands of one client and group by their numbers, lowest first; client -1: those of unknown clients.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> policy = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", local_tolerance=None,
-    ...     global_tolerance=None).policy
-    >>> [(band.low, band.high, band.chance) for band in bands_of(policy, 0, 0)]
-    [(0.0, 0.5, 0.0), (0.5, 1.0, 1.0)]
-    """
+    """Return the bands of one client and group by their numbers, lowest first; client -1: those of unknown clients."""
     mixtures, cell = policy.mixtures, client * len(policy.groups) + group
     if client < 0:
         if policy.merged is None:
@@ -194,16 +178,7 @@ def _steps(mixtures: Mixtures, cell: int) -> tuple[Floats, Floats]:
 
 
 def rule_in_words(bands: Sequence[Band], *, calibrated: bool) -> str:
-    """Say a rule in words, from the highest scores down.
-
-    Examples
-    --------
-    >>> bands = [Band(0, 0.25, 0, 0, 0.4), Band(0.25, 0.3, 0.12, 0.4, 0.5), Band(0.3, 1, 1, 0.5, 1)]
-    >>> rule_in_words(bands, calibrated=False)
-    'accepted from a score of 0.3 up; between 0.25 and 0.3, 12 % by a coin; rejected below'
-    >>> rule_in_words(bands[::2], calibrated=True)
-    'accepted from a calibrated score of 0.3 (raw score about 0.5) up; rejected below'
-    """
+    """Say a rule in words, from the highest scores down."""
     if len(bands) == 1:
         return f"{_fate(bands[0].chance)} whatever the score"
     digits = _digits([band.low for band in bands[1:]])

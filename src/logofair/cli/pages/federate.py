@@ -30,19 +30,7 @@ def show_result(result: RunResult, console: Console) -> None:
 
 
 def show_policy(policy: Policy, where: object, console: Console) -> None:
-    """Print a site's rules, and what it should know of them.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> fair = logofair.fit([0.9, 0.2], None, groups=["a", "b"], calibration="none", local_tolerance=None,
-    ...     global_tolerance=None)
-    >>> show_policy(fair.policy, "policy.json", Console(width=80))
-    policy.json:
-    client  group  rule
-    all     'a'    score >= 0.5
-    all     'b'    score >= 0.5
-    """
+    """Print a site's rules, and what it should know of them."""
     calibrated = policy.calibrator.method != "none"
     console.print(f"{where}:", soft_wrap=True)
     console.print(str(policy.rules), soft_wrap=True)

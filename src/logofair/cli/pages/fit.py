@@ -97,19 +97,7 @@ class FitOptions:
 
 
 def solve(rows: DataRows, wanted: FitOptions) -> Solution:
-    """Fit on the rows read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from logofair.files.tables import DataSource
-    >>> source = DataSource("toy", ("toy.csv",), "0", 4, {})
-    >>> scores, groups = np.array([0.9, 0.6, 0.4, 0.2]), np.array(["F", "F", "M", "M"])
-    >>> rows = DataRows(scores, None, groups, None, None, 0, source)
-    >>> wanted = FitOptions({"demographic_parity": None}, 0.02, None, {}, None, "exact", 0)
-    >>> solve(rows, wanted).certificate.holds
-    True
-    """
+    """Fit on the rows read."""
     return logofair.fit(
         rows.scores,
         rows.labels,
@@ -186,16 +174,7 @@ def repeat_command(
 
 
 def before_and_after(solution: Solution, names: Sequence[str]) -> tuple[RuleAudit, RuleAudit]:
-    """Measure score >= 1/2 and the policy on the calibration rows with labels, for the notions required.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "a", "b", "b"], calibration="none")
-    >>> before, after = before_and_after(solution, ["demographic_parity"])
-    >>> [round(rule.by_notion["demographic_parity"].global_gap, 2) for rule in (before, after)]
-    [1.0, 0.02]
-    """
+    """Measure score >= 1/2 and the policy on the calibration rows with labels, for the notions required."""
     rows, policy = solution.rows, solution.policy
     clients = rows.clients.labels if policy.has_clients else None
     fair = policy.probabilities(rows.scores, groups=rows.groups.labels, clients=clients)

@@ -24,17 +24,7 @@ _AXES = "Tolerances: local down, global across"
 
 
 def show(surface: Frontier, data: str, written: Sequence[Path], console: Console) -> None:
-    """Print a frontier.
-
-    Examples
-    --------
-    >>> from logofair.tradeoff import frontier
-    >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
-    >>> show(surface, "rows.csv", [], Console(width=80))  # doctest: +ELLIPSIS
-    rows.csv: 4 rows, groups a, b
-    Demographic parity: 72.50 % expected accuracy without any requirement
-    ...
-    """
+    """Print a frontier."""
     parts: list[Any] = [_heading(surface, data)]
     for first in range(0, len(surface.global_tolerances), _COLUMNS):
         parts += [

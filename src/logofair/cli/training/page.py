@@ -46,22 +46,7 @@ class TrainingMeasures:
 
 
 def training_measures(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel) -> TrainingMeasures:
-    """Measure a trained model.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from logofair.cli.pages.console import showing_progress
-    >>> from logofair.cli.training.rows import training_rows
-    >>> from logofair.cli.training.run import train_and_score
-    >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
-    >>> with showing_progress(quiet=True) as progress:
-    ...     rows = training_rows(settings, progress)
-    ...     trained = train_and_score(settings, rows, progress, device=torch.device("cpu"))
-    >>> measures = training_measures(settings, rows, trained)
-    >>> measures.train.accuracy == trained.state.measured.accuracy, int(measures.test.tally.rows.sum())
-    (True, 300)
-    """
+    """Measure a trained model."""
     test, measured = rows.parts["test"], trained.state.measured
     chance = (trained.scores["test"] >= 0.5).astype(np.float64)
     clients = encode(test.clients, "clients")

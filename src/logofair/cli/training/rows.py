@@ -58,16 +58,7 @@ class TrainingRows:
 def training_rows(
     settings: TrainSettings, progress: Progress, *, source: Path | None = None, cache: Path | None = None
 ) -> TrainingRows:
-    """Load, deal and split the rows of a run; the same settings give the same rows.
-
-    Examples
-    --------
-    >>> from logofair.cli.pages.console import showing_progress
-    >>> with showing_progress(quiet=True) as progress:
-    ...     rows = training_rows(TrainSettings("fedavg", "generated", limit=1000), progress)
-    >>> {name: part.places.size for name, part in rows.parts.items()}, rows.clients
-    ({'train': 350, 'calibration': 350, 'test': 300}, (0, 1, 2, 3, 4))
-    """
+    """Load, deal and split the rows of a run; the same settings give the same rows."""
     # The third stream trains in logofair demo, which deals and splits alike.
     dealing, splitting, _, drawing = np.random.default_rng(settings.seed).spawn(4)
     entry = CATALOGUE[settings.data]

@@ -45,18 +45,7 @@ __all__ = [
 
 
 def history_line(state: TrainingState, notion: Notion) -> dict[str, Any]:
-    """One round as plain values: how the model does on the rows trained on, overall and at every client.
-
-    Examples
-    --------
-    >>> from logofair.notions import DEMOGRAPHIC_PARITY
-    >>> from logofair.training import FairFed, build_network, make_rows, train
-    >>> rows = make_rows([[0.0], [1.0]] * 2, [0, 1, 0, 1], groups=["a", "b", "b", "a"], clients=[0, 0, 1, 1])
-    >>> *_, last = train(FairFed(), build_network("logistic", (1,)), rows, rounds=2)
-    >>> line = history_line(last, DEMOGRAPHIC_PARITY)
-    >>> line["round"], line["clients"][1]["client"], line["method_state"]["weights"]
-    (2, 1, [0.5, 0.5])
-    """
+    """One round as plain values: how the model does on the rows trained on, overall and at every client."""
     measured = state.measured
     local, global_ = measured.gaps(notion)
     own = (measured.client_accuracy, measured.client_loss, measured.client_gaps(notion))
@@ -88,17 +77,6 @@ class HistoryFile:
     """A file of lines, one per measured round; of a run that goes on, those of later rounds are dropped first.
 
     A run that fails before its first line leaves no file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "history.jsonl")
-    ...     _ = path.write_text(chr(10).join(['{"round": 1}', '{"round": 2}', '{"rou']))
-    ...     with HistoryFile(path, after=1):
-    ...         pass
-    ...     path.read_text().splitlines()
-    ['{"round": 1}']
     """
 
     def __init__(self, path: Path, after: int = 0) -> None:
@@ -183,19 +161,7 @@ def train_and_score(
     engine: str = "inprocess",
     checkpoints: CheckpointSettings | None = None,
 ) -> TrainedModel:
-    """Train on the rows of part "train", and score all others.
-
-    Examples
-    --------
-    >>> from logofair.cli.pages.console import showing_progress
-    >>> from logofair.cli.training.rows import training_rows
-    >>> settings = TrainSettings("fedavg", "generated", limit=1000, rounds=2)
-    >>> with showing_progress(quiet=True) as progress:
-    ...     rows = training_rows(settings, progress)
-    ...     trained = train_and_score(settings, rows, progress, device=torch.device("cpu"))
-    >>> trained.state.round, {part: scores.size for part, scores in trained.scores.items()}
-    (2, {'calibration': 350, 'test': 300})
-    """
+    """Train on the rows of part "train", and score all others."""
     network = _network(settings, rows)
     sites = _on_device(rows, rows.parts["train"], device)
     if engine == "flower":
@@ -289,14 +255,7 @@ def _run_settings(settings: TrainSettings, rows: TrainingRows, network: Network)
 
 
 def resumed_settings(settings: TrainSettings, checkpoints: CheckpointSettings) -> TrainSettings:
-    """The settings, with the first stage that a run of fcfl began with where it goes on.
-
-    Examples
-    --------
-    >>> settings = TrainSettings("fcfl", "generated", rounds=10)
-    >>> resumed_settings(settings, CheckpointSettings()) == settings
-    True
-    """
+    """The settings, with the first stage that a run of fcfl began with where it goes on."""
     stored = checkpoints.checkpoint if checkpoints.resume else None
     if settings.method != "fcfl" or settings.first_stage is not None or stored is None:
         return settings

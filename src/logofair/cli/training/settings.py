@@ -54,17 +54,7 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """The options that decide what is trained on what; None where one was not given.
-
-    Examples
-    --------
-    >>> settings = TrainSettings(method="fedfb", data="adult", step=0.1)
-    >>> settings.federated_method().alpha, settings.n_rounds
-    (0.1, 20)
-    >>> TrainSettings(method="fedavg", data="adult", beta=1.0)
-    Traceback (most recent call last):
-    logofair.errors.InputError: --beta: is a setting of fairfed; leave it out for fedavg.
-    """
+    """The options that decide what is trained on what; None where one was not given."""
 
     method: str
     data: str
@@ -179,13 +169,7 @@ def _option(name: str) -> str:
 
 
 def option_name(name: str) -> str:
-    """The option for a parameter of the library, or for a stored setting.
-
-    Examples
-    --------
-    >>> option_name("n_clients"), option_name("schedule_learning_rate"), option_name("method_alpha")
-    ('--clients', '--learning-rate', '--step')
-    """
+    """The option for a parameter of the library, or for a stored setting."""
     bare = name
     for prefix in ("method_", "schedule_", "dealing_"):
         bare = bare.removeprefix(prefix)
@@ -194,15 +178,7 @@ def option_name(name: str) -> str:
 
 @contextmanager
 def naming_options() -> Iterator[None]:
-    """Let errors raised in the block name the options in place of the library's parameters and of stored settings.
-
-    Examples
-    --------
-    >>> with naming_options():
-    ...     raise InputError("n_clients: got 9 clients for 3 rows; pass at most one client per row.")
-    Traceback (most recent call last):
-    logofair.errors.InputError: --clients: got 9 clients for 3 rows; pass at most one client per row.
-    """
+    """Let errors raised in the block name the options in place of the library's parameters and of stored settings."""
     try:
         yield
     except OtherRunError as error:

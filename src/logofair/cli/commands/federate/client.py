@@ -24,13 +24,7 @@ _LINGER, _IDLE = 5.0, 180.0  # seconds
 
 @dataclass(frozen=True)
 class Credentials:
-    """A site's files: the authority's certificate, its own key, and the folder of its peers' public keys.
-
-    Examples
-    --------
-    >>> Credentials.named("north", None, None, None, None, insecure=True)
-    Credentials(authority=None, key=None, peers=None)
-    """
+    """A site's files: the authority's certificate, its own key, and the folder of its peers' public keys."""
 
     authority: Path | None
     key: Path | None
@@ -65,16 +59,6 @@ class FolderWatcher:
     """Watches a site's folder: prints its new problems, and is true some seconds after a run has ended there.
 
     Without these ``linger`` seconds the last reply, which is sent after the policy is written, would be cut off.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     watcher = FolderWatcher(Path(folder), linger=0.0)
-    ...     before = watcher()
-    ...     _ = (Path(folder) / "spring.done.json").write_text("{}")
-    ...     before, watcher()
-    (False, True)
     """
 
     def __init__(self, folder: Path, linger: float = _LINGER) -> None:
@@ -206,11 +190,6 @@ def finished_policy(out: Path, folder: Path) -> Policy | None:
     """Return the policy at ``out`` if it is of a run whose state is in the folder; None where nothing is there.
 
     A policy is written at the very end of a run, so nothing follows it in that run.
-
-    Examples
-    --------
-    >>> finished_policy(Path("no-such-policy.json"), Path("north")) is None
-    True
     """
     from logofair.errors import InputError
     from logofair.policy.policy import Policy

@@ -32,15 +32,7 @@ _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
 def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Read names separated by commas, each once; a name with a comma, such as an intersection, stands in quotes.
-
-    Examples
-    --------
-    >>> listed(click.Context(click.Command("server")), click.Option(["--sites"]), "north, south")
-    ('north', 'south')
-    >>> listed(click.Context(click.Command("server")), click.Option(["--groups"]), '"F, 1", "M, 1"')
-    ('F, 1', 'M, 1')
-    """
+    """Read names separated by commas, each once; a name with a comma, such as an intersection, stands in quotes."""
     if value is None:
         return ()
     names = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), ()))
@@ -145,31 +137,14 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
 
 
 def plan_options(command: Command) -> Command:
-    """Add the options that make a plan; what is not given is None, empty or False.
-
-    Examples
-    --------
-    >>> @click.command()
-    ... @plan_options
-    ... def show(**options):
-    ...     click.echo(options["groups"])
-    >>> show.main(["--groups", "F,M"], standalone_mode=False)
-    ('F', 'M')
-    """
+    """Add the options that make a plan; what is not given is None, empty or False."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
-    """Make the plan a command line asks for; ``groups`` where it names none.
-
-    Examples
-    --------
-    >>> plan = planned({"groups": ("0", "1"), "local_tolerance": float("inf"), "epsilon": 1.0})
-    >>> plan.groups, plan.local[0].tolerance, plan.privacy.delta, plan.calibration
-    ((0, 1), None, 1e-06, 'none')
-    """
+    """Make the plan a command line asks for; ``groups`` where it names none."""
     from logofair.errors import InputError
     from logofair.federation import make_plan
 
@@ -195,16 +170,7 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
 
 
 def check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
-    """Raise unless what a command line says of the plan is what a stored plan says.
-
-    Examples
-    --------
-    >>> plan = planned({"groups": ("F", "M"), "optimality_gap": 1e-4})
-    >>> check_same({"optimality_gap": 1e-4, "notion": None, "secure": False}, plan, "state")
-    >>> check_same({"optimality_gap": 1e-3}, plan, "state")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    logofair.errors.InputError: --optimality-gap: differs from the plan of run ... in state; leave it out ...
-    """
+    """Raise unless what a command line says of the plan is what a stored plan says."""
     from logofair.errors import InputError
 
     new = planned(options, plan.groups)
@@ -249,13 +215,7 @@ def _training(given: Mapping[str, Any]) -> Training | None:
 
 @dataclass(frozen=True)
 class RosterOptions:
-    """Whom a server waits for and how long; None and empty where the command line says nothing.
-
-    Examples
-    --------
-    >>> RosterOptions(sites=("north", "south")).run_options().sites
-    ('north', 'south')
-    """
+    """Whom a server waits for and how long; None and empty where the command line says nothing."""
 
     sites: tuple[str, ...] = ()
     count: int | None = None
@@ -275,14 +235,7 @@ class RosterOptions:
 def prepare(
     folder: Path, options: Mapping[str, Any], roster: RosterOptions, without: Sequence[str] = ()
 ) -> tuple[Plan, RunOptions]:
-    """Return the plan to run and its options: those stored in a folder, or new ones; nothing is written.
-
-    Examples
-    --------
-    >>> plan, run_options = prepare(Path("no-such-folder"), {"groups": ("F", "M")}, RosterOptions(count=3))
-    >>> plan.groups, run_options.count
-    (('F', 'M'), 3)
-    """
+    """Return the plan to run and its options: those stored in a folder, or new ones; nothing is written."""
     from logofair.engines.folder import read_plan
     from logofair.errors import InputError
 

@@ -105,16 +105,7 @@ def server(
 
 
 def watched(lines: Generator[str, None, RunEnd]) -> RunEnd:
-    """Print the lines of progress, and return what became of the run; left early, its processes are ended.
-
-    Examples
-    --------
-    >>> def run():
-    ...     yield "Working."
-    ...     return "done"
-    >>> watched(run())
-    'done'
-    """
+    """Print the lines of progress, and return what became of the run; left early, its processes are ended."""
     try:
         while True:
             click.echo(next(lines), err=True)

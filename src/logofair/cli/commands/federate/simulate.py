@@ -80,17 +80,7 @@ def simulate(
 
 
 def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: ColumnNames) -> list[SiteSettings]:
-    """Write one file per site, whose rows are those that count, and return each site's settings.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     parts, columns = {"north": {"sex": ["F"], "p": [0.5]}}, ColumnNames(group=("sex",), score="p")
-    ...     (site,) = write_sites(Path(folder), parts, columns)
-    ...     site.site, Path(site.data).name
-    ('north', 'north.parquet')
-    """
+    """Write one file per site, whose rows are those that count, and return each site's settings."""
     import polars
 
     from logofair.engines.site import SiteSettings
