@@ -548,7 +548,7 @@ def test_tolerances_of_single_clients_stand_in_the_summary_and_in_the_file():
         calibration="none",
         client_tolerances={"north": None, "south": 0.3},
     )
-    assert "inside single clients: 'north' free, 'south' within 0.3" in solution.summary()
+    assert "at single clients: north free, south at most 0.3" in solution.summary()
     assert solution.policy.info.requirements.client_tolerances[1] == ("south", 0.3)
 
 
@@ -562,5 +562,5 @@ def test_many_single_tolerances_are_cut_and_counted_in_the_summary():
         calibration="none",
         client_tolerances=dict.fromkeys(range(25), 0.5),
     )
-    assert "19 within 0.5 and 5 more" in solution.summary()
+    assert "19 at most 0.5 and 5 more" in solution.summary()
     assert "20 within 0.5" not in solution.summary()

@@ -231,9 +231,7 @@ def test_the_summary_says_what_matters():
 
 
 def test_a_summary_without_any_requirement_says_so():
-    assert (
-        "nothing (every tolerance is None)" in fit(rows(*FULL), local_tolerance=None, global_tolerance=None).summary()
-    )
+    assert "Required: Nothing" in fit(rows(*FULL), local_tolerance=None, global_tolerance=None).summary()
 
 
 def test_prices_are_sentences_dearest_first():
