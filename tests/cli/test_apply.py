@@ -23,7 +23,6 @@ import polars as pl
 import logofair
 from logofair.cli import deciding as apply_write
 from logofair.cli.deciding import Decider
-from logofair.cli.group import LazyGroup
 from logofair.cli.pages.console import showing_progress
 from logofair.files import writing
 from logofair.files.inputs import ColumnNames, find_files
@@ -35,7 +34,6 @@ pytestmark = pytest.mark.tool
 run = partial(commandline.run, "apply")
 applied = partial(commandline.json_of, "apply")
 refused = partial(commandline.refused, "apply")
-TOOL = LazyGroup("logofair", lazy={"apply": ("logofair.cli.commands.apply:apply", "Apply.")})
 NAMED = ("--score", "p", "--group", "sex", "--client", "site")
 
 
@@ -107,7 +105,7 @@ def test_without_ids_coins_hang_on_the_row_alone_and_not_on_the_pieces(
     some.write_csv(folder / "new.csv")
     some.write_parquet(folder / "new.parquet", row_group_size=50)
     columns = ColumnNames(score="p", group=("sex",), client="site")
-    decider = Decider.of(policy, columns, None, (), "raise", seed=5, deterministic=False)
+    decider = Decider(policy, columns, seed=5)
     with showing_progress(quiet=True) as progress:
         totals = apply_write.decide_files(
             decider, find_files([str(folder / new)], client="site"), folder / "out.parquet", progress, batch=batch
@@ -342,7 +340,7 @@ def test_a_failure_on_both_sides_at_once_does_not_leave_one_waiting_for_the_othe
     monkeypatch.setattr(writing, "sink", full)
     monkeypatch.setattr(Decider, "decide", interrupted)
     columns = ColumnNames(score="p", group=("sex",), client="site")
-    decider = Decider.of(policy, columns, None, (), "raise", seed=5, deterministic=False)
+    decider = Decider(policy, columns, seed=5)
     files = find_files([str(folder / "new.parquet")], client="site")
 
     def work() -> None:

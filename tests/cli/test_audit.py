@@ -18,7 +18,6 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
-from logofair.cli.group import LazyGroup
 from logofair.cli.options import NOTIONS
 
 pytestmark = pytest.mark.tool
@@ -26,7 +25,6 @@ pytestmark = pytest.mark.tool
 run = partial(commandline.run, "audit")
 audited = partial(commandline.json_of, "audit")
 refused = partial(commandline.refused, "audit")
-TOOL = LazyGroup("logofair", lazy={"audit": ("logofair.cli.commands.audit:audit", "Audit.")})
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ pytest.importorskip("polars")
 
 
 import logofair
-from logofair.cli.group import LazyGroup
 from logofair.cli.pages.explain import Band, bands_of, raw_scores, rule_in_words
 from logofair.policy.info import ColumnsInfo, PolicyInfo
 
@@ -27,7 +26,6 @@ pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "explain")
 refused = partial(commandline.refused, "explain")
-TOOL = LazyGroup("logofair", lazy={"explain": ("logofair.cli.commands.explain:explain", "Explain.")})
 
 
 def words_of(*words: object) -> str:

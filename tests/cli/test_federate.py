@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 import logofair
 from logofair.cli.commands.federate.client import FolderWatcher, finished_policy
-from logofair.cli.commands.federate.example import SITES
 from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.commands.federate.server import watched
+from logofair.cli.commands.federate.setup import SITES
 from logofair.cli.group import cli
 from logofair.engines.folder import read_plan, read_result, write_plan
 from logofair.errors import InputError
@@ -189,6 +189,10 @@ def test_groups_that_are_integers_are_read_as_a_file_would_be() -> None:
     assert planned(options("--groups", "0,1")).groups == (0, 1)
     assert planned(options("--groups", "0,01")).groups == ("0", "01")
     assert planned(options("--groups", "0,none")).groups == ("0", "none")
+
+
+def test_a_group_with_a_comma_stands_in_quotes() -> None:
+    assert planned(options("--groups", '"F, 1", "M, 1"')).groups == ("F, 1", "M, 1")
 
 
 def test_a_privacy_budget_switches_calibration_off_and_has_a_usual_delta() -> None:

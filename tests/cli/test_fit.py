@@ -19,7 +19,6 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
-from logofair.cli.group import LazyGroup
 from logofair.cli.pages import fit as fit_solve
 from logofair.files.tables import fingerprint
 from logofair.policy.info import ColumnsInfo
@@ -29,7 +28,6 @@ pytestmark = pytest.mark.tool
 run = partial(commandline.run, "fit")
 fitted = partial(commandline.json_of, "fit")
 refused = partial(commandline.refused, "fit")
-TOOL = LazyGroup("logofair", lazy={"fit": ("logofair.cli.commands.fit:fit", "Fit.")})
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ pytest.importorskip("polars")
 
 
 import logofair
-from logofair.cli.group import LazyGroup
 from logofair.tradeoff import figure as frontier_figure
 from logofair.tradeoff import frontier
 
@@ -26,7 +25,6 @@ pytestmark = pytest.mark.tool
 
 run = partial(commandline.run, "frontier")
 
-GROUP = LazyGroup("logofair", lazy={"frontier": ("logofair.cli.commands.frontier:frontier", "What fairness costs.")})
 COLUMNS = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex", "--client", "site")
 SMALL = ("--local", "0.01,none", "--global", "0,0.05,none")
 

@@ -25,9 +25,9 @@ pytest.importorskip("torch")
 
 import polars as pl
 
-from logofair.cli.training import rows as train_rows
-from logofair.cli.training import run as train_run
-from logofair.cli.training.settings import TrainSettings
+from logofair.cli import training_run as train_run
+from logofair.cli import training_settings as train_rows
+from logofair.cli.training_settings import TrainSettings
 from logofair.datasets import Dataset
 from logofair.datasets.catalogue import CATALOGUE
 from logofair.datasets.preparing import write_about

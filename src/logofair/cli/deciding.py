@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,11 +62,6 @@ class DecisionCounts:
         """Rows accepted."""
         return int(self.counted[:, 1].sum())
 
-    @staticmethod
-    def share(part: int, rows: int) -> str:
-        """A share for people."""
-        return f"{part / rows:.1%}" if rows else "none"
-
     def add(self, groups: npt.NDArray[np.int32], decided: npt.NDArray[np.int64], unknown: int) -> None:
         """Count a batch."""
         place = np.where(groups < 0, len(self.groups), groups)
@@ -104,38 +100,33 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Decider:
-    """A policy whose labels are numbered, with the columns it reads and how it decides."""
+    """A policy with the columns it reads and how it decides.
+
+    Without ids its coins are keyed by the seed, and tossed for the rows' places.
+    """
 
     policy: Policy
-    numbered: Policy
     columns: ColumnNames
-    id_column: str | None
-    keep: tuple[str, ...]
-    on_unknown: str
-    deterministic: bool
+    id_column: str | None = None
+    keep: tuple[str, ...] = ()
+    on_unknown: str = "raise"
+    seed: int = 0
+    deterministic: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        policy: Policy,
-        columns: ColumnNames,
-        id_column: str | None,
-        keep: Sequence[str],
-        on_unknown: str,
-        *,
-        seed: int,
-        deterministic: bool,
-    ) -> Decider:
-        """Number the policy's labels; without ids its coins are keyed by the seed and tossed for the rows' places."""
-        if on_unknown == "merged" and policy.merged is None:
+    def __post_init__(self) -> None:
+        if self.on_unknown == "merged" and self.policy.merged is None:
             raise InputError("--on-unknown: the policy lacks the rule of all clients together; use base or raise.")
-        numbered = replace(
+
+    @cached_property
+    def numbered(self) -> Policy:
+        """The policy with numbers as its labels."""
+        policy = self.policy
+        return replace(
             policy,
             groups=tuple(range(len(policy.groups))),
             clients=tuple(range(len(policy.clients))) if policy.has_clients else policy.clients,
-            key=policy.key if id_column is not None else seed,
+            key=policy.key if self.id_column is not None else self.seed,
         )
-        return cls(policy, numbered, columns, id_column, tuple(dict.fromkeys(keep)), on_unknown, deterministic)
 
     @property
     def by_position(self) -> bool:

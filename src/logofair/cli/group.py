@@ -32,14 +32,21 @@ _COMMANDS = {
 }
 
 
+@click.pass_context
+def _help_alone(ctx: click.Context) -> None:
+    """Print the help of a group that is called without a command."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they run, and whose failures are one sentence and an exit code.
 
     0 is success, 2 bad input, 1 any other failure, 130 an interrupt.
     """
 
-    def __init__(self, name: str | None = None, *, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
-        super().__init__(name, **settings)
+    def __init__(self, name: str, *, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(name, callback=_help_alone, invoke_without_command=True, **settings)
         self.lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -132,20 +139,15 @@ def _explained(error: Exception) -> tuple[str, int]:
     )
 
 
-@click.group(
-    cls=LazyGroup,
+cli = LazyGroup(
+    "logofair",
     lazy=_COMMANDS,
-    epilog=examples("logofair demo", "logofair demo --notion equalized_odds --alpha 5", "logofair demo --help"),
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.version_option(__version__, message="logofair %(version)s")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
-    """Fair decisions inside every client and across the whole federation.
+    help="""Fair decisions inside every client and across the whole federation.
 
     LoGoFair turns the scores of a trained model into decisions whose rates agree
     across groups, and certifies how good they are.
-    """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+    """,
+    epilog=examples("logofair demo", "logofair demo --notion equalized_odds --alpha 5", "logofair demo --help"),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+click.version_option(__version__, message="logofair %(version)s")(cli)

@@ -1,27 +1,45 @@
-"""Options that several commands share, and their checks; each refuses with what was got and what to do."""
+"""Options that several commands share: names, numbers, tolerances, data files and what their columns mean.
+
+Their checks refuse with what was got and what to do.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
+from logofair.files.inputs import SCALES, ColumnNames, one_file
+
+if TYPE_CHECKING:
+    from logofair.files.rows import DataRows
+
 __all__ = [
-    "CALIBRATIONS",
     "NOTIONS",
     "Check",
+    "Decorator",
     "calibration_option",
+    "column_options",
     "constrained",
+    "data_options",
     "examples",
     "force_option",
     "json_option",
+    "name_option",
     "notion_option",
+    "number_option",
     "one_of",
+    "path_option",
+    "read_client_file",
     "seed_option",
     "single_tolerances",
     "such_that",
+    "together",
     "tolerance",
     "tolerance_option",
     "typed",
@@ -29,14 +47,13 @@ __all__ = [
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
-CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
+_CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 
 _FREE = "none"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator: TypeAlias = Callable[[Command], Command]
 Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
-
-force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
 
 
 def examples(*lines: str) -> str:
@@ -45,10 +62,10 @@ def examples(*lines: str) -> str:
 
 
 def one_of(names: Sequence[str]) -> Check:
-    """Accept one of some names, and suggest the nearest to any other."""
+    """Accept one of some names, or none at all, and suggest the nearest to any other."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-        if value in names:
+        if value is None or value in names:
             return value
         from logofair.columns.checks import nearest_name  # brings numpy: only where it is needed
 
@@ -85,14 +102,14 @@ def tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 def single_tolerances(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float | None]:
-    """Read the tolerances of single clients, each named once."""
+    """Read the tolerances of single clients, each named once; None where the gap is free."""
     found: dict[str, float | None] = {}
     for text in values:
         name, equals, number = text.rpartition("=")
         if not equals or not name or name in found:
             advice = "pass NAME=TOLERANCE once per name, such as north=0.01"
             raise click.BadParameter(f"got {text!r}; {advice}.", ctx, param)
-        found[name] = tolerance(ctx, param, number)
+        found[name] = constrained(tolerance(ctx, param, number))
     return found
 
 
@@ -106,9 +123,57 @@ def typed(number: float | None) -> str:
     return _FREE if number is None else f"{number:g}"
 
 
-def tolerance_option(
-    side: str, where: str, *, default: str | None = None, otherwise: str = ""
-) -> Callable[[Command], Command]:
+def name_option(
+    option: str, names: Sequence[str], purpose: str, default: str | None = None, *, required: bool = False
+) -> Decorator[Any]:
+    """Return an option that takes one of some names; without a default it may be left out, unless required."""
+    return click.option(
+        option,
+        metavar="NAME",
+        default=default,
+        show_default=default is not None,
+        required=required,
+        callback=one_of(names),
+        help=purpose,
+    )
+
+
+def number_option(
+    option: str, kind: type, check: Check, purpose: str, default: float | None = None, *, parameter: str = ""
+) -> Decorator[Any]:
+    """Return an option that takes a number; without a default it may be left out."""
+    return click.option(
+        *((option, parameter) if parameter else (option,)),
+        type=kind,
+        default=default,
+        show_default=default is not None,
+        callback=check,
+        help=purpose,
+    )
+
+
+def path_option(option: str, purpose: str, **settings: Any) -> Decorator[Any]:
+    """Return an option that names a file or a folder."""
+    return click.option(option, type=click.Path(path_type=Path), help=purpose, **settings)
+
+
+def force_option(purpose: str = "Write over files that exist.") -> Decorator[Any]:
+    """Return the flag ``--force``."""
+    return click.option("--force", is_flag=True, help=purpose)
+
+
+def json_option(purpose: str = "Print JSON in place of tables.") -> Decorator[Any]:
+    """Return the flag ``--json``, which is passed as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help=purpose)
+
+
+def seed_option(purpose: str, parameter: str = "seed", *, default: int | None = 0) -> Decorator[Any]:
+    """Return the option ``--seed``, whose help says what it is for."""
+    check = such_that(lambda seed: seed >= 0, "pass a whole number from 0")
+    return number_option("--seed", int, check, purpose, default, parameter=parameter)
+
+
+def tolerance_option(side: str, where: str, *, default: str | None = None, otherwise: str = "") -> Decorator[Any]:
     """Return the option ``--local`` or ``--global``; ``otherwise`` says what holds where it is not given."""
     shown = f"  [default: {otherwise}]" if otherwise else ""
     return click.option(
@@ -122,37 +187,96 @@ def tolerance_option(
     )
 
 
-notion_option = click.option(
-    "--notion",
-    metavar="NAME",
-    default="demographic_parity",
-    show_default=True,
-    callback=one_of(NOTIONS),
-    help=f"What is fair: {', '.join(NOTIONS)}.",
-)
+notion_option = name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.", "demographic_parity")
 
-
-def seed_option(purpose: str, *name: str) -> Callable[[Command], Command]:
-    """Return the option ``--seed``, whose help says what it is for; ``name`` is that of the parameter, if another."""
-    return click.option(
-        "--seed",
-        *name,
-        type=int,
-        default=0,
-        show_default=True,
-        callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
-        help=purpose,
-    )
-
-
-calibration_option = click.option(
+calibration_option = name_option(
     "--calibration",
-    metavar="NAME",
-    callback=lambda ctx, param, name: name and one_of(CALIBRATIONS)(ctx, param, name),
-    help=f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
+    _CALIBRATIONS,
+    f"How scores become chances: {', '.join(_CALIBRATIONS)}.  [default: beta, none without labels]",
 )
 
 
-def json_option(instead: str = "in place of tables") -> Callable[[Command], Command]:
-    """Return the flag ``--json``, which is passed as ``as_json``."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print JSON {instead}.")
+def together(*options: Decorator[Any]) -> Decorator[Any]:
+    """Return several options as one decorator."""
+
+    def decorated(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Columns and the values asked for."""
+    found: list[tuple[str, str]] = []
+    for text in texts:
+        name, _, value = (part.strip() for part in text.partition("="))
+        if not name or not value:
+            raise click.BadParameter(f"got {text!r}; pass COLUMN=VALUE, such as part=test.", ctx, param)
+        found.append((name, value))
+    return tuple(found)
+
+
+_FIRST = (
+    click.option("--score", metavar="COLUMN", help="Scores: the model's chances of the positive label, 0 to 1."),
+    click.option("--label", metavar="COLUMN", help="Labels: what turned out to be true."),
+    click.option(
+        "--group",
+        metavar="COLUMN",
+        multiple=True,
+        help="Groups to compare, such as sex; give it again for intersections ('Female, Black').",
+    ),
+)
+_CLIENT = click.option("--client", metavar="COLUMN", help="Clients (sites); by default each file is one.")
+_LAST = (
+    click.option("--weight", metavar="COLUMN", help="Row weights, where rows count differently."),
+    click.option("--positive", metavar="VALUE", help="Label that counts as 1, such as '>50K'."),
+    name_option(
+        "--scale", SCALES, f"What scores are: {', '.join(SCALES)}; the last two are converted.", default="chance"
+    ),
+    click.option("--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."),
+    click.option(
+        "--where",
+        metavar="COLUMN=VALUE",
+        multiple=True,
+        callback=_where,
+        help="Only rows with this value, such as part=test; if given again, rows that have all of them.",
+    ),
+)
+
+
+def data_options(command: Command) -> Command:
+    """Add DATA and the options that name its columns; the command gets ``data`` (names) and ``columns``."""
+    data = click.argument("data", metavar="DATA...", nargs=-1, required=True)
+    found: Command = together(data, *_FIRST, _CLIENT, *_LAST)(_with_columns(command))
+    return found
+
+
+def column_options(command: Command) -> Command:
+    """Add the options that name the columns of one client's file; the command gets ``columns``."""
+    found: Command = together(*_FIRST, *_LAST)(_with_columns(command))
+    return found
+
+
+def _with_columns(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Collect the options that name columns, the command's own ``--decision`` or ``--client`` too."""
+
+    @functools.wraps(command)
+    def with_columns(**values: Any) -> Any:
+        named = {field.name: values.pop(field.name) for field in fields(ColumnNames) if field.name in values}
+        return command(columns=ColumnNames(**named), **values)
+
+    return with_columns
+
+
+def read_client_file(data: Path, columns: ColumnNames, features: Sequence[str] = ()) -> DataRows:
+    """Read the columns of one file before anything is sent, and refuse what no plan could use."""
+    from logofair.columns.checks import weights
+    from logofair.files.rows import read_rows
+
+    columns.require(one_file(data), group="the groups")
+    rows = read_rows(one_file(data), columns, features=features)
+    if rows.weights is not None:
+        weights(rows.weights, rows.source.rows, f"{data}: column {columns.weight!r}")
+    return rows

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.options import examples, force_option, one_of, seed_option, such_that
+from logofair.cli.options import (
+    Decorator,
+    examples,
+    force_option,
+    json_option,
+    name_option,
+    path_option,
+    seed_option,
+    such_that,
+)
+from logofair.errors import InputError
 from logofair.files.inputs import SCALES, ColumnNames, DataFiles, find_files
 from logofair.files.writing import check_output
 
@@ -17,10 +27,22 @@ if TYPE_CHECKING:
     from logofair.cli.deciding import DecisionCounts
     from logofair.policy.policy import Policy
 
-__all__ = ["apply"]
+__all__ = ["apply", "out_option"]
 
 
-ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
+_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
+
+
+def out_option(what: str) -> Decorator[Any]:
+    """Return the option ``--out`` of a table in any format we write."""
+    return path_option(
+        "--out",
+        f"Where to write the {what}; the ending says how: Parquet, CSV or Arrow.",
+        required=True,
+        callback=such_that(
+            lambda path: path.suffix.lower() in _ENDINGS, f"end its name in one of {', '.join(_ENDINGS)}"
+        ),
+    )
 
 
 @click.command(
@@ -37,34 +59,21 @@ ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather", ".ipc")
     "--group", metavar="COLUMN", multiple=True, help="Groups; several as in the fit.  [default: as in the fit]"
 )
 @click.option("--client", metavar="COLUMN", help="Clients.  [default: as in the fit]")
-@click.option(
-    "--scale",
-    metavar="NAME",
-    callback=lambda ctx, param, name: name and one_of(SCALES)(ctx, param, name),
-    help=f"What scores are: {', '.join(SCALES)}.  [default: as in the fit]",
-)
+@name_option("--scale", SCALES, f"What scores are: {', '.join(SCALES)}.  [default: as in the fit]")
 @click.option("--id", "id_column", metavar="COLUMN", help="Ids of people: the same id always gets the same decision.")
 @click.option("--keep", metavar="COLUMN", multiple=True, help="Column to copy into the output; may be given again.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    callback=such_that(lambda path: path.suffix.lower() in ENDINGS, f"end its name in one of {', '.join(ENDINGS)}"),
-    help="Where to write the decisions; the ending says how: Parquet, CSV or Arrow.",
-)
-@click.option(
+@out_option("decisions")
+@name_option(
     "--on-unknown",
-    metavar="NAME",
-    default="raise",
-    show_default=True,
-    callback=one_of(("raise", "merged", "base")),
-    help="Clients the policy does not know: raise (refuse), merged (the rule of all clients taken as one) or base "
+    ("raise", "merged", "base"),
+    "Clients the policy does not know: raise (refuse), merged (the rule of all clients taken as one) or base "
     "(score from 1/2 on, also for unknown groups).",
+    default="raise",
 )
 @click.option("--deterministic", is_flag=True, help="No coins: one threshold per client and group, a little less fair.")
 @seed_option("Of the coins where there are no ids.")
-@force_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a summary.")
+@force_option()
+@json_option("Print JSON in place of a summary.")
 def apply(
     policy: Path,
     new: Sequence[str],
@@ -88,7 +97,6 @@ def apply(
     row's number from 0), the decision, and the columns to keep.
     """
     check_output(out, force=force)
-
     from logofair.cli.pages.console import showing_progress
 
     with showing_progress(quiet=as_json) as progress:
@@ -102,9 +110,10 @@ def apply(
             columns = replace(columns, client=None)  # then the file's name is the client
         files = find_files(new, client=columns.client)
         _check(rules, columns, files, out)
-        decider = Decider.of(rules, columns, id_column, keep, on_unknown, seed=seed, deterministic=deterministic)
+        kept = tuple(dict.fromkeys(keep))
+        decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic)
         totals = decide_files(decider, files, out, progress)
-    _show(totals, rules, out, decider.by_position and bool(rules.mixtures.mixed.any()), as_json)
+    _show(totals, out, decider.by_position and bool(rules.mixtures.mixed.any()), as_json)
 
 
 def _columns(
@@ -124,8 +133,6 @@ def _columns(
 
 def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) -> None:
     """Raise where policy and data do not fit together."""
-    from logofair.errors import InputError
-
     columns.require(files, score="the model's scores", group="the groups")
     if columns.client is not None and not policy.has_clients:
         raise InputError("--client: the policy was fitted without clients; leave it out.")
@@ -133,23 +140,23 @@ def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) ->
         raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
 
 
-def _show(totals: DecisionCounts, policy: Policy, out: Path, by_position: bool, as_json: bool) -> None:
+def _show(totals: DecisionCounts, out: Path, by_position: bool, as_json: bool) -> None:
     """Print what was decided."""
+    from logofair.cli.pages.console import notes, page, print_json, print_page, share
+
     if as_json:
-        import json
-
-        click.echo(json.dumps({"out": str(out), **totals.as_dict(), "coins_by_position": by_position}, indent=2))
-        return
-    from logofair.cli.pages.console import notes, page, print_page
-
-    lines = [("Wrote", f"{out}: {totals.rows:,} rows, {totals.share(totals.accepted, totals.rows)} accepted")]
+        return print_json({"out": str(out), **totals.as_dict(), "coins_by_position": by_position})
+    lines = [("Wrote", f"{out}: {totals.rows:,} rows, {share(totals.accepted / totals.rows)} accepted")]
     for name, rows, accepted in totals.largest(12):
-        lines.append(("", f"{name}: {rows:,} rows, {totals.share(accepted, rows)} accepted"))
+        lines.append(("", f"{name}: {rows:,} rows, {share(accepted / rows)} accepted"))
     if totals.unknown:
         lines.append(("Unknown", f"{totals.unknown:,} rows are of clients or groups the policy does not know."))
     if by_position:
         lines.append(
-            ("Coins", "Some rules toss a coin. Without ids it hangs on the row's place in the file; add --id, so that "
-             "the same person always gets the same decision, or --deterministic.")
-        )  # fmt: skip
-    print_page([notes(lines)], page())
+            (
+                "Coins",
+                "Some rules toss a coin. Without ids it hangs on the row's place in the file; add --id, so that "
+                "the same person always gets the same decision, or --deterministic.",
+            )
+        )
+    return print_page([notes(lines)], page())

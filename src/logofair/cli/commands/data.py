@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
 from logofair.cli.group import LazyGroup
-from logofair.cli.options import examples, force_option, one_of, such_that
+from logofair.cli.options import examples, force_option, json_option, number_option, one_of, path_option, such_that
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.datasets.catalogue import DatasetInfo
 
 __all__ = ["NAMES", "data", "describe", "list_all", "prepare"]
 
-
-Preparation: TypeAlias = Callable[..., Mapping[str, int]]
 
 # Those of logofair.datasets.CATALOGUE, so that help need not import it.
 NAMES = ("adult", "enem", "celeba", "acs", "generated")
@@ -29,50 +28,39 @@ _COMMANDS = {
 }
 
 _name = click.argument("name", metavar="NAME", callback=one_of(NAMES))
-_cache = click.option(
-    "--cache",
-    type=click.Path(path_type=Path),
-    help="Folder of prepared data.  [default: LOGOFAIR_CACHE, else ~/.cache/logofair]",
-)
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
+_cache = path_option("--cache", "Folder of prepared data.  [default: LOGOFAIR_CACHE, else ~/.cache/logofair]")
 _at_least_one = such_that(lambda n: n >= 1, "pass a whole number from 1")
 
 
-@click.group(
-    cls=LazyGroup,
+data = LazyGroup(
+    "data",
     lazy=_COMMANDS,
+    help="""List, describe and prepare data sets.
+
+    Adult and a generator are part of the package. The others are read from official
+    files, which you download yourself: describe says where from, prepare checks them
+    and stores what is needed, once.
+    """,
     epilog=examples(
         "logofair data list",
         "logofair data describe enem",
         "logofair data prepare enem --from microdados_enem_2020.zip",
     ),
-    invoke_without_command=True,
 )
-@click.pass_context
-def data(ctx: click.Context) -> None:
-    """List, describe and prepare data sets.
-
-    Adult and a generator are part of the package. The others are read from official
-    files, which you download yourself: describe says where from, prepare checks them
-    and stores what is needed, once.
-    """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
 
 
 @click.command("list", epilog=examples("logofair data list", "logofair data list --json"))
 @_cache
-@_json
+@json_option()
 def list_all(cache: Path | None, as_json: bool) -> None:
     """List the data sets, their terms, and whether they are prepared."""
+    from logofair.cli.pages.console import page, print_json
     from logofair.cli.pages.data import listed, show_list
 
     found = listed(cache)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
-        from logofair.cli.pages.console import page
-
         show_list(found, page())
 
 
@@ -82,20 +70,20 @@ def list_all(cache: Path | None, as_json: bool) -> None:
 @_name
 @click.option("--sensitive", metavar="NAME", help="Attribute whose groups are counted.")
 @_cache
-@_json
+@json_option()
 def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool) -> None:
     """Say what a data set is, its terms, known harms and counts.
 
     Where it needs files and is not prepared yet, says how to get them.
     """
-    from logofair.cli.pages.console import page, showing_progress
+    from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages.data import described, show_description  # here, while the reader sees progress
 
         (found,) = progress(map(described, [name], [sensitive], [cache]), "Reading the data", total=1)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         show_description(found, page())
 
@@ -112,10 +100,10 @@ def describe(name: str, sensitive: str | None, cache: Path | None, as_json: bool
     "--from", "source", type=click.Path(path_type=Path), required=True, help="The official files: see describe."
 )
 @_cache
-@click.option("--size", type=int, callback=_at_least_one, help="celeba: width of the images in pixels.  [default: 128]")
-@click.option("--limit", type=int, callback=_at_least_one, help="celeba: prepare only the first so many images.")
-@click.option("--workers", type=int, callback=_at_least_one, help="celeba: processes that decode.  [default: 1]")
-@force_option
+@number_option("--size", int, _at_least_one, "celeba: width of the images in pixels.  [default: 128]")
+@number_option("--limit", int, _at_least_one, "celeba: prepare only the first so many images.")
+@number_option("--workers", int, _at_least_one, "celeba: processes that decode.  [default: 1]")
+@force_option()
 def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices: int | None) -> None:
     """Check the official files of a data set and store what is needed of them.
 
@@ -130,35 +118,23 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
         from logofair.datasets.preparing import cache_folder
 
         entry, folder = CATALOGUE[name], cache_folder(name, cache)
-        work = _preparation(entry, folder, force)
-        counts = work(source, folder, progress=progress, **_given(choices, work, name))
+        given = {option: value for option, value in choices.items() if value is not None}
+        counts = _preparation(entry, folder, force, given)(source, folder, progress=progress, **given)
     show_prepared(name, folder, counts, page())
 
 
-def _preparation(entry: DatasetInfo, folder: Path, force: bool) -> Preparation:
-    """How to prepare a data set; raise where that is not needed, or would replace something without being told."""
+def _preparation(
+    entry: DatasetInfo, folder: Path, force: bool, given: Iterable[str]
+) -> Callable[..., Mapping[str, int]]:
+    """How to prepare a data set; raise where it needs none, is there already, or does not take an option given."""
+    from logofair.datasets.catalogue import choices_of
     from logofair.datasets.preparing import is_prepared
-    from logofair.errors import InputError
 
     if entry.prepare is None:
         raise InputError(f"{entry.name}: needs no files and is ready; see logofair data describe {entry.name}.")
     if is_prepared(folder) and not force:
         raise InputError(f"{folder}: {entry.name} is prepared already; add --force to replace it.")
-    return entry.prepare
-
-
-def _given(choices: dict[str, int | None], work: Preparation, name: str) -> dict[str, int]:
-    """The options given, if this data set takes them."""
-    from logofair.datasets.catalogue import choices_of
-
-    given = {option: value for option, value in choices.items() if value is not None}
     for option in given:
-        if option not in choices_of(work):
-            raise click.UsageError(f"--{option} is for celeba; leave it out for {name}")
-    return given
-
-
-def _print_json(found: Any) -> None:
-    import json
-
-    click.echo(json.dumps(found, indent=2, allow_nan=False))
+        if option not in choices_of(entry.prepare):
+            raise click.UsageError(f"--{option} is for celeba; leave it out for {entry.name}")
+    return entry.prepare

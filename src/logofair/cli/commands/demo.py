@@ -11,9 +11,12 @@ import click
 from logofair.cli.options import (
     constrained,
     examples,
+    force_option,
     json_option,
+    name_option,
     notion_option,
-    one_of,
+    number_option,
+    path_option,
     seed_option,
     such_that,
     tolerance_option,
@@ -41,44 +44,39 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
         "logofair demo --clients 10 --alpha 100 --seed 1 --json",
     )
 )
-@click.option(
+@number_option(
     "--alpha",
-    type=float,
+    float,
+    such_that(lambda a: 0 < a < math.inf, "pass a number above 0, such as 0.5 (uneven) or 100 (even)"),
+    "How evenly groups are spread over clients: the smaller, the less.",
     default=0.5,
-    show_default=True,
-    callback=such_that(lambda a: 0 < a < math.inf, "pass a number above 0, such as 0.5 (uneven) or 100 (even)"),
-    help="How evenly groups are spread over clients: the smaller, the less.",
 )
-@click.option(
+@number_option(
     "--clients",
-    type=int,
+    int,
+    such_that(lambda k: 2 <= k <= MOST_CLIENTS, f"pass a whole number from 2 to {MOST_CLIENTS}"),
+    "Number of clients.",
     default=5,
-    show_default=True,
-    callback=such_that(lambda k: 2 <= k <= MOST_CLIENTS, f"pass a whole number from 2 to {MOST_CLIENTS}"),
-    help="Number of clients.",
 )
 @notion_option
 @tolerance_option("local", "inside each client", otherwise=_USUAL)
 @tolerance_option("global", "over all clients together", otherwise=_USUAL)
 @seed_option("The same seed prints the same table.", "random_state")
-@click.option(
+@name_option(
     "--scheme",
-    metavar="NAME",
-    default="plain",
-    show_default=True,
-    callback=one_of(SCHEMES),
-    help="How rows are dealt to clients: plain (Dirichlet shares of each group) or authors (as in the paper's code, "
+    SCHEMES,
+    "How rows are dealt to clients: plain (Dirichlet shares of each group) or authors (as in the paper's code, "
     "at least 20 rows in every cell).",
+    default="plain",
 )
-@click.option(
+@path_option(
     "--report",
-    type=click.Path(path_type=Path),
+    "Where the report is written; a file that is there stays.",
     default=Path("report.html"),
     show_default=True,
-    help="Where the report is written; a file that is there stays.",
 )
-@click.option("--force", is_flag=True, help="Replace a report that is there already.")
-@json_option("in place of the table, and write no report")
+@force_option("Replace a report that is there already.")
+@json_option("Print JSON in place of the table, and write no report.")
 def demo(
     notion: str,
     local_tolerance: float | None,
@@ -98,6 +96,7 @@ def demo(
     from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
+        from logofair.cli.pages.demo import show, write_demo_report
         from logofair.datasets import load_adult
         from logofair.experiments.comparison import Settings, compare  # here, while the reader sees that work goes on
 
@@ -112,13 +111,9 @@ def demo(
         comparison = compare(data, settings, progress)
         written = None
         if not as_json and (force or not report.exists()):
-            from logofair.cli.pages.demo import write_demo_report
-
             (written,) = progress(map(write_demo_report, [report], [comparison]), "Writing the report", total=1)
     if as_json:
         print_json(comparison.as_dict())
     else:
-        from logofair.cli.pages.demo import show
-
         show(comparison, page())
         click.echo(f"\nThe report: {report}" if written else f"\n{report} is there already and stays; see --force.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logofair.cli.options import examples, json_option
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.policy.policy import Policy
@@ -25,16 +26,15 @@ __all__ = ["explain"]
 @click.argument("policy", type=click.Path(path_type=Path))
 @click.option("--client", metavar="NAME", help="Only the rules at this client.")
 @click.option("--group", metavar="NAME", help="Only the rules for this group.")
-@json_option("in place of words: every rule as bands of scores")
+@json_option("Print JSON in place of words: every rule as bands of scores.")
 def explain(policy: Path, client: str | None, group: str | None, as_json: bool) -> None:
     """Say in words whom a policy accepts, what was required of it and how good it is."""
+    from logofair.cli.pages.console import page, print_json
+    from logofair.cli.pages.explain import as_dict, show
     from logofair.policy.policy import Policy
 
     rules = Policy.load(policy)
     clients, groups = _chosen(rules, client, group)
-    from logofair.cli.pages.console import page, print_json
-    from logofair.cli.pages.explain import as_dict, show
-
     if as_json:
         print_json(as_dict(rules, clients, groups))
     else:
@@ -43,7 +43,6 @@ def explain(policy: Path, client: str | None, group: str | None, as_json: bool) 
 
 def _chosen(policy: Policy, client: str | None, group: str | None) -> tuple[list[int], list[int]]:
     """Numbers of the clients and groups asked for."""
-    from logofair.errors import InputError
     from logofair.files.values import known_label, label_text
 
     if client is not None and not policy.has_clients:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from logofair.cli.data import data_options
 from logofair.cli.options import (
     NOTIONS,
     calibration_option,
+    data_options,
     examples,
     force_option,
     json_option,
+    name_option,
     one_of,
+    path_option,
     seed_option,
     single_tolerances,
     tolerance,
@@ -23,11 +25,6 @@ from logofair.cli.options import (
 )
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output
-
-if TYPE_CHECKING:
-    from logofair.cli.pages.fit import FitOptions
-    from logofair.files.rows import DataRows
-    from logofair.fitting.solution import Solution
 
 __all__ = ["fit"]
 
@@ -68,18 +65,16 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
     help="Tolerance of a single client in place of --local; may be given again.",
 )
 @calibration_option
-@click.option(
+@name_option(
     "--solver",
-    metavar="NAME",
+    ("exact", "algorithm1"),
+    "exact, or the paper's algorithm1, which may miss its tolerances.",
     default="exact",
-    show_default=True,
-    callback=one_of(("exact", "algorithm1")),
-    help="exact, or the paper's algorithm1, which may miss its tolerances.",
 )
 @seed_option("Of the calibration's folds and the policy's coins.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the policy (JSON).")
-@click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (HTML).")
-@force_option
+@path_option("--out", "Where to write the policy (JSON).", required=True)
+@path_option("--report", "Where to write a report (HTML).")
+@force_option()
 @json_option()
 def fit(
     data: Sequence[str],
@@ -99,13 +94,13 @@ def fit(
     for path in (out, report):
         if path is not None:
             check_output(path, force=force)
-    from logofair.cli.pages.console import showing_progress
+    from logofair.cli.pages.console import page, print_json, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
         from logofair.files.rows import read_rows
 
-        wanted = work.FitOptions.typed(**options)
+        wanted = work.FitOptions(**options)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         rows = read_rows(files, columns, progress)
@@ -114,21 +109,11 @@ def fit(
         solution.policy.save(out)
         if report is not None:
             command = work.repeat_command(data, columns, wanted, out, report)
-            page = map(work.write_report_page, [report], [solution], [rows], [wanted], [command])
-            list(progress(page, "Writing the report", total=1))
-    _show(solution, rows, wanted, out, report, as_json)
-
-
-def _show(
-    solution: Solution, rows: DataRows, wanted: FitOptions, out: Path, report: Path | None, as_json: bool
-) -> None:
-    """Print what was found."""
-    from logofair.cli.pages.console import page, print_json
-    from logofair.cli.pages.fit import as_dict, before_and_after, show
-
-    compared = before_and_after(solution, list(wanted.notion))
+            written = map(work.write_report_page, [report], [solution], [rows], [wanted], [command])
+            list(progress(written, "Writing the report", total=1))
+    compared = work.before_and_after(solution, list(wanted.notion))
     if as_json:
-        files = {"policy": str(out), "report": None if report is None else str(report)}
-        print_json(files | as_dict(solution, compared, rows))
+        paths = {"policy": str(out), "report": None if report is None else str(report)}
+        print_json(paths | work.as_dict(solution, compared, rows))
     else:
-        show(solution, compared, rows, (out, report), page())
+        work.show(solution, compared, rows, (out, report), page())

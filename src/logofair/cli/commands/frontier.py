@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.data import data_options
 from logofair.cli.options import (
     calibration_option,
     constrained,
+    data_options,
     examples,
     force_option,
     json_option,
     notion_option,
+    path_option,
     seed_option,
     such_that,
     tolerance,
@@ -72,19 +73,17 @@ def _ending(ending: str, advice: str) -> Any:
     help="Keep this share of every cell's rows back, and measure accuracy and gaps on them.",
 )
 @seed_option("Of the calibration's folds and of the rows kept back.", "random_state")
-@click.option(
+@path_option(
     "--out",
-    type=click.Path(path_type=Path),
+    "Where to write the table (CSV).",
     callback=_ending(".csv", "the table is written as CSV: name it such as frontier.csv, or use --json"),
-    help="Where to write the table (CSV).",
 )
-@click.option(
+@path_option(
     "--plot",
-    type=click.Path(path_type=Path),
+    "Where to write the picture (SVG).",
     callback=_ending(".svg", "the picture is an SVG, which every browser opens and prints: name it frontier.svg"),
-    help="Where to write the picture (SVG).",
 )
-@force_option
+@force_option()
 @json_option()
 def frontier(
     data: Sequence[str],

@@ -1,1 +1,1 @@
-"""What the commands show in a terminal, and the toolkit they share."""
+"""What the commands compute and show in a terminal, and the toolkit they share."""

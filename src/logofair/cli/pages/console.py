@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -24,9 +24,11 @@ __all__ = [
     "page",
     "print_json",
     "print_page",
+    "share",
     "showing_progress",
     "spoken",
     "tiny",
+    "titled",
 ]
 
 
@@ -66,7 +68,7 @@ def print_page(parts: Sequence[Any], console: Console) -> None:
     console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def print_json(values: Mapping[str, Any]) -> None:
+def print_json(values: Any) -> None:
     """Print plain values as JSON."""
     click.echo(json.dumps(values, indent=2, allow_nan=False))
 
@@ -98,6 +100,18 @@ def spoken(name: str) -> str:
 def figure(value: float | None) -> str:
     """A figure, or that there is none."""
     return "undefined" if value is None else f"{value:.4f}"
+
+
+def share(value: float | None) -> str:
+    """A share in %, or that there is none."""
+    return "undefined" if value is None else f"{value:.1%}"
+
+
+def titled(title: str, sentences: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Sentences, the first beside a title."""
+    for sentence in sentences:
+        yield title, sentence
+        title = ""
 
 
 def tiny(value: float) -> str:

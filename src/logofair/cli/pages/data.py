@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from logofair.cli.pages.console import grid, notes, print_page
+from logofair.cli.pages.console import grid, notes, print_page, titled
 from logofair.datasets.catalogue import CATALOGUE, DatasetInfo
 from logofair.datasets.preparing import cache_folder, cache_option, check_about, is_prepared
 from logofair.datasets.table import Dataset, chosen
@@ -138,8 +138,7 @@ def _counts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Clients", _of_clients(clients, found["natural_clients"])
     if found["folder"] is not None:
         yield "Prepared", f"in {found['folder']}"
-    for place, note in enumerate(found["notes"]):
-        yield "" if place else "Note", note
+    yield from titled("Note", found["notes"])
 
 
 def _of_clients(clients: Mapping[str, Any], natural: str) -> str:
@@ -163,8 +162,7 @@ def _terms(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Licence", found["licence"]
     if found["citation"]:
         yield "Cite", found["citation"]
-    for place, harm in enumerate(found["known_harms"]):
-        yield "" if place else "Harms", harm
+    yield from titled("Harms", found["known_harms"])
 
 
 def _steps(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -172,8 +170,8 @@ def _steps(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if found["ready"]:
         return
     *steps, command = found["where"]
-    for place, step in enumerate((*steps, command + cache_option(found["name"], Path(found["folder"])))):
-        yield "" if place else "Get it", f"{place + 1}. {step}"
+    steps.append(command + cache_option(found["name"], Path(found["folder"])))
+    yield from titled("Get it", (f"{place}. {step}" for place, step in enumerate(steps, start=1)))
 
 
 def show_prepared(name: str, folder: Path, counts: Mapping[str, int], console: Console) -> None:
@@ -181,6 +179,6 @@ def show_prepared(name: str, folder: Path, counts: Mapping[str, int], console: C
     table = grid(name, "count", left=1)
     for what, count in counts.items():
         table.add_row(what, f"{count:,}")
-    lines = [("Note" if not place else "", note) for place, note in enumerate(check_about(folder, name)["notes"])]
+    lines = [*titled("Note", check_about(folder, name).get("notes", ()))]
     lines += [("Lies in", str(folder)), ("Next", f"logofair data describe {name}{cache_option(name, folder)}")]
     print_page([table, "", _folded(lines)], console)

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from logofair.auditing.measure import plain
-from logofair.cli.pages.console import notes, print_page
+from logofair.cli.pages.console import notes, print_page, titled
 from logofair.columns.checks import Floats
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
@@ -53,8 +53,7 @@ def _overview(policy: Policy) -> str:
 
 def _info_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
     """What a policy tells of requirements, certificate, prices and warnings, each with a word beside it."""
-    for place, sentence in enumerate(requirement_sentences(info.requirements.as_dict())):
-        yield "" if place else "Requirements", sentence
+    yield from titled("Requirements", requirement_sentences(info.requirements.as_dict()))
     proof = info.certificate
     if proof is not None:
         missed = f"misses them by up to {proof.violation:.4f}"
@@ -64,27 +63,22 @@ def _info_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
             f"On the rows it was made from, the policy {met} and is expected to be right in {proof.primal:.2%} "
             f"of all cases; no policy that meets them is in more than {proof.dual:.2%}. New rows differ by chance.",
         )
-    for word, sentences in (("Price", info.prices), ("Warning", info.warnings)):
-        for place, sentence in enumerate(sentences):
-            yield "" if place else word, sentence
+    yield from titled("Price", info.prices)
+    yield from titled("Warning", info.warnings)
 
 
 def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None) -> Iterator[tuple[str, str]]:
     """A line per client and group, then those for clients the policy does not know."""
     calibrated = policy.calibrator.method != "none"
+
+    def at_client(client: int) -> Iterator[str]:
+        for group in groups:
+            yield f"{policy.groups[group]}: {rule_in_words(bands_of(policy, client, group), calibrated=calibrated)}"
+
     for client in clients:
-        title = f"At {policy.clients[client]}" if policy.has_clients else "Rules"
-        for group in groups:
-            yield (
-                title,
-                f"{policy.groups[group]}: {rule_in_words(bands_of(policy, client, group), calibrated=calibrated)}",
-            )
-            title = ""
+        yield from titled(f"At {policy.clients[client]}" if policy.has_clients else "Rules", at_client(client))
     if at is None and policy.has_clients and policy.merged is not None:
-        title = "Elsewhere"
-        for group in groups:
-            yield title, f"{policy.groups[group]}: {rule_in_words(bands_of(policy, -1, group), calibrated=calibrated)}"
-            title = ""
+        yield from titled("Elsewhere", at_client(-1))
         yield "", "(clients the policy does not know, with --on-unknown merged)"
 
 

@@ -18,7 +18,7 @@ from logofair.auditing import FEW_ROWS, Gap
 from logofair.auditing.measure import tally_of
 from logofair.auditing.result import RuleAudit
 from logofair.cli.options import constrained, typed
-from logofair.cli.pages.console import grid, notes, print_page, spoken
+from logofair.cli.pages.console import figure, grid, notes, print_page, share, spoken, titled
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
@@ -45,40 +45,22 @@ __all__ = [
 class FitOptions:
     """What is to be fair, and how the rules are found.
 
-    ``notion`` maps names to tolerances of their own: None where it has none, infinite where it is free.
+    Free tolerances are infinite; in ``notion``, which maps names to tolerances of their own, None is to have none.
     """
 
     notion: Mapping[str, float | None]
-    local_tolerance: float | None
-    global_tolerance: float | None
+    local_tolerance: float
+    global_tolerance: float
     local_for: Mapping[str, float | None]
     calibration: str | None
     solver: str
     seed: int
 
-    @classmethod
-    def typed(
-        cls,
-        *,
-        local_tolerance: float | None,
-        global_tolerance: float | None,
-        local_for: Mapping[str, float | None],
-        **others: Any,
-    ) -> FitOptions:
-        """The options of a command line, whose free tolerances are infinite."""
-        single = {name: constrained(number) for name, number in local_for.items()}
-        return cls(
-            local_tolerance=constrained(local_tolerance),
-            global_tolerance=constrained(global_tolerance),
-            local_for=single,
-            **others,
-        )
-
     def notions(self) -> dict[str, dict[str, float | None]]:
         """Per side the notions with their tolerances."""
         sides = {"local": self.local_tolerance, "global": self.global_tolerance}
         return {
-            side: {name: usual if own is None else constrained(own) for name, own in self.notion.items()}
+            side: {name: constrained(usual if own is None else own) for name, own in self.notion.items()}
             for side, usual in sides.items()
         }
 
@@ -104,8 +86,8 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
         groups=rows.groups,
         clients=rows.clients,
         notion=wanted.notions(),  # type: ignore[arg-type]  # a mapping of mappings by side
-        local_tolerance=wanted.local_tolerance,
-        global_tolerance=wanted.global_tolerance,
+        local_tolerance=constrained(wanted.local_tolerance),
+        global_tolerance=constrained(wanted.global_tolerance),
         client_tolerances=wanted.single(rows),
         solver=wanted.solver,
         calibration=wanted.method(rows),
@@ -165,7 +147,7 @@ def repeat_command(
     for name, own in wanted.notion.items():
         words += ["--notion", name if own is None else f"{name}={typed(constrained(own))}"]
     for side, tolerance in (("--local", wanted.local_tolerance), ("--global", wanted.global_tolerance)):
-        words += [side, typed(tolerance)]
+        words += [side, typed(constrained(tolerance))]
     words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={typed(own)}")]
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
@@ -208,10 +190,10 @@ def _table(solution: Solution, before: RuleAudit, after: RuleAudit) -> Table:
     """Accuracy and gaps before and after, side by side."""
     counted = "on these rows" if solution.rows.labels is None else "on these rows, by label"
     table = grid(counted, "score >= 1/2", "fair", "rows", left=1)
-    shares = ["undefined" if rule.accepted is None else f"{rule.accepted:.1%}" for rule in (before, after)]
-    table.add_row("accepted", *shares, f"{solution.rows.scores.size:,}")
-    if before.accuracy is not None and after.accuracy is not None:
-        table.add_row("accuracy", f"{before.accuracy:.4f}", f"{after.accuracy:.4f}", f"{solution.rows.scores.size:,}")
+    size = f"{solution.rows.scores.size:,}"
+    table.add_row("accepted", share(before.accepted), share(after.accepted), size)
+    if solution.rows.labels is not None:
+        table.add_row("accuracy", figure(before.accuracy), figure(after.accuracy), size)
     several = len(solution.policy.clients) > 1
     for name, new in after.by_notion.items():
         old = before.by_notion[name]
@@ -234,8 +216,7 @@ def _gap(gap: Gap) -> str:
 def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     """Requirements, certificate, coins, prices and warnings."""
     c = solution.certificate
-    for place, sentence in enumerate(requirement_sentences(solution.requirements.as_dict())):
-        yield "" if place else "Requirements", sentence
+    yield from titled("Requirements", requirement_sentences(solution.requirements.as_dict()))
     met = "all are met" if c.violation <= c.precision else f"one is missed by {c.violation:.4f}"
     yield (
         "Proof",
@@ -243,23 +224,20 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
         f"meets them reaches more than {c.dual:.4f} (optimality gap {max(c.optimality_gap, 0.0):.0e}).",
     )
     yield "Coins", solution.coins_summary()
-    for place, sentence in enumerate(solution.prices()):
-        yield "" if place else "Price", sentence
+    yield from titled("Price", solution.prices())
     yield (
         "New rows",
         "will differ by chance, the more so the fewer there are; gaps above are counted with labels, the requirements "
         "with chances, so they differ a little too.",
     )
-    for place, warning in enumerate(solution.warnings):
-        yield "" if place else "Warning", str(warning)
+    yield from titled("Warning", map(str, solution.warnings))
 
 
 def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
     """What was written and what to do with it."""
     yield "Wrote", str(policy) if report is None else f"{policy} and {report}"
     name = shlex.quote(str(policy))
-    yield "Next", f"logofair explain {name}"
-    yield "", f"logofair apply {name} NEW --out decisions.csv"
+    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW --out decisions.csv"))
 
 
 def as_dict(solution: Solution, compared: tuple[RuleAudit, RuleAudit], rows: DataRows) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from logofair.auditing import FEW_ROWS
-from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny
+from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
 from logofair.tradeoff import Frontier, HeldOut, Point
 from logofair.tradeoff.result import tolerance_text
 
@@ -129,7 +129,6 @@ def _cautions(surface: Frontier) -> Iterator[tuple[str, str]]:
         )
     else:
         yield "New rows", "They differ from these by chance; --test-share 0.3 measures on rows kept back."
-    for place, sentence in enumerate(surface.warnings[:_WARNINGS]):
-        yield "" if place else "Small", sentence
+    yield from titled("Small", surface.warnings[:_WARNINGS])
     if len(surface.warnings) > _WARNINGS:
         yield "", f"... and {len(surface.warnings) - _WARNINGS} more such warnings; --json lists them."

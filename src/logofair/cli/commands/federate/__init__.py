@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
 from logofair.cli.group import LazyGroup
 from logofair.cli.options import examples
 
@@ -13,11 +11,11 @@ __all__ = ["federate"]
 _COMMANDS = {
     "client": ("logofair.cli.commands.federate.client:client", "Take part as one site, with its own file and key."),
     "example": (
-        "logofair.cli.commands.federate.example:example",
+        "logofair.cli.commands.federate.setup:example",
         "Write the files of four sites, from the Adult data.",
     ),
-    "join": ("logofair.cli.commands.federate.join:join", "Make the policy of a site that comes later."),
-    "keys": ("logofair.cli.commands.federate.keys:keys", "Make the certificate of a server, or the key of a site."),
+    "join": ("logofair.cli.commands.federate.client:join", "Make the policy of a site that comes later."),
+    "keys": ("logofair.cli.commands.federate.setup:keys", "Make the certificate of a server, or the key of a site."),
     "server": (
         "logofair.cli.commands.federate.server:server",
         "Run a plan with sites that connect, or resume it.",
@@ -26,23 +24,18 @@ _COMMANDS = {
 }
 
 
-@click.group(
-    cls=LazyGroup,
+federate = LazyGroup(
+    "federate",
     lazy=_COMMANDS,
+    help="""Make fair policies for sites that keep their rows.
+
+    A server runs a plan with sites that connect to it: sums travel, rows stay.
+    Every site ends with a policy of its own, and all of them together meet the
+    requirements over all sites.
+    """,
     epilog=examples(
         "logofair federate simulate people.csv --client site --score score --label label --group sex --folder try",
         "logofair federate server --help",
         "logofair federate client --help",
     ),
-    invoke_without_command=True,
 )
-@click.pass_context
-def federate(ctx: click.Context) -> None:
-    """Make fair policies for sites that keep their rows.
-
-    A server runs a plan with sites that connect to it: sums travel, rows stay.
-    Every site ends with a policy of its own, and all of them together meet the
-    requirements over all sites.
-    """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())

@@ -1,58 +1,36 @@
-"""``logofair federate client``: take part as one site, and stay until its policy is written."""
+"""A site's commands: ``logofair federate client`` takes part in a run, ``federate join`` comes after it."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.data import column_options, read_client_file
-from logofair.cli.options import examples, such_that
+from logofair.cli.commands.federate.setup import KEYS_OF_SITES
+from logofair.cli.options import (
+    column_options,
+    examples,
+    force_option,
+    number_option,
+    path_option,
+    read_client_file,
+    such_that,
+)
+from logofair.engines.flower import require_flower
+from logofair.errors import InputError, RunError
 from logofair.files.inputs import ColumnNames
+from logofair.files.writing import locked
 
 if TYPE_CHECKING:
+    from logofair.engines.site import SiteSettings
     from logofair.policy.policy import Policy
 
-__all__ = ["Credentials", "FolderWatcher", "client", "finished_policy"]
+__all__ = ["FolderWatcher", "client", "finished_policy", "join"]
 
 
 _LINGER, _IDLE = 5.0, 180.0  # seconds
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """A site's files: the authority's certificate, its own key, and the folder of its peers' public keys."""
-
-    authority: Path | None
-    key: Path | None
-    peers: Path | None
-
-    @classmethod
-    def named(
-        cls, site: str, keys: Path | None, authority: Path | None, key: Path | None, peers: Path | None, insecure: bool
-    ) -> Credentials:
-        """The files a command line names, checked to be there."""
-        from logofair.cli.commands.federate.keys import SITES
-        from logofair.errors import InputError
-
-        if insecure and (keys or authority):
-            raise InputError("--insecure: given beside --keys or --authority; choose one of the two.")
-        if keys is not None:
-            authority, key, peers = authority or keys / "ca.crt", key or keys / SITES / site, peers or keys / SITES
-        if not insecure and (authority is None or key is None):
-            raise InputError(
-                "--keys: missing; pass the folder with ca.crt and sites/NAME (or --authority and --key), or ask for "
-                "--insecure on a machine of your own."
-            )
-        for file, what in ((authority, "the server's ca.crt"), (key, "the key of this site")):
-            if file is not None and not file.is_file():
-                raise InputError(f"--keys: there is no {file}, {what}; see logofair federate keys --help.")
-        if peers is not None and not peers.is_dir():
-            raise InputError(f"--peers: there is no folder {peers}; put the other sites' NAME.pub there.")
-        return cls(authority, key, peers)
 
 
 class FolderWatcher:
@@ -111,30 +89,31 @@ class FolderWatcher:
     )
 )
 @click.option("--site", metavar="NAME", required=True, help="The name of this site, as its key is named.")
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="Its file: CSV, Parquet or Arrow.")
+@path_option("--data", "Its file: CSV, Parquet or Arrow.", required=True)
 @column_options
 @click.option("--server", metavar="HOST:PORT", required=True, help="Where the server listens.")
-@click.option("--keys", type=click.Path(path_type=Path), help="Folder with ca.crt, sites/NAME and sites/*.pub.")
-@click.option("--authority", type=click.Path(path_type=Path), help="In place of KEYS/ca.crt.")
-@click.option("--key", type=click.Path(path_type=Path), help="In place of KEYS/sites/NAME.")
-@click.option("--peers", type=click.Path(path_type=Path), help="In place of KEYS/sites.")
+@path_option("--keys", "Folder with ca.crt, sites/NAME and sites/*.pub.")
+@path_option("--authority", "In place of KEYS/ca.crt.")
+@path_option("--key", "In place of KEYS/sites/NAME.")
+@path_option("--peers", "In place of KEYS/sites.")
 @click.option("--insecure", is_flag=True, help="No encryption, no proof of who the server is: for trials.")
-@click.option("--folder", type=click.Path(path_type=Path), required=True, help="Folder of the site's private state.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where its policy is written.")
-@click.option("--force", is_flag=True, help="Replace a policy that is there already.")
+@path_option("--folder", "Folder of the site's private state.", required=True)
+@path_option("--out", "Where its policy is written.", required=True)
+@force_option("Replace a policy that is there already.")
 @click.option(
     "--agree-without",
+    "agreed_without",
     metavar="NAME",
     multiple=True,
     help="With secure sums: agree to go on without a site, once its people said that it is gone.",
 )
 @click.option("--again", is_flag=True, help="With secure sums: agree to a further run on the same rows.")
 @click.option("--only-secure", is_flag=True, help="Refuse plans without secure sums: the plan is the server's word.")
-@click.option(
+@number_option(
     "--most-epsilon",
-    type=float,
-    callback=such_that(lambda epsilon: epsilon > 0, "pass a number above 0, such as 1"),
-    help="Refuse plans without differential privacy, and those that spend more than this.",
+    float,
+    such_that(lambda epsilon: epsilon > 0, "pass a number above 0, such as 1"),
+    "Refuse plans without differential privacy, and those that spend more than this.",
 )
 def client(
     site: str,
@@ -148,11 +127,8 @@ def client(
     folder: Path,
     out: Path,
     force: bool,
-    agree_without: tuple[str, ...],
-    again: bool,
-    only_secure: bool,
-    most_epsilon: float | None,
     columns: ColumnNames,
+    **agreement: Any,
 ) -> None:
     """Take part as one site, with its own file and key.
 
@@ -160,14 +136,15 @@ def client(
     stays until its policy is written. The rows never leave. Killed or disconnected,
     the same command goes on where it stopped.
     """
-    credentials = Credentials.named(site, keys, authority, key, peers, insecure)
+    authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
     read_client_file(data, columns)
     _check_address(server)
     earlier = None if force else finished_policy(out, folder)
     if earlier is not None:
         click.echo(f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run.", err=True)
-        return _show(out)
+        return _show(earlier, out)
     from logofair.engines.site import SiteSettings
+    from logofair.policy.policy import Policy
 
     settings = SiteSettings(
         site=site,
@@ -175,15 +152,34 @@ def client(
         columns=columns,
         folder=str(folder.resolve()),
         policy=str(out.resolve()),
-        key=None if credentials.key is None else str(credentials.key.resolve()),
-        peers=None if credentials.peers is None else str(credentials.peers.resolve()),
-        agreed_without=agree_without,
-        again=again,
-        only_secure=only_secure,
-        most_epsilon=most_epsilon,
+        key=None if key is None else str(key.resolve()),
+        peers=None if peers is None else str(peers.resolve()),
+        **agreement,
     )
-    _take_part(settings, server, credentials, insecure)
-    return _show(out)
+    _take_part(settings, server, authority, insecure)
+    return _show(Policy.load(out), out)
+
+
+def _credentials(
+    site: str, keys: Path | None, authority: Path | None, key: Path | None, peers: Path | None, insecure: bool
+) -> tuple[Path | None, Path | None, Path | None]:
+    """The authority's certificate, the site's key and the folder of its peers' public keys, checked to be there."""
+    if insecure and (keys or authority):
+        raise InputError("--insecure: given beside --keys or --authority; choose one of the two.")
+    if keys is not None:
+        sites = keys / KEYS_OF_SITES
+        authority, key, peers = authority or keys / "ca.crt", key or sites / site, peers or sites
+    if not insecure and (authority is None or key is None):
+        raise InputError(
+            "--keys: missing; pass the folder with ca.crt and sites/NAME (or --authority and --key), or ask for "
+            "--insecure on a machine of your own."
+        )
+    for file, what in ((authority, "the server's ca.crt"), (key, "the key of this site")):
+        if file is not None and not file.is_file():
+            raise InputError(f"--keys: there is no {file}, {what}; see logofair federate keys --help.")
+    if peers is not None and not peers.is_dir():
+        raise InputError(f"--peers: there is no folder {peers}; put the other sites' NAME.pub there.")
+    return authority, key, peers
 
 
 def finished_policy(out: Path, folder: Path) -> Policy | None:
@@ -191,7 +187,6 @@ def finished_policy(out: Path, folder: Path) -> Policy | None:
 
     A policy is written at the very end of a run, so nothing follows it in that run.
     """
-    from logofair.errors import InputError
     from logofair.policy.policy import Policy
 
     if not out.parent.is_dir():
@@ -212,27 +207,23 @@ def _run_of(policy: Policy) -> str | None:
     return None if policy.info.federation is None else policy.info.federation.run
 
 
-def _take_part(settings: Any, server: str, credentials: Credentials, insecure: bool) -> None:
+def _take_part(settings: SiteSettings, server: str, authority: Path | None, insecure: bool) -> None:
     """Connect, and stay until the policy is written."""
-    from logofair.engines.flower import require_flower
-    from logofair.errors import RunError
-    from logofair.files.writing import locked
-
     require_flower()
     from logofair.engines.flower.deployment.commands import SiteCredentials
     from logofair.engines.flower.deployment.keys import checked_site_name
-    from logofair.engines.flower.deployment.processes import join
+    from logofair.engines.flower.deployment.processes import join as connect
 
     folder, path = Path(settings.folder), Path(settings.folder) / f"{checked_site_name(settings.site)}.site.json"
     proof = None
     if not insecure:
-        assert credentials.authority is not None
-        assert credentials.key is not None
-        proof = SiteCredentials(credentials.authority, credentials.key)
+        assert authority is not None
+        assert settings.key is not None
+        proof = SiteCredentials(authority, Path(settings.key))
     with locked(folder / "command.lock", wait=False):
         settings.write(path)
         click.echo(f"Site {settings.site} connects to {server}{' WITHOUT ENCRYPTION' if insecure else ''}.", err=True)
-        ended = join(
+        ended = connect(
             path,
             site=settings.site,
             server=server,
@@ -245,17 +236,62 @@ def _take_part(settings: Any, server: str, credentials: Credentials, insecure: b
         raise RunError(f"{ended.sentence} The same command tries again.")
 
 
-def _show(out: Path) -> None:
-    from logofair.cli.pages.console import page
-    from logofair.cli.pages.federate import show_policy
-    from logofair.policy.policy import Policy
-
-    show_policy(Policy.load(out), out, page())
+def _show(policy: Policy, where: Path) -> None:
+    """Print a site's rules, and what it should know of them."""
+    click.echo(f"{where}:")
+    click.echo(str(policy.rules))
+    if policy.calibrator.method != "none":
+        click.echo("(Scores here are calibrated ones; policy.decide takes the scores as they are.)")
+    for sentence in policy.info.warnings:
+        click.echo(f"Warning: {sentence}")
+    if policy.info.note is not None:
+        click.echo(f"Note: {policy.info.note}")
 
 
 def _check_address(server: str) -> None:
-    from logofair.errors import InputError
-
     host, _, port = server.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise InputError(f"--server: got {server!r}; pass HOST:PORT, such as 127.0.0.1:9300.")
+
+
+@click.command(
+    epilog=examples(
+        "logofair federate join state/result.json --site west --data west.csv --group sex --score score --label label "
+        "--out west.json"
+    )
+)
+@click.argument("result", type=click.Path(path_type=Path))
+@click.option("--site", metavar="NAME", required=True, help="The name of the site.")
+@path_option("--data", "Its file: CSV, Parquet or Arrow.", required=True)
+@column_options
+@path_option("--folder", "The site's private state; needed under --epsilon.")
+@path_option("--out", "Where its policy is written.", required=True)
+@force_option("Replace a file that is there already.")
+def join(
+    result: Path, site: str, data: Path, folder: Path | None, out: Path, force: bool, columns: ColumnNames
+) -> None:
+    """Make the policy of a site that comes later, or that missed the end.
+
+    RESULT is the server's result.json. The policy is made from it and the site's own
+    rows, on the site's own machine; it is fair inside the site, and the requirements
+    over all sites were met without it. A site that took part gets the policy it had.
+    """
+    from logofair.engines.folder import read_result
+    from logofair.engines.site import SiteSettings, read_site, stored_release
+    from logofair.federation import late_policy
+
+    found = read_result(result)
+    if out.exists() and not force:
+        raise InputError(f"--out: {out} exists; choose another name, or pass --force.")
+    if found.plan.privacy is not None and folder is None:
+        raise InputError(
+            "--folder: missing, but the run is differentially private: name the folder of the site's private state, "
+            "where its one noised histogram is kept (or will be)."
+        )
+    read_client_file(data, columns)
+    settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
+    rows = read_site(settings, found.plan)
+    release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
+    policy = late_policy(found, rows, site, release)
+    policy.save(out)
+    _show(policy, out)

@@ -7,25 +7,33 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.options import NOTIONS, Check, constrained, one_of, single_tolerances, such_that, tolerance_option
+from logofair.cli.options import (
+    NOTIONS,
+    constrained,
+    name_option,
+    number_option,
+    seed_option,
+    single_tolerances,
+    such_that,
+    together,
+    tolerance_option,
+)
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.columns.checks import Label
     from logofair.engines.folder import RunOptions
-    from logofair.federation import Plan, Privacy, Training
+    from logofair.federation import Plan
 
 __all__ = ["PLAN", "RESULT", "STATE", "RosterOptions", "check_same", "listed", "plan_options", "planned", "prepare"]
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"
 
-_FREE = "none"
 _DELTA = 1e-6
 _AS_GIVEN = ("notion", "calibration", "optimality_gap", "solver", "secure", "quorum")
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
@@ -46,73 +54,52 @@ def _single(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     return tuple(single_tolerances(ctx, param, value).items())
 
 
-def _if_given(check: Check) -> Check:
-    return lambda ctx, param, value: value if value is None else check(ctx, param, value)
-
-
-def _option(name: str, *others: Any, help: str, **settings: Any) -> Callable[[Command], Command]:
-    return click.option(name, *others, help=help, **settings)
-
-
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    _option(
-        "--groups",
-        metavar="A,B",
-        callback=listed,
-        help="The groups compared, separated by commas.",
-    ),
-    _option(
-        "--notion",
-        metavar="NAME",
-        callback=_if_given(one_of(NOTIONS)),
-        help=f"What is fair: {', '.join(NOTIONS)}.  [default: demographic_parity]",
-    ),
+# What is not given is None, empty or False: a run that goes on is then asked nothing about it.
+plan_options = together(
+    click.option("--groups", metavar="A,B", callback=listed, help="The groups compared, separated by commas."),
+    name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: demographic_parity]"),
     tolerance_option("local", "inside each site", otherwise="0.02"),
     tolerance_option("global", "over all sites together", otherwise="0.02"),
-    _option(
+    click.option(
         "--local-for",
         metavar="SITE=TOL",
         multiple=True,
         callback=_single,
         help="In place of --local at one site; repeat for several.",
     ),
-    _option(
+    click.option(
         "--calibration",
         metavar="NAME",
         help="How scores become chances: beta, platt, temperature or none.  [default: beta; none with --epsilon]",
     ),
-    _option(
+    click.option(
         "--optimality-gap", type=float, help="Stop once no rule is more accurate by more than this.  [default: 1e-05]"
     ),
-    _option(
+    name_option(
         "--solver",
-        metavar="NAME",
-        callback=_if_given(one_of(("exact", "algorithm1"))),
-        help="exact, or algorithm1 (the paper's, which may miss its tolerances).  [default: exact]",
+        ("exact", "algorithm1"),
+        "exact, or algorithm1 (the paper's, which may miss its tolerances).  [default: exact]",
     ),
-    _option("--secure", is_flag=True, help="Secure sums: the server sees totals only; needs 3 sites or more."),
-    _option("--epsilon", type=float, help="Differential privacy of every row: the budget, such as 1."),
-    _option("--delta", type=float, help=f"Chance that this privacy fails.  [default: {_DELTA:g}]"),
-    _option(
+    click.option("--secure", is_flag=True, help="Secure sums: the server sees totals only; needs 3 sites or more."),
+    click.option("--epsilon", type=float, help="Differential privacy of every row: the budget, such as 1."),
+    click.option("--delta", type=float, help=f"Chance that this privacy fails.  [default: {_DELTA:g}]"),
+    click.option(
         "--train",
         metavar="COLUMNS",
         callback=listed,
         help="First train a logistic regression by FedAvg on these numeric columns, separated by commas.",
     ),
-    _option(
+    number_option(
         "--train-rounds",
-        type=int,
-        callback=such_that(lambda rounds: rounds >= 1, "use at least 1"),
-        help="Rounds of that training.  [default: 20]",
+        int,
+        such_that(lambda rounds: rounds >= 1, "use at least 1"),
+        "Rounds of that training.  [default: 20]",
     ),
-    _option("--quorum", type=int, help="Fail with fewer sites than this.  [default: 2; 3 with --secure]"),
-    _option(
-        "--seed",
-        type=int,
-        callback=such_that(lambda seed: seed >= 0, "pass a whole number from 0"),
-        help="The same seed and files give the same policies.  [default: 0]",
+    click.option("--quorum", type=int, help="Fail with fewer sites than this.  [default: 2; 3 with --secure]"),
+    seed_option("The same seed and files give the same policies.  [default: 0]", default=None),
+    click.option(
+        "--run", "run_name", metavar="NAME", help="Name of the run: letters, digits, - and _.  [default: random]"
     ),
-    _option("--run", "run_name", metavar="NAME", help="Name of the run: letters, digits, - and _.  [default: random]"),
 )
 
 # What each option says about a plan: a stored plan is compared with a new command line by these.
@@ -136,17 +123,9 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
 }
 
 
-def plan_options(command: Command) -> Command:
-    """Add the options that make a plan; what is not given is None, empty or False."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
     """Make the plan a command line asks for; ``groups`` where it names none."""
-    from logofair.errors import InputError
-    from logofair.federation import make_plan
+    from logofair.federation import Privacy, Training, make_plan
 
     given = {name: value for name, value in options.items() if _is_given(value)}
     if given.get("solver") == "algorithm1" and "secure" in given:
@@ -154,16 +133,19 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
             "--solver: algorithm1 takes its step from the largest constant of any site, which is no sum; leave out "
             "--secure, or use exact."
         )
-    privacy = _privacy(given)
-    rest: dict[str, Any] = {} if privacy is None else {"calibration": _FREE}
+    _check_pairs(given)
+    rest: dict[str, Any] = {}
+    if "epsilon" in given:
+        rest |= {"calibration": "none", "privacy": Privacy(given["epsilon"], given.get("delta", _DELTA))}
+    if "train" in given:
+        rounds = {"rounds": given["train_rounds"]} if "train_rounds" in given else {}
+        rest["training"] = Training(given["train"], **rounds)
     rest |= {name: given[name] for name in _AS_GIVEN if name in given}
     rest |= {name: constrained(given[name]) for name in ("local_tolerance", "global_tolerance") if name in given}
     return make_plan(
         groups=_labels(given["groups"]) if "groups" in given else list(groups),
-        client_tolerances={site: constrained(number) for site, number in given.get("local_for", ())} or None,
+        client_tolerances=dict(given.get("local_for", ())) or None,
         random_state=given.get("seed"),
-        privacy=privacy,
-        training=_training(given),
         run=given.get("run_name"),
         **rest,
     )
@@ -171,8 +153,6 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
 
 def check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
     """Raise unless what a command line says of the plan is what a stored plan says."""
-    from logofair.errors import InputError
-
     new = planned(options, plan.groups)
     for name, (option, value_in) in _IN_PLAN.items():
         if _is_given(options.get(name)) and value_in(new) != value_in(plan):
@@ -191,26 +171,14 @@ def _labels(names: Sequence[str]) -> list[Label]:
     return [int(name) for name in names] if all(map(_INTEGER.fullmatch, names)) else list(names)
 
 
-def _privacy(given: Mapping[str, Any]) -> Privacy | None:
-    from logofair.errors import InputError
-    from logofair.federation import Privacy
-
-    if "epsilon" not in given:
-        if "delta" in given:
-            raise InputError("--delta: means nothing without --epsilon; name the budget, such as --epsilon 1.")
-        return None
-    return Privacy(given["epsilon"], given.get("delta", _DELTA))
-
-
-def _training(given: Mapping[str, Any]) -> Training | None:
-    from logofair.errors import InputError
-    from logofair.federation import Training
-
-    if "train" not in given:
-        if "train_rounds" in given:
-            raise InputError("--train-rounds: means nothing without --train; name the columns to train on.")
-        return None
-    return Training(given["train"], **({"rounds": given["train_rounds"]} if "train_rounds" in given else {}))
+def _check_pairs(given: Mapping[str, Any]) -> None:
+    """Raise where an option is given without the one it belongs to."""
+    for name, needed, advice in (
+        ("delta", "epsilon", "name the budget, such as --epsilon 1"),
+        ("train_rounds", "train", "name the columns to train on"),
+    ):
+        if name in given and needed not in given:
+            raise InputError(f"--{name.replace('_', '-')}: means nothing without --{needed}; {advice}.")
 
 
 @dataclass(frozen=True)
@@ -237,7 +205,6 @@ def prepare(
 ) -> tuple[Plan, RunOptions]:
     """Return the plan to run and its options: those stored in a folder, or new ones; nothing is written."""
     from logofair.engines.folder import read_plan
-    from logofair.errors import InputError
 
     if (folder / PLAN).exists():
         plan, stored = read_plan(folder / PLAN)
@@ -260,8 +227,6 @@ def prepare(
 
 
 def _check_enough(plan: Plan, run_options: RunOptions) -> None:
-    from logofair.errors import InputError
-
     coming = len(run_options.sites) or run_options.count
     if coming < plan.quorum:
         raise InputError(f"--sites: {coming} are expected, but the run needs {plan.quorum} (--quorum); name more.")
@@ -275,7 +240,6 @@ def _check_roster(
 ) -> None:
     """A run that has begun keeps its sites; one that has not can still wait for others."""
     from logofair.engines.folder import read_state
-    from logofair.errors import InputError
 
     if (folder / RESULT).exists():
         if without:

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Generator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, RosterOptions, listed, plan_options, prepare
-from logofair.cli.options import examples, such_that
+from logofair.cli.commands.federate.setup import KEYS_OF_SITES
+from logofair.cli.options import examples, json_option, number_option, path_option, such_that
+from logofair.engines.flower import require_flower
+from logofair.errors import InputError, RunError
+from logofair.files.writing import locked
 
 if TYPE_CHECKING:
     from logofair.engines.flower.deployment.commands import ServerCredentials
+    from logofair.engines.flower.status import RunStatus
     from logofair.engines.folder import RunOptions
     from logofair.federation import Plan
 
-__all__ = ["RunEnd", "report", "server", "watched"]
+__all__ = ["report", "server", "watched"]
 
 
 _EARLIER = 10.0  # seconds for the processes of a killed server to end
 
 _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 600")
-
-
-class RunEnd(Protocol):
-    """What became of a run, as an engine tells it."""
-
-    @property
-    def status(self) -> str:
-        """One word; "completed" is the only good one."""
-
-    @property
-    def sentence(self) -> str:
-        """Why, for people."""
 
 
 @click.command(
@@ -45,31 +39,28 @@ class RunEnd(Protocol):
         "logofair federate server --folder state --keys keys --without east",
     )
 )
-@click.option(
-    "--folder", type=click.Path(path_type=Path), required=True, help="Folder of the run: plan, state and result."
-)
+@path_option("--folder", "Folder of the run: plan, state and result.", required=True)
 @click.option("--sites", metavar="NAMES", callback=listed, help="Sites to wait for, separated by commas.")
-@click.option(
+@number_option(
     "--expect",
-    type=int,
-    callback=such_that(lambda count: count >= 1, "use at least 1"),
-    help="How many sites to wait for, whoever they are.",
+    int,
+    such_that(lambda count: count >= 1, "use at least 1"),
+    "How many sites to wait for, whoever they are.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 for all.")
-@click.option(
+@number_option(
     "--port",
-    type=int,
+    int,
+    such_that(lambda port: 0 < port < 65536, "pass a port from 1 to 65535"),
+    "Port to listen at.",
     default=9300,
-    show_default=True,
-    callback=such_that(lambda port: 0 < port < 65536, "pass a port from 1 to 65535"),
-    help="Port to listen at.",
 )
-@click.option("--keys", type=click.Path(path_type=Path), help="Folder made by federate keys.")
+@path_option("--keys", "Folder made by federate keys.")
 @click.option("--insecure", is_flag=True, help="No encryption, anyone may connect: for trials on one machine.")
-@click.option("--wait", type=float, callback=_seconds, help="Seconds to wait for the sites.  [default: 600]")
-@click.option("--timeout", type=float, callback=_seconds, help="Seconds a site may take to answer.  [default: 600]")
+@number_option("--wait", float, _seconds, "Seconds to wait for the sites.  [default: 600]")
+@number_option("--timeout", float, _seconds, "Seconds a site may take to answer.  [default: 600]")
 @click.option("--without", metavar="NAME", multiple=True, help="Take a site out of a stopped run and go on.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON in place of the page.")
+@json_option("Print the result as JSON in place of the page.")
 @plan_options
 def server(
     folder: Path,
@@ -91,8 +82,6 @@ def server(
     they are. The state is stored after every exchange. Started again on the same
     folder the run goes on where it stopped; options of the plan may then be left out.
     """
-    from logofair.errors import InputError
-
     if sites and expect is not None:
         raise InputError("--expect: given beside --sites; name the sites or their number.")
     credentials = _credentials(keys, insecure)
@@ -104,13 +93,13 @@ def server(
     report(folder, as_json)
 
 
-def watched(lines: Generator[str, None, RunEnd]) -> RunEnd:
+def watched(lines: Generator[str, None, RunStatus]) -> RunStatus:
     """Print the lines of progress, and return what became of the run; left early, its processes are ended."""
     try:
         while True:
             click.echo(next(lines), err=True)
     except StopIteration as end:
-        ended: RunEnd = end.value
+        ended: RunStatus = end.value
         return ended
     finally:
         lines.close()
@@ -118,17 +107,18 @@ def watched(lines: Generator[str, None, RunEnd]) -> RunEnd:
 
 def report(folder: Path, as_json: bool) -> None:
     """Print the result in a folder; fail where it does not hold."""
+    from logofair.cli.pages.console import notes, page, print_json, print_page, titled
     from logofair.engines.folder import read_result
-    from logofair.errors import RunError
 
     result = read_result(folder / RESULT)
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=2, allow_nan=False))
+        print_json(result.as_dict())
     else:
-        from logofair.cli.pages.console import page
-        from logofair.cli.pages.federate import show_result
-
-        show_result(result, page())
+        click.echo(f"{result.heading}\n")
+        lines: list[tuple[str, str]] = []
+        for label, sentences in groupby(result.sentences(), key=itemgetter(0)):
+            lines += titled(label, (sentence for _, sentence in sentences))
+        print_page([notes(lines)], page())
         click.echo(f"\n{folder / RESULT}: for sites that join later.")
     if not result.certificate.meets_requirements and result.plan.solver is None:
         raise RunError(f"run {result.plan.run}: a tolerance is exceeded by {result.violation:.1e}; do not use it.")
@@ -138,10 +128,7 @@ def report(folder: Path, as_json: bool) -> None:
 
 def _serve(folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[str], **settings: Any) -> None:
     """Store the plan, run it, and leave the result in the folder."""
-    from logofair.engines.flower import require_flower
     from logofair.engines.folder import read_state, resume_without, write_plan
-    from logofair.errors import RunError
-    from logofair.files.writing import locked
 
     require_flower()
     from logofair.engines.flower.deployment.processes import serve
@@ -163,9 +150,6 @@ def _serve(folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[
 
 def _wait_for_earlier(folder: Path) -> None:
     """Let the processes of a server that was killed a moment ago come to their own end."""
-    from logofair.errors import InputError
-    from logofair.files.writing import locked
-
     deadline = time.monotonic() + _EARLIER
     while time.monotonic() < deadline:
         try:
@@ -176,9 +160,7 @@ def _wait_for_earlier(folder: Path) -> None:
 
 
 def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
-    from logofair.cli.commands.federate.keys import SITES
     from logofair.engines.flower.deployment.commands import ServerCredentials
-    from logofair.errors import InputError
 
     if keys is None and not insecure:
         raise InputError(
@@ -188,7 +170,7 @@ def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
         return None
     if insecure:
         raise InputError("--insecure: given beside --keys; choose one of the two.")
-    credentials = ServerCredentials(keys / "ca.crt", keys / "server.crt", keys / "server.key", keys / SITES)
+    credentials = ServerCredentials(keys / "ca.crt", keys / "server.crt", keys / "server.key", keys / KEYS_OF_SITES)
     for file in (credentials.authority, credentials.certificate, credentials.key):
         if not file.is_file():
             raise InputError(f"--keys: there is no {file}; make it with logofair federate keys server --out {keys}.")
@@ -196,8 +178,6 @@ def _credentials(keys: Path | None, insecure: bool) -> ServerCredentials | None:
 
 
 def _check_keys(folder: Path, sites: Sequence[str]) -> None:
-    from logofair.errors import InputError
-
     for site in sites:
         if not (folder / f"{site}.pub").is_file():
             raise InputError(f"--sites: there is no {folder / site}.pub; put the public key of site {site!r} there.")

@@ -13,9 +13,19 @@ import click
 
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, plan_options, planned
 from logofair.cli.commands.federate.server import report, watched
-from logofair.cli.data import column_options, read_client_file
-from logofair.cli.options import examples, one_of
+from logofair.cli.options import (
+    column_options,
+    examples,
+    force_option,
+    json_option,
+    name_option,
+    path_option,
+    read_client_file,
+)
+from logofair.engines.flower import require_flower
+from logofair.errors import InputError, RunError
 from logofair.files.inputs import ColumnNames
+from logofair.files.writing import locked
 
 if TYPE_CHECKING:
     from logofair.columns.checks import Label
@@ -42,17 +52,15 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--client", metavar="COLUMN", required=True, help="Column that names each row's site.")
 @column_options
-@click.option("--folder", type=click.Path(path_type=Path), required=True, help="Where sites, policies and result go.")
-@click.option(
+@path_option("--folder", "Where sites, policies and result go.", required=True)
+@name_option(
     "--engine",
-    metavar="NAME",
+    ("flower", "inprocess"),
+    "flower (its simulation: real messages) or inprocess (the same numbers, in one process).",
     default="flower",
-    show_default=True,
-    callback=one_of(("flower", "inprocess")),
-    help="flower (its simulation: real messages) or inprocess (the same numbers, in one process).",
 )
-@click.option("--force", is_flag=True, help="Replace an earlier simulation in the folder.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON in place of the page.")
+@force_option("Replace an earlier simulation in the folder.")
+@json_option("Print the result as JSON in place of the page.")
 @plan_options
 def simulate(
     data: Path, columns: ColumnNames, folder: Path, engine: str, force: bool, as_json: bool, **options: Any
@@ -63,8 +71,6 @@ def simulate(
     site were on a machine of its own, and writes FOLDER/policies/SITE.json and
     FOLDER/result.json. Groups default to those in the file.
     """
-    from logofair.files.writing import locked
-
     if engine == "flower":
         _require_flower()
     plan, parts = _plan_and_parts(data, columns, options)
@@ -101,8 +107,6 @@ def _plan_and_parts(
     data: Path, columns: ColumnNames, options: Mapping[str, Any]
 ) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """Read and check the file, make the plan, and split the columns by site; nothing is written."""
-    from logofair.errors import InputError
-
     rows = read_client_file(data, columns, options["train"])
     plan = planned(options, _groups(rows.groups.tolist()))
     for role, needed in (("label", plan.needs_labels), ("score", plan.training is None)):
@@ -141,8 +145,6 @@ def _groups(values: list[Label]) -> list[Label]:
 
 
 def _site_name(value: object, data: Path, columns: ColumnNames) -> str:
-    from logofair.errors import InputError
-
     if not _NAME.fullmatch(str(value)):
         raise InputError(
             f"{data}: column {columns.client!r} holds {str(value)[:80]!r}, which cannot name a site; use up to 64 "
@@ -171,7 +173,6 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     from logofair.engines.flower.deployment.keys import make_site_key
     from logofair.engines.flower.deployment.processes import simulate as flower_simulation
     from logofair.engines.folder import RunOptions, write_plan
-    from logofair.errors import RunError
 
     write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
     settings = {}
@@ -189,9 +190,6 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
 
 
 def _require_flower() -> None:
-    from logofair.engines.flower import require_flower
-    from logofair.errors import InputError
-
     try:
         require_flower("ray")
     except InputError as error:
@@ -200,8 +198,6 @@ def _require_flower() -> None:
 
 def _check_folder(folder: Path, force: bool) -> None:
     """Only an empty folder, an unfinished simulation, or with force a finished one is written to."""
-    from logofair.errors import InputError
-
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--folder: {folder} is a file; choose a folder.")
     if not folder.exists() or not any(file.name != "command.lock" for file in folder.iterdir()):

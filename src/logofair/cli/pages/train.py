@@ -16,10 +16,9 @@ from rich.text import Text
 from logofair.auditing import FEW_ROWS, Gap
 from logofair.auditing.measure import plain, tally_of
 from logofair.auditing.result import Audit, RuleAudit
-from logofair.cli.pages.console import counted, figure, grid, notes, print_page, spoken
-from logofair.cli.training.rows import TrainingRows
-from logofair.cli.training.run import TrainedModel
-from logofair.cli.training.settings import TrainSettings
+from logofair.cli.pages.console import counted, figure, grid, notes, print_page, share, spoken, titled
+from logofair.cli.training_run import TrainedModel
+from logofair.cli.training_settings import TrainingRows
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.notions import NOTIONS
 
@@ -33,79 +32,70 @@ _PURPOSE = {"calibration": "calibrate", "test": "test"}
 
 @dataclass(frozen=True, eq=False)
 class TrainingMeasures:
-    """Accuracy and gaps of score >= 1/2 on the rows trained on and on the test rows, for one notion."""
+    """Accuracy and gaps of score >= 1/2 on the rows trained on and on the test rows, for the notion trained for."""
 
+    trained: TrainedModel
     train: RuleAudit
     test: RuleAudit
-    notion: str
 
     @property
     def tested(self) -> Audit:
         """The audit of the test rows."""
-        return self.test.by_notion[self.notion]
+        return self.test.by_notion[self.trained.settings.notion]
 
 
-def training_measures(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel) -> TrainingMeasures:
+def training_measures(trained: TrainedModel) -> TrainingMeasures:
     """Measure a trained model."""
-    test, measured = rows.parts["test"], trained.state.measured
+    test, measured, known = trained.rows.parts["test"], trained.state.measured, trained.rows.groups
     chance = (trained.scores["test"] >= 0.5).astype(np.float64)
     clients = encode(test.clients, "clients")
-    groups = Codes(rows.groups, encode_known(test.groups, rows.groups, "groups"))
+    groups = Codes(known, encode_known(test.groups, known, "groups"))
     tested = tally_of(chance, test.labels.astype(np.float64), None, groups, clients)
-    notions = [NOTIONS[settings.notion]]
+    notions = [NOTIONS[trained.settings.notion]]
     return TrainingMeasures(
+        trained,
         RuleAudit.of(measured.tally, measured.groups, measured.clients, notions),
         RuleAudit.of(tested, groups.names, clients.names, notions),
-        settings.notion,
     )
 
 
-def show(
-    settings: TrainSettings,
-    rows: TrainingRows,
-    trained: TrainedModel,
-    measures: TrainingMeasures,
-    out: Path,
-    console: Console,
-) -> None:
+def show(measures: TrainingMeasures, out: Path, console: Console) -> None:
     """Print what was trained on what, how it does, and what to type next."""
-    parts: list[Any] = [_heading(settings, rows, trained), "", _table(rows, measures), ""]
-    lines = [*_reading(measures), *_terms(rows), *_next(settings, rows, out)]
-    print_page([*parts, notes(lines)], console)
+    trained = measures.trained
+    lines = [*_reading(measures), *_terms(trained.rows), *_next(trained, out)]
+    print_page([_heading(trained), "", _table(measures), "", notes(lines)], console)
 
 
-def _heading(settings: TrainSettings, rows: TrainingRows, trained: TrainedModel) -> Text:
+def _heading(trained: TrainedModel) -> Text:
+    settings, rows = trained.settings, trained.rows
     sizes = {name: part.places.size for name, part in rows.parts.items()}
     every = np.concatenate([part.groups for part in rows.parts.values()])
     counts = [f"{group} {int((every == group).sum()):,}" for group in rows.groups]
     more = f" and {len(counts) - _GROUPS} more" if len(counts) > _GROUPS else ""
     left_out = f", {rows.left_out:,} more left out" if rows.left_out else ""
-    goal = "" if settings.method == "fedavg" else f" for {settings.notion.replace('_', ' ')}"
+    goal = "" if settings.method == "fedavg" else f" for {spoken(settings.notion)}"
     model = f"{trained.network.name}, {trained.network.size:,} parameters"
+    before = f" ({trained.resumed:,} of them before)" if trained.resumed else ""
     kept = "".join(f", {size:,} to {_PURPOSE[name]}" for name, size in sizes.items() if name != "train")
     lines = [
         f"{rows.data.name}: {sum(sizes.values()):,} rows at {counted(len(rows.clients), 'client')}{left_out}; "
         f"{', '.join(counts[:_GROUPS])}{more}",
-        f"{settings.method}{goal}: {model}; {_rounds(trained)}, seed {settings.seed}",
+        f"{settings.method}{goal}: {model}; {counted(trained.state.round, 'round')}{before}, seed {settings.seed}",
         f"{sizes['train']:,} rows to train{kept}",
     ]
     return Text("\n".join(lines))
 
 
-def _rounds(trained: TrainedModel) -> str:
-    before = f" ({trained.resumed:,} of them before)" if trained.resumed else ""
-    return f"{counted(trained.state.round, 'round')}{before}"
-
-
-def _table(rows: TrainingRows, measures: TrainingMeasures) -> Table:
+def _table(measures: TrainingMeasures) -> Table:
     """Accuracy and gaps on the rows trained on and on the test rows."""
-    before, after = measures.train.by_notion[measures.notion], measures.tested
+    rows, notion = measures.trained.rows, measures.trained.settings.notion
+    before, after = measures.train.by_notion[notion], measures.tested
     table = grid("score >= 1/2", "trained on", "rows", "test", "rows", left=1)
     sizes = [f"{rows.parts[name].places.size:,}" for name in ("train", "test")]
     stages = (measures.train, measures.test)
-    table.add_row("accepted", *_pairs([_share(stage.accepted) for stage in stages], sizes))
+    table.add_row("accepted", *_pairs([share(stage.accepted) for stage in stages], sizes))
     table.add_row("accuracy", *_pairs([figure(stage.accuracy) for stage in stages], sizes))
-    lines = {f"{spoken(measures.notion)} gap": (before.worst_global, after.worst_global)}
+    lines = {f"{spoken(notion)} gap": (before.worst_global, after.worst_global)}
     if len(rows.clients) > 1:
         lines["  at the worst client"] = worst = (before.worst_local, after.worst_local)
         if worst != (large := (before.worst_large, after.worst_large)):
@@ -118,10 +108,6 @@ def _table(rows: TrainingRows, measures: TrainingMeasures) -> Table:
 def _pairs(values: Iterable[str], rows: Iterable[str]) -> list[str]:
     """Every figure and the rows behind it, side by side."""
     return [text for pair in zip(values, rows, strict=True) for text in pair]
-
-
-def _share(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.1%}"
 
 
 def _gap(gap: Gap) -> str:
@@ -159,45 +145,43 @@ def _reading(measures: TrainingMeasures) -> Iterator[tuple[str, str]]:
 
 def _terms(rows: TrainingRows) -> Iterator[tuple[str, str]]:
     """Where the data come from, and what is to know about them."""
-    for place, note in enumerate(rows.data.notes):
-        yield "" if place else "Note", note
+    yield from titled("Note", rows.data.notes)
     if rows.data.licence:
         yield "Licence", f"{rows.data.licence.rstrip('.')}. Known harms: logofair data describe {rows.entry.name}"
     if rows.unread:
         yield "Files", "The data set was prepared before, so that the files of --from were not read."
 
 
-def _next(settings: TrainSettings, rows: TrainingRows, out: Path) -> Iterator[tuple[str, str]]:
+def _next(trained: TrainedModel, out: Path) -> Iterator[tuple[str, str]]:
     """What was written, and the commands to use it."""
-    sizes = {name: part.places.size for name, part in rows.parts.items() if name != "train"}
+    sizes = {name: part.places.size for name, part in trained.rows.parts.items() if name != "train"}
     listed = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
     yield "Wrote", f"{out}: the scores of the rows not trained on ({listed})"
-    for command, lines in enumerate(_commands(settings, out, "calibration" in sizes)):
+    for command, lines in enumerate(_commands(trained, out)):
         for place, line in enumerate(lines):
             more = " \\" if place < len(lines) - 1 else ""  # so that what is shown can be copied as it is
             yield "" if command or place else "Next", f"{'    ' * bool(place)}{line}{more}"
 
 
-def _commands(settings: TrainSettings, out: Path, calibration: bool) -> Iterator[tuple[str, ...]]:
+def _commands(trained: TrainedModel, out: Path) -> Iterator[tuple[str, ...]]:
     """Commands to type next, each in pieces that fit on a line."""
-    name = shlex.quote(str(out))
-    notion = () if settings.notion == "demographic_parity" else (f"--notion {settings.notion}",)
+    name, wanted = shlex.quote(str(out)), trained.settings.notion
+    notion = () if wanted == "demographic_parity" else (f"--notion {wanted}",)
     columns = "--score score --label label --group group --client client"
     yield f"logofair audit {name}", columns, "--where part=test"
-    if calibration:
+    if "calibration" in trained.rows.parts:
         yield f"logofair fit {name}", columns, *notion, "--where part=calibration --out policy.json"
 
 
-def as_dict(
-    settings: TrainSettings, rows: TrainingRows, trained: TrainedModel, measures: TrainingMeasures, out: Path
-) -> dict[str, Any]:
+def as_dict(measures: TrainingMeasures, out: Path) -> dict[str, Any]:
     """Plain values, ready for JSON."""
+    trained, rows = measures.trained, measures.trained.rows
     return {
         "out": str(out),
         "data": rows.data.name,
         "licence": rows.data.licence,
         "notes": list(rows.data.notes),
-        "settings": settings.as_dict(),
+        "settings": trained.settings.as_dict(),
         "network": trained.network.name,
         "parameters": trained.network.size,
         "rounds": trained.state.round,
@@ -209,5 +193,5 @@ def as_dict(
         "train": measures.train.as_dict(),
         "test": measures.test.as_dict(),
         "test_support": measures.tested.small_as_dict(),
-        "next": [" ".join(command) for command in _commands(settings, out, "calibration" in rows.parts)],
+        "next": [" ".join(command) for command in _commands(trained, out)],
     }

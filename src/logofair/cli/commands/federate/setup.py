@@ -1,13 +1,16 @@
-"""``logofair federate example``: files of four sites to try a federation with, from the embedded Adult data."""
+"""What comes before a run: ``logofair federate keys``, and ``federate example``, files of four sites to try it with."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from logofair.cli.options import examples, seed_option
+from logofair.cli.group import LazyGroup
+from logofair.cli.options import examples, force_option, path_option, seed_option
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,7 +19,79 @@ if TYPE_CHECKING:
     from logofair.columns.checks import Floats
     from logofair.datasets import Dataset
 
-__all__ = ["SITES", "example"]
+__all__ = ["KEYS_OF_SITES", "SITES", "example", "keys", "server_keys", "site_keys"]
+
+
+KEYS_OF_SITES = "sites"
+
+_OUT = path_option(
+    "--out", "Folder of the keys; nothing in it is overwritten.", default=Path("keys"), show_default=True
+)
+
+
+keys = LazyGroup(
+    "keys",
+    lazy={
+        "server": (
+            "logofair.cli.commands.federate.setup:server_keys",
+            "Make an authority and the server's certificate.",
+        ),
+        "site": ("logofair.cli.commands.federate.setup:site_keys", "Make the key of one site."),
+    },
+    help="Make the certificate of a server, or the key of a site.",
+    epilog=examples("logofair federate keys server --out keys", "logofair federate keys site north --out keys"),
+)
+
+
+@click.command(
+    "server",
+    epilog=examples(
+        "logofair federate keys server --out keys", "logofair federate keys server --out keys --host fair.example.org"
+    ),
+)
+@_OUT
+@click.option(
+    "--host",
+    "hosts",
+    metavar="NAME",
+    multiple=True,
+    help="Name or address under which sites reach the server; repeat for several. This machine's own is always one.",
+)
+def server_keys(out: Path, hosts: tuple[str, ...]) -> None:
+    """Make an authority and the server's certificate.
+
+    Writes ca.crt (for everybody), ca.key (keep it off the server), server.crt and
+    server.key.
+    """
+    _require_cryptography()
+    from logofair.engines.flower.deployment.keys import make_authority
+
+    authority, secret, certificate, key = make_authority(out, hosts)
+    click.echo(f"{authority}: give it to every site; it tells your server from any other.")
+    click.echo(f"{secret}: secret, and needed only to sign another certificate; keep it off the server.")
+    click.echo(f"{certificate}, {key}: the server's certificate and its secret key.")
+
+
+@click.command("site", epilog=examples("logofair federate keys site north --out keys"))
+@click.argument("name")
+@_OUT
+def site_keys(name: str, out: Path) -> None:
+    """Make the key of one site, NAME.
+
+    Writes OUT/sites/NAME, which never leaves the site, and OUT/sites/NAME.pub, which
+    goes to the server and, for secure sums, to the other sites.
+    """
+    _require_cryptography()
+    from logofair.engines.flower.deployment.keys import make_site_key
+
+    private, public = make_site_key(out / KEYS_OF_SITES, name)
+    click.echo(f"{private}: secret; keep it at the site.")
+    click.echo(f"{public}: give it to the server and, for secure sums, to the other sites.")
+
+
+def _require_cryptography() -> None:
+    if find_spec("cryptography") is None:
+        raise click.UsageError("keys need the package cryptography; pip install 'logofair[flower]'")
 
 
 SITES = ("north", "south", "east", "west")
@@ -35,11 +110,9 @@ _ALPHA = 5.0
 
 
 @click.command(epilog=examples("logofair federate example --out data"))
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("data"), show_default=True, help="Folder of the files."
-)
+@path_option("--out", "Folder of the files.", default=Path("data"), show_default=True)
 @seed_option("The same seed writes the same files.")
-@click.option("--force", is_flag=True, help="Replace files that are there already.")
+@force_option("Replace files that are there already.")
 def example(out: Path, seed: int, force: bool) -> None:
     """Write the files of four sites, from the Adult data.
 
@@ -49,7 +122,6 @@ def example(out: Path, seed: int, force: bool) -> None:
     was trained on other rows; a label of 1 means an income above 50,000 USD.
     """
     from logofair.datasets import load_adult
-    from logofair.errors import InputError
 
     files = [out / f"{name}.csv" for name in (*SITES, _TOGETHER, _NEW)]
     for file in files:

@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
@@ -18,8 +18,7 @@ import torch
 
 from logofair.auditing.measure import plain
 from logofair.auditing.result import value_of
-from logofair.cli.training.rows import RowPart, TrainingRows
-from logofair.cli.training.settings import TrainSettings
+from logofair.cli.training_settings import RowPart, TrainingRows, TrainSettings
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, TrainingInterrupted
 from logofair.files import polars_module
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CheckpointSettings",
-    "HistoryFile",
     "TrainedModel",
+    "history_file",
     "history_line",
     "resumed_settings",
     "train_and_score",
@@ -73,42 +72,33 @@ def _listed(values: Any) -> Any:
     return [_listed(part) for part in values] if np.ndim(values) else _number(float(values))
 
 
-class HistoryFile:
-    """A file of lines, one per measured round; of a run that goes on, those of later rounds are dropped first.
+@contextmanager
+def history_file(path: Path, after: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Open a file of lines, one per measured round, and return what adds one.
 
-    A run that fails before its first line leaves no file.
+    Of a run that goes on, the lines of later rounds are dropped first. A run that fails before its first line leaves
+    no file.
     """
-
-    def __init__(self, path: Path, after: int = 0) -> None:
-        self.path = path
-        put_whole(path, "".join(f"{line}\n" for line in _lines_kept(path, after)).encode())
-        self.file: FileIO | None = None
-
-    def __enter__(self) -> HistoryFile:
-        self.file = self.path.open("ab", buffering=0)
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self.file is None:
-            return
-        empty = not self.file.seek(0, os.SEEK_END)
-        self.file.close()
-        if empty and kind is not None:
-            self.path.unlink(missing_ok=True)
-
-    def add(self, line: dict[str, Any]) -> None:
-        """Write a line, at once and whole, or raise."""
-        assert self.file is not None
-        complete, rest = self.file.seek(0, os.SEEK_END), (json.dumps(line, allow_nan=False) + "\n").encode()
+    put_whole(path, "".join(f"{line}\n" for line in _lines_kept(path, after)).encode())
+    with path.open("ab", buffering=0) as file:
         try:
-            while rest:
-                rest = rest[self.file.write(rest) :]
-        except OSError as error:
-            self.file.truncate(complete)
-            reason = error.strerror or str(error)
-            raise InputError(
-                f"{self.path}: cannot be written ({reason}); make room or choose another folder."
-            ) from None
+            yield partial(_add_line, path, file)
+        except BaseException:
+            if not file.seek(0, os.SEEK_END):
+                path.unlink(missing_ok=True)
+            raise
+
+
+def _add_line(path: Path, file: FileIO, line: dict[str, Any]) -> None:
+    """Write a line, at once and whole, or raise."""
+    complete, rest = file.seek(0, os.SEEK_END), (json.dumps(line, allow_nan=False) + "\n").encode()
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        file.truncate(complete)
+        reason = error.strerror or str(error)
+        raise InputError(f"{path}: cannot be written ({reason}); make room or choose another folder.") from None
 
 
 def _lines_kept(path: Path, after: int) -> list[str]:
@@ -146,6 +136,8 @@ class CheckpointSettings:
 class TrainedModel:
     """A model after its last round, and its scores by part of the rows kept back."""
 
+    settings: TrainSettings
+    rows: TrainingRows
     network: Network
     state: TrainingState
     scores: Mapping[str, Floats]
@@ -158,8 +150,8 @@ def train_and_score(
     progress: Progress,
     *,
     device: torch.device,
-    engine: str = "inprocess",
-    checkpoints: CheckpointSettings | None = None,
+    engine: str,
+    checkpoints: CheckpointSettings,
 ) -> TrainedModel:
     """Train on the rows of part "train", and score all others."""
     network = _network(settings, rows)
@@ -168,12 +160,12 @@ def train_and_score(
         resumed, state = 0, _with_flower(settings, network, sites, progress)
     else:
         stored = _run_settings(settings, rows, network)
-        resumed, state = _in_process(settings, network, sites, progress, checkpoints or CheckpointSettings(), stored)
+        resumed, state = _in_process(settings, network, sites, progress, checkpoints, stored)
     state = _measured(settings, network, sites, state)
     del sites
     kept_back = {name: part for name, part in rows.parts.items() if name != "train"}
     scores = {name: _scores(network, state, rows, part, device) for name, part in kept_back.items()}
-    return TrainedModel(network, state, scores, resumed)
+    return TrainedModel(settings, rows, network, state, scores, resumed)
 
 
 def _network(settings: TrainSettings, rows: TrainingRows) -> Network:
@@ -281,14 +273,12 @@ def _kept(
             save_state(checkpoints.checkpoint, state, stored)
             saved = state.round
 
-    with ExitStack() as stack:
-        done = 0 if start is None else start.round
-        path = checkpoints.history
-        history = None if path is None else stack.enter_context(HistoryFile(path, done))
+    path, done = checkpoints.history, 0 if start is None else start.round
+    with nullcontext() if path is None else history_file(path, done) as add:
         try:
             for state in states:
-                if history is not None and state.measured_at == state.round:
-                    history.add(history_line(state, notion))
+                if add is not None and state.measured_at == state.round:
+                    add(history_line(state, notion))
                 if state.round % checkpoints.save_every == 0:
                     save()
         except KeyboardInterrupt:
@@ -312,9 +302,9 @@ def _scores(network: Network, state: TrainingState, rows: TrainingRows, part: Ro
     return np.concatenate(pieces)
 
 
-def write_scores(path: Path, rows: TrainingRows, scores: Mapping[str, Floats]) -> None:
+def write_scores(path: Path, trained: TrainedModel) -> None:
     """Write the scores of the rows kept back, whole or not at all: id, part, client, group, label, score."""
-    pl = polars_module()
+    pl, rows = polars_module(), trained.rows
     tables = [
         pl.DataFrame(
             {
@@ -326,7 +316,7 @@ def write_scores(path: Path, rows: TrainingRows, scores: Mapping[str, Floats]) -
                 "score": own,
             }
         )
-        for name, own in scores.items()
+        for name, own in trained.scores.items()
     ]
     table, kind = pl.concat(tables), kind_of(path)
     packed = io.BytesIO()  # of a full disk polars may say only that the file is out of specification

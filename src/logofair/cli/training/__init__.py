@@ -1,1 +1,0 @@
-"""What logofair train does: settings, rows, rounds and files."""
