@@ -90,7 +90,7 @@ def _title(frontier: Frontier) -> str:
 def _heading(frontier: Frontier) -> Iterator[str]:
     sites = f" at {len(frontier.clients):,} clients" if frontier.has_clients else ""
     yield _text(8, 20, _title(frontier), "f-title")
-    accuracy = f"{100 * frontier.unconstrained.accuracy:.2f} % without any requirement"
+    accuracy = f"{100 * frontier.unconstrained.accuracy:.2f} % unconstrained"
     yield _text(8, 38, f"Expected on {frontier.rows:,} rows{sites}; {accuracy}.", "f-soft")
 
 
