@@ -35,7 +35,7 @@ from logofair.engines.flower.training.strategy import MethodStrategy
 from logofair.errors import InputError, RunError
 from logofair.notions import EQUALIZED_ODDS
 from logofair.training import FCFL, FairFed, FedAvg, FedFB, Schedule, build_network, make_rows, train
-from logofair.training.messages import Gradients, GradientsRequest, LabelCounts, StepsRequest, TrainedParameters
+from logofair.training.messages import Gradients, GradientsRequest, LabelCounts, LocalStepsRequest, TrainedParameters
 from logofair.training.rounds import initial_state, measure, reply_to
 
 pytestmark = pytest.mark.training
@@ -373,7 +373,7 @@ def leaking(context):
 
 @pytest.mark.parametrize("kind", ["train", "evaluate"])
 def test_no_text_of_a_clients_exception_leaves_it(kind, log):
-    reply = training_client_app(leaking)(Message(a_request("north", StepsRequest()), 7, kind), a_context("north"))
+    reply = training_client_app(leaking)(Message(a_request("north", LocalStepsRequest()), 7, kind), a_context("north"))
     assert not reply.has_error()
     assert dict(reply.content.config_records["logofair"]) == {"site": "north", "groups": "[]"}
     assert list(reply.content) == ["logofair"]
@@ -384,11 +384,13 @@ def test_no_text_of_a_clients_exception_leaves_it(kind, log):
 @pytest.mark.parametrize(
     "content",
     [
-        a_request("south", StepsRequest()),
+        a_request("south", LocalStepsRequest()),
         RecordDict(),
         a_request("north", None),
-        a_request("north", StepsRequest(weights=np.ones((3, 2)))),
-        RecordDict({**a_request("north", StepsRequest()), "arrays": ArrayRecord({"parameters": Array(np.zeros(2))})}),
+        a_request("north", LocalStepsRequest(weights=np.ones((3, 2)))),
+        RecordDict(
+            {**a_request("north", LocalStepsRequest()), "arrays": ArrayRecord({"parameters": Array(np.zeros(2))})}
+        ),
     ],
     ids=["another site's", "empty", "no task", "other groups", "another model"],
 )
@@ -400,10 +402,10 @@ def test_a_client_answers_no_request_that_is_not_sound_and_its_own(content):
 @pytest.mark.parametrize(
     "request_",
     [
-        StepsRequest(
+        LocalStepsRequest(
             weights=np.array([[0.1, 1 / 3], [2.0, 1e-17]]), debias="fairbatch", debias_step=0.05, given=(1, 0)
         ),
-        StepsRequest(),
+        LocalStepsRequest(),
         GradientsRequest(given=(None,), batch_size=100),
         None,
     ],
@@ -419,7 +421,7 @@ def test_a_request_arrives_as_it_was_sent(request_):
     assert type(found.request) is type(request_)
     if request_ is not None:
         assert found.request.given == request_.given
-    if isinstance(request_, StepsRequest):
+    if isinstance(request_, LocalStepsRequest):
         assert (found.request.debias, found.request.debias_step) == (request_.debias, request_.debias_step)
         np.testing.assert_array_equal(found.request.weights, request_.weights)
 

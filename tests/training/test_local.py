@@ -10,7 +10,7 @@ from logofair.errors import InputError
 from logofair.training import ClientRows, Network, Schedule, build_network, logistic, make_rows
 from logofair.training.balance import updated_ratios
 from logofair.training.local import batch_gradients, label_counts, take_steps
-from logofair.training.messages import GradientsRequest, StepsRequest
+from logofair.training.messages import GradientsRequest, LocalStepsRequest
 from support.problems import awkward, biased, sigmoid
 
 pytestmark = pytest.mark.training
@@ -26,7 +26,7 @@ def tiny() -> tuple[ClientRows, Network]:
     return rows, build_network("logistic", (1,), dtype=DOUBLE)
 
 
-def stepped(request: StepsRequest, schedule: Schedule = ONE_STEP, state: np.ndarray | None = None) -> np.ndarray:
+def stepped(request: LocalStepsRequest, schedule: Schedule = ONE_STEP, state: np.ndarray | None = None) -> np.ndarray:
     rows, network = tiny()
     reply, _ = take_steps(network, rows, np.zeros(2), request, schedule, np.random.default_rng(0), state)
     return reply.parameters
@@ -40,14 +40,14 @@ def one_step_by_hand(weights: list[float]) -> np.ndarray:
 
 def test_one_plain_step_by_hand() -> None:
     # Residuals 1/2 - y: .5, -.5, -.5, .5, -.5; times x: .5, -1, .5, .25, -1.5: the mean is -0.25; of residuals -0.1.
-    np.testing.assert_allclose(stepped(StepsRequest()), [0.25, 0.1], rtol=1e-15)
+    np.testing.assert_allclose(stepped(LocalStepsRequest()), [0.25, 0.1], rtol=1e-15)
     np.testing.assert_allclose(one_step_by_hand([1.0] * 5), [0.25, 0.1], rtol=1e-15)
 
 
 def test_two_steps_by_hand() -> None:
     rows, network = tiny()
     schedule = Schedule(local_epochs=2, learning_rate=0.5, batch_size=5, optimiser="sgd")
-    reply, _ = take_steps(network, rows, np.zeros(2), StepsRequest(), schedule, np.random.default_rng(0))
+    reply, _ = take_steps(network, rows, np.zeros(2), LocalStepsRequest(), schedule, np.random.default_rng(0))
     x, y = np.array([1.0, 2.0, -1.0, 0.5, 3.0]), np.array([0, 1, 1, 0, 1])
     w, b = 0.125, 0.05
     left = sigmoid(w * x + b) - y
@@ -58,21 +58,21 @@ def test_given_weights_count_over_the_clients_mean_weight() -> None:
     table = np.array([[3.0, 0.5], [0.0, 2.0]])
     mean = (3.0 + 2 * 0.5 + 0.0 + 2.0) / 5
     by_hand = one_step_by_hand([3.0 / mean, 0.5 / mean, 0.5 / mean, 0.0, 2.0 / mean])
-    np.testing.assert_allclose(stepped(StepsRequest(weights=table)), by_hand, rtol=1e-14)
-    np.testing.assert_allclose(stepped(StepsRequest(weights=1e6 * table)), by_hand, rtol=1e-14)
+    np.testing.assert_allclose(stepped(LocalStepsRequest(weights=table)), by_hand, rtol=1e-14)
+    np.testing.assert_allclose(stepped(LocalStepsRequest(weights=1e6 * table)), by_hand, rtol=1e-14)
 
 
 def test_reweighing_by_hand() -> None:
     # P(a) = 3/5, P(y=1) = 3/5: W(a,0) = 3*2/5/1, W(a,1) = 3*3/5/2, W(b,0) = 2*2/5/1, W(b,1) = 2*3/5/1; mean 1.
     by_hand = one_step_by_hand([1.2, 0.9, 0.9, 0.8, 1.2])
-    np.testing.assert_allclose(stepped(StepsRequest(debias="reweighing")), by_hand, rtol=1e-14)
+    np.testing.assert_allclose(stepped(LocalStepsRequest(debias="reweighing")), by_hand, rtol=1e-14)
 
 
 def test_fairbatch_starts_plain_and_moves_after_every_epoch_by_the_clients_own_losses() -> None:
     rows, network = tiny()
-    request = StepsRequest(debias="fairbatch", debias_step=0.05, given=(1, 0))
+    request = LocalStepsRequest(debias="fairbatch", debias_step=0.05, given=(1, 0))
     first, kept = take_steps(network, rows, np.zeros(2), request, ONE_STEP, np.random.default_rng(0))
-    np.testing.assert_array_equal(first.parameters, stepped(StepsRequest()))
+    np.testing.assert_array_equal(first.parameters, stepped(LocalStepsRequest()))
     now = label_counts(network, rows, first.parameters)
     np.testing.assert_array_equal(kept, updated_ratios((1, 0), np.ones((2, 2)), now.rows, now.loss, 0.05))
     assert kept is not None
@@ -92,7 +92,7 @@ def test_fairbatch_starts_plain_and_moves_after_every_epoch_by_the_clients_own_l
 def test_weights_and_debiasing_multiply() -> None:
     table = np.array([[2.0, 1.0], [1.0, 3.0]])
     weights = np.array([2.0 * 1.2, 0.9, 0.9, 0.8, 3.0 * 1.2])
-    request = StepsRequest(weights=table, debias="reweighing")
+    request = LocalStepsRequest(weights=table, debias="reweighing")
     np.testing.assert_allclose(stepped(request), one_step_by_hand(list(weights / weights.mean())), rtol=1e-14)
 
 
@@ -100,7 +100,7 @@ def test_a_step_of_the_perceptron_is_along_pytorchs_own_gradient() -> None:
     rows = biased(60, 1, dtype=DOUBLE)[0]
     network = build_network("mlp", (3,), hidden=4, dtype=DOUBLE)
     start = network.start(1)
-    reply, _ = take_steps(network, rows, start, StepsRequest(), ONE_STEP, np.random.default_rng(0))
+    reply, _ = take_steps(network, rows, start, LocalStepsRequest(), ONE_STEP, np.random.default_rng(0))
     gradient = Network.gradient(network, torch.tensor(start), rows.features, rows.labels, None)
     np.testing.assert_allclose(reply.parameters, start - gradient.numpy(), rtol=1e-12, atol=1e-14)
 
@@ -112,7 +112,7 @@ def test_local_steps_in_doubles_are_those_of_the_numpy_regression(optimiser: str
     network = build_network("logistic", (3,), dtype=DOUBLE)
     start = np.array([0.3, -0.2, 0.1, 0.5])
     schedule = Schedule(local_epochs=4, learning_rate=0.05, batch_size=batch_size, optimiser=optimiser)
-    ours, _ = take_steps(network, rows, start, StepsRequest(), schedule, np.random.default_rng(8))
+    ours, _ = take_steps(network, rows, start, LocalStepsRequest(), schedule, np.random.default_rng(8))
     design = np.column_stack([rows.features.numpy(), np.ones(len(rows))])
     theirs = logistic.train_locally(design, rows.labels.numpy(), start, schedule, np.random.default_rng(8))
     np.testing.assert_allclose(ours.parameters, theirs, rtol=1e-12, atol=1e-12)
@@ -121,7 +121,7 @@ def test_local_steps_in_doubles_are_those_of_the_numpy_regression(optimiser: str
 def test_the_broadcast_parameters_are_left_as_they_were() -> None:
     rows, network = tiny()
     start = np.array([0.1, 0.2])
-    take_steps(network, rows, start, StepsRequest(), Schedule(), np.random.default_rng(0))
+    take_steps(network, rows, start, LocalStepsRequest(), Schedule(), np.random.default_rng(0))
     batch_gradients(network, rows, start, GradientsRequest((None,), 3), np.random.default_rng(0))
     assert start.tolist() == [0.1, 0.2]
 
@@ -129,7 +129,7 @@ def test_the_broadcast_parameters_are_left_as_they_were() -> None:
 def test_where_every_row_counts_nothing_the_model_is_unchanged() -> None:
     rows = make_rows([[1.0], [2.0], [0.0]], [1, 1, 0], groups=["a", "a", "b"], clients=[0, 0, 1], dtype=DOUBLE)[0]
     start = np.array([0.7, -0.3])
-    request = StepsRequest(
+    request = LocalStepsRequest(
         weights=np.array([[1.0, 0.0], [1.0, 1.0]])
     )  # this client's rows are all of group a and label 1
     network = build_network("logistic", (1,), dtype=DOUBLE)
@@ -142,7 +142,7 @@ def test_where_every_row_counts_nothing_the_model_is_unchanged() -> None:
 def test_awkward_clients_train_to_finite_numbers(debias: str, given: tuple[int | None, ...]) -> None:
     network = build_network("mlp", (2,), hidden=4)
     for rows in awkward():
-        request = StepsRequest(debias=debias, debias_step=0.3, given=given)
+        request = LocalStepsRequest(debias=debias, debias_step=0.3, given=given)
         reply, kept = take_steps(network, rows, network.start(0), request, Schedule(), np.random.default_rng(0))
         assert np.isfinite(reply.parameters).all()
         assert not (reply.parameters == network.start(0)).all()
@@ -154,7 +154,7 @@ def test_a_client_with_one_label_learns_that_label() -> None:
     rows = next(rows for rows in awkward(dtype=DOUBLE) if rows.client == "one label")
     network = build_network("logistic", (2,), dtype=DOUBLE)
     schedule = Schedule(local_epochs=50, learning_rate=0.1, optimiser="sgd")
-    reply, _ = take_steps(network, rows, network.start(0), StepsRequest(), schedule, np.random.default_rng(0))
+    reply, _ = take_steps(network, rows, network.start(0), LocalStepsRequest(), schedule, np.random.default_rng(0))
     found = label_counts(network, rows, reply.parameters)
     assert found.accepted.sum() == len(rows)
     assert found.rows[:, 0].sum() == 0.0
@@ -265,9 +265,9 @@ def test_bad_schedules_and_tasks_are_refused_in_one_sentence() -> None:
     with pytest.raises(
         InputError, match=r"^debias: got 'fairbach' \(did you mean 'fairbatch'\?\); use one of none, .*"
     ):
-        StepsRequest(debias="fairbach")
+        LocalStepsRequest(debias="fairbach")
     with pytest.raises(InputError, match=r"^debias_step: got -0\.1; pass a number of at least 0\.$"):
-        StepsRequest(debias_step=-0.1)
+        LocalStepsRequest(debias_step=-0.1)
 
 
 def test_without_the_first_group_the_next_one_with_rows_is_compared_with() -> None:

@@ -20,7 +20,7 @@ _ABOVE = 1e-10
 
 
 @dataclass(frozen=True)
-class Corners:
+class HullCorners:
     """Corners of cells' edges, one entry each, sorted by cell and rising u.
 
     ``cut`` counts the score levels below the corner's threshold; ``reversed`` corners accept those.
@@ -32,20 +32,22 @@ class Corners:
     u: Floats
     v: Floats
 
-    def take(self, which: Indices | Booleans) -> Corners:
+    def take(self, which: Indices | Booleans) -> HullCorners:
         """Some of them."""
-        return Corners(*(getattr(self, part.name)[which] for part in fields(self)))
+        return HullCorners(*(getattr(self, part.name)[which] for part in fields(self)))
 
-    def and_also(self, more: Corners) -> Corners:
+    def and_also(self, more: HullCorners) -> HullCorners:
         """Both together."""
-        return Corners(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
+        return HullCorners(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
 
-    def height_at(self, other: Corners) -> Floats:
+    def height_at(self, other: HullCorners) -> Floats:
         """Height of this edge at the other corners' u; both have corners at 0 and 1 in every cell."""
         return np.interp(2.0 * other.cell + other.u, 2.0 * self.cell + self.u, self.v)
 
 
-def upper_hull(starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats) -> Corners:
+def upper_hull(
+    starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats
+) -> HullCorners:
     """Upper hull of every cell from its score levels and their running sums, laid out as in ``Cells``.
 
     Its corners come by falling u, from "accept all" down to "accept nobody".
@@ -61,7 +63,7 @@ def upper_hull(starts: Indices, mass: Floats, values: Floats, mass_below: Floats
 
 def _corners(
     blocks: Indices, cell: Indices, starts: Indices, mass_below: Floats, positives_below: Floats, low_scores: bool
-) -> Corners:
+) -> HullCorners:
     """One family's corners: a cut before every pool, and one after the last of each cell that has rows."""
     sizes = np.diff(starts)
     filled = np.flatnonzero(sizes)
@@ -73,10 +75,10 @@ def _corners(
     if not low_scores:
         u, v = 1.0 - u, positives / mass - v
     order = np.lexsort((u, owner))
-    return Corners(owner, cut, np.full(owner.size, low_scores), u, v).take(order)
+    return HullCorners(owner, cut, np.full(owner.size, low_scores), u, v).take(order)
 
 
-def _merge(top: Corners, bottom: Corners) -> Corners:
+def _merge(top: HullCorners, bottom: HullCorners) -> HullCorners:
     """The hull of both families, sorted by cell and falling u."""
     bottom = bottom.take(bottom.v > top.height_at(bottom) + _ABOVE)
     if bottom.u.size:
@@ -86,12 +88,12 @@ def _merge(top: Corners, bottom: Corners) -> Corners:
     return top.take(np.lexsort((-top.u, top.cell)))
 
 
-def _distinct(points: Corners) -> Corners:
+def _distinct(points: HullCorners) -> HullCorners:
     """Of points with the same u the last, which is the highest: a level may be too light to move u at all."""
     return points.take(np.append((np.diff(points.u) > 0) | (np.diff(points.cell) > 0), True)[: points.u.size])
 
 
-def _concave(points: Corners) -> Corners:
+def _concave(points: HullCorners) -> HullCorners:
     """Those of the points, sorted by cell and rising u, that lie on the upper hull."""
     inner = np.flatnonzero(np.diff(points.cell) == 0)
     width = points.u[inner + 1] - points.u[inner]

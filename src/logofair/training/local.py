@@ -13,7 +13,7 @@ from logofair.training.messages import (
     Gradients,
     GradientsRequest,
     LabelCounts,
-    StepsRequest,
+    LocalStepsRequest,
     TrainedParameters,
     Vector,
 )
@@ -32,7 +32,7 @@ def take_steps(
     network: Network,
     rows: ClientRows,
     parameters: Vector,
-    request: StepsRequest,
+    request: LocalStepsRequest,
     schedule: Schedule,
     rng: np.random.Generator,
     state: Floats | None = None,
@@ -81,7 +81,7 @@ def _take_epoch(
             step(target, gradient.numpy() if vector.device.type == "cpu" else gradient)
 
 
-def _row_weights(request: StepsRequest, rows: ClientRows, state: Floats | None) -> Tensor | None:
+def _row_weights(request: LocalStepsRequest, rows: ClientRows, state: Floats | None) -> Tensor | None:
     """Weight of every row, 1 on average; None where all are 1."""
     table = np.ones_like(rows.counts) if request.weights is None else request.weights
     if request.debias == "reweighing":

@@ -29,9 +29,9 @@ __all__ = [
     "Gradients",
     "GradientsRequest",
     "LabelCounts",
+    "LocalStepsRequest",
     "Reply",
     "Request",
-    "StepsRequest",
     "TrainedParameters",
     "Vector",
 ]
@@ -45,7 +45,7 @@ DEBIASING = ("none", "reweighing", "fairbatch")
 
 
 @dataclass(frozen=True, eq=False)
-class StepsRequest:
+class LocalStepsRequest:
     """A request to take local steps from the broadcast model.
 
     ``weights`` (groups, 2) says how much a row of each (group, label) counts, ``debias`` what the client does for
@@ -101,7 +101,7 @@ class Gradients:
     gradients: Vector
 
 
-Request: TypeAlias = StepsRequest | GradientsRequest
+Request: TypeAlias = LocalStepsRequest | GradientsRequest
 Reply: TypeAlias = TrainedParameters | Gradients
 
 

@@ -21,9 +21,9 @@ from logofair.training.messages import (
     ClientMeasures,
     Gradients,
     GradientsRequest,
+    LocalStepsRequest,
     Reply,
     Request,
-    StepsRequest,
     TrainedParameters,
     Vector,
 )
@@ -110,9 +110,9 @@ class FedAvg(Method):
     name: ClassVar[str] = "fedavg"
     measure_every: int = 1
 
-    def request(self, state: MethodState) -> StepsRequest:
+    def request(self, state: MethodState) -> LocalStepsRequest:
         """Plain local steps."""
-        return StepsRequest()
+        return LocalStepsRequest()
 
     def step(
         self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
@@ -170,9 +170,9 @@ class FairFed(Method):
         """Start from the clients' shares of all rows."""
         return {"weights": measured.shares}
 
-    def request(self, state: MethodState) -> StepsRequest:
+    def request(self, state: MethodState) -> LocalStepsRequest:
         """Local steps with the clients' own debiasing."""
-        return StepsRequest(debias=self.debias, debias_step=self.debias_step, given=conditions(self.notion))
+        return LocalStepsRequest(debias=self.debias, debias_step=self.debias_step, given=conditions(self.notion))
 
     def step(
         self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
@@ -230,9 +230,9 @@ class FedFB(Method):
         """Start from plain training."""
         return {"ratios": np.ones_like(measured.rows.sum(0)), "moves": np.zeros(1)}
 
-    def request(self, state: MethodState) -> StepsRequest:
+    def request(self, state: MethodState) -> LocalStepsRequest:
         """Local steps under the weights reached."""
-        return StepsRequest(weights=state["ratios"])
+        return LocalStepsRequest(weights=state["ratios"])
 
     def step(
         self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies

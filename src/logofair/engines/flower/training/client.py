@@ -21,7 +21,7 @@ from logofair.engines.flower.training.records import model_record, pack_reply, u
 from logofair.errors import InputError
 from logofair.training import ClientRows
 from logofair.training.local import label_counts
-from logofair.training.messages import LabelCounts, Reply, StepsRequest
+from logofair.training.messages import LabelCounts, LocalStepsRequest, Reply
 from logofair.training.rounds import reply_to
 
 __all__ = ["client_state", "node_name", "training_client_app"]
@@ -106,7 +106,11 @@ def _train(content: RecordDict, context: Context, rows: ClientRows) -> Reply:
     request = sent.request
     if request is None:
         raise InputError("request: a round of training requests nothing.")
-    if isinstance(request, StepsRequest) and request.weights is not None and request.weights.shape != rows.counts.shape:
+    if (
+        isinstance(request, LocalStepsRequest)
+        and request.weights is not None
+        and request.weights.shape != rows.counts.shape
+    ):
         raise InputError("request: its weights are of other groups.")
     key = (sent.random_state, sent.round)
     reply, state = reply_to(sent.network, rows, model, request, sent.schedule, key, client_state(context))

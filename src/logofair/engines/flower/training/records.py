@@ -26,9 +26,9 @@ from logofair.training.messages import (
     Gradients,
     GradientsRequest,
     LabelCounts,
+    LocalStepsRequest,
     Reply,
     Request,
-    StepsRequest,
     TrainedParameters,
     Vector,
 )
@@ -48,7 +48,7 @@ __all__ = [
 
 ARRAYS, CONFIG, OURS = "arrays", "config", "logofair"
 _MODEL = "parameters"
-_REQUESTS: dict[str, type[Request]] = {"steps": StepsRequest, "gradients": GradientsRequest}
+_REQUESTS: dict[str, type[Request]] = {"steps": LocalStepsRequest, "gradients": GradientsRequest}
 # What a sender may add to the bytes of an array: numpy's header.
 _HEADER = 1024
 
@@ -204,7 +204,7 @@ def checked_content(reply: Message, site: str, groups: tuple[Label, ...]) -> Rec
 
 def read_reply(content: RecordDict, request: Request, network: Network, n_groups: int) -> Reply | NoReply:
     """Return the reply to a request, or what is wrong with it."""
-    if isinstance(request, StepsRequest):
+    if isinstance(request, LocalStepsRequest):
         trained = _arrays(content, {"parameters": (network.size,)})
         if trained is None:
             return NoReply("its parameters are not those of the network")
