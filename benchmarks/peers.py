@@ -18,7 +18,7 @@ from logofair.columns.checks import Floats
 
 
 def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
-    """Million rows decided per second: plain thresholds, and mixtures with record ids."""
+    """Million rows decided per second: plain thresholds, and mixtures with ids."""
     scores, groups, clients = federation(Size(5, rows // 5))
     some = slice(0, 200_000)
     speeds = {}

@@ -1,4 +1,4 @@
-"""Fair decisions inside every client and over the whole federation, exactly and with a certificate.
+"""Fair decisions inside every client and over all of them, exactly and with a certificate.
 
 Functions and types of daily use are here; rooms that need more (``federation``, ``bounds``, ``datasets``, ``training``)
 are imported when they are first used.

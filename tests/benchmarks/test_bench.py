@@ -56,7 +56,7 @@ def results():
         "memory": {"numpy": 3.0, "numba": None},
         "federated": [
             {"size": "4 x 100", "notion": "equalized_odds", "code": "numpy", "multiple": 2.0, "goal": 3.0, "rounds": 4}
-            | {"gap": 1e-6}
+            | {"optimality_gap": 1e-6}
         ],
         "rounds": [],
         "secure": None,

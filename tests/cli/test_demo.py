@@ -245,7 +245,7 @@ BAD = {
     "too many for the scheme": (["--clients", "900", "--scheme", "authors"], "pass fewer clients"),
     "unknown notion": (["--notion", "equalised_odds"], "did you mean 'equalized_odds'?"),
     "strange notion": (["--notion", "x"], "--notion: got 'x'; use one of demographic_parity, equal_opportunity"),
-    "local negative": (["--local", "-0.1"], "logofair demo --local: got '-0.1'; pass a number of at least 0"),
+    "local negative": (["--local", "-0.1"], "logofair demo --local: got '-0.1'; pass a number from 0"),
     "global infinite": (["--global", "inf"], "logofair demo --global: got 'inf';"),
     "seed negative": (["--seed", "-1"], "logofair demo --seed: got -1; pass a whole number from 0"),
     "unknown scheme": (["--scheme", "author"], "did you mean 'authors'?"),

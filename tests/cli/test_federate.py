@@ -213,7 +213,7 @@ def test_training_columns_and_rounds_make_a_training() -> None:
         (["--groups", "F,,M"], "--groups: got 'F,,M'; separate names by commas, each once."),
         (["--groups", "F"], "groups: got ['F']; list two groups or more"),
         (["--groups", "F,M", "--notion", "equal_odds"], "did you mean 'equalized_odds'?"),
-        (["--groups", "F,M", "--local", "-0.1"], "--local: got '-0.1'; pass a number of at least 0"),
+        (["--groups", "F,M", "--local", "-0.1"], "--local: got '-0.1'; pass a number from 0"),
         (["--groups", "F,M", "--global", "inf"], "--global: got 'inf'"),
         (["--groups", "F,M", "--global", "nan"], "--global: got 'nan'"),
         (["--groups", "F,M", "--local-for", "north"], "--local-for: got 'north'; pass NAME=TOLERANCE"),

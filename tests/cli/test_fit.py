@@ -153,7 +153,7 @@ def test_the_policy_file_tells_columns_data_prices_and_warnings(file: Path, tmp_
     assert info.columns == ColumnsInfo("p", ("sex",), "site", "chance", client_is_file_name=False)
     assert info.data.name == "people.csv"
     assert info.data.fingerprint == fingerprint(file)
-    assert any("0.01 more tolerance" in sentence for sentence in info.prices)
+    assert any("0.01 more tolerance" in sentence for sentence in info.price_sentences)
     assert info.warnings == ()
     text = (tmp_path / "policy.json").read_text()
     assert str(tmp_path) not in text
@@ -221,8 +221,8 @@ def test_existing_files_are_refused_without_force_and_kept(file: Path, tmp_path:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--local", "abc"], "logofair fit --local: got 'abc'; pass a number of at least 0, such as 0.02, or none."),
-        (["--global", "-1"], "logofair fit --global: got '-1'; pass a number of at least 0, such as 0.02, or none."),
+        (["--local", "abc"], "logofair fit --local: got 'abc'; pass a number from 0"),
+        (["--global", "-1"], "logofair fit --global: got '-1'; pass a number from 0"),
         (["--local-for", "north"], "got 'north'; pass NAME=TOLERANCE once per name"),
         (["--local-for", "nort=0.1"], "--local-for: no 'nort' (did you mean 'north'?); there are"),
         (["--notion", "parity"], "got 'parity'; use one of demographic_parity"),

@@ -133,7 +133,7 @@ def test_the_same_seed_gives_the_same_rows_to_measure_on(data):
     ("arguments", "sentence"),
     [
         (("--score", "q"), "no column 'q'"),
-        (("--local", "0.1,x"), "--local: got 'x'; pass a number of at least 0"),
+        (("--local", "0.1,x"), "--local: got 'x'; pass a number from 0"),
         (("--global", "-1"), "--global: got '-1'; pass a number"),
         (("--global", ""), "--global: got ''; pass a number"),
         (("--notion", "parity"), "--notion: got 'parity'"),

@@ -236,7 +236,7 @@ def test_a_summary_without_any_requirement_says_so():
 
 def test_prices_are_sentences_dearest_first():
     solution = fit(rows(*FULL), local_tolerance=0.001, global_tolerance=0.2)
-    sentences = solution.prices()
+    sentences = solution.price_sentences()
     assert 0 < len(sentences) <= 3
     won = [float(sentence.split("at most ")[1].split(" ")[0]) for sentence in sentences]
     assert won == sorted(won, reverse=True)
@@ -246,7 +246,7 @@ def test_prices_are_sentences_dearest_first():
 
 
 def test_no_price_is_asked_where_nothing_binds():
-    assert fit(rows(*FULL), local_tolerance=0.99, global_tolerance=0.99).prices() == []
+    assert fit(rows(*FULL), local_tolerance=0.99, global_tolerance=0.99).price_sentences() == []
 
 
 def test_its_repr_is_one_line_with_the_figures():

@@ -330,7 +330,7 @@ WRONG = [
     ("info.certificate.primal", None),
     ("info.certificate.holds", 1),
     ("info.warnings", "few rows"),
-    ("info.prices", {"selection rate": 0.1}),
+    ("info.price_sentences", {"selection rate": 0.1}),
     ("info.columns", {"score": 1}),
     ("info.federation", {"run": "spring"}),
     ("key", True),

@@ -142,7 +142,7 @@ def _explained(error: Exception) -> tuple[str, int]:
 cli = LazyGroup(
     "logofair",
     lazy=_COMMANDS,
-    help="""Fair decisions inside every client and across the whole federation.
+    help="""Fair decisions inside every client and over all of them.
 
     LoGoFair turns the scores of a trained model into decisions whose rates agree
     across groups, and certifies how good they are.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from logofair.files.rows import DataRows
 
 __all__ = [
+    "CALIBRATIONS",
     "NOTIONS",
     "Check",
     "Decorator",
@@ -47,7 +48,7 @@ __all__ = [
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
-_CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
+CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 
 _FREE = "none"
 
@@ -96,8 +97,10 @@ def tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> 
         number = float(value)
     except ValueError:
         number = math.nan
-    if not 0 <= number < math.inf:
-        raise click.BadParameter(f"got {value!r}; pass a number of at least 0, such as 0.02, or {_FREE}.", ctx, param)
+    if not 0 <= number < 1:  # a gap between shares is never more than 1
+        raise click.BadParameter(
+            f"got {value!r}; pass a number from 0 to below 1, such as 0.02, or {_FREE}.", ctx, param
+        )
     return number
 
 
@@ -152,9 +155,9 @@ def number_option(
     )
 
 
-def path_option(option: str, purpose: str, **settings: Any) -> Decorator[Any]:
-    """Return an option that names a file or a folder."""
-    return click.option(option, type=click.Path(path_type=Path), help=purpose, **settings)
+def path_option(option: str, purpose: str, *, folder: bool = False, **settings: Any) -> Decorator[Any]:
+    """Return an option that names a file, or a folder, for which no file will do."""
+    return click.option(option, type=click.Path(path_type=Path, file_okay=not folder), help=purpose, **settings)
 
 
 def force_option(purpose: str = "Write over files that exist.") -> Decorator[Any]:
@@ -191,8 +194,8 @@ notion_option = name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTI
 
 calibration_option = name_option(
     "--calibration",
-    _CALIBRATIONS,
-    f"How scores become chances: {', '.join(_CALIBRATIONS)}.  [default: beta, none without labels]",
+    CALIBRATIONS,
+    f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
 )
 
 

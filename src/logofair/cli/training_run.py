@@ -44,7 +44,7 @@ __all__ = [
 
 
 def history_line(state: TrainingState, notion: Notion) -> dict[str, Any]:
-    """One round as plain values: how the model does on the rows trained on, overall and at every client."""
+    """One round as plain values: how the model does on the rows trained on, globally and at every client."""
     measured = state.measured
     local, global_ = measured.gaps(notion)
     own = (measured.client_accuracy, measured.client_loss, measured.client_gaps(notion))

@@ -123,7 +123,9 @@ def _published(result: Mapping[str, Any]) -> PolicyInfo:
             requirements=RequirementsInfo.from_dict(result["requirements"]),
             certificate=record_from(CertificateInfo, result["certificate"]),
             version=of_type(result["logofair"], str),
-            prices=tuple(price_sentence(p, name, " over all clients") for name, p in run.prices.items() if p > 1e-9),
+            price_sentences=tuple(
+                price_sentence(p, name, " over all clients") for name, p in run.prices.items() if p > 1e-9
+            ),
             federation=run,
         )
     except (LookupError, TypeError, ValueError, AttributeError):

@@ -133,7 +133,7 @@ def fit(
             version=__version__,
         ),
     )
-    return Solution(
+    solution = Solution(
         policy=policy,
         certificate=certificate,
         requirements=requirements,
@@ -144,6 +144,12 @@ def fit(
         calibration_errors=fitted.errors,
         rows=rows,
     )
+    info = replace(
+        policy.info,
+        price_sentences=tuple(solution.price_sentences()),
+        warnings=tuple(map(str, solution.warnings)),
+    )
+    return replace(solution, policy=replace(policy, info=info))
 
 
 def _settings(solver: object, merged: object) -> Algorithm1 | None:

@@ -109,7 +109,7 @@ class Solution:
                 f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, global gap {_number(m.global_gap)}, "
                 f"largest local gap {_number(m.local_gap)} (both include chance; see the cells' sizes)."
             )
-        lines += [f"Price: {sentence}" for sentence in self.prices()]
+        lines += [f"Price: {sentence}" for sentence in self.price_sentences()]
         return "\n".join([*lines, *(f"Warning: {warning}" for warning in self.warnings)])
 
     def coins_summary(self) -> str:
@@ -120,7 +120,7 @@ class Solution:
             f"without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}."
         )
 
-    def prices(self, most: int = 3) -> list[str]:
+    def price_sentences(self, most: int = 3) -> list[str]:
         """What 0.01 more tolerance would win at most, dearest first, as sentences."""
         entries = []
         for k, price in enumerate(self.certificate.prices.global_):

@@ -133,7 +133,7 @@ class PolicyInfo:
     calibration: str = "none"
     solver: str | None = None
     version: str = ""
-    prices: tuple[str, ...] = ()  # sentences: what more tolerance would win
+    price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
     columns: ColumnsInfo | None = None
     data: DataInfo | None = None

@@ -123,14 +123,14 @@ class FedAvg(Method):
 
 @dataclass(frozen=True)
 class FairFed(Method):
-    r"""Average with weights that fall for clients unlike the whole federation (Ezzeldin et al., AAAI 2023).
+    r"""Average with weights that fall for clients unlike the federation (Ezzeldin et al., AAAI 2023).
 
     In every round, for the model that was sent,
 
     .. math:: \bar w_k \leftarrow \bar w_k - \beta (\Delta_k - \bar\Delta), \qquad w_k = \bar w_k / \sum_j \bar w_j,
 
     where :math:`\Delta_k` is the distance of the client's signed gap from that over all rows (not the mean of the
-    clients' gaps), or of its accuracy from the overall accuracy where its gap is undefined. The paper leaves negative
+    clients' gaps), or of its accuracy from the global accuracy where its gap is undefined. The paper leaves negative
     weights open: here :math:`\bar w_k` is not let below 0, and all are scaled to sum 1 again. Equalized odds and more
     than two groups are ours: the gap followed is that of the rate and the pair of groups for which it is largest over
     all rows.
@@ -177,7 +177,7 @@ class FairFed(Method):
     def step(
         self, state: MethodState, parameters: Vector, measured: ClientMeasures, replies: Replies
     ) -> tuple[Vector, MethodState]:
-        """Change the weights by how far each client was from the whole federation, then average."""
+        """Change the weights by how far each client was from the federation, then average."""
         apart = distances(measured, self.notion)
         changed = state["weights"] - self.beta * (apart - apart.mean())
         weights = np.maximum(changed, 0.0)

@@ -299,9 +299,13 @@ def _worst(found: FileAudit, most: int) -> Iterator[Any]:
 
 
 def _columns(audits: Mapping[str, Audit]) -> Mapping[str, Audit]:
-    """The notions worth a column: equalized odds is the larger of two that have one."""
-    both = {"equal_opportunity", "predictive_equality"} <= set(audits)
-    return {name: audit for name, audit in audits.items() if not (both and name == "equalized_odds")}
+    """The notions worth a column: not those whose rates each have a column of their own."""
+    alone = {audit.local.rates[0] for audit in audits.values() if len(audit.local.rates) == 1}
+    return {
+        name: audit
+        for name, audit in audits.items()
+        if len(audit.local.rates) == 1 or not set(audit.local.rates) <= alone
+    }
 
 
 def _gap_text(every: Gap, large: Gap) -> str:
@@ -385,11 +389,11 @@ def as_dict(found: FileAudit) -> dict[str, Any]:
 
 
 def _notion_dict(audit: Audit, tolerance: float) -> dict[str, Any]:
-    """One notion's gaps, and the clients that are otherwise than the whole."""
+    """One notion's gaps, and the clients that are otherwise than all together."""
     others = [plain(gap.client) for gap in audit.contrary_clients(tolerance)]
     fair = audit.global_gap is not None and audit.global_gap <= tolerance
     return audit.largest_as_dict() | {
-        "unfair_clients_inside_a_fair_whole": others if fair else [],
-        "fair_clients_inside_an_unfair_whole": [] if fair else others,
+        "unfair_clients_though_globally_fair": others if fair else [],
+        "fair_clients_though_globally_unfair": [] if fair else others,
         "clients_too_small_to_say": sum(gap.value is None for gap in audit.large_client_gaps),
     }

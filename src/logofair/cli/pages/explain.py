@@ -63,7 +63,7 @@ def _info_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
             f"On the rows it was made from, the policy {met} and is expected to be right in {proof.primal:.2%} "
             f"of all cases; no policy that meets them is in more than {proof.dual:.2%}. New rows differ by chance.",
         )
-    yield from titled("Price", info.prices)
+    yield from titled("Price", info.price_sentences)
     yield from titled("Warning", info.warnings)
 
 

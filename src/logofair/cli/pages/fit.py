@@ -103,8 +103,6 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_fi
         solution.policy.info,
         columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file),
         data=DataInfo(source.name, source.files, source.fingerprint, source.rows, dict(source.columns)),
-        prices=tuple(solution.prices()),
-        warnings=tuple(map(str, solution.warnings)),
     )
     return replace(solution, policy=replace(solution.policy, info=info))
 
@@ -224,7 +222,7 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
         f"meets them reaches more than {c.dual:.4f} (optimality gap {max(c.optimality_gap, 0.0):.0e}).",
     )
     yield "Coins", solution.coins_summary()
-    yield from titled("Price", solution.prices())
+    yield from titled("Price", solution.price_sentences())
     yield (
         "New rows",
         "will differ by chance, the more so the fewer there are; gaps above are counted with labels, the requirements "

@@ -97,7 +97,7 @@ class FolderWatcher:
 @path_option("--key", "In place of KEYS/sites/NAME.")
 @path_option("--peers", "In place of KEYS/sites.")
 @click.option("--insecure", is_flag=True, help="No encryption, no proof of who the server is: for trials.")
-@path_option("--folder", "Folder of the site's private state.", required=True)
+@path_option("--folder", "Folder of the site's private state.", folder=True, required=True)
 @path_option("--out", "Where its policy is written.", required=True)
 @force_option("Replace a policy that is there already.")
 @click.option(
@@ -264,7 +264,7 @@ def _check_address(server: str) -> None:
 @click.option("--site", metavar="NAME", required=True, help="The name of the site.")
 @path_option("--data", "Its file: CSV, Parquet or Arrow.", required=True)
 @column_options
-@path_option("--folder", "The site's private state; needed under --epsilon.")
+@path_option("--folder", "The site's private state; needed under --epsilon.", folder=True)
 @path_option("--out", "Where its policy is written.", required=True)
 @force_option("Replace a file that is there already.")
 def join(

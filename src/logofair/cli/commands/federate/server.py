@@ -39,7 +39,7 @@ _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 6
         "logofair federate server --folder state --keys keys --without east",
     )
 )
-@path_option("--folder", "Folder of the run: plan, state and result.", required=True)
+@path_option("--folder", "Folder of the run: plan, state and result.", folder=True, required=True)
 @click.option("--sites", metavar="NAMES", callback=listed, help="Sites to wait for, separated by commas.")
 @number_option(
     "--expect",

@@ -110,7 +110,7 @@ _ALPHA = 5.0
 
 
 @click.command(epilog=examples("logofair federate example --out data"))
-@path_option("--out", "Folder of the files.", default=Path("data"), show_default=True)
+@path_option("--out", "Folder of the files.", folder=True, default=Path("data"), show_default=True)
 @seed_option("The same seed writes the same files.")
 @force_option("Replace files that are there already.")
 def example(out: Path, seed: int, force: bool) -> None:

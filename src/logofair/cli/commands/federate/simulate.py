@@ -52,7 +52,7 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--client", metavar="COLUMN", required=True, help="Column that names each row's site.")
 @column_options
-@path_option("--folder", "Where sites, policies and result go.", required=True)
+@path_option("--folder", "Where sites, policies and result go.", folder=True, required=True)
 @name_option(
     "--engine",
     ("flower", "inprocess"),
