@@ -30,7 +30,7 @@ FULL = PolicyInfo(
     calibration="beta",
     solver="exact",
     version="1.0",
-    prices=("0.01 more tolerance ...",),
+    price_sentences=("0.01 more tolerance ...",),
     warnings=("group 'F': one row only.",),
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent", client_is_file_name=True),
     data=DataInfo("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
