@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,11 @@ def requirement_sentences(required: Mapping[str, Any], local: str = "Inside each
         yield f"{start} gap at single clients: {listed(single, len(single))}."
     elif not tolerances:
         yield "Nothing: every gap is free."
+
+
+def compared_rates(requirements: Iterable[Requirement]) -> tuple[Rate, ...]:
+    """The rates of some requirements, each once."""
+    return tuple(dict.fromkeys(requirement.rate for requirement in requirements))
 
 
 def make_requirements(

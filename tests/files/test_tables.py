@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames, one_file
+from logofair.files.inputs import ColumnNames, DataSource, one_file
 from logofair.files.rows import read_rows
-from logofair.files.tables import DataSource, fingerprint, open_table
+from logofair.files.tables import fingerprint, open_table
 
 modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 BINARY = {".parquet": pl.DataFrame.write_parquet, ".pq": pl.DataFrame.write_parquet, ".arrow": pl.DataFrame.write_ipc}

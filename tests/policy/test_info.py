@@ -7,10 +7,10 @@ from dataclasses import fields
 
 import pytest
 
+from logofair.files.inputs import DataSource
 from logofair.policy.info import (
     CertificateInfo,
     ColumnsInfo,
-    DataInfo,
     FederationInfo,
     ModelInfo,
     PolicyInfo,
@@ -33,7 +33,7 @@ FULL = PolicyInfo(
     price_sentences=("0.01 more tolerance ...",),
     warnings=("group 'F': one row only.",),
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent", client_is_file_name=True),
-    data=DataInfo("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
+    data=DataSource("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
     site="north",
     federation=FederationInfo(
         run="spring",
@@ -72,8 +72,8 @@ def test_what_is_not_known_is_not_written():
         (ModelInfo, {"features": ["age"], "weights": [True], "intercept": 0.0}),
         (ModelInfo, {"features": ["age"], "weights": [float("nan")], "intercept": 0.0}),
         (ModelInfo, {"features": ["age"], "weights": [0.5], "intercept": 0.0, "bias": 1.0}),
-        (DataInfo, {"name": "x", "files": [], "fingerprint": "", "rows": 2.0, "columns": {}}),
-        (DataInfo, {"name": "x", "files": [], "fingerprint": "", "rows": 2, "columns": {"score": None}}),
+        (DataSource, {"name": "x", "files": [], "fingerprint": "", "rows": 2.0, "columns": {}}),
+        (DataSource, {"name": "x", "files": [], "fingerprint": "", "rows": 2, "columns": {"score": None}}),
     ],
 )
 def test_other_content_is_refused(kind, data):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import logofair
 from logofair.errors import InputError
-from logofair.files.tables import DataSource
+from logofair.files.inputs import DataSource
 from logofair.report import NewRows, in_memory, report_html, write_report
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, reliability_by_group
 from logofair.report.markup import render, tag

@@ -81,21 +81,6 @@ def audit(
     return Audit.of(tally, group.names, client.names, local.rates, global_.rates, score_auc=auc, _missing=missing)
 
 
-def audit_codes(
-    chance: Floats,
-    positive: Floats | None,
-    weight: Floats | None,
-    group: Codes,
-    client: Codes,
-    local: Notion,
-    global_: Notion,
-) -> Audit:
-    """The audit of columns that were checked and encoded already; without clients, ``client`` is `one_client`."""
-    tally = tally_of(chance, positive, weight, group, client)
-    missing = _notes(positive, None, None)
-    return Audit.of(tally, group.names, client.names, local.rates, global_.rates, _missing=missing)
-
-
 def _merged(side: object) -> Notion:
     """One notion with the rates of all those named."""
     members: list[Any] = list(side) if isinstance(side, list | tuple | Mapping) else [side]

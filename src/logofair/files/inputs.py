@@ -10,9 +10,24 @@ from typing import Any
 
 from logofair.errors import InputError
 
-__all__ = ["SCALES", "ColumnNames", "DataFiles", "find_files", "one_file"]
+__all__ = ["SCALES", "ColumnNames", "DataFiles", "DataSource", "find_files", "one_file"]
 
 SCALES = ("chance", "percent", "logit")
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where rows came from, so that a result can be traced back and made again; no rows and no folders.
+
+    ``columns`` maps roles to names; several group columns are joined by ", ". ``fingerprint`` is the SHA-256 of the
+    file, or of the list of the files' own fingerprints.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    fingerprint: str
+    rows: int
+    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True)

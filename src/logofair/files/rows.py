@@ -14,8 +14,8 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats, nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles
-from logofair.files.tables import DataSource, Table, fingerprint, kind_of, open_table
+from logofair.files.inputs import ColumnNames, DataFiles, DataSource
+from logofair.files.tables import Table, fingerprint, kind_of, open_table
 from logofair.files.values import (
     as_chances,
     binary_labels,

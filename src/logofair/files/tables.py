@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
-    "DataSource",
     "Table",
     "TableFile",
     "column_names",
@@ -102,21 +101,6 @@ def zip_errors(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: is encrypted; unpack it and pass the CSV file.") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the file.") from None
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """Where rows came from, so that a result can be traced back and made again; no rows and no folders.
-
-    ``columns`` maps roles to names; several group columns are joined by ", ". ``fingerprint`` is the SHA-256 of the
-    file, or of the list of the files' own fingerprints.
-    """
-
-    name: str
-    files: tuple[str, ...]
-    fingerprint: str
-    rows: int
-    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing import Audit
-from logofair.auditing.measure import FEW_ROWS, plain
-from logofair.auditing.rows import audit_codes
+from logofair.auditing.measure import FEW_ROWS, plain, tally_of
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.fitting.prepare import CalibrationRows
-from logofair.notions import Notion
 from logofair.policy.info import price_sentence
 from logofair.policy.mixtures import evaluate_single
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirement, Requirements
+from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
@@ -90,8 +88,9 @@ class Solution:
             return None
         chance = self.policy.chances(rows.calibrated, rows.cells)
         local, global_ = self.requirements.local, self.requirements.global_
-        sides = _notion(local or global_), _notion(global_ or local)
-        return audit_codes(chance, rows.labels, rows.weights, rows.groups, rows.clients, *sides)
+        rates = compared_rates(local or global_), compared_rates(global_ or local)
+        tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients)
+        return Audit.of(tally, rows.groups.names, rows.clients.names, *rates)
 
     def summary(self) -> str:
         """Return the solution in a few lines for people."""
@@ -165,14 +164,12 @@ class Solution:
 
 
 def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
-    order = np.argsort(-prices, axis=None, kind="stable")[:most]
+    """Where the largest prices stand, dearest first; only those are sorted, since there may be 100,000 clients."""
+    flat = prices.ravel()
+    least = np.partition(flat, -most)[-most] if flat.size > most else -np.inf
+    places = np.flatnonzero(flat >= least)
+    order = places[np.argsort(-flat[places], kind="stable")[:most]]
     return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, prices.shape), strict=True)]
-
-
-def _notion(requirements: tuple[Requirement, ...]) -> Notion:
-    """One notion of all the rates on a side."""
-    names = dict.fromkeys(r.notion for r in requirements)
-    return Notion(" and ".join(names), given=tuple(dict.fromkeys(r.rate for r in requirements)))
 
 
 def _number(value: float | None) -> str:

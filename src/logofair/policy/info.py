@@ -12,11 +12,11 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
+from logofair.files.inputs import DataSource
 
 __all__ = [
     "CertificateInfo",
     "ColumnsInfo",
-    "DataInfo",
     "FederationInfo",
     "ModelInfo",
     "PolicyInfo",
@@ -89,17 +89,6 @@ class ColumnsInfo:
 
 
 @dataclass(frozen=True)
-class DataInfo:
-    """The files a policy was made from: names, fingerprint, rows, and the columns by role."""
-
-    name: str
-    files: tuple[str, ...]
-    fingerprint: str
-    rows: int
-    columns: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class ModelInfo:
     """A federation's trained logistic model, on the features as they come."""
 
@@ -136,7 +125,7 @@ class PolicyInfo:
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
     columns: ColumnsInfo | None = None
-    data: DataInfo | None = None
+    data: DataSource | None = None
     site: str | None = None  # a federated policy's own
     federation: FederationInfo | None = None
     model: ModelInfo | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from logofair.files.tables import DataSource
+from logofair.files.inputs import DataSource
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
 from logofair.report.markup import Element, note

@@ -18,14 +18,13 @@ from logofair.fitting.solution import Solution
 from logofair.notions import Rate
 from logofair.policy.mixtures import evaluate
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirement, Requirements
+from logofair.requirements import Requirement, Requirements, compared_rates
 
 __all__ = [
     "BeforeAfter",
     "MeasuredRows",
     "NewRows",
     "RequiredGaps",
-    "compared_rates",
     "measure_calibration",
     "measure_new",
     "required_gaps",
@@ -192,11 +191,6 @@ def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
     return Tally(np.stack([sums(part) for part in split], -1).round().astype(np.intp), mass, accepted, labelled=True)
 
 
-def compared_rates(requirements: tuple[Requirement, ...]) -> tuple[Rate, ...]:
-    """Return the rates of some requirements, each once."""
-    return tuple(dict.fromkeys(requirement.rate for requirement in requirements))
-
-
 @dataclass(frozen=True, eq=False)
 class RequiredGaps:
     """What is required on one side, for each of its rates at each place, and what the policy does in that basis.
@@ -245,7 +239,7 @@ def required_gaps(solution: Solution) -> tuple[RequiredGaps, RequiredGaps]:
 
 def _tightest(requirements: list[Requirement], tolerance: Floats, gap: Floats, price: Floats) -> RequiredGaps:
     """One line per rate: where several notions have the same rate, the smaller tolerance and the sum of prices."""
-    rates = compared_rates(tuple(requirements))
+    rates = compared_rates(requirements)
     lines = [[k for k, r in enumerate(requirements) if r.rate == rate] for rate in rates]
     shape = (len(rates), tolerance.shape[1])
     return RequiredGaps(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from logofair._version import __version__
 from logofair.columns.checks import listed
-from logofair.files.tables import DataSource
+from logofair.files.inputs import DataSource
 from logofair.files.writing import put_whole
 from logofair.fitting.solution import FitWarning, Solution
 from logofair.report.clients import clients_section

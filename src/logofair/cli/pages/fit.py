@@ -26,7 +26,7 @@ from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.notions import NOTIONS
-from logofair.policy.info import ColumnsInfo, DataInfo
+from logofair.policy.info import ColumnsInfo
 from logofair.requirements import requirement_sentences
 
 __all__ = [
@@ -98,11 +98,10 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
 
 def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_file: bool) -> Solution:
     """Add to the policy what apply and explain want to know."""
-    source = rows.source
     info = replace(
         solution.policy.info,
         columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file),
-        data=DataInfo(source.name, source.files, source.fingerprint, source.rows, dict(source.columns)),
+        data=rows.source,
     )
     return replace(solution, policy=replace(solution.policy, info=info))
 
