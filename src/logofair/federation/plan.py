@@ -16,8 +16,8 @@ from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, wire_type
 from logofair.notions import NotionLike, Rate, sides
-from logofair.requirements import Requirement, Requirements, check_tolerance, side_requirements
-from logofair.solvers.algorithm1 import Algorithm1
+from logofair.requirements import Requirement, Requirements, check_tolerance, side_requirements, tolerance_of
+from logofair.solvers.algorithm1 import Algorithm1, solver_settings
 
 _MOST_FOLDS = 50
 for kind in (Requirement, Rate, Algorithm1, Privacy):
@@ -174,12 +174,12 @@ class Plan:
     def requirements(self, sites: Sequence[str]) -> Requirements:
         """The requirements of a run with these clients."""
         single = dict(self.client_tolerances)
-        usual = [np.inf if r.tolerance is None else r.tolerance for r in self.local]
-        rows = [_tolerances(single[site], len(usual)) if site in single else usual for site in sites]
+        tolerances = np.tile([tolerance_of(r) for r in self.local], (len(sites), 1))
+        for place, site in enumerate(sites):
+            if site in single:
+                tolerances[place] = np.inf if single[site] is None else single[site]
         named = tuple((site, single[site]) for site in sites if site in single)
-        return Requirements(
-            self.local, self.global_, np.array(rows, dtype=float).reshape(len(sites), len(usual)), named
-        )
+        return Requirements(self.local, self.global_, tolerances, named)
 
     def in_words(self) -> str:
         """What is required, for people."""
@@ -192,10 +192,6 @@ class Plan:
         notions = dict.fromkeys(notion for notion, _ in parts)
         gaps = (f"{notion}: gaps {', '.join(words for name, words in parts if name == notion)}" for notion in notions)
         return ("; ".join(gaps) or "nothing (every tolerance is none)") + exceptions
-
-
-def _tolerances(tolerance: float | None, rates: int) -> list[float]:
-    return [np.inf if tolerance is None else tolerance] * rates
 
 
 def make_plan(
@@ -236,7 +232,7 @@ def make_plan(
         calibration=calibration,
         folds=folds,
         random_state=0 if random_state is None else random_number(random_state),
-        solver=_solver(solver),
+        solver=solver_settings(solver),
         optimality_gap=optimality_gap,
         trials=trials,
         rounds=rounds,
@@ -303,14 +299,6 @@ def _check_combination(plan: Plan) -> None:
             "solver: Algorithm 1 takes its step from the largest constant of any client, which is no sum; "
             "with secure sums pass logofair.Algorithm1(step=...)."
         )
-
-
-def _solver(solver: object) -> Algorithm1 | None:
-    if isinstance(solver, str) and solver in ("exact", "algorithm1"):
-        return None if solver == "exact" else Algorithm1()
-    if not isinstance(solver, Algorithm1):
-        raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
-    return solver
 
 
 def _between(value: object, where: str, least: int, most: int) -> int:

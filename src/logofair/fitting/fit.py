@@ -18,7 +18,7 @@ from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, make_requirements
-from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
+from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
 from logofair.solvers.certificate import Certificate, certify
 from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.joint import solve_joint
@@ -110,7 +110,9 @@ def fit(
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     key = 0 if random_state is None else random_number(random_state)
     requirements = make_requirements(notion, local_tolerance, global_tolerance, client_tolerances, rows.clients)
-    settings = _settings(solver, merged)
+    if not isinstance(merged, bool | np.bool_):
+        raise InputError(f"merged: got {merged!r}; pass True or False.")
+    settings = solver_settings(solver)
     prepared = prepare(rows, calibration, basis, folds, key)
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
@@ -150,17 +152,6 @@ def fit(
         warnings=tuple(map(str, solution.warnings)),
     )
     return replace(solution, policy=replace(policy, info=info))
-
-
-def _settings(solver: object, merged: object) -> Algorithm1 | None:
-    """None for the exact solver, or the settings of Algorithm 1."""
-    if not isinstance(merged, bool | np.bool_):
-        raise InputError(f"merged: got {merged!r}; pass True or False.")
-    if isinstance(solver, Algorithm1):
-        return solver
-    if isinstance(solver, str) and solver in ("exact", "algorithm1"):
-        return None if solver == "exact" else Algorithm1()
-    raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
 
 
 def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:

@@ -82,6 +82,15 @@ class Algorithm1:
         return 1.0 / max(self.sharpness / 2 * (groups - 1) * float(steepness.sum()), 1e-12)
 
 
+def solver_settings(solver: object) -> Algorithm1 | None:
+    """Read ``solver=``: None for the exact solver, or the settings of Algorithm 1."""
+    if isinstance(solver, Algorithm1):
+        return solver
+    if isinstance(solver, str) and solver in ("exact", "algorithm1"):
+        return None if solver == "exact" else Algorithm1()
+    raise InputError(f"solver: got {solver!r}; use 'exact', 'algorithm1' or a logofair.Algorithm1.")
+
+
 @dataclass(frozen=True)
 class Round:
     """State after a round: multipliers, dual objective, and the gaps of the rule ``F >= 0``."""
