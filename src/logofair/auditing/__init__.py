@@ -2,11 +2,24 @@
 
 Labels take the place of eta in the rates of :mod:`logofair.notions`, so one formula over the masses of the
 (client, group, label) cells serves every notion, any number of groups and any number of clients. A rate
-nobody counts in, and a gap between fewer than two rates, is undefined: ``None`` with a reason, never 0.
+nobody counts in, and a gap between fewer than two rates, is undefined: ``None`` with a reason, never 0. Every figure
+carries its interval and the rows it rests on, every largest gap the noise floor, since a gap on few rows is chance.
 """
 
-from logofair.auditing.measure import FEW_ROWS, Gap
-from logofair.auditing.result import Audit, ClientAudit, ClientTable
+from logofair.auditing.comparison import Comparison, compare
+from logofair.auditing.measure import FEW_ROWS, Gap, Measured
+from logofair.auditing.result import Audit, ClientAudit, ClientCheck, ClientTable
 from logofair.auditing.rows import audit
 
-__all__ = ["FEW_ROWS", "Audit", "ClientAudit", "ClientTable", "Gap", "audit"]
+__all__ = [
+    "FEW_ROWS",
+    "Audit",
+    "ClientAudit",
+    "ClientCheck",
+    "ClientTable",
+    "Comparison",
+    "Gap",
+    "Measured",
+    "audit",
+    "compare",
+]

@@ -1,89 +1,182 @@
-"""Masses of the (client, group, label) cells, the rates they make, and the gaps between rates with their intervals."""
+"""Masses of the (client, group, label) cells, the rates they make, and the gaps between rates with their limits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import starmap
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from logofair.auditing.chance import TAIL, Floor, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes
-from logofair.columns.segments import Indices
+from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 
-__all__ = ["FEW_ROWS", "Gap", "Side", "Tally", "plain", "side_of", "tally_of", "text"]
+__all__ = ["FEW_ROWS", "Gap", "Measured", "Side", "Tally", "plain", "side_of", "tally_of", "text", "value_of"]
 
-FEW_ROWS = 30  # gaps measured on fewer rows than this are mostly noise; a large cell has as many or more
-_NORMAL = 1.96  # half the width of a 95% interval, in standard errors
+FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
+_BOTH = 2  # where a tally keeps what is counted without regard to labels
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near
+
+
+class Measured(float):
+    """A figure that knows what it rests on: a float with ``low``, ``high``, ``rows``, ``floor`` and ``detectable``.
+
+    ``low`` and ``high`` are the ends of its 95% interval, were the rows drawn again; None where there is none.
+    ``rows`` is how many rows it rests on (people, where ids repeat); of a gap, those behind the rate of each of its
+    groups at least. ``floor`` is what a rule without any gap would show on these rows on average, and ``detectable``
+    what it stays below in 19 of 20 such draws: a gap up to there cannot be told from chance.
+
+    Examples
+    --------
+    >>> gap = Measured(0.05, low=0.0, high=0.12, rows=140, floor=0.03, detectable=0.08)
+    >>> gap + 0.01, gap.high, str(gap)
+    (0.060000000000000005, 0.12, '0.0500 (95%: 0.0000 to 0.1200; 140 rows)')
+    """
+
+    low: float | None
+    high: float | None
+    rows: int | None
+    floor: float | None
+    detectable: float | None
+
+    def __new__(
+        cls,
+        value: float,
+        *,
+        low: float | None = None,
+        high: float | None = None,
+        rows: int | None = None,
+        floor: float | None = None,
+        detectable: float | None = None,
+    ) -> Measured:
+        """Make a float that knows what it rests on."""
+        self = super().__new__(cls, value)
+        self.low, self.high, self.rows, self.floor, self.detectable = low, high, rows, floor, detectable
+        return self
+
+    def __str__(self) -> str:
+        chance = "" if self.low is None else f"95%: {text(self.low)} to {text(self.high)}"
+        rows = "" if self.rows is None else f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
+        rests = "; ".join(part for part in (chance, rows) if part)
+        return f"{text(self)} ({rests})" if rests else text(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _measured, (float(self), vars(self))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; the floor only of gaps."""
+        found = {"value": float(self), "low": self.low, "high": self.high, "rows": self.rows}
+        return found if self.floor is None else found | {"floor": self.floor, "detectable": self.detectable}
+
+
+def _measured(value: float, rests: dict[str, Any]) -> Measured:
+    return Measured(value, **rests)
 
 
 @dataclass(frozen=True)
 class Gap:
     """The largest rate over the groups minus the smallest; ``value`` is None where ``reason`` says why.
 
-    ``highest`` and ``lowest`` are the groups concerned, ``client`` is None for all clients together. ``rows`` is how
-    many rows count in the rate of each of the two groups at least, and ``low`` and ``high`` are where chance leaves
-    the gap at 95%: None where the rate is not the share of some rows that is accepted.
+    ``highest`` and ``lowest`` are the groups concerned, ``client`` is None for all clients together. ``value`` is a
+    :class:`Measured`; its interval is None where the rate is not the share of some rows that is accepted.
 
     Examples
     --------
-    >>> print(Gap(0.25, "selection rate", highest="M", lowest="F", client="north", rows=40, low=0.03, high=0.42))
-    0.2500 (selection rate, 'M' over 'F', client 'north'; 40 rows, 95%: 0.0300 to 0.4200)
+    >>> print(Gap(Measured(0.25, low=0.03, high=0.42, rows=40), "selection rate", "M", "F", client="north"))
+    0.2500 (selection rate, 'M' over 'F', client 'north'; 95%: 0.0300 to 0.4200; 40 rows)
     """
 
-    value: float | None
+    value: Measured | None
     rate: str
     highest: Label | None = None
     lowest: Label | None = None
     client: Label | None = None
-    rows: int | None = None
-    low: float | None = None
-    high: float | None = None
     reason: str | None = None
 
     def __str__(self) -> str:
         what = self.reason if self.value is None else self.rate
         what = f"{what}, {self.highest!r} over {self.lowest!r}" if self.value else what
         what = f"{what}{'' if self.client is None else f', client {self.client!r}'}"
-        rows = "" if self.rows is None else f"; {self.rows:,} row{'' if self.rows == 1 else 's'}"
-        chance = "" if self.low is None else f", 95%: {text(self.low)} to {text(self.high)}"
-        return f"{text(self.value)} ({what}{rows}{chance})"
+        figure, _, rests = str("undefined" if self.value is None else self.value).partition(" (")
+        return f"{figure} ({what}{f'; {rests}' if rests else ')'}"
+
+    @property
+    def finding(self) -> str:
+        """What the gap shows beyond chance, in words without a full stop; empty where that cannot be said."""
+        gap = self.value
+        if gap is None or gap.low is None:
+            return ""
+        if gap.low > 0:
+            return f"a gap of at least {text(gap.low)} is shown"
+        unseen = "" if gap.detectable is None else f"; gaps below {text(gap.detectable)} could not be seen here"
+        return f"no unfairness shown{unseen}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        names = ("highest", "lowest", "client")
-        return vars(self) | {name: plain(getattr(self, name)) for name in names}
+        named = {name: plain(getattr(self, name)) for name in ("highest", "lowest", "client")}
+        figure = {"value": None} if self.value is None else self.value.as_dict()
+        return figure | {"rate": self.rate} | named | {"finding": self.finding, "reason": self.reason}
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Rows, mass and accepted mass by (client, group, label); without labels all stand under label 0."""
+    """Rows, mass and accepted mass by (client, group, label); without labels all stand under label 0.
+
+    ``people`` and ``squares`` by (client, group, label or both) say how much chance there is in the masses: how many
+    people have any weight, and the sum of their squared weights. A person is an id at one client in one group, or a
+    row where there are no ids.
+    """
 
     rows: npt.NDArray[np.intp]
     mass: Floats
     accepted: Floats
+    people: Indices
+    squares: Floats
     labelled: bool
+
+    @classmethod
+    def counted(cls, rows: npt.NDArray[np.intp], mass: Floats, accepted: Floats) -> Tally:
+        """Labelled rows of which nobody stands under both labels, and whose weights hardly differ within a cell."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            squares = np.where(rows > 0, mass * mass / rows, 0.0)
+        people, squares = (np.concatenate([each, each.sum(2, keepdims=True)], axis=2) for each in (rows, squares))
+        return cls(rows, mass, accepted, people, squares, labelled=True)
 
     def merged(self) -> Tally:
         """All clients as one."""
-        return Tally(self.rows.sum(0)[None], self.mass.sum(0)[None], self.accepted.sum(0)[None], self.labelled)
+        return self.summed(0)
+
+    def summed(self, axis: int) -> Tally:
+        """All clients as one (axis 0), or all groups (axis 1)."""
+        return Tally(
+            self.rows.sum(axis, keepdims=True),
+            self.mass.sum(axis, keepdims=True),
+            self.accepted.sum(axis, keepdims=True),
+            self.people.sum(axis, keepdims=True),
+            self.squares.sum(axis, keepdims=True),
+            self.labelled,
+        )
 
     def accuracy(self) -> Floats:
         """Expected share of right decisions by client; NaN where undefined."""
-        right = self.accepted[..., 1] + (self.mass[..., 0] - self.accepted[..., 0])
-        return _ratio(right.sum(1), self.labelled * self.mass.sum((1, 2)))
+        return _ratio(self._right().sum(1), self.labelled * self.mass.sum((1, 2)))
 
-    def accepted_share(self) -> float | None:
+    def measured_accuracy(self) -> Measured | None:
+        """Expected share of right decisions over all clients; None without labels."""
+        return self.share(self._right()) if self.labelled else None
+
+    def measured_accepted(self) -> Measured | None:
         """Expected share of all mass that is accepted; None where there is no mass."""
-        mass = float(self.mass.sum())
-        return float(self.accepted.sum()) / mass if mass > 0 else None
+        return self.share(self.accepted)
+
+    def _right(self) -> Floats:
+        return np.asarray(self.accepted[..., 1] + (self.mass[..., 0] - self.accepted[..., 0]))
 
     def rate(self, rate: Rate) -> Floats:
         """One rate by (client, group); NaN where undefined."""
@@ -94,8 +187,23 @@ class Tally:
             return _ratio(top[0] + top[1], bottom[0] + bottom[1])
 
     def rows_behind(self, rate: Rate) -> Indices:
-        """How many rows count in one rate by (client, group): those whose label has weight in its denominator."""
-        return np.asarray(self.rows[..., _counting(rate)].sum(axis=-1), dtype=np.int64)
+        """How many rows (people, where ids repeat) count in one rate by (client, group), each with some weight."""
+        return np.asarray(self.people[..., _place(_counting(rate))], dtype=np.int64)
+
+    def effective_rows(self, rate: Rate) -> Floats:
+        """How many rows of equal weight would leave as much to chance, by (client, group)."""
+        counting = _counting(rate)
+        mass, squares = self.mass[..., counting].sum(axis=-1), self.squares[..., _place(counting)]
+        return np.asarray(np.divide(mass * mass, squares, out=np.zeros_like(mass), where=squares > 0))
+
+    def share(self, hits: Floats) -> Measured | None:
+        """All clients' share of the mass that ``hits`` holds, with its interval; None where there is no mass."""
+        mass, squares = float(self.mass.sum()), float(self.squares[..., _BOTH].sum())
+        if not mass > 0:
+            return None
+        share = min(float(hits.sum()) / mass, 1.0)
+        low, high = share_limits(np.array(share), np.array(mass * mass / squares))
+        return Measured(share, low=float(low), high=float(high), rows=int(self.people[..., _BOTH].sum()))
 
     def why_undefined(self, rate: Rate, client: int, group: int) -> str:
         """Why a rate has no value in a cell."""
@@ -129,10 +237,15 @@ class Side:
         return np.stack([self.tally.rows_behind(rate) for rate in self.rates])
 
     @cached_property
+    def effective(self) -> Floats:
+        """How many rows of equal weight would leave as much to chance, (rates, clients, groups)."""
+        return np.stack([self.tally.effective_rows(rate) for rate in self.rates])
+
+    @cached_property
     def gap_rows(self) -> Indices:
         """Rows behind each gap: the fewer of those behind its two rates, (rates, clients); 0 where undefined."""
-        fewer = np.minimum(*self._at_ends(self.rows))
-        return np.where(np.isnan(self.gaps), 0, fewer)
+        ends = [np.take_along_axis(self.rows, at[..., None], 2)[..., 0] for at in (self.highest, self.lowest)]
+        return np.where(np.isnan(self.gaps), 0, np.minimum(*ends))
 
     @cached_property
     def smallest_rows(self) -> Indices:
@@ -151,53 +264,150 @@ class Side:
         values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)
         return _compared(self.rates, self.groups, self.clients, self.tally, values, FEW_ROWS)
 
-    def interval(self, errors: float = _NORMAL) -> tuple[Floats, Floats]:
-        """Where chance leaves each gap, so many standard errors to either side, each end (rates, clients).
+    @property
+    def headline(self) -> Side:
+        """What is told first: large cells alone where they have any gap, else all, so that a few people hide nobody."""
+        return self if np.isnan(self.large.gaps).all() else self.large
 
-        NaN where a gap is undefined, or its rate is not the share of some rows that is accepted.
+    @cached_property
+    def _shares(self) -> Floats:
+        """The values of those rates that are shares of rows; NaN elsewhere, which no limit here is for."""
+        counted = np.array([_counts_rows(rate) for rate in self.rates])[:, None, None]
+        return np.where(counted, self.values, np.nan)
+
+    @cached_property
+    def rate_limits(self) -> tuple[Floats, Floats]:
+        """Ends of the 95% interval of every rate, each (rates, clients, groups); NaN where there is none."""
+        return share_limits(self._shares, self.effective)
+
+    def limits(self, together: tuple[int, ...] = ()) -> tuple[Floats, Floats]:
+        """Both ends of the 95% interval of the largest gap over some axes of (rates, clients), which remain as 1.
+
+        ``together=()``: of each gap by itself; ``(0,)``: of each client's largest; ``(0, 1)``: of the largest of all.
+        NaN where a gap is undefined or its rates are no shares of rows.
         """
-        known = np.array([_counts_rows(rate) for rate in self.rates])[:, None] & ~np.isnan(self.gaps)
-        high, low = (np.where(known, values, np.nan) for values in self._at_ends(self.values))
-        rows = self._at_ends(self.rows)
-        return _gap_interval(high, rows[0], low, rows[1], errors)
+        pairs = np.broadcast_to(_pairs(self._shares).sum(axis=together, keepdims=True), self.gaps.shape)
+        lower = pair_limits(self._shares, self.effective, TAIL / np.maximum(pairs, 1), upper=False)
+        return _largest(lower, together), _largest(self.upper_limits, together)
 
-    def _at_ends(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """What the groups of the highest and of the lowest rate have, (rates, clients)."""
-        ends = [np.take_along_axis(values, at[..., None], 2)[..., 0] for at in (self.highest, self.lowest)]
-        return ends[0], ends[1]
+    @cached_property
+    def upper_limits(self) -> Floats:
+        """The upper end of every gap by itself, (rates, clients)."""
+        return pair_limits(self._shares, self.effective, TAIL, upper=True)
+
+    @cached_property
+    def floor(self) -> Floor:
+        """What rules without any gap would show on these rows."""
+        return noise_floor(self._shares, self.effective)
+
+    def above(self, tolerance: Floats | float) -> Booleans:
+        """At which clients some gap exceeds its tolerance beyond chance, all clients judged together."""
+        tolerance = np.broadcast_to(tolerance, self.gaps.shape)
+        shares = np.where(np.isfinite(tolerance)[..., None], self._shares, np.nan)
+        tail = np.full(tolerance.shape, TAIL / max(int(_pairs(shares).sum()), 1))
+        lower = pair_limits(shares, self.effective, tail, upper=False)
+        return np.asarray((lower > tolerance).any(axis=0))
+
+    def within(self, tolerance: Floats | float) -> Booleans:
+        """At which clients every gap is shown to be within its tolerance, all clients judged together.
+
+        A client whose gap cannot be measured, or of whom nothing is required, is not among them.
+        """
+        return self._shown(tolerance, self.gaps)
+
+    def checkable(self, tolerance: Floats | float) -> Booleans:
+        """Which clients have rows enough to show that a gap of 0 is within its tolerance, all judged together."""
+        return self._shown(tolerance, np.zeros_like(self.gaps))
+
+    def _shown(self, tolerance: Floats | float, gaps: Floats) -> Booleans:
+        """Where these gaps with the margin of the measured ones stay within tolerance."""
+        required = np.isfinite(np.broadcast_to(tolerance, self.gaps.shape))
+        judged = max(int((required & ~np.isnan(self.gaps)).any(axis=0).sum()), 1)
+        upper = pair_limits(self._shares, self.effective, np.full(self.gaps.shape, TAIL / judged), upper=True)
+        with np.errstate(invalid="ignore"):
+            kept = gaps + (upper - self.gaps) <= tolerance  # NaN, what cannot be measured, is not kept
+        return np.asarray((kept | ~required).all(axis=0) & required.any(axis=0))
+
+    def could_be_worst(self, rate: int, first: int) -> Booleans:
+        """Which pairs of a group and another, (clients, groups), may be those of the largest gap in truth."""
+        shares = self._shares[rate]
+        (low, high), one = share_limits(shares, self.effective[rate]), shares[:, first : first + 1]
+        with np.errstate(invalid="ignore"):
+            upper = one - shares + np.hypot(high[:, first : first + 1] - one, shares - low)
+            found = upper >= self._largest_lower
+        found[:, first] = False
+        return np.asarray(found)
+
+    @property
+    def squared_errors(self) -> Floats:
+        """Squared standard error of every rate, (rates, clients, groups), one row of either kind added."""
+        centre = (self._shares * self.effective + 1.0) / (self.effective + 2.0)
+        return np.asarray(centre * (1.0 - centre) / (self.effective + 2.0))
+
+    @cached_property
+    def _largest_lower(self) -> float:
+        return float(self.limits((0, 1))[0][0, 0])
 
     def gap(self, rate: int, place: int) -> Gap:
-        """The gap of one rate at one client."""
-        return self._gaps([rate], [place])[0]
+        """The gap of one rate at one client, by itself."""
+        low, high = self._own_limits
+        return self._gap(rate, place, low[rate, place], high[rate, place])
+
+    @cached_property
+    def _own_limits(self) -> tuple[Floats, Floats]:
+        return self.limits()
 
     def largest(self) -> tuple[Gap, ...]:
         """The gap of every rate at the client where it is largest."""
-        gaps = self._gaps(range(len(self.rates)), np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax(1).tolist())
-        return tuple(gap if gap.reason is None else replace(gap, client=None) for gap in gaps)
+        (low, high), at = self.limits((1,)), _argmax(self.gaps, 1)
+        floors = self.floor.by_rate.tolist()
+        found = [self._gap(k, int(at[k]), low[k, 0], high[k, 0], *floors[k]) for k in range(len(self.rates))]
+        return tuple(gap if gap.reason is None else replace(gap, client=None) for gap in found)
 
     def by_client(self) -> tuple[Gap, ...]:
-        """The largest gap of any rate at every client."""
-        rates = np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax(0).tolist()
-        return self._gaps(rates, range(len(self.clients)))
+        """The largest gap of any rate at every client; its floor is that of the client."""
+        (low, high), at = self.limits((0,)), _argmax(self.gaps, 0)
+        floors = self.floor.by_client.tolist()
+        return tuple(self._gap(int(at[c]), c, low[0, c], high[0, c], floors[c]) for c in range(len(self.clients)))
 
-    def _gaps(self, rates: Sequence[int], places: Sequence[int]) -> tuple[Gap, ...]:
-        """The gaps of some rates at some clients."""
-        at = (np.asarray(rates), np.asarray(places))
-        arrays = (self.gaps, self.highest, self.lowest, self.gap_rows, *self._interval)
-        figures = zip(*(array[at].tolist() for array in arrays), strict=True)
-        return tuple(starmap(self._gap, zip(rates, places, figures, strict=True)))
+    def worst(self) -> Gap:
+        """The largest gap of any rate at any client."""
+        rate, place = np.unravel_index(int(np.where(np.isnan(self.gaps), -1.0, self.gaps).argmax()), self.gaps.shape)
+        (low, high), floor = self.limits((0, 1)), self.floor
+        gap = self._gap(int(rate), int(place), low[0, 0], high[0, 0], floor.mean, floor.detectable)
+        return gap if gap.reason is None else replace(gap, client=None)
 
-    @cached_property
-    def _interval(self) -> tuple[Floats, Floats]:
-        return self.interval()
-
-    def _gap(self, rate: int, place: int, figures: tuple[Any, ...]) -> Gap:
-        name, client, (gap, highest, lowest, rows, low, high) = self.rates[rate].name, self.clients[place], figures
+    def _gap(
+        self, rate: int, place: int, low: float, high: float, floor: float = math.nan, detectable: float = math.nan
+    ) -> Gap:
+        name, client, gap = self.rates[rate].name, self.clients[place], float(self.gaps[rate, place])
         if math.isnan(gap):
             have = f"a {name} on {self.fewest} rows or more" if self.fewest > 1 else f"a defined {name}"
             return Gap(None, name, client=client, reason=f"fewer than two groups have {have}")
-        ends = (None, None) if math.isnan(low) else (low, high)
-        return Gap(gap, name, self.groups[highest], self.groups[lowest], client, rows, *ends)
+        value = Measured(
+            gap,
+            # the limits are of the largest gap in truth, which may be of another pair than the largest found
+            low=None if math.isnan(low) else min(float(low), gap),
+            high=None if math.isnan(high) else max(float(high), gap),
+            rows=int(self.gap_rows[rate, place]),
+            floor=value_of(floor),
+            detectable=value_of(detectable),
+        )
+        highest, lowest = (self.groups[int(at[rate, place])] for at in (self.highest, self.lowest))
+        return Gap(value, name, highest, lowest, client)
+
+    def measured_rates(self, place: int) -> dict[str, dict[Label, Measured | None]]:
+        """Every rate of every group at one client; None where undefined."""
+        low, high = self.rate_limits
+        found: dict[str, dict[Label, Measured | None]] = {}
+        for k, rate in enumerate(self.rates):
+            row: dict[Label, Measured | None] = {}
+            for a, group in enumerate(self.groups):
+                at, value = (k, place, a), float(self.values[k, place, a])
+                ends = {"low": value_of(low[at]), "high": value_of(high[at])}
+                row[group] = None if math.isnan(value) else Measured(value, rows=int(self.rows[at]), **ends)
+            found[rate.name] = row
+        return found
 
     def undefined(self, place: int) -> Iterator[str]:
         """Sentences on the undefined rates of one client."""
@@ -207,24 +417,22 @@ class Side:
             yield f"{self.rates[rate].name} of group {self.groups[group]!r}{at} is undefined: {why}"
 
 
-def _gap_interval(
-    high: Floats, high_rows: Indices, low: Floats, low_rows: Indices, errors: float = _NORMAL
-) -> tuple[Floats, Floats]:
-    """Both ends of the interval of ``high - low``, the shares of two groups with so many rows each.
-
-    By Agresti and Caffo (2000), so that it stands with few rows too; NaN where a share is. Each gap is taken by
-    itself; the largest of many groups' gaps errs upwards as well, which no such interval covers.
-    """
-    gap = high - low
-    (top, top_error), (bottom, bottom_error) = _adjusted(high, high_rows), _adjusted(low, low_rows)
-    middle, half = top - bottom, errors * np.sqrt(top_error + bottom_error)
-    return np.clip(middle - half, 0.0, gap), np.clip(middle + half, gap, 1.0)
+def _largest(values: Floats, axes: tuple[int, ...]) -> Floats:
+    """The largest value along some axes, which remain as 1; NaN where none is known."""
+    known = ~np.isnan(values)
+    found = np.max(values, axis=axes, keepdims=True, where=known, initial=-np.inf)
+    return np.where(known.any(axis=axes, keepdims=True), found, np.nan)
 
 
-def _adjusted(share: Floats, rows: Indices) -> tuple[Floats, Floats]:
-    """A share with one success and one failure added, and its squared standard error."""
-    centre = (share * rows + 1.0) / (rows + 2.0)
-    return centre, centre * (1.0 - centre) / (rows + 2.0)
+def _pairs(shares: Floats) -> Indices:
+    """How many pairs of one group and another are compared, (rates, clients)."""
+    known = (~np.isnan(shares)).sum(axis=2)
+    return np.asarray(known * (known - 1))
+
+
+def _argmax(gaps: Floats, axis: int) -> npt.NDArray[np.intp]:
+    """Where the largest gap stands; undefined ones come last."""
+    return np.asarray(np.where(np.isnan(gaps), -1.0, gaps).argmax(axis))
 
 
 def _counts_rows(rate: Rate) -> bool:
@@ -233,21 +441,51 @@ def _counts_rows(rate: Rate) -> bool:
     return all(top == bottom and top in (0.0, 1.0) for top, bottom in lines)
 
 
-def tally_of(chance: Floats, positive: Floats | None, weight: Floats | None, group: Codes, client: Codes) -> Tally:
-    """Count and weigh the rows of every (client, group, label)."""
-    shape = (len(client.names), len(group.names), 2)
-    cell = (client.codes.astype(np.intp) * shape[1] + group.codes) * 2
-    if positive is not None:
-        cell += positive.astype(np.intp)
-    rows = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
-    mass = rows.astype(np.float64) if weight is None else _sums(cell, weight, shape)
-    accepted = _sums(cell, chance if weight is None else weight * chance, shape)
-    return Tally(rows, mass, accepted, positive is not None)
+def tally_of(
+    chance: Floats,
+    positive: Floats | None,
+    weight: Floats | None,
+    group: Codes,
+    client: Codes,
+    ids: Codes | None = None,
+) -> Tally:
+    """Count and weigh the rows of every (client, group, label); rows of one id at a client are one person."""
+    shape = (len(client.names), len(group.names))
+    cell = client.codes.astype(np.intp) * shape[1] + group.codes
+    label = np.zeros_like(cell) if positive is None else positive.astype(np.intp)
+    both = (*shape, 2)
+    rows = np.bincount(2 * cell + label, minlength=math.prod(both)).reshape(both)
+    mass = rows.astype(np.float64) if weight is None else _sums(2 * cell + label, weight, both)
+    accepted = _sums(2 * cell + label, chance if weight is None else weight * chance, both)
+    people, squares = (rows, mass) if weight is None and ids is None else _people(cell, label, weight, ids, shape)
+    if ids is None:  # without ids, nobody stands under both labels
+        people, squares = (np.concatenate([part, part.sum(2, keepdims=True)], axis=2) for part in (people, squares))
+    return Tally(rows, mass, accepted, people, squares, positive is not None)
 
 
-def _sums(cell: npt.NDArray[np.intp], values: Floats, shape: tuple[int, ...]) -> Floats:
-    """Sum of the values in every cell."""
-    return np.bincount(cell, values, minlength=math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
+def _people(
+    cell: npt.NDArray[np.intp],
+    label: npt.NDArray[np.intp],
+    weight: Floats | None,
+    ids: Codes | None,
+    shape: tuple[int, int],
+) -> tuple[Indices, Floats]:
+    """People of some weight and the sum of their squared weights, by (client, group, label); with ids also by both."""
+    weight = np.ones(cell.size) if weight is None else weight
+    if ids is None:
+        place, both = 2 * cell + label, (*shape, 2)
+        return _sums(place, weight > 0, both).astype(np.int64), _sums(place, weight * weight, both)
+    pairs, person = np.unique(cell * len(ids.names) + ids.codes, return_inverse=True)
+    own = np.bincount(2 * person + label, weight, minlength=2 * pairs.size).reshape(-1, 2)
+    own = np.column_stack([own, own.sum(axis=1)])
+    at = 3 * (pairs // len(ids.names))[:, None] + np.arange(3)
+    found = [_sums(at.ravel(), part.ravel(), (*shape, 3)) for part in (own > 0, own * own)]
+    return found[0].astype(np.int64), found[1]
+
+
+def _sums(place: npt.NDArray[np.intp], values: npt.NDArray[Any], shape: tuple[int, ...]) -> Floats:
+    """Sum of the values at every place."""
+    return np.bincount(place, values, minlength=math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
 
 
 def side_of(
@@ -278,11 +516,21 @@ def _counting(rate: Rate) -> list[int]:
     return [label for label in (0, 1) if rate.weight(float(label)) > 0]
 
 
+def _place(counting: list[int]) -> int:
+    """Where a tally keeps the people whose rows count: under their label, or under both."""
+    return counting[0] if len(counting) == 1 else _BOTH
+
+
 def _ratio(top: Floats, bottom: Floats) -> Floats:
     """``top / bottom``, or NaN where that is no finite number."""
     with np.errstate(all="ignore"):
         value = top / bottom
     return np.where((bottom > 0) & (bottom < np.inf) & (np.abs(value) < _LARGEST_RATE), value, np.nan)
+
+
+def value_of(number: float) -> float | None:
+    """A number, or None for NaN."""
+    return None if math.isnan(number) else float(number)
 
 
 def text(number: float | None) -> str:

@@ -12,19 +12,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.measure import FEW_ROWS, Gap, Side, Tally, plain, side_of, text
-from logofair.columns.checks import Floats, Label
+from logofair.auditing.measure import FEW_ROWS, Gap, Measured, Side, Tally, plain, side_of, text, value_of
+from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Notion, Rate
 
-__all__ = ["Audit", "ClientAudit", "ClientTable", "RateRows", "RuleAudit", "value_of"]
+__all__ = ["FITTED_ROWS", "NOT_TESTED", "Audit", "ClientAudit", "ClientCheck", "ClientTable", "RateRows", "RuleAudit"]
 
+FITTED_ROWS = "measured on the rows that chose the rule: these intervals are too narrow for new rows"
+NOT_TESTED = "not yet tested on other rows"
 _LISTED = 20  # lines of a list for people
+_WIDER = (0.05, 0.1, 0.2, 0.3, 0.5)  # tolerances to look at where too few clients can be checked
 
 
 @dataclass(frozen=True)
 class ClientAudit:
-    """One client: its rows, accuracy, largest gap, the gap of every rate, and its undefined rates in words.
+    """One client: its rows, accuracy, rates, largest gap, the gap of every rate, and its undefined rates in words.
 
     ``large_gap`` is the largest gap between rates that rest on 30 rows or more.
 
@@ -38,8 +41,9 @@ class ClientAudit:
     client: Label
     rows: int
     accuracy: float | None
-    gap: float | None
+    gap: Measured | None
     large_gap: float | None
+    rates: dict[str, dict[Label, Measured | None]]
     gaps: tuple[Gap, ...]
     undefined: tuple[str, ...]
 
@@ -71,11 +75,16 @@ class ClientTable:
             client=self.clients[place],
             rows=int(self._side.tally.rows[place].sum()),
             accuracy=value_of(self._accuracies[place]),
-            gap=_worst(gaps).value,
+            gap=self._worst[place].value,
             large_gap=value_of(_largest(self._side.large.gaps[:, place])),
+            rates=self._side.measured_rates(place),
             gaps=gaps,
             undefined=tuple(self._side.undefined(place)),
         )
+
+    @cached_property
+    def _worst(self) -> tuple[Gap, ...]:
+        return self._side.by_client()
 
     def __iter__(self) -> Iterator[ClientAudit]:
         return (self[place] for place in range(len(self)))
@@ -91,6 +100,48 @@ class ClientTable:
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return every row as plain values, ready for JSON."""
         return [_plain(vars(row)) for row in self]
+
+
+@dataclass(frozen=True)
+class ClientCheck:
+    """How many clients have gaps above a tolerance, or within it, beyond chance; all clients judged together.
+
+    ``above`` are the clients where a gap above is shown, ``within`` the number where all gaps are shown to be within,
+    ``checkable`` the number with rows enough to show that a gap of 0 is within; ``wider`` is a larger tolerance and
+    the number that could be checked there, None where all can be checked already.
+
+    Examples
+    --------
+    >>> print(ClientCheck(0.05, 47, above=("north",), within=3, checkable=5, wider=(0.2, 30)))
+    A gap above 0.05 is shown at 1 of 47 clients ('north'); 3 are shown to be within; at 43 rows are too few to tell.
+    5 of 47 clients can be checked at this tolerance; 30 could at 0.2.
+    """
+
+    tolerance: float
+    clients: int
+    above: tuple[Label, ...]
+    within: int
+    checkable: int
+    wider: tuple[float, int] | None
+
+    @property
+    def unclear(self) -> int:
+        """Number of clients of which neither is shown."""
+        return self.clients - len(self.above) - self.within
+
+    def __str__(self) -> str:
+        n = self.clients
+        names = f" ({listed(map(repr, self.above[:NAMED]), len(self.above))})" if self.above else ""
+        above = f"A gap above {self.tolerance:g} is shown at {len(self.above):,} of {n:,} clients{names}"
+        within = f"{self.within:,} {'is' if self.within == 1 else 'are'} shown to be within"
+        unclear = f"; at {self.unclear:,} rows are too few to tell" if self.unclear else ""
+        could = "" if self.wider is None else f"; {self.wider[1]:,} could at {self.wider[0]:g}"
+        can = f"{self.checkable:,} of {n:,} clients can be checked at this tolerance{could}."
+        return f"{above}; {within}{unclear}.{chr(10) + can if self.checkable < n else ''}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return _plain(vars(self) | {"unclear": self.unclear, "sentence": str(self)})  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -111,26 +162,24 @@ class RateRows:
 class Audit:
     """What :func:`audit` measured; arrays are in the order of ``clients`` and ``groups``.
 
-    Without ``clients=`` there is one client, ``"all"``. ``score_auc`` is the chance that a row with label 1 scores
-    above one with label 0, ties counting half; None where undefined. Every :class:`Gap` says how many rows it rests on
-    and where chance leaves it; ``large_...`` gaps are those between rates that rest on 30 rows or more. ``local`` and
-    ``global_`` hold the same figures as arrays. It prints as its summary.
+    Accuracy, rates and gaps are :class:`Measured`: numbers that carry their interval, the rows they rest on and, for
+    gaps, the noise floor. Without ``clients=`` there is one client, ``"all"``. ``headline_...`` gaps are what pages
+    tell first: between rates on 30 rows or more where there are such, so that a few people hide nobody. ``score_auc``
+    is the chance that a row with label 1 scores above one with label 0, ties counting half; None where undefined.
+    ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are then too narrow for new ones.
+    ``local`` and ``global_`` hold the same figures as arrays. It prints as its summary.
 
     Examples
     --------
     >>> from logofair.auditing import audit
     >>> audit([1, 0, 0], [1, 0, 1], groups=["M", "F", "F"])
-    accuracy    0.6667
-    global gap  1.0000 (selection rate, 'M' over 'F'; 1 row, 95%: 0.0000 to 1.0000)
-    local gap   1.0000 (selection rate, 'M' over 'F'; 1 row, 95%: 0.0000 to 1.0000)
-      30+ rows  undefined (fewer than two groups have a selection rate on 30 rows or more)
+    group  rows  selection rate
+    F      2     0.0000 (95%: 0.0000 to 0.8419; 2 rows)
+    M      1     1.0000 (95%: 0.0250 to 1.0000; 1 row)
     <BLANKLINE>
-    group  selection rate
-    F      0.0000
-    M      1.0000
-    <BLANKLINE>
-    client  rows  accuracy  gap
-    all     3     0.6667    1.0000
+    accuracy    0.6667 (95%: 0.0943 to 0.9916; 3 rows)
+    global gap  1.0000 (selection rate, 'M' over 'F'; 95%: 0.0000 to 1.0000; 1 row)
+                no unfairness shown; gaps below 1.0000 could not be seen here
     """
 
     groups: tuple[Label, ...]
@@ -138,6 +187,7 @@ class Audit:
     local: Side
     global_: Side
     score_auc: float | None = None
+    fitted_rows: bool = False
     _missing: tuple[str, ...] = ()
 
     @classmethod
@@ -158,22 +208,22 @@ class Audit:
         return cls(groups, ("all",) if clients == (None,) else clients, side, merged, **others)
 
     @cached_property
-    def accuracy(self) -> float | None:
+    def accuracy(self) -> Measured | None:
         """Expected share of right decisions; None where undefined."""
-        return value_of(self.global_.tally.accuracy()[0])
+        return self.global_.tally.measured_accuracy()
 
     @property
-    def accepted(self) -> float | None:
+    def accepted(self) -> Measured | None:
         """Expected share of the rows that is accepted."""
-        return self.global_.tally.accepted_share()
+        return self.global_.tally.measured_accepted()
 
-    @property
+    @cached_property
     def by_client(self) -> ClientTable:
         """A table with a row per client."""
         return ClientTable(self.clients, self.local.tally.accuracy(), self.local)
 
     @property
-    def global_gap(self) -> float | None:
+    def global_gap(self) -> Measured | None:
         """The largest of :attr:`global_gaps`; None where all are undefined."""
         return self.worst_global.value
 
@@ -182,13 +232,13 @@ class Audit:
         """The gap of every rate over all clients together."""
         return self.global_.largest()
 
-    @property
+    @cached_property
     def worst_global(self) -> Gap:
-        """The largest of :attr:`global_gaps`, with what it rests on."""
-        return _worst(self.global_gaps)
+        """The largest gap of any rate over all clients together, with what it rests on."""
+        return self.global_.worst()
 
     @property
-    def local_gap(self) -> float | None:
+    def local_gap(self) -> Measured | None:
         """The largest of :attr:`local_gaps`; None where no client has any defined gap."""
         return self.worst_local.value
 
@@ -199,46 +249,41 @@ class Audit:
 
     @cached_property
     def worst_local(self) -> Gap:
-        """The largest of :attr:`local_gaps`, with what it rests on."""
-        return _worst(self.local_gaps)
+        """The largest gap of any rate at any client, with what it rests on."""
+        return self.worst_global if self.local is self.global_ else self.local.worst()
 
     @property
-    def large_local_gap(self) -> float | None:
-        """The largest of :attr:`large_local_gaps`; None where no client has one."""
-        return self.worst_large.value
-
-    @property
-    def large_local_gaps(self) -> tuple[Gap, ...]:
-        """The gap of every rate between groups with 30 rows or more behind it, at the client where it is largest."""
-        return self.local.large.largest()
+    def large_local_gap(self) -> Measured | None:
+        """The largest gap at any client between rates on 30 rows or more; None where there is none."""
+        return self.local.large.worst().value
 
     @cached_property
-    def worst_large(self) -> Gap:
-        """The largest of :attr:`large_local_gaps`, with what it rests on."""
-        return _worst(self.large_local_gaps)
+    def headline_global(self) -> Gap:
+        """The gap over all clients that is told first: between groups with 30 rows or more where there are two."""
+        return self.global_.headline.worst()
+
+    @cached_property
+    def headline_local(self) -> Gap:
+        """The largest gap at a client that is told first: between rates on 30 rows or more where there are any."""
+        return self.headline_global if self.local is self.global_ else self.local.headline.worst()
 
     @cached_property
     def client_gaps(self) -> tuple[Gap, ...]:
         """The largest gap of any rate at every client."""
         return self.local.by_client()
 
-    @cached_property
-    def large_client_gaps(self) -> tuple[Gap, ...]:
-        """The largest gap of any rate at every client, between groups with 30 rows or more behind it."""
-        return self.local.large.by_client()
-
-    def contrary_clients(self, tolerance: float) -> tuple[Gap, ...]:
-        """Where local and global disagree: clients above a tolerance that holds over all, or within one that does not.
-
-        Judged by :attr:`large_client_gaps` alone, furthest from the tolerance first.
-        """
-        over_all = self.global_gap
-        if over_all is None:
-            return ()
-        known = [(gap.value, gap) for gap in self.large_client_gaps if gap.value is not None]
-        others = [pair for pair in known if (pair[0] > tolerance) == (over_all <= tolerance)]
-        others.sort(key=lambda pair: pair[0], reverse=over_all <= tolerance)
-        return tuple(gap for _, gap in others)
+    def check_clients(self, tolerance: float) -> ClientCheck:
+        """Count the clients whose gaps are shown to be above a tolerance, or within it."""
+        above, within = self.local.above(tolerance), self.local.within(tolerance)
+        checkable = int(self.local.checkable(tolerance).sum())
+        wider = None
+        for wide in _WIDER if checkable < len(self.clients) else ():
+            if wide > tolerance and (could := int(self.local.checkable(wide).sum())) > checkable:
+                wider = (wide, could)
+                if 2 * could >= len(self.clients):
+                    break
+        names = tuple(self.clients[place] for place in np.flatnonzero(above))
+        return ClientCheck(tolerance, len(self.clients), names, int(within.sum()), checkable, wider)
 
     @property
     def rows_behind(self) -> dict[str, Indices]:
@@ -269,10 +314,9 @@ class Audit:
         return int(np.isnan(self.local.gaps).any(0).sum())
 
     @property
-    def rates(self) -> dict[str, dict[Label, float | None]]:
+    def rates(self) -> dict[str, dict[Label, Measured | None]]:
         """Every rate of every group over all clients together; None where undefined."""
-        rows = [dict(zip(self.groups, map(value_of, row), strict=True)) for row in self.global_.values[:, 0]]
-        return {rate.name: row for rate, row in zip(self.global_.rates, rows, strict=True)}
+        return self.global_.measured_rates(0)
 
     @property
     def local_rates(self) -> dict[str, Floats]:
@@ -299,35 +343,50 @@ class Audit:
 
     def summary(self) -> str:
         """Return the audit as text for people."""
-        unknown = f"; some gap is undefined at {self.undefined_clients} of {len(self.clients)} clients"
-        figures = [
-            ["accuracy", text(self.accuracy)],
-            ["global gap", str(self.worst_global)],
-            ["local gap", f"{self.worst_local}{unknown if self.undefined_clients else ''}"],
-        ]
-        figures += [] if self.worst_large == self.worst_local else [[f"  {FEW_ROWS}+ rows", str(self.worst_large)]]
+        rates = [["group", "rows", *self.rates]]
+        sizes = self.global_.tally.rows[0].sum(axis=1).tolist()
+        for group, size in zip(self.groups, sizes, strict=True):
+            rates.append([str(group), f"{size:,}", *(_told(row[group]) for row in self.rates.values())])
+        figures = [["accuracy", _told(self.accuracy)], *self._told_gaps()]
         figures += [] if self.score_auc is None else [["score AUC", text(self.score_auc)]]
-        rates = [["group", *self.rates]]
-        rates += [[str(group), *(text(row[group]) for row in self.rates.values())] for group in self.groups]
+        if self.fitted_rows:
+            figures.append(
+                ["", "On the rows that chose the rule: new rows will show larger gaps than these intervals."]
+            )
         reasons = list(islice(self._undefined(), _LISTED + 1))
         reasons[_LISTED:] = ["... and more"] if len(reasons) > _LISTED else []
-        parts = [_aligned(figures), _aligned(rates), repr(self.by_client), "\n".join(reasons)]
+        clients = repr(self.by_client) if len(self.clients) > 1 else ""
+        parts = [_aligned(rates), _aligned(figures), clients, "\n".join(reasons)]
         return "\n\n".join(part for part in parts if part)
+
+    def _told_gaps(self) -> Iterator[list[str]]:
+        """The gaps of the summary, each with what it shows beyond chance."""
+        told = {"global gap": self.worst_global, "  30+ rows": self.headline_global}
+        if self.local is not self.global_:
+            told |= {"local gap": self.worst_local, "  30+ rows ": self.headline_local}
+        before = None
+        for name, gap in told.items():
+            if before is None or gap != before:
+                yield [name, str(gap)]
+                yield from ([["", gap.finding]] if gap.finding else [])
+            before = gap
+        if self.undefined_clients and len(self.clients) > 1:
+            yield ["", f"some gap is undefined at {self.undefined_clients} of {len(self.clients)} clients"]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; what is undefined is None."""
-        names = ("groups", "clients", "accuracy", "accepted", "score_auc", "undefined_clients", "undefined")
-        gaps = ("global_gap", "local_gap", "large_local_gap", "global_gaps", "local_gaps", "large_local_gaps")
-        found = {name: getattr(self, name) for name in (*names, *gaps, "counts", "local_rates", "rows_behind")}
-        found["rates"] = {name: list(row.values()) for name, row in self.rates.items()}
+        names = ("groups", "clients", "accuracy", "accepted", "score_auc", "fitted_rows", "undefined_clients")
+        gaps = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps")
+        found = {name: getattr(self, name) for name in (*names, *gaps, "counts", "undefined")}
+        found["headline"] = {"global": self.headline_global, "local": self.headline_local}
         return {**_plain(found), "small": self.small_as_dict(), "by_client": self.by_client.as_dicts()}
 
     def largest_as_dict(self) -> dict[str, Any]:
-        """Return the largest gap over all, at any client, and between large cells, as plain values."""
+        """Return the largest gap over all and at any client, and those told first, as plain values."""
         return {
             "global": self.worst_global.as_dict(),
             "largest_local": self.worst_local.as_dict(),
-            f"largest_local_{FEW_ROWS}_rows": self.worst_large.as_dict(),
+            "headline": {"global": self.headline_global.as_dict(), "local": self.headline_local.as_dict()},
         }
 
     def small_as_dict(self) -> dict[str, Any]:
@@ -358,24 +417,24 @@ class RuleAudit:
         return cls(tally, {notion.name: Audit.of(tally, groups, clients, notion.rates) for notion in measured})
 
     @property
-    def accuracy(self) -> float | None:
+    def accuracy(self) -> Measured | None:
         """Expected share of right decisions; None without labels."""
-        return value_of(self.tally.merged().accuracy()[0])
+        return self.tally.measured_accuracy()
 
     @property
-    def accepted(self) -> float | None:
+    def accepted(self) -> Measured | None:
         """Expected share of the rows that is accepted."""
-        return self.tally.accepted_share()
+        return self.tally.measured_accepted()
+
+    @property
+    def rates(self) -> dict[str, dict[Label, Measured | None]]:
+        """Every rate of every group over all clients together; None where undefined."""
+        return {name: row for audit in self.by_notion.values() for name, row in audit.rates.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         gaps = {name: audit.largest_as_dict() for name, audit in self.by_notion.items()}
-        return {"accuracy": self.accuracy, "accepted": self.accepted, "gaps": gaps}
-
-
-def value_of(number: float) -> float | None:
-    """A number, or None for NaN."""
-    return None if np.isnan(number) else float(number)
+        return {**_plain({name: getattr(self, name) for name in ("rates", "accuracy", "accepted")}), "gaps": gaps}
 
 
 def _largest(gaps: Floats) -> float:
@@ -383,9 +442,8 @@ def _largest(gaps: Floats) -> float:
     return float(np.max(gaps, where=~np.isnan(gaps), initial=-1.0)) if not np.isnan(gaps).all() else np.nan
 
 
-def _worst(gaps: tuple[Gap, ...]) -> Gap:
-    """The largest gap that is defined, if any is."""
-    return max(gaps, key=lambda gap: -1.0 if gap.value is None else gap.value)
+def _told(figure: Measured | None) -> str:
+    return "undefined" if figure is None else str(figure)
 
 
 def _aligned(lines: list[list[str]]) -> str:
@@ -398,8 +456,8 @@ def _plain(value: Any) -> Any:
     """Nested values as JSON has them: labels of other types as text, NaN as None."""
     if isinstance(value, np.ndarray | list | tuple):
         return [_plain(part) for part in (value.tolist() if isinstance(value, np.ndarray) else value)]
-    if isinstance(value, Gap):
-        value = vars(value)
+    if isinstance(value, Gap | Measured):
+        value = value.as_dict()
     if isinstance(value, dict):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, float):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from logofair.columns.checks import Floats
 from logofair.columns.labels import Codes, encode, one_client
 from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
+from logofair.policy.policy import Policy
 
-__all__ = ["audit"]
+__all__ = ["AuditedRows", "audit", "checked_columns"]
 
 
 _MOST_CELLS = 20_000_000  # more (client, group) pairs than this are ids passed by mistake
@@ -30,13 +32,16 @@ def audit(
     notion: object = "demographic_parity",
     scores: object = None,
     sample_weight: object = None,
+    ids: object = None,
+    policy: Policy | None = None,
 ) -> Audit:
     """Measure a decision rule's accuracy, its gaps over all clients, and its gaps inside each of them.
 
     Parameters
     ----------
-    decisions : column
-        0 and 1, or probabilities of acceptance: every figure is then an expectation over them.
+    decisions : column, or None
+        0 and 1, or probabilities of acceptance: every figure is then an expectation over them. None: those of
+        ``policy`` on ``scores``.
     labels : column of 0 and 1, or None
         None where no rate needs labels, as for demographic parity; accuracy is then undefined.
     groups, clients : columns of any hashable labels
@@ -44,9 +49,13 @@ def audit(
     notion : str, Notion, several of them in a list, tuple or mapping, or {"local": ..., "global": ...}
         Whose rates to measure. The tolerances of a mapping are not used: an audit measures, it does not judge.
     scores : column of probabilities, optional
-        Only for ``score_auc``, how well the scores tell the labels apart.
+        For ``score_auc``, how well the scores tell the labels apart, and for ``policy``.
     sample_weight : column of numbers, none negative, optional
-        How much each row counts; by default all count alike.
+        How much each row counts; by default all count alike. Intervals rest on the effective number of rows.
+    ids : column of labels, optional
+        Who each row is of: rows of the same id at a client are one person, who counts once in every interval.
+    policy : Policy, optional
+        Decides in place of ``decisions``; clients it does not know take its merged rule.
 
     Returns
     -------
@@ -63,9 +72,46 @@ def audit(
     >>> found = audit([1, 1, 0, 1], [1, 0, 0, 1], groups=["M", "M", "F", "F"], clients=["a", "b", "a", "b"])
     >>> found.accuracy, found.global_gap, found.local_gap
     (0.75, 0.5, 1.0)
+    >>> found.global_gap.low, round(found.global_gap.high, 2), found.global_gap.rows
+    (0.0, 0.99, 2)
     >>> print(found.local_gaps[0])
-    1.0000 (selection rate, 'M' over 'F', client 'a'; 1 row, 95%: 0.0000 to 1.0000)
+    1.0000 (selection rate, 'M' over 'F', client 'a'; 95%: 0.0000 to 1.0000; 1 row)
     """
+    chance = decisions if policy is None else _decided(policy, decisions, scores, groups, clients)
+    rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
+    tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.client, rows.ids)
+    auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
+    missing = _notes(rows.positive, rows.score, auc)
+    names = (rows.group.names, rows.client.names)
+    return Audit.of(tally, *names, rows.local.rates, rows.global_.rates, score_auc=auc, _missing=missing)
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedRows:
+    """Checked columns, and the notions whose rates are measured on either side."""
+
+    chance: Floats
+    positive: Floats | None
+    score: Floats | None
+    weight: Floats | None
+    group: Codes
+    client: Codes
+    ids: Codes | None
+    local: Notion
+    global_: Notion
+
+
+def checked_columns(
+    decisions: object,
+    labels: object,
+    groups: object,
+    clients: object,
+    notion: object,
+    scores: object,
+    sample_weight: object,
+    ids: object,
+) -> AuditedRows:
+    """Check every column of an audit."""
     local, global_ = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
     chance = _chances(decisions)
     positive = None if labels is None else inputs.binary(labels)
@@ -73,12 +119,20 @@ def audit(
     weight = inputs.weights(sample_weight, chance.size)
     group = encode(groups, "groups")
     client = one_client(chance.size) if clients is None else encode(clients, "clients")
-    inputs.same_length(chance.size, labels=positive, groups=group, clients=client, scores=score)
+    people = None if ids is None else encode(ids, "ids")
+    inputs.same_length(chance.size, labels=positive, groups=group, clients=client, scores=score, ids=people)
     _check(group, client, positive, local.needs_labels or global_.needs_labels)
-    tally = tally_of(chance, positive, weight, group, client)
-    auc = None if score is None or positive is None else _auc(score, positive, weight)
-    missing = _notes(positive, score, auc)
-    return Audit.of(tally, group.names, client.names, local.rates, global_.rates, score_auc=auc, _missing=missing)
+    return AuditedRows(chance, positive, score, weight, group, client, people, local, global_)
+
+
+def _decided(policy: Policy, decisions: object, scores: object, groups: object, clients: object) -> Floats:
+    """A policy's chances of acceptance."""
+    if decisions is not None:
+        raise InputError("decisions: given together with policy=; pass None for decisions, or leave the policy out.")
+    if scores is None:
+        raise InputError("scores: missing, but the policy decides by them; pass one per row.")
+    known = "raise" if policy.merged is None else "merged"
+    return policy.probabilities(scores, groups=groups, clients=clients, on_unknown=known)
 
 
 def _merged(side: object) -> Notion:

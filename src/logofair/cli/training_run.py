@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from logofair.auditing.measure import plain
-from logofair.auditing.result import value_of
+from logofair.auditing.measure import plain, value_of
 from logofair.cli.training_settings import RowPart, TrainingRows, TrainSettings
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, TrainingInterrupted

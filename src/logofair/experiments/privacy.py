@@ -260,7 +260,7 @@ def _audited(run: ScoredData, chance: npt.NDArray[np.generic], notion: str) -> d
     test = run.parts["test"]
     measured = audit(chance, run.labels[test], groups=run.groups[test], clients=run.clients[test], notion=notion)
     local = np.max([np.ptp(rates, axis=1) for rates in measured.local_rates.values()], axis=0)
-    found = {"accuracy": measured.accuracy, "global gap": measured.global_gap}
+    found: dict[str, float | None] = {"accuracy": measured.accuracy, "global gap": measured.global_gap}
     found |= {"largest local gap": float(np.nanmax(local)), "mean local gap": float(np.nanmean(local))}
     return {name: np.nan if value is None else value for name, value in found.items()}
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from logofair.auditing import Audit
-from logofair.auditing.measure import FEW_ROWS, plain, tally_of
+from logofair.auditing import Audit, Comparison
+from logofair.auditing.comparison import compared_audits
+from logofair.auditing.measure import FEW_ROWS, plain
+from logofair.auditing.rows import checked_columns
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.fitting.prepare import CalibrationRows
+from logofair.notions import Notion, Rate
 from logofair.policy.info import price_sentence
 from logofair.policy.mixtures import evaluate_single
 from logofair.policy.policy import Policy
@@ -45,6 +48,8 @@ class Solution:
         Which solver found the policy; ``rounds``: in how many rounds.
     calibration_errors : CalibrationErrors or None
         Calibration error per cell before and after calibration.
+    tested : Comparison or None
+        Score >= 1/2 and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
     Examples
     --------
@@ -65,6 +70,7 @@ class Solution:
     rounds: int
     calibration_errors: CalibrationErrors | None
     rows: CalibrationRows
+    tested: Comparison | None = None
 
     def __repr__(self) -> str:
         c = self.certificate
@@ -78,19 +84,72 @@ class Solution:
         return self.problem.accuracy(u, v), self.problem.violation(u, v)
 
     @cached_property
-    def measured(self) -> Audit | None:
-        """Accuracy and gaps on the calibration rows counted with labels; None where there are none.
+    def compared(self) -> Comparison | None:
+        """Score >= 1/2 and the policy on the calibration rows; None where a rate needs labels and there are none.
 
-        Parity in calibrated chances is not parity in labels on the same rows: both are reported.
+        Counted with labels: parity in calibrated chances is not parity in labels on the same rows.
         """
         rows = self.rows
-        if rows.labels is None:
+        if rows.labels is None and any(rate.needs_labels for side in self._rates for rate in side):
             return None
         chance = self.policy.chances(rows.calibrated, rows.cells)
+        found = self._compared(chance, rows.scores, (rows.labels, rows.weights, rows.groups, rows.clients, None))
+        return replace(found, second=replace(found.second, fitted_rows=True))
+
+    @property
+    def measured(self) -> Audit | None:
+        """The policy on the calibration rows, counted with labels; None where there are none."""
+        return None if self.rows.labels is None or self.compared is None else self.compared.second
+
+    def test(
+        self,
+        scores: object,
+        labels: object,
+        *,
+        groups: object,
+        clients: object = None,
+        sample_weight: object = None,
+        ids: object = None,
+    ) -> Solution:
+        """Measure the policy on rows that took no part in the fit; arguments as for :func:`logofair.audit`.
+
+        Clients the policy does not know take its merged rule.
+
+        Returns
+        -------
+        Solution
+            The same with ``tested``: score >= 1/2 and the policy on these rows, which every page then tells first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import logofair
+        >>> rng = np.random.default_rng(0)
+        >>> sex, score = rng.integers(0, 2, 2000), rng.random(2000)
+        >>> label = rng.random(2000) < score
+        >>> half = slice(0, 1000), slice(1000, 2000)
+        >>> solution = logofair.fit(score[half[0]], label[half[0]], groups=sex[half[0]])
+        >>> tested = solution.test(score[half[1]], label[half[1]], groups=sex[half[1]]).tested
+        >>> tested.second.accuracy.rows
+        1000
+        """
+        known = "raise" if self.policy.merged is None else "merged"
+        chance = self.policy.probabilities(scores, groups=groups, clients=clients, on_unknown=known)
+        notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
+        rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
+        assert rows.score is not None
+        columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
+        return replace(self, tested=self._compared(chance, rows.score, columns))
+
+    @property
+    def _rates(self) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
+        """The rates compared inside clients and over all; where one side requires nothing, those of the other."""
         local, global_ = self.requirements.local, self.requirements.global_
-        rates = compared_rates(local or global_), compared_rates(global_ or local)
-        tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients)
-        return Audit.of(tally, rows.groups.names, rows.clients.names, *rates)
+        return compared_rates(local or global_), compared_rates(global_ or local)
+
+    def _compared(self, chance: Floats, scores: Floats, rows: tuple[Any, ...]) -> Comparison:
+        base = (scores >= 0.5).astype(np.float64)
+        return compared_audits(base, chance, rows, *self._rates)
 
     def summary(self) -> str:
         """Return the solution in a few lines for people."""

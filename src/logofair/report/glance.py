@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from logofair.auditing import FEW_ROWS
-from logofair.auditing.result import value_of
+from logofair.auditing.measure import value_of
 from logofair.columns.checks import Floats
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (

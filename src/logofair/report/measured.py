@@ -188,7 +188,7 @@ def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
 
     weight = one if rows.weights is None else rows.weights
     mass, accepted = (np.stack([sums(weight * by * part) for part in split], -1) for by in (one, chance))
-    return Tally(np.stack([sums(part) for part in split], -1).round().astype(np.intp), mass, accepted, labelled=True)
+    return Tally.counted(np.stack([sums(part) for part in split], -1).round().astype(np.intp), mass, accepted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,7 +140,7 @@ class ClientMeasures:
     @property
     def tally(self) -> Tally:
         """The counts in the audit's own form."""
-        return Tally(self.rows.astype(np.intp), self.rows, self.accepted, labelled=True)
+        return Tally.counted(self.rows.astype(np.intp), self.rows, self.accepted)
 
     @property
     def shares(self) -> Floats:

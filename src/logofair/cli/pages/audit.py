@@ -17,8 +17,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from logofair.auditing import FEW_ROWS, Audit, Gap
-from logofair.auditing.measure import Tally, plain
-from logofair.auditing.result import RuleAudit, value_of
+from logofair.auditing.measure import Tally, plain, value_of
+from logofair.auditing.result import RuleAudit
 from logofair.cli.pages.console import grid, notes, print_page, share, spoken
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import encode

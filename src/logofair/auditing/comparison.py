@@ -1,0 +1,238 @@
+"""Two decision rules on the same rows: the difference of each figure, with the interval that pairing allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from logofair.auditing.chance import TAIL
+from logofair.auditing.measure import Measured, Side, Tally, tally_of, text
+from logofair.auditing.result import Audit
+from logofair.auditing.rows import checked_columns
+from logofair.columns.checks import Floats
+from logofair.notions import Rate
+
+__all__ = ["Comparison", "compare", "compared_audits"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """The second rule less the first on the same rows, as :func:`compare` found it.
+
+    ``accuracy``, ``accepted``, ``global_gap`` and ``local_gap`` are differences, each a :class:`Measured` with its 95%
+    interval, or None where undefined; ``first`` and ``second`` are the audits of the two rules.
+
+    Examples
+    --------
+    >>> from logofair.auditing import compare
+    >>> group, label = ["M"] * 60 + ["F"] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20
+    >>> print(compare([1] * 60 + [0] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20, label, groups=group))
+    accuracy    0.5000 -> 1.0000, difference +0.5000 (95%: +0.4091 to +0.5909)
+    accepted    0.5000 -> 0.6667, difference +0.1667 (95%: +0.0426 to +0.2907)
+    global gap  1.0000 -> 0.0000, difference -1.0000 (95%: -1.0000 to -0.8251)
+    """
+
+    first: Audit
+    second: Audit
+    accuracy: Measured | None
+    accepted: Measured | None
+    global_gap: Measured | None
+    local_gap: Measured | None
+
+    def summary(self) -> str:
+        """Return the comparison as text for people."""
+        names = ["accuracy", "accepted", "global_gap"]
+        names += [] if self.first.local is self.first.global_ else ["local_gap"]
+        return "\n".join(f"{name.replace('_', ' '):<10}  {self._line(name)}" for name in names)
+
+    __repr__ = __str__ = summary
+
+    def _line(self, name: str) -> str:
+        before, after = (text(getattr(audit, name)) for audit in (self.first, self.second))
+        found = getattr(self, name)
+        if found is None:
+            return f"{before} -> {after}"
+        chance = "" if found.low is None else f" (95%: {found.low:+.4f} to {found.high:+.4f})"
+        return f"{before} -> {after}, difference {found:+.4f}{chance}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        figures = {name: getattr(self, name) for name in ("accuracy", "accepted", "global_gap", "local_gap")}
+        return {name: None if found is None else found.as_dict() for name, found in figures.items()}
+
+
+def compare(
+    decisions: object,
+    others: object,
+    labels: object,
+    *,
+    groups: object,
+    clients: object = None,
+    notion: object = "demographic_parity",
+    sample_weight: object = None,
+    ids: object = None,
+) -> Comparison:
+    """Compare two decision rules on the same rows; arguments as for :func:`logofair.audit`.
+
+    Each row is decided by both, so chance in who was drawn largely cancels: the interval of a difference is much
+    narrower than two intervals side by side suggest.
+
+    Parameters
+    ----------
+    decisions, others : columns
+        0 and 1, or probabilities of acceptance, of the first and the second rule.
+    labels, groups, clients, notion, sample_weight, ids
+        As for :func:`logofair.audit`.
+
+    Returns
+    -------
+    Comparison
+        The second rule's figures less the first's.
+
+    Examples
+    --------
+    >>> found = compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], groups=["a", "a", "b", "b"])
+    >>> float(found.accuracy), float(found.global_gap)
+    (0.25, -0.5)
+    """
+    first = checked_columns(decisions, labels, groups, clients, notion, None, sample_weight, ids)
+    second = checked_columns(others, labels, groups, clients, notion, None, sample_weight, ids)
+    rows = (first.positive, first.weight, first.group, first.client, first.ids)
+    return compared_audits(first.chance, second.chance, rows, first.local.rates, first.global_.rates)
+
+
+def compared_audits(
+    before: Floats, after: Floats, rows: tuple[Any, ...], local: tuple[Rate, ...], global_: tuple[Rate, ...]
+) -> Comparison:
+    """Compare two rules on checked rows: ``(labels, weights, groups, clients, ids)`` as `tally_of` takes them."""
+    groups, clients = rows[2].names, rows[3].names
+    first, second = (Audit.of(tally_of(chance, *rows), groups, clients, local, global_) for chance in (before, after))
+    change = after - before
+    accuracy = None
+    if rows[0] is not None:
+        right = np.where(rows[0] > 0, change, -change)
+        accuracy = _mean(_Changes.of(right, rows).merged())
+    changes = _Changes.of(change, rows)
+    return Comparison(
+        first,
+        second,
+        accuracy=accuracy,
+        accepted=_mean(changes.merged()),
+        global_gap=_gap_change(first.global_, second.global_, changes.merged()),
+        local_gap=_gap_change(first.local, second.local, changes),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Changes:
+    """Per (client, group, label): what the change of chances sums to, and the sums that its variance takes.
+
+    ``up`` and ``down`` tally the rises and the falls, each a chance between 0 and 1; ``squared`` sums the squared
+    changes, each with its squared weight.
+    """
+
+    up: Tally
+    down: Tally
+    squared: Floats
+
+    @classmethod
+    def of(cls, change: Floats, rows: tuple[Any, ...]) -> _Changes:
+        """Tally the changes of rows."""
+        up, down = tally_of(np.maximum(change, 0.0), *rows), tally_of(np.maximum(-change, 0.0), *rows)
+        weight = np.ones_like(change) if rows[1] is None else rows[1]
+        # Rows of one person may all change together: by (sum w d)^2 <= (sum w) (sum w d^2) this bounds their square.
+        own = weight if rows[4] is None else _weight_of_person(weight, rows)
+        squared = tally_of(change * change, rows[0], weight * own, *rows[2:4]).accepted
+        return cls(up, down, squared)
+
+    def merged(self) -> _Changes:
+        """All clients as one."""
+        return _Changes(self.up.summed(0), self.down.summed(0), self.squared.sum(0)[None])
+
+    def rates(self, rate: Rate) -> tuple[Floats, Floats]:
+        """Change of a rate by (client, group), and its squared standard error; NaN where undefined."""
+        counting = [label for label in (0, 1) if rate.weight(float(label)) > 0]
+        mass = self.up.mass[..., counting].sum(-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = (self.up.accepted - self.down.accepted)[..., counting].sum(-1) / mass
+            people = self.up.effective_rows(rate)
+            # One change more than was seen, either way: without it nothing seen would mean nothing possible.
+            spread = (self.squared[..., counting].sum(-1) / mass**2) * people + 1.0 / people
+            return mean, np.maximum(spread - mean * mean, 0.0) / people
+
+
+def _weight_of_person(weight: Floats, rows: tuple[Any, ...]) -> Floats:
+    """Weight of all rows of each row's person, an id at one client in one group."""
+    cell = (rows[3].codes.astype(np.int64) * len(rows[2].names) + rows[2].codes) * len(rows[4].names) + rows[4].codes
+    person = np.unique(cell, return_inverse=True)[1]
+    return np.asarray(np.bincount(person, weight)[person])
+
+
+_EVERYBODY = Rate("everybody", constant=1.0, slope=0.0)
+_ERRORS = float(-ndtri(TAIL))
+
+
+def _mean(changes: _Changes) -> Measured | None:
+    """The mean change over all rows with its interval."""
+    everybody = _Changes(changes.up.summed(1), changes.down.summed(1), changes.squared.sum(1)[:, None])
+    (mean,), (error,) = (part[0] for part in everybody.rates(_EVERYBODY))
+    if np.isnan(mean):
+        return None
+    half = _ERRORS * np.sqrt(error)
+    return Measured(
+        mean,
+        low=max(-1.0, float(mean - half)),
+        high=min(1.0, float(mean + half)),
+        rows=int(everybody.up.people[..., 2].sum()),
+    )
+
+
+def _gap_change(first: Side, second: Side, changes: _Changes) -> Measured | None:
+    """Change of the largest gap, with an interval that holds whichever pairs of groups are the worst in truth."""
+    if np.isnan(first.gaps).all() or np.isnan(second.gaps).all():
+        return None
+    difference = float(np.nanmax(second.gaps) - np.nanmax(first.gaps))
+    errors = np.stack([changes.rates(rate)[1] for rate in first.rates])
+    high, low = _most(second, first, errors), -_most(first, second, errors)
+    known = np.isfinite(low) and np.isfinite(high)
+    return Measured(
+        difference,
+        low=max(-1.0, min(low, difference)) if known else None,
+        high=min(1.0, max(high, difference)) if known else None,
+        rows=int(min(side.gap_rows.ravel()[np.nanargmax(side.gaps)] for side in (first, second))),
+    )
+
+
+def _most(side: Side, other: Side, changed: Floats) -> float:
+    """What the largest gap of a side exceeds that of the other by at most.
+
+    The other's largest is no less than the gap of the pair that looks worst there. Which pair is worst on this side is
+    open among those that could be; which looks worst on the other was chosen by the same rows, so the error is divided
+    among all that could have been chosen. ``changed`` are the squared standard errors of the changes of the rates.
+    """
+    at = np.unravel_index(int(np.nanargmax(other.gaps)), other.gaps.shape)
+    ends = int(other.highest[at]), int(other.lowest[at])
+    chosen = sum(
+        int(other.could_be_worst(k, a).sum()) for k in range(len(other.rates)) for a in range(len(other.groups))
+    )
+    errors, (own, others) = float(-ndtri(TAIL / max(chosen, 1))), (each.squared_errors for each in (side, other))
+    shared = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that client
+    most = -np.inf
+    for rate, first in np.ndindex(len(side.rates), len(side.groups)):
+        squared = own[rate, :, first : first + 1] + own[rate] + others[at][list(ends)].sum()
+        if rate == at[0]:
+            for end, sign in zip(ends, (2.0, -2.0), strict=True):  # the same people count in both gaps
+                squared[at[1], end] += sign * shared[end]
+                squared[at[1]] -= sign * shared[first] * (first == end)
+        gaps = side.values[rate, :, first : first + 1] - side.values[rate] - other.gaps[at]
+        limits = gaps + errors * np.sqrt(np.maximum(squared, 0.0))
+        most = max(most, -_least(-limits, side.could_be_worst(rate, first)))
+    return most
+
+
+def _least(values: Floats, which: Any) -> float:
+    """The least value of those meant; infinite where there are none."""
+    return float(np.min(values, where=which & ~np.isnan(values), initial=np.inf))
