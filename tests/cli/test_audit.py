@@ -18,7 +18,12 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
+from logofair.auditing.measure import tally_of
 from logofair.cli.options import NOTIONS
+from logofair.cli.pages.audit import count_rows
+from logofair.columns.labels import encode
+from logofair.files.inputs import ColumnNames, DataFiles, find_files
+from logofair.progress import no_progress
 
 pytestmark = pytest.mark.tool
 
@@ -70,6 +75,50 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, wei
             assert by_client[row.client]["rows"] == row.rows
             assert close(by_client[row.client]["accuracy"], row.accuracy)
             assert close(by_client[row.client]["gaps"][notion]["value"], row.gap)
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_people_and_their_squared_weights_are_counted_as_in_rows(
+    people: pl.DataFrame, labelled: bool, weighted: bool, ids: bool, tmp_path: Path
+) -> None:
+    people = people.with_columns(person=(pl.int_range(pl.len()) * 7919) % 400)
+    files = []
+    for place, part in enumerate((people[:1000], people[1000:1100], people[1100:])):  # people are in several files
+        files.append(tmp_path / f"{place}.csv")
+        part.write_csv(files[-1])
+    columns = ColumnNames(
+        score="p",
+        group=("race",),
+        client="site",
+        label="y" if labelled else None,
+        positive=">50K",
+        weight="w" if weighted else None,
+        id="person" if ids else None,
+    )
+    found = count_rows(DataFiles("people", tuple(files), by_file=False), columns, 0.4, no_progress)
+    expected = tally_of(
+        (people["p"] >= 0.4).cast(float).to_numpy(),
+        (people["y"] == ">50K").cast(float).to_numpy() if labelled else None,
+        people["w"].to_numpy() if weighted else None,
+        encode(people["race"].to_list(), "groups"),
+        encode(people["site"].to_list(), "clients"),
+        encode(people["person"].to_list(), "ids") if ids else None,
+    )
+    for name in ("rows", "mass", "accepted", "people", "squares"):
+        assert np.allclose(getattr(found.tally, name), getattr(expected, name), rtol=1e-12), name
+    assert found.tally.labelled == labelled
+
+
+def test_an_id_under_both_labels_is_one_person(tmp_path: Path) -> None:
+    # At north, group F: id 1 has weights 2 (label 1) and 1 (label 0), id 2 has 3 (label 1), id 3 weighs nothing.
+    rows = ["0.9,1,F,north,1,2", "0.1,0,F,north,1,1", "0.9,1,F,north,2,3", "0.9,1,F,north,3,0", "0.2,0,M,north,1,4"]
+    (tmp_path / "a.csv").write_text("\n".join(["p,y,sex,site,who,w", *rows, "0.9,1,F,south,1,5"]))
+    columns = ColumnNames(score="p", label="y", group=("sex",), client="site", weight="w", id="who")
+    tally = count_rows(find_files([str(tmp_path / "a.csv")], client="site"), columns, 0.5, no_progress).tally
+    assert tally.people.tolist() == [[[1, 2, 2], [1, 0, 1]], [[0, 1, 1], [0, 0, 0]]]
+    assert tally.squares.tolist() == [[[1, 4 + 9, 9 + 9], [16, 0, 16]], [[0, 25, 25], [0, 0, 0]]]
 
 
 def test_gaps_on_30_rows_count_only_rates_that_have_them(people: pl.DataFrame, tmp_path: Path) -> None:

@@ -17,7 +17,20 @@ from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 
-__all__ = ["FEW_ROWS", "Gap", "Measured", "Side", "Tally", "plain", "side_of", "tally_of", "text", "value_of"]
+__all__ = [
+    "FEW_ROWS",
+    "Gap",
+    "Measured",
+    "Side",
+    "Tally",
+    "people_of",
+    "plain",
+    "side_of",
+    "tally_of",
+    "text",
+    "value_of",
+    "with_both_labels",
+]
 
 FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 _BOTH = 2  # where a tally keeps what is counted without regard to labels
@@ -145,8 +158,7 @@ class Tally:
         """Labelled rows of which nobody stands under both labels, and whose weights hardly differ within a cell."""
         with np.errstate(invalid="ignore", divide="ignore"):
             squares = np.where(rows > 0, mass * mass / rows, 0.0)
-        people, squares = (np.concatenate([each, each.sum(2, keepdims=True)], axis=2) for each in (rows, squares))
-        return cls(rows, mass, accepted, people, squares, labelled=True)
+        return cls(rows, mass, accepted, with_both_labels(rows), with_both_labels(squares), labelled=True)
 
     def merged(self) -> Tally:
         """All clients as one."""
@@ -457,13 +469,18 @@ def tally_of(
     rows = np.bincount(2 * cell + label, minlength=math.prod(both)).reshape(both)
     mass = rows.astype(np.float64) if weight is None else _sums(2 * cell + label, weight, both)
     accepted = _sums(2 * cell + label, chance if weight is None else weight * chance, both)
-    people, squares = (rows, mass) if weight is None and ids is None else _people(cell, label, weight, ids, shape)
-    if ids is None:  # without ids, nobody stands under both labels
-        people, squares = (np.concatenate([part, part.sum(2, keepdims=True)], axis=2) for part in (people, squares))
+    people, squares = (rows, mass) if weight is None and ids is None else people_of(cell, label, weight, ids, shape)
+    if ids is None:
+        people, squares = with_both_labels(people), with_both_labels(squares)
     return Tally(rows, mass, accepted, people, squares, positive is not None)
 
 
-def _people(
+def with_both_labels(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What was counted by label and, behind it, without regard to labels, where nobody stands under both."""
+    return np.concatenate([part, part.sum(axis=2, keepdims=True)], axis=2)
+
+
+def people_of(
     cell: npt.NDArray[np.intp],
     label: npt.NDArray[np.intp],
     weight: Floats | None,

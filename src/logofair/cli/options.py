@@ -30,6 +30,7 @@ __all__ = [
     "data_options",
     "examples",
     "force_option",
+    "id_option",
     "json_option",
     "name_option",
     "notion_option",
@@ -37,6 +38,7 @@ __all__ = [
     "one_of",
     "path_option",
     "read_client_file",
+    "report_options",
     "seed_option",
     "single_tolerances",
     "such_that",
@@ -199,6 +201,11 @@ calibration_option = name_option(
 )
 
 
+id_option = click.option(
+    "--id", metavar="COLUMN", help="Ids of people: rows of the same id at a client are one person in every interval."
+)
+
+
 def together(*options: Decorator[Any]) -> Decorator[Any]:
     """Return several options as one decorator."""
 
@@ -208,6 +215,15 @@ def together(*options: Decorator[Any]) -> Decorator[Any]:
         return command
 
     return decorated
+
+
+report_options = together(
+    path_option("--report", "Where to write a report (HTML)."),
+    click.option("--title", metavar="TEXT", help="Title of the report.  [default: the name of the data]"),
+    click.option("--purpose", metavar="TEXT", help="What the decisions are for, in a sentence for the report."),
+    click.option("--author", metavar="TEXT", help="Who made the report."),
+    click.option("--decision-word", metavar="WORD", help="What being accepted is called here, such as flagged."),
+)
 
 
 def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:

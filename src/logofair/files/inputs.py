@@ -13,6 +13,7 @@ from logofair.errors import InputError
 __all__ = ["SCALES", "ColumnNames", "DataFiles", "DataSource", "find_files", "one_file"]
 
 SCALES = ("chance", "percent", "logit")
+_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class DataSource:
 class ColumnNames:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
-    ``where`` are columns and values: only rows that have all of these values count.
+    ``where`` are columns and values: only rows that have all of these values count. ``id`` tells people apart: rows of
+    the same id at a client are one person.
     """
 
     score: str | None = None
@@ -43,6 +45,7 @@ class ColumnNames:
     client: str | None = None
     weight: str | None = None
     decision: str | None = None
+    id: str | None = None
     positive: str | None = None
     scale: str = "chance"
     drop_missing: bool = False
@@ -50,7 +53,7 @@ class ColumnNames:
 
     def by_role(self) -> dict[str, str]:
         """The columns named, by role; groups are numbered."""
-        single = {role: getattr(self, role) for role in ("score", "label", "client", "weight", "decision")}
+        single = {role: getattr(self, role) for role in _SINGLE}
         groups = {f"group {place}": name for place, name in enumerate(self.group)}
         return {role: name for role, name in (single | groups).items() if name is not None}
 
@@ -72,7 +75,7 @@ class ColumnNames:
 
     def only(self, *roles: str) -> ColumnNames:
         """The same without the columns of other roles."""
-        unwanted = [role for role in ("score", "label", "client", "weight", "decision") if role not in roles]
+        unwanted = [role for role in _SINGLE if role not in roles]
         return replace(self, **dict.fromkeys(unwanted))  # type: ignore[arg-type]
 
     def as_dict(self) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class DataRows:
     groups: npt.NDArray[Any]
     clients: npt.NDArray[Any] | None
     weights: Floats | None
+    ids: npt.NDArray[Any] | None
     features: Floats | None
     dropped: int
     source: DataSource
@@ -75,6 +76,7 @@ def read_rows(
         groups=_array(group),
         clients=arrays.get("client"),
         weights=arrays.get("weight"),
+        ids=arrays.get("id"),
         features=_matrix([arrays[role] for role in wanted if role.startswith("feature ")]),
         dropped=sum(left_out for _, left_out in read),
         source=DataSource(files.name, names, _fingerprint(files.paths), group.len(), columns.described()),

@@ -6,18 +6,19 @@ columns are checked on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from logofair.auditing import FEW_ROWS, Audit, Gap
-from logofair.auditing.measure import Tally, plain, value_of
+from logofair.auditing.measure import Tally, people_of, plain, value_of, with_both_labels
 from logofair.auditing.result import RuleAudit
 from logofair.cli.pages.console import grid, notes, print_page, share, spoken
 from logofair.columns.checks import Floats, Label
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["FileAudit", "FileTally", "as_dict", "count_rows", "examine", "show"]
 
 
+Places: TypeAlias = npt.NDArray[np.intp]
+
 _SHORT = {
     "demographic_parity": "demographic\nparity",
     "equal_opportunity": "equal\nopportunity",
@@ -54,7 +57,7 @@ _SHORT = {
 }
 _NAMED = 5
 _GROUPS = 8
-_COUNTS = ("rows", "mass", "accepted")
+_COUNTS = ("rows", "mass", "accepted", "people", "squares")
 _MOST_CELLS = 2_000_000  # more combinations of client, group and label than this are ids passed by mistake
 
 
@@ -145,8 +148,24 @@ def _tallied(
 
     mass = complete.get("mass", complete["rows"])
     accepted = mass * complete["decision"] if columns.decision else complete["accepted"]
-    rows = summed(complete["rows"]).round().astype(np.intp)
-    return Tally(rows, summed(mass), summed(accepted), columns.label is not None), groups.names, names
+    rows, (people, squares) = _whole(summed(complete["rows"])), _people(complete, summed, cell, shape)
+    return Tally(rows, summed(mass), summed(accepted), people, squares, columns.label is not None), groups.names, names
+
+
+def _people(
+    complete: dict[str, polars.Series], summed: Callable[[polars.Series], Floats], cell: Places, shape: tuple[int, ...]
+) -> tuple[Places, Floats]:
+    """How many people there are, and the sum of their squared weights; people are rows where there are no ids."""
+    rows = complete["rows"]
+    if "id" in complete:
+        mass = complete.get("mass", rows).cast(polars_module().Float64).to_numpy()
+        return people_of(cell // 2, cell % 2, mass, encode(complete["id"].to_list(), "ids"), shape[:2])
+    people, squares = (summed(complete.get(name, rows)) for name in ("people", "squares"))
+    return with_both_labels(_whole(people)), with_both_labels(squares)
+
+
+def _whole(counts: Floats) -> Places:
+    return counts.round().astype(np.intp)
 
 
 def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.DataFrame, int]:
@@ -183,7 +202,9 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
     found = [pl.len().alias("lines"), complete.sum().alias("rows")]
     found += [pl.col(f"^unread {role}$").any() for role in numbers]
     if weighted:
-        found += [pl.col("weight").filter(complete).sum().alias("mass"), pl.col("weight").min().alias("lightest")]
+        weight = pl.col("weight").filter(complete)
+        found += [weight.sum().alias("mass"), pl.col("weight").min().alias("lightest")]
+        found += [(weight > 0).sum().alias("people"), (weight * weight).sum().alias("squares")]
     if "score" in numbers:
         accepts = as_chances(pl.col("score"), columns.scale) >= threshold
         accepted = pl.col("weight").filter(complete & accepts).sum() if weighted else accepts.sum().cast(pl.Float64)
@@ -196,7 +217,7 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
     pl, rows = polars_module(), int(counted["lines"].sum())
     if not rows and not columns.where:
         raise InputError(f"{table.file}: has columns but no rows; pass a file with at least one.")
-    if counted.height > _MOST_CELLS:
+    if counted.height > _MOST_CELLS and counted.select(pl.struct(_but_id(keys)).n_unique()).item() > _MOST_CELLS:
         raise InputError(f"{table.file}: has too many clients and groups to audit; name columns of sites, not of ids.")
     for role in ("score", "weight"):
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
@@ -212,6 +233,10 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
         check_scores(low, high, columns.scale, table.where("score"))
     if "lightest" in counted.columns and (counted["lightest"].min() or 0) < 0:  # type: ignore[operator]
         raise InputError(f"{table.where('weight')}: holds a negative weight; weights must not be negative.")
+
+
+def _but_id(keys: Sequence[str]) -> list[str]:
+    return [role for role in keys if role != "id"]
 
 
 def _missing(table: Table, role: str) -> int:
