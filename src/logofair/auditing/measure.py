@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.chance import TAIL, Floor, noise_floor, pair_limits, share_limits
+from logofair.auditing.chance import TAIL, Floor, common_shares, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans, Indices
@@ -129,6 +129,14 @@ class Gap:
             return f"a gap of at least {text(gap.low)} is shown"
         unseen = "" if gap.detectable is None else f"; gaps below {text(gap.detectable)} could not be seen here"
         return f"no unfairness shown{unseen}"
+
+    @property
+    def chance(self) -> str:
+        """What a rule without any gap would show on these rows, in words; empty where that is not known."""
+        gap = self.value
+        if gap is None or gap.floor is None or gap.detectable is None:
+            return ""
+        return f"chance alone shows {text(gap.floor)} on average, up to {text(gap.detectable)}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -325,19 +333,20 @@ class Side:
 
         A client whose gap cannot be measured, or of whom nothing is required, is not among them.
         """
-        return self._shown(tolerance, self.gaps)
+        return self._shown(tolerance, self._shares)
 
     def checkable(self, tolerance: Floats | float) -> Booleans:
         """Which clients have rows enough to show that a gap of 0 is within its tolerance, all judged together."""
-        return self._shown(tolerance, np.zeros_like(self.gaps))
+        alike = np.where(np.isnan(self._shares), np.nan, common_shares(self._shares, self.effective))
+        return self._shown(tolerance, alike) | self.within(tolerance)
 
-    def _shown(self, tolerance: Floats | float, gaps: Floats) -> Booleans:
-        """Where these gaps with the margin of the measured ones stay within tolerance."""
+    def _shown(self, tolerance: Floats | float, shares: Floats) -> Booleans:
+        """Where the gaps between these shares, of as many rows as were measured, are shown to be within tolerance."""
         required = np.isfinite(np.broadcast_to(tolerance, self.gaps.shape))
         judged = max(int((required & ~np.isnan(self.gaps)).any(axis=0).sum()), 1)
-        upper = pair_limits(self._shares, self.effective, np.full(self.gaps.shape, TAIL / judged), upper=True)
+        upper = pair_limits(shares, self.effective, np.full(self.gaps.shape, TAIL / judged), upper=True)
         with np.errstate(invalid="ignore"):
-            kept = gaps + (upper - self.gaps) <= tolerance  # NaN, what cannot be measured, is not kept
+            kept = upper <= tolerance  # NaN, what cannot be measured, is not kept
         return np.asarray((kept | ~required).all(axis=0) & required.any(axis=0))
 
     def could_be_worst(self, rate: int, first: int) -> Booleans:
