@@ -26,6 +26,7 @@ __all__ = [
     "Decorator",
     "calibration_option",
     "column_options",
+    "column_words",
     "constrained",
     "data_options",
     "examples",
@@ -276,6 +277,16 @@ def column_options(command: Command) -> Command:
     """Add the options that name the columns of one client's file; the command gets ``columns``."""
     found: Command = together(*_FIRST, *_LAST)(_with_columns(command))
     return found
+
+
+def column_words(columns: ColumnNames) -> list[str]:
+    """Return the words that name columns again, as they are typed."""
+    roles = ("score", "label", "decision", "client", "weight", "id", "positive")
+    words = [word for role in roles if (name := getattr(columns, role)) is not None for word in (f"--{role}", name)]
+    words += [word for name in columns.group for word in ("--group", name)]
+    words += ["--scale", columns.scale] if columns.scale != "chance" else []
+    words += ["--drop-missing"] if columns.drop_missing else []
+    return words + [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
 
 
 def _with_columns(command: Callable[..., Any]) -> Callable[..., Any]:
