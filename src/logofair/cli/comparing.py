@@ -14,7 +14,7 @@ from logofair.auditing import Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.auditing.rows import AuditedRows, checked_columns
-from logofair.columns.checks import Floats, Label, listed
+from logofair.columns.checks import Floats, Label, listed, shown
 from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
@@ -189,7 +189,7 @@ def _chances(policy: Policy, rows: DataRows, name: str) -> tuple[Floats, int]:
     if (groups < 0).any():
         strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
         raise InputError(
-            f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {strange[0]!r} (it knows "
+            f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} (it knows "
             f"{known}); leave them out, or correct --group."
         )
     if policy.has_clients:
@@ -200,7 +200,7 @@ def _chances(policy: Policy, rows: DataRows, name: str) -> tuple[Floats, int]:
         if (clients < 0).any() and policy.merged is None:
             strange = rows.clients[clients < 0]
             raise InputError(
-                f"--client: {strange.size:,} rows are of clients that {name} does not know, such as {strange[0]!r}, "
+                f"--client: {strange.size:,} rows are of clients that {name} does not know, such as {shown(strange[0])}, "
                 "and it lacks the rule of all clients taken as one; leave such rows out."
             )
     elif policy.client is not None and rows.clients is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 @click.pass_context
 def audit(
     ctx: click.Context,
+    /,
     data: Sequence[str],
     columns: ColumnNames,
     policy: Path | None,
@@ -102,7 +104,7 @@ def audit(
         raise InputError("--against: is compared with a policy; name it with --policy.")
     if report is not None:
         check_output(report, force=force)
-    from logofair.cli.pages.console import page, print_json, showing_progress
+    from logofair.cli.pages.console import page, print_json, print_page, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import audit as work  # here, while the reader sees that work goes on
@@ -117,10 +119,13 @@ def audit(
             command = _command(data, columns, found, policy, against, notion, report)
             written = map(work.write_report_page, [report], [found], [data], [command], [heading])
             list(progress(written, "Writing the report", total=1))
+        word = heading["decision_word"]
+        contents: Any = work.as_dict if as_json else partial(work.page_parts, worst=worst, word=word, report=report)
+        (measured,) = progress(map(contents, [found]), "Measuring", total=1)
     if as_json:
-        print_json({"report": None if report is None else str(report), **work.as_dict(found)})
+        print_json({"report": None if report is None else str(report), **measured})
     else:
-        work.show(found, worst, page(), word=heading["decision_word"], report=report)
+        print_page(measured, page())
 
 
 def _command(

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 from rich.text import Text
 
 from logofair.auditing import Audit, Gap, Measured
 from logofair.auditing.measure import Tally, people_of, plain, text, value_of, with_both_labels
 from logofair.auditing.result import RuleAudit
 from logofair.cli.comparing import BASE, ComparedRules, RuleNames, compare_rules
-from logofair.cli.pages.console import grid, notes, print_page, spoken
+from logofair.cli.pages.console import grid, notes, spoken
 from logofair.cli.pages.figures import gap_lines, interval_text, rates_table
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import encode
@@ -55,7 +54,7 @@ __all__ = [
     "count_rows",
     "examine",
     "examine_policy",
-    "show",
+    "page_parts",
     "write_report_page",
 ]
 
@@ -188,7 +187,10 @@ def _tallied(
 
 
 def _people(
-    complete: dict[str, polars.Series], summed: Callable[[polars.Series], Floats], cell: Places, shape: tuple[int, ...]
+    complete: dict[str, polars.Series],
+    summed: Callable[[polars.Series], Floats],
+    cell: Places,
+    shape: tuple[int, int, int],
 ) -> tuple[Places, Floats]:
     """How many people there are, and the sum of their squared weights; people are rows where there are no ids."""
     rows = complete["rows"]
@@ -307,10 +309,11 @@ def _source(found: FileAudit, data: Sequence[str]) -> DataSource:
     return source_of(files, found.columns, found.counted.rows)
 
 
-def show(
-    found: FileAudit, worst: int | None, console: Console, *, word: str | None = None, report: Path | None = None
-) -> None:
-    """Print an audit; ``worst``: how many clients to list, by default none where most of very many are small."""
+def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report: Path | None) -> list[Any]:
+    """The page, part by part; ``worst``: how many clients to list, by default none where most of very many are small.
+
+    ``word`` is what being accepted is called, ``report`` the report that was written.
+    """
     audits = found.measured.by_notion
     gaps = [line for name, audit in audits.items() for line in gap_lines(name, audit, found.tolerance)]
     parts: list[Any] = [_heading(found, word), "", rates_table(found.measured.rates), ""]
@@ -323,7 +326,7 @@ def show(
     if len(found.counted.clients) > 1 and most:
         parts += ["", *_worst(found, most)]
     written = [] if report is None else [("Wrote", str(report))]
-    print_page([*parts, "", notes([*_reading(found), *written])], console)
+    return [*parts, "", notes([*_reading(found), *written])]
 
 
 def _heading(found: FileAudit, word: str | None) -> Text:

@@ -33,7 +33,7 @@ def rates_table(rates: Mapping[str, Mapping[Label, Measured | None]]) -> Table:
                 table.add_row(title, str(group), text(figure), interval_text(figure), rows)
                 title = ""
         if len(row) > _GROUPS:
-            table.add_row("", f"and {len(row) - _GROUPS:,} smaller groups, which --json tells")
+            table.add_row("", f"and {len(row) - _GROUPS:,} smaller")
     return table
 
 
