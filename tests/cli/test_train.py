@@ -188,14 +188,14 @@ def test_the_page_tells_the_test_rows_first_each_figure_with_its_interval(tmp_pa
     for group, rate in test["rates"]["selection rate"].items():
         figures = f"{rate['value']:.4f} {rate['low']:.4f} to {rate['high']:.4f} {rate['rows']}"
         assert f"{group} {figures}" in text
-    told = [text.index("Score >= 1/2 on the 600 test rows"), text.index("selection rate")]
-    told += [text.index(f"Accuracy {test['accuracy']['value']:.4f} (95%: "), text.index("Demographic parity")]
+    places = [text.index("Score >= 1/2 on the 600 test rows"), text.index("selection rate")]
+    places += [text.index(f"Accuracy {test['accuracy']['value']:.4f} (95%: "), text.index("Demographic parity")]
     for side in ("global", "local"):
         gap = test["gaps"]["demographic_parity"]["headline"][side]
-        told.append(text.index(f"{gap['value']:.4f} (selection rate, "))
+        places.append(text.index(f"{gap['value']:.4f} (selection rate, "))
         assert f"95%: {gap['low']:.4f} to {gap['high']:.4f}; {gap['rows']} rows): {gap['finding']}" in text
-    told.append(text.index(f"The rows that the model has seen: accuracy {train['accuracy']['value']:.4f}, "))
-    assert told == sorted(told)
+    places.append(text.index(f"The rows that the model has seen: accuracy {train['accuracy']['value']:.4f}, "))
+    assert places == sorted(places)
 
 
 def test_with_one_client_nothing_is_said_of_gaps_inside_clients(tmp_path: Path) -> None:

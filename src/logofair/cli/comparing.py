@@ -189,8 +189,8 @@ def _chances(policy: Policy, rows: DataRows, name: str) -> tuple[Floats, int]:
     if (groups < 0).any():
         strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
         raise InputError(
-            f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} (it knows "
-            f"{known}); leave them out, or correct --group."
+            f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} "
+            f"(it knows {known}); leave them out, or correct --group."
         )
     if policy.has_clients:
         if rows.clients is None:
@@ -200,8 +200,8 @@ def _chances(policy: Policy, rows: DataRows, name: str) -> tuple[Floats, int]:
         if (clients < 0).any() and policy.merged is None:
             strange = rows.clients[clients < 0]
             raise InputError(
-                f"--client: {strange.size:,} rows are of clients that {name} does not know, such as {shown(strange[0])}, "
-                "and it lacks the rule of all clients taken as one; leave such rows out."
+                f"--client: {strange.size:,} rows are of clients that {name} does not know, such as "
+                f"{shown(strange[0])}, and it lacks the rule of all clients taken as one; leave such rows out."
             )
     elif policy.client is not None and rows.clients is not None:
         _check_site(policy.client, rows.clients, name)

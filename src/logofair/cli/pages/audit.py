@@ -182,7 +182,7 @@ def _tallied(
 
     mass = complete.get("mass", complete["rows"])
     accepted = mass * complete["decision"] if columns.decision else complete["accepted"]
-    rows, (people, squares) = _whole(summed(complete["rows"])), _people(complete, summed, cell, shape)
+    rows, (people, squares) = _integers(summed(complete["rows"])), _people(complete, summed, cell, shape)
     return Tally(rows, summed(mass), summed(accepted), people, squares, columns.label is not None), groups.names, names
 
 
@@ -198,10 +198,10 @@ def _people(
         mass = complete.get("mass", rows).cast(polars_module().Float64).to_numpy()
         return people_of(cell // 2, cell % 2, mass, encode(complete["id"].to_list(), "ids"), shape[:2])
     people, squares = (summed(complete.get(name, rows)) for name in ("people", "squares"))
-    return with_both_labels(_whole(people)), with_both_labels(squares)
+    return with_both_labels(_integers(people)), with_both_labels(squares)
 
 
-def _whole(counts: Floats) -> Places:
+def _integers(counts: Floats) -> Places:
     return counts.round().astype(np.intp)
 
 
