@@ -295,9 +295,9 @@ def write_report_page(
         data=_source(found, data),
         command=command,
         tolerance=found.tolerance,
-        heading=ReportHeading(**words, made=made, accepted=heading["decision_word"]),
+        heading=ReportHeading(**words, made=made, accepted=heading["decision_word"] or "accepted"),
         policy=None if compared is None else compared.policy,
-        comparison=None if compared is None else compared.by_notion,
+        comparison=None if compared is None else next(iter(compared.by_notion.values())),
     )
 
 
