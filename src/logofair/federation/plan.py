@@ -81,7 +81,7 @@ class Plan:
     solver : Algorithm1 or None
         None: exact rounds to a certified optimality gap.
     optimality_gap : float
-        Where the exact rounds stop: no rule is more accurate by more than this.
+        Where the exact rounds stop: no rule of score, group and site is more accurate by more than this.
     trials, rounds : int
         Prices per message (0: as many as pay), and the most rounds before the optimality gap reached is accepted.
     quorum : int

@@ -18,6 +18,7 @@ from logofair.federation.plan import Plan
 from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
+from logofair.policy.info import no_rule
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 
 _NAMED = 9  # sites listed by name
@@ -50,8 +51,8 @@ class RunResult:
     exchanges : mapping of str to int
         Exchanges by purpose (training, calibration, totals, answers or steps, final).
     accuracy, bound : float
-        Expected accuracy of the stored policies, measured by the sites; no rule within the tolerances has more than
-        ``bound``.
+        Expected accuracy of the stored policies on the sites' calibration rows, measured by the sites; no rule of
+        score, group and site within the tolerances has more than ``bound`` there.
     global_gaps : array
         Global gaps of the stored policies, one per constrained rate, in the user's units.
     violation : float
@@ -164,9 +165,9 @@ class RunResult:
         yield "Required", f"{self.plan.in_words()}."
         yield (
             "Holds" if certificate.meets_requirements else "Found",
-            f"Expected accuracy {self.accuracy:.5f}; no rule within the tolerances exceeds {self.bound:.5f} "
-            f"(optimality gap {_tiny(certificate.optimality_gap)}, violation {_tiny(self.violation)}), in expectation "
-            "over the sites' own rows.",
+            f"Expected accuracy {self.accuracy:.5f}; {no_rule(certificate.basis)} within the tolerances exceeds "
+            f"{self.bound:.5f} (optimality gap {_tiny(certificate.optimality_gap)}, violation "
+            f"{_tiny(self.violation)}), in calibrated chances on the sites' calibration rows.",
         )
         for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."

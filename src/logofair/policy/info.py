@@ -22,6 +22,7 @@ __all__ = [
     "PolicyInfo",
     "RequirementInfo",
     "RequirementsInfo",
+    "no_rule",
     "price_sentence",
     "record_from",
 ]
@@ -145,6 +146,15 @@ class PolicyInfo:
 def price_sentence(price: float, rate: str, where: str) -> str:
     """What 0.01 more tolerance for a rate would win at most."""
     return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
+
+
+def no_rule(basis: str) -> str:
+    """Which rules a bound is about, as the subject of a sentence that says what none of them does.
+
+    With labels the bound covers rules that order people by their score; with chances any rule of these three. Rules
+    that look at other features are not meant: they amount to another score.
+    """
+    return "no weighted thresholds of the score" if basis == "labels" else "no rule of score, group and client"
 
 
 def record_from(kind: type[Kind], data: Any) -> Kind:
