@@ -29,7 +29,7 @@ def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Fl
 
     ``order`` is that of the rows by cell and level. The means of rows side by side are kept, so a rule that decides
     them alike has the expected accuracy it had. But each row's smooth chance is a mean with its neighbours', whose fits
-    knew its label: no chances rise with the score and are all free of their own labels. With labels compare ``chances``.
+    knew its label: no chances rise with the score and are all free of their own labels. Test ``chances`` on labels.
     """
     if levels.size == 0:
         return chances
