@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -15,6 +16,7 @@ from hypothesis.extra import numpy as arrays
 import logofair
 from logofair.calibration import Calibrator
 from logofair.errors import InputError
+from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy, PolicyWarning
 
@@ -324,6 +326,33 @@ def test_clients_must_be_given_where_the_policy_has_some_and_only_there():
         policy_of(**THREE).decide([0.5], groups=["a"])
     with pytest.raises(InputError, match=r"^clients: the policy was fitted without clients; leave them out\.$"):
         policy_of(MIXED).decide([0.5], groups=["a"], clients=["X"])
+
+
+def policy_of_site(site="north"):
+    return replace(policy_of(certain(0.2, 0.8), clients=(site,)), info=PolicyInfo(site=site))
+
+
+def test_a_federated_policy_decides_on_its_own_sites_rows_with_and_without_clients():
+    rows = {"scores": [0.5, 0.5], "groups": ["a", "b"]}
+    assert policy_of_site().decide(**rows).tolist() == [1, 0]
+    assert policy_of_site().decide(**rows, clients=["north", "north"]).tolist() == [1, 0]
+    assert policy_of_site("7").decide(**rows, clients=np.array([7, 7])).tolist() == [
+        1,
+        0,
+    ]  # a name, written as a number
+    assert policy_of_site().decide([], groups=[], clients=[]).tolist() == []
+
+
+def test_a_federated_policy_refuses_rows_of_other_sites_unless_told_otherwise():
+    rows = {"scores": [0.5, 0.5, 0.6], "groups": ["a", "b", "b"], "clients": ["north", "south", "south"]}
+    other = r"^clients: row 1 is 'south', but the policy is of site 'north' alone; take that site's policy, leave"
+    with pytest.raises(InputError, match=other):
+        policy_of_site().decide(**rows)
+    with pytest.raises(InputError, match=other):
+        policy_of_site().probabilities(**rows)
+    with pytest.raises(InputError, match=r"^on_unknown: 'merged' needs .* which this policy lacks; use 'base'\.$"):
+        policy_of_site().decide(**rows, on_unknown="merged")
+    assert policy_of_site().decide(**rows, on_unknown="base").tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

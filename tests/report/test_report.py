@@ -283,6 +283,7 @@ def test_reliability_bins_agree_with_a_plain_loop():
         assert one.share[0] == pytest.approx(data["labels"][first].mean())
         errors = np.abs(one.share - one.score) @ one.rows / mine.size
         assert one.before == pytest.approx(errors)
+        assert one.chance[0] == pytest.approx(solution.rows.out_of_fold[first].mean())  # no chance that knew the label
         assert (one.low <= one.share).all()
         assert (one.share <= one.high).all()
 

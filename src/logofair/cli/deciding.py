@@ -157,14 +157,15 @@ class Decider:
     def decide(self, batch: Batch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], int]:
         """Decisions and groups of a batch, and how many rows are of unknown clients or groups."""
         scores, group = self._scores(batch), self._codes(batch, "group")
-        client = self._client(batch) if self.policy.has_clients else None
+        client = self._client(batch)
         strange = (group < 0) if client is None else (group < 0) | (client < 0)
+        clients = None if client is None else self._labels(client)
         decided = np.empty(batch.rows.height, dtype=np.int64)
         for rows, ids in self._ids(batch):
             decided[rows] = self.numbered.decide(
                 scores[rows],
                 groups=group[rows],
-                clients=None if client is None else client[rows],
+                clients=None if clients is None else clients[rows],
                 ids=ids,
                 on_unknown=self.on_unknown,
                 deterministic=self.deterministic,
@@ -196,14 +197,38 @@ class Decider:
         where = table.where(named) if len(self.columns.group) == 1 or role == "client" else f"{table.file}: groups"
         if label is None:
             return InputError(f"{where}: row {row} has no value; fill it or drop such rows.")
+        if role == "client" and self.policy.client is not None:
+            return self._other_site_error(f"{where}: row {row} is {shown(label)}")
         use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
         known = listed_names(self.policy.groups if role == "group" else self.policy.clients, 6)
         does = f"a {role} the policy does not know (it knows {known})"
         return InputError(f"{where}: row {row} is {shown(label)}, {does}; use {use}.")
 
-    def _client(self, batch: Batch) -> npt.NDArray[np.int32]:
+    def _labels(self, clients: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+        """Clients as the numbered policy knows them: by number, or its one site by name."""
+        return clients if self.policy.client is None else np.where(clients < 0, "", self.policy.client)
+
+    def _other_site_error(self, found: str) -> InputError:
+        advice = "take that site's policy, leave such rows out, or use --on-unknown base (score from 1/2 on)"
+        return InputError(f"{found}, but the policy is of site {self.policy.client!r} alone; {advice}.")
+
+    def _at_site(self, path: Path, height: int) -> npt.NDArray[np.int32] | None:
+        """Rows without a column of clients are the site's own, except in a file named after another site of the run."""
+        run = self.policy.info.federation
+        if run is None or path.stem == self.policy.client or path.stem not in run.sites:
+            return None
+        if self.on_unknown == "raise":
+            raise self._other_site_error(f"{path}: is named after site {path.stem!r}")
+        return np.full(height, -1, dtype=np.int32)
+
+    def _client(self, batch: Batch) -> npt.NDArray[np.int32] | None:
+        """Numbers of clients, -1 where unknown; None where the policy needs none."""
         if "client" in batch.table.names:
             return self._codes(batch, "client")
+        if self.policy.client is not None:
+            return self._at_site(batch.table.file.path, batch.rows.height)
+        if not self.policy.has_clients:
+            return None
         path, names = batch.table.file.path, [label_text(name) for name in self.policy.clients]
         if path.stem not in names and self.on_unknown == "raise":
             raise InputError(

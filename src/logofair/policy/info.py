@@ -22,6 +22,7 @@ __all__ = [
     "PolicyInfo",
     "RequirementInfo",
     "RequirementsInfo",
+    "SiteInfo",
     "no_rule",
     "price_sentence",
     "record_from",
@@ -114,12 +115,21 @@ class FederationInfo:
 
 
 @dataclass(frozen=True)
+class SiteInfo:
+    """What the policy of a federation's site does on the site's own rows, or on their noised histogram."""
+
+    accuracy: float  # expected, as the certificate of the federation is
+    local_gaps: Mapping[str, float]  # of the rates required inside the site, where at least two groups have one
+    accepted: Mapping[str, float]  # the share of each group
+
+
+@dataclass(frozen=True)
 class PolicyInfo:
     """What a reader of a policy wants to know besides its rules."""
 
     requirements: RequirementsInfo = field(default_factory=RequirementsInfo)
-    certificate: CertificateInfo | None = None
-    rows: int | None = None  # that it was made from; a federated policy does not tell
+    certificate: CertificateInfo | None = None  # a federated policy's is about the rows of all sites
+    rows: int | None = None  # that it was made from, at the site of a federated policy; None where they are noised
     calibration: str = "none"
     solver: str | None = None
     version: str = ""
@@ -128,6 +138,7 @@ class PolicyInfo:
     columns: ColumnsInfo | None = None
     data: DataSource | None = None
     site: str | None = None  # a federated policy's own
+    site_figures: SiteInfo | None = None  # what it does there; stays at the site as the policy does
     federation: FederationInfo | None = None
     model: ModelInfo | None = None
     note: str | None = None  # what a site that joined late should know

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from logofair.calibration import Calibrator
 from logofair.columns.checks import Floats, Integers, Label, column, listed, probabilities, random_number, same_length
-from logofair.columns.labels import encode_known
+from logofair.columns.labels import encode, encode_known
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 from logofair.errors import InputError
 from logofair.files.documents import label_out, labels_in, of_type, or_damaged, read_document, write_document
@@ -28,6 +28,7 @@ VERSION = 1
 _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
 _ADVICE_ON_CLIENTS = "use on_unknown='merged' for the merged rule, or 'base'"
+_ADVICE_ON_SITES = "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2"
 _CHUNK = 1 << 16
 
 
@@ -98,7 +99,8 @@ class Policy:
         ----------
         scores, groups, clients : array-like of shape (n,)
             As in :func:`logofair.fit`; ``clients`` is left out exactly where the policy has none. Labels are found
-            as Python compares them: 1, 1.0 and True are one label, ``"1"`` is another.
+            as Python compares them: 1, 1.0 and True are one label, ``"1"`` is another. A federated policy takes rows
+            without clients as its site's own; with clients it refuses those of other sites.
         ids : array-like of shape (n,), optional
             Ids of the rows (integers or text, none missing): where a coin is needed, the same id always gets the same
             decision.
@@ -220,6 +222,10 @@ class Policy:
                     f"clients: missing, but the policy has rules for {len(self.clients)} clients; pass one per row."
                 )
             return np.zeros(n, dtype=np.int32)
+        if self.client is not None:
+            found = encode(clients, "clients")  # a site's name is text, a file may have it as a number
+            own = np.array([0 if str(name) == self.client else -1 for name in found.names], dtype=np.int32)
+            return own[found.codes] if own.size else found.codes
         if not self.has_clients:
             raise InputError("clients: the policy was fitted without clients; leave them out.")
         return encode_known(clients, self.clients, "clients")
@@ -228,6 +234,12 @@ class Policy:
         self, strange_group: Booleans, strange_client: Booleans, groups: object, clients: object, on_unknown: str
     ) -> None:
         """Raise where ``on_unknown`` does not cover what was met."""
+        if self.client is not None and on_unknown == "raise" and strange_client.any():
+            row = int(np.flatnonzero(strange_client)[0])
+            raise InputError(
+                f"clients: row {row} is {_entry(clients, row)!r}, but the policy is of site {self.client!r} alone; "
+                f"{_ADVICE_ON_SITES}."
+            )
         for what, strange, values, names, advice in (
             ("group", strange_group & (on_unknown != "base"), groups, self.groups, _ADVICE_ON_GROUPS),
             ("client", strange_client & (on_unknown == "raise"), clients, self.clients, _ADVICE_ON_CLIENTS),
@@ -239,9 +251,9 @@ class Policy:
                     f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
                 )
         if strange_client.any() and on_unknown == "merged" and self.merged is None:
+            instead = "use 'base'" if self.client is not None else "fit it with merged=True or use 'base'"
             raise InputError(
-                "on_unknown: 'merged' needs the merged federation's rule, which this policy lacks; "
-                "fit it with merged=True or use 'base'."
+                f"on_unknown: 'merged' needs the merged federation's rule, which this policy lacks; {instead}."
             )
 
 

@@ -66,8 +66,8 @@ def out_option(what: str) -> Decorator[Any]:
 @name_option(
     "--on-unknown",
     ("raise", "merged", "base"),
-    "Clients the policy does not know: raise (refuse), merged (the rule of all clients taken as one) or base "
-    "(score from 1/2 on, also for unknown groups).",
+    "Clients the policy does not know, or other sites than a federated policy's: raise (refuse), merged (the rule of "
+    "all clients taken as one) or base (score from 1/2 on, also for unknown groups).",
     default="raise",
 )
 @click.option("--deterministic", is_flag=True, help="No coins: one threshold per client and group, a little less fair.")
@@ -107,13 +107,14 @@ def apply(
         rules = Policy.load(policy)
         columns = _columns(rules, score, group, client, scale)
         if client is None and columns.client not in (None, *column_names(find_files(new, client="any").paths[0])):
-            columns = replace(columns, client=None)  # then the file's name is the client
+            columns = replace(columns, client=None)  # then the file's name is the client, or all rows are the site's
         files = find_files(new, client=columns.client)
         _check(rules, columns, files, out)
         kept = tuple(dict.fromkeys(keep))
         decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic)
         totals = decide_files(decider, files, out, progress)
-    _show(totals, out, decider.by_position and bool(rules.mixtures.mixed.any()), as_json)
+    by_position = decider.by_position and bool(rules.mixtures.mixed.any())
+    _show(totals, out, by_position, as_json, rules.client, checked=columns.client is not None)
 
 
 def _columns(
@@ -134,21 +135,26 @@ def _columns(
 def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) -> None:
     """Raise where policy and data do not fit together."""
     columns.require(files, score="the model's scores", group="the groups")
-    if columns.client is not None and not policy.has_clients:
+    if columns.client is not None and not policy.has_clients and policy.client is None:
         raise InputError("--client: the policy was fitted without clients; leave it out.")
     if any(out.exists() and path.exists() and out.samefile(path) for path in files.paths):
         raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
 
 
-def _show(totals: DecisionCounts, out: Path, by_position: bool, as_json: bool) -> None:
-    """Print what was decided."""
+def _show(
+    totals: DecisionCounts, out: Path, by_position: bool, as_json: bool, site: str | None, *, checked: bool
+) -> None:
+    """Print what was decided; ``site`` is a federated policy's own, ``checked``: whether rows name their clients."""
     from logofair.cli.pages.console import notes, page, print_json, print_page, share
 
     if as_json:
-        return print_json({"out": str(out), **totals.as_dict(), "coins_by_position": by_position})
+        of_site = {} if site is None else {"site": site, "site_checked": checked}
+        return print_json({"out": str(out), **totals.as_dict(), "coins_by_position": by_position, **of_site})
     lines = [("Wrote", f"{out}: {totals.rows:,} rows, {share(totals.accepted / totals.rows)} accepted")]
     for name, rows, accepted in totals.largest(12):
         lines.append(("", f"{name}: {rows:,} rows, {share(accepted / rows)} accepted"))
+    if site is not None and not checked:
+        lines.append(("Site", f"Rows without a client count as those of site {site!r}; --client COLUMN checks them."))
     if totals.unknown:
         lines.append(("Unknown", f"{totals.unknown:,} rows are of clients or groups the policy does not know."))
     if by_position:

@@ -92,7 +92,8 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: C
     from logofair.engines.site import SiteSettings
 
     home = folder.resolve()
-    written = ColumnNames(columns.score, columns.label, (", ".join(columns.group),), weight=columns.weight)
+    group = (", ".join(columns.group),)
+    written = ColumnNames(columns.score, columns.label, group, columns.client, columns.weight)
     (home / _SITES).mkdir(parents=True)
     sites = []
     for site, table in parts.items():
@@ -157,12 +158,12 @@ def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     """Run in this process, and write what the sites and the server would have written."""
     from logofair.engines.folder import RunOptions, write_plan, write_result
     from logofair.engines.inprocess import run
-    from logofair.engines.site import read_site
+    from logofair.engines.site import read_site, with_columns
 
     write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
     done = run(plan, {site.site: read_site(site, plan) for site in sites})
     for site in sites:
-        done.policies[site.site].save(site.policy)
+        with_columns(done.policies[site.site], site).save(site.policy)
     write_result(folder / RESULT, done.result)
 
 
