@@ -21,7 +21,7 @@ from logofair.cli.options import constrained, typed
 from logofair.cli.pages.console import figure, grid, notes, print_page, share, spoken, titled
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames
+from logofair.files.inputs import MISSING, ColumnNames
 from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
@@ -100,7 +100,7 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_fi
     """Add to the policy what apply and explain want to know."""
     info = replace(
         solution.policy.info,
-        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file),
+        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file, columns.na),
         data=rows.source,
     )
     return replace(solution, policy=replace(solution.policy, info=info))
@@ -140,6 +140,8 @@ def repeat_command(
     words += [word for name in columns.group for word in ("--group", name)]
     words += ["--scale", columns.scale] if columns.scale != "chance" else []
     words += ["--drop-missing"] if columns.drop_missing else []
+    if columns.na != MISSING:
+        words += [word for text in columns.na or ("none",) for word in ("--na", text)]
     words += [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
     for name, own in wanted.notion.items():
         words += ["--notion", name if own is None else f"{name}={typed(constrained(own))}"]

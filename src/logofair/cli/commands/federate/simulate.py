@@ -92,7 +92,7 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: C
     from logofair.engines.site import SiteSettings
 
     home = folder.resolve()
-    written = ColumnNames(columns.score, columns.label, (", ".join(columns.group),), weight=columns.weight)
+    written = ColumnNames(columns.score, columns.label, (", ".join(columns.group),), weight=columns.weight, na=())
     (home / _SITES).mkdir(parents=True)
     sites = []
     for site, table in parts.items():
