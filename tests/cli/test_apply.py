@@ -312,8 +312,8 @@ def test_rows_without_a_value_are_left_out_and_counted_or_take_the_base_rule(
     page = " ".join(output.split())
     assert code == 0
     assert "5 rows (2 left out for lack of a value), " in page
-    assert "3 rows lack a group or client: accepted from a score of 1/2 on." in page
-    assert "1 rows have an id that was met before" in page
+    assert "3 rows without a group or client: accepted from a score of 1/2 on." in page
+    assert "1 row with an id that was met before" in page
 
 
 def test_where_every_row_lacks_a_value_nothing_is_written(folder: Path) -> None:

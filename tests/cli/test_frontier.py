@@ -54,6 +54,20 @@ def expected():
     return frontier(score, label, groups=sex, clients=site, random_state=0, **grid)
 
 
+def test_the_basis_is_passed_on(data):
+    score, label, sex, site = rows()
+    grid = {"local_tolerances": [None], "global_tolerances": [0.01]}
+    options = {"notion": "equal_opportunity", "basis": "labels", "random_state": 0}
+    want = frontier(score, label, groups=sex, clients=site, **options, **grid)
+    words = ("--local", "none", "--global", "0.01", "--notion", "equal_opportunity", "--basis", "labels")
+    code, out, _ = run(data, *COLUMNS, *words, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["basis"] == "labels"
+    assert found["points"][0]["accuracy"] == want.points[0].accuracy
+    assert "counted in labels" in " ".join(run(data, *COLUMNS, *words)[1].split())
+
+
 def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, expected):
     code, out, _ = run(data, *COLUMNS, *SMALL)
     assert code == 0

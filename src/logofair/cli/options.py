@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from logofair.files.rows import DataRows
 
 __all__ = [
+    "BASES",
     "CALIBRATIONS",
     "NOTIONS",
     "Check",
     "Decorator",
+    "basis_option",
     "calibration_option",
     "column_options",
     "constrained",
@@ -50,6 +52,7 @@ __all__ = [
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
+BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 
 _FREE = "none"
@@ -198,6 +201,10 @@ calibration_option = name_option(
     "--calibration",
     CALIBRATIONS,
     f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
+)
+
+basis_option = name_option(
+    "--basis", BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"
 )
 
 

@@ -161,7 +161,7 @@ class RunResult:
 
     def _figures(self) -> Iterator[tuple[str, str]]:
         certificate = self.certificate
-        yield "Required", f"{self.plan.in_words()}."
+        yield "Required", self.plan.summary()
         yield (
             "Holds" if certificate.meets_requirements else "Found",
             f"Expected accuracy {self.accuracy:.5f}; no rule within the tolerances exceeds {self.bound:.5f} "

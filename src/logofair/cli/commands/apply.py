@@ -162,7 +162,7 @@ def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) ->
 
 def _show(totals: DecisionCounts, out: Path, by_position: bool, as_json: bool) -> None:
     """Print what was decided."""
-    from logofair.cli.pages.console import notes, page, print_json, print_page, share
+    from logofair.cli.pages.console import counted, notes, page, print_json, print_page, share
 
     if as_json:
         return print_json({"out": str(out), **totals.as_dict(), "coins_by_position": by_position})
@@ -176,9 +176,11 @@ def _show(totals: DecisionCounts, out: Path, by_position: bool, as_json: bool) -
     if totals.unknown:
         lines.append(("Unknown", f"{totals.unknown:,} rows are of clients or groups the policy does not know."))
     if totals.missing:
-        lines.append(("Missing", f"{totals.missing:,} rows lack a group or client: accepted from a score of 1/2 on."))
+        missing = counted(totals.missing, "row")
+        lines.append(("Missing", f"{missing} without a group or client: accepted from a score of 1/2 on."))
     if repeated := totals.repeated:
-        lines.append(("Ids", f"{repeated:,} rows have an id that was met before: the same person, with the same coin."))
+        again = f"{counted(repeated, 'row')} with an id that was met before: the same person, with the same coin."
+        lines.append(("Ids", again))
     if by_position:
         lines.append(
             (

@@ -73,13 +73,20 @@ def simulate(
     """
     if engine == "flower":
         _require_flower()
-    plan, parts = _plan_and_parts(data, columns, options)
+    from logofair.cli.pages.console import showing_progress
+
+    with showing_progress(quiet=as_json) as progress:
+        ((plan, parts),) = progress(map(_plan_and_parts, [data], [columns], [options]), "Reading", total=1)
     _check_folder(folder, force)
     with locked(folder / "command.lock", wait=False):
         _clear(folder)
         sites = write_sites(folder, parts, columns)
         (folder / _POLICIES).mkdir()
-        (_with_flower if engine == "flower" else _in_process)(folder, plan, sites)
+        if engine == "flower":
+            _with_flower(folder, plan, sites)  # which tells what goes on in lines
+        else:
+            with showing_progress(quiet=as_json) as progress:
+                list(progress(map(_in_process, [folder], [plan], [sites]), "Running the plan", total=1))
     report(folder, as_json)
     if not as_json:
         click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
