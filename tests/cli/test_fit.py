@@ -160,6 +160,17 @@ def test_without_labels_the_scores_are_taken_as_chances(people: pl.DataFrame, fi
     assert not (tmp_path / "b.json").exists()
 
 
+def test_without_clients_no_page_says_inside_each_client(file: Path, tmp_path: Path) -> None:
+    words = ("--score", "p", "--label", "y", "--positive", "good", "--group", "sex", "--local", "none")
+    out, report = tmp_path / "policy.json", tmp_path / "report.html"
+    page = run(file, *words, "--global", "0.05", "--out", out, "--report", report)[1]
+    explained = commandline.run("explain", out)[1]
+    said = "The selection rate of any two groups differs by at most 0.05 (demographic parity)."
+    for text in (page, explained, report.read_text()):
+        assert said in " ".join(text.split())
+        assert "inside each" not in text.lower()
+
+
 def test_the_policy_file_tells_columns_data_prices_and_warnings(file: Path, tmp_path: Path) -> None:
     fitted(file, *COLUMNS, "--out", tmp_path / "policy.json")
     info = logofair.Policy.load(tmp_path / "policy.json").info

@@ -125,7 +125,10 @@ class Plan:
         if not isinstance(self.solver, Algorithm1 | None) or not isinstance(self.training, Training | None):
             raise InputError("plan: its solver or training are malformed; get the plan again.")
         for side in (self.local, self.global_):
-            if not isinstance(side, tuple) or not side or not all(isinstance(r, Requirement) for r in side):
+            known = isinstance(side, tuple) and all(
+                isinstance(r, Requirement) and isinstance(r.rate, Rate) for r in side
+            )
+            if not known or not side:
                 raise InputError("plan: its requirements are malformed; get the plan again.")
             for requirement in side:
                 check_tolerance(requirement.tolerance, "plan", of_shares=requirement.rate.is_share)

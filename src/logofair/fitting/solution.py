@@ -106,9 +106,8 @@ class Solution:
             m = self.measured
             both = f"global gap {_number(m.global_gap)}, largest local gap {_number(m.local_gap)} (both include"
             gaps = both if self.rows.has_clients else f"largest gap {_number(m.local_gap)} (it includes"
-            lines.append(
-                f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, {gaps} chance; see the cells' sizes)."
-            )
+            counted = f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, {gaps} chance"
+            lines.append(f"{counted}; see the cells' sizes).")
         lines += [f"Price: {sentence}" for sentence in self.price_sentences()]
         return "\n".join([*lines, *(f"Warning: {warning}" for warning in self.warnings)])
 

@@ -227,7 +227,8 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     yield (
         "Proof",
         f"On the calibration rows, counted in {_COUNTED_IN[c.basis]}, {met}; expected accuracy is {c.primal:.4f}, "
-        f"and no rule that meets them reaches more than {c.dual:.4f} (optimality gap {max(c.optimality_gap, 0.0):.0e}).",
+        f"and no rule that meets them reaches more than {c.dual:.4f} (optimality gap "
+        f"{max(c.optimality_gap, 0.0):.0e}).",
     )
     yield "Coins", solution.coins_summary()
     yield from titled("Price", solution.price_sentences())
