@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -54,7 +55,7 @@ class DecisionCounts:
     unknown: int = 0
     missing: int = 0
     dropped: int = 0
-    ids: list[polars.Series] = field(default_factory=list)
+    ids: array[int] = field(default_factory=lambda: array("Q"))  # grows in place: there may be 100 million
 
     def __post_init__(self) -> None:
         self.counted = np.zeros((len(self.groups) + 1, 2), dtype=np.int64)  # the last line: no known group
@@ -72,8 +73,9 @@ class DecisionCounts:
     @property
     def repeated(self) -> int:
         """Rows whose id was met before."""
-        met = polars_module().concat(self.ids) if self.ids else None
-        return 0 if met is None else int(met.len() - met.n_unique())
+        met = np.frombuffer(self.ids, dtype=np.uint64)
+        met.sort()
+        return int((met[1:] == met[:-1]).sum())
 
     def add(self, decisions: Decisions) -> None:
         """Count a batch."""
@@ -353,7 +355,8 @@ def _batches(decider: Decider, files: DataFiles, totals: DecisionCounts, batch: 
                     continue
                 decisions = decider.decide(Batch(rows, table, totals.rows))
                 totals.add(decisions)
-                totals.ids += [rows["id"].cast(polars_module().String).hash()] if "id" in rows.columns else []
+                if "id" in rows.columns:
+                    totals.ids.frombytes(rows["id"].cast(polars_module().String).hash().to_numpy().tobytes())
                 output = _output(decider, rows, decisions.decided, path if len(files.paths) > 1 else None)
                 schema = schema or output.schema
                 if output.schema != schema:

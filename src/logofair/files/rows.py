@@ -132,7 +132,7 @@ def _part(path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, 
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")
         rows = rows.with_columns(*(_checked(table, column, columns.scale) for column in rows.get_columns()))
         complete = rows.drop_nulls()
-        if "weight" in wanted and (rows["weight"].min() or 0) < 0:
+        if "weight" in wanted and (rows["weight"] < 0).any():
             table.check_weights()
         for role in rows.columns if not columns.drop_missing else ():
             table.check_missing(role, rows[role].null_count(), rows.height)
