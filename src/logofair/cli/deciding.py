@@ -85,6 +85,12 @@ class DecisionCounts:
         self.unknown += int((decisions.strange & ~decisions.missing).sum())
         self.missing += int(decisions.missing.sum())
 
+    def meet(self, rows: polars.DataFrame) -> None:
+        """Remember the ids of a batch, which are of one kind in all files."""
+        if "id" in rows.columns:
+            ids = rows["id"] if rows["id"].dtype.is_integer() else rows["id"].cast(polars_module().String)
+            self.ids.frombytes(ids.hash().to_numpy().tobytes())
+
     def by_group(self) -> Iterator[tuple[Label, int, int]]:
         """The groups that have rows, in the policy's order: name, rows, accepted."""
         for name, (rejected, accepted) in zip((*self.groups, "no known group"), self.counted.tolist(), strict=True):
@@ -355,8 +361,7 @@ def _batches(decider: Decider, files: DataFiles, totals: DecisionCounts, batch: 
                     continue
                 decisions = decider.decide(Batch(rows, table, totals.rows))
                 totals.add(decisions)
-                if "id" in rows.columns:
-                    totals.ids.frombytes(rows["id"].cast(polars_module().String).hash().to_numpy().tobytes())
+                totals.meet(rows)
                 output = _output(decider, rows, decisions.decided, path if len(files.paths) > 1 else None)
                 schema = schema or output.schema
                 if output.schema != schema:
