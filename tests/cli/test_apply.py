@@ -335,6 +335,34 @@ def test_an_id_is_met_again_in_another_file(folder: Path, people: pl.DataFrame, 
     assert applied(*words, "--out", folder / "b.csv")["repeated_ids"] == 2
 
 
+def test_every_batch_is_a_step_of_the_progress_shown(folder: Path, policy: logofair.Policy) -> None:
+    shown = []
+
+    def progress(steps: Any, what: str, total: int) -> Any:
+        shown.append((what, total))
+        for step in steps:
+            shown.append(step.height)
+            yield step
+
+    decider = Decider(policy, ColumnNames(score="p", group=("sex",), client="site"), seed=5)
+    files = find_files([str(folder / "new.parquet")], client="site")
+    apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=500)
+    assert shown[0] == ("Deciding", 4)
+    assert sum(shown[1:]) == 2000
+
+
+def test_in_a_terminal_something_is_shown_before_the_first_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with showing_progress() as progress:
+        pass
+    assert "Starting" in capsys.readouterr().err
+    with showing_progress() as progress:
+        assert list(progress([1, 2], "Counting", 2)) == [1, 2]
+    assert "Counting" in capsys.readouterr().err
+
+
 def test_groups_are_listed_in_the_order_of_the_policy(folder: Path, people: pl.DataFrame) -> None:
     few, many = people.filter(pl.col("sex") == "F").head(3), people.filter(pl.col("sex") == "M")
     pl.concat([many, few]).write_csv(folder / "order.csv")

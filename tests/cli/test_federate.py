@@ -694,7 +694,7 @@ def test_a_late_site_with_a_group_or_column_that_the_plan_does_not_know_is_refus
     table = people()
     data = write_csv(tmp_path / "odd.csv", table | {"sex": np.where(table["sex"] == "M", "X", "F")})
     line = ("federate", "join", published, "--site", "west", "--data", data, "--out", tmp_path / "west.json")
-    assert "of a group that is not in the plan" in refused(*line, *OWN)
+    assert "has rows of the group 'X', which is not in the plan ('F', 'M')" in refused(*line, *OWN)
     assert "needs a label column; name it with --label" in refused(*line, "--group", "sex", "--score", "risk")
     assert not (tmp_path / "west.json").exists()
 
