@@ -138,8 +138,7 @@ class Decisions(NamedTuple):
 class Decider:
     """A policy with the columns it reads and how it decides.
 
-    Without ids its coins are keyed by the seed, and tossed for the rows' places. ``on_missing`` says what becomes of a
-    row without group or client: "refuse", or "base" (score from 1/2 on).
+    Without ids its coins are keyed by the seed, and tossed for the rows' places.
     """
 
     policy: Policy
@@ -149,7 +148,7 @@ class Decider:
     on_unknown: str = "raise"
     seed: int = 0
     deterministic: bool = False
-    on_missing: str = "refuse"
+    on_missing: str = "refuse"  # rows without group or client; or "base": score from 1/2 on
 
     def __post_init__(self) -> None:
         if self.on_unknown == "merged" and self.policy.merged is None:
@@ -221,10 +220,11 @@ class Decider:
                 deterministic=self.deterministic,
             )
         if missing.any():  # the base rule, which tosses no coin
-            decided[missing] = self.numbered.decide(
+            count = int(missing.sum())
+            decided[missing] = self.policy.decide(
                 scores[missing],
-                groups=np.full(missing.sum(), -1),
-                clients=None if client is None else client[missing],
+                groups=[_NO_GROUP] * count,
+                clients=None if client is None else [self.policy.clients[0]] * count,
                 on_unknown="base",
                 deterministic=True,
             )
@@ -327,6 +327,7 @@ def _code(role: str, names: Sequence[Label]) -> Any:
     return pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code")
 
 
+_NO_GROUP = object()  # which no policy knows
 BATCH = 250_000
 
 

@@ -69,17 +69,17 @@ def out_option(what: str) -> Decorator[Any]:
 @click.option("--keep", metavar="COLUMN", multiple=True, help="Column to copy into the output; may be given again.")
 @out_option("decisions")
 @name_option(
+    "--on-missing",
+    ("refuse", "base"),
+    "Rows without group or client: refuse, or base (score from 1/2 on).",
+    default="refuse",
+)
+@name_option(
     "--on-unknown",
     ("raise", "merged", "base"),
     "Clients the policy does not know: raise (refuse), merged (the rule of all clients taken as one) or base "
     "(score from 1/2 on, also for unknown groups).",
     default="raise",
-)
-@name_option(
-    "--on-missing",
-    ("refuse", "base"),
-    "Rows without group or client: refuse, or base (score from 1/2 on).",
-    default="refuse",
 )
 @click.option("--deterministic", is_flag=True, help="No coins: one threshold per client and group, a little less fair.")
 @seed_option("Of the coins where there are no ids.")
@@ -167,10 +167,12 @@ def _show(totals: DecisionCounts, out: Path, by_position: bool, as_json: bool) -
     if as_json:
         return print_json({"out": str(out), **totals.as_dict(), "coins_by_position": by_position})
     dropped = f" ({totals.dropped:,} left out for lack of a value)" if totals.dropped else ""
-    lines = [("Wrote", f"{out}: {totals.rows:,} rows{dropped}, {share(totals.accepted / totals.rows)} accepted")]
+    lines = [
+        ("Wrote", f"{out}: {counted(totals.rows, 'row')}{dropped}, {share(totals.accepted / totals.rows)} accepted")
+    ]
     by_group = list(totals.by_group())
     for name, rows, accepted in by_group[:_LISTED]:
-        lines.append(("", f"{name}: {rows:,} rows, {share(accepted / rows)} accepted"))
+        lines.append(("", f"{name}: {counted(rows, 'row')}, {share(accepted / rows)} accepted"))
     if len(by_group) > _LISTED:
         lines.append(("", f"and {len(by_group) - _LISTED:,} more groups; --json lists all"))
     if totals.unknown:
