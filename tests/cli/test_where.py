@@ -184,11 +184,11 @@ def test_a_wrong_cell_is_named_by_its_row_in_the_file_and_does_not_matter_elsewh
 ) -> None:
     lines = ["p,y,sex,site,part"]
     lines += [f"0.{i % 10}5,{i % 2},{'FM'[i // 2 % 2]},{'ns'[i % 2]},{'ab'[i // 4 % 2]}" for i in range(60)]
-    lines[7] = lines[7].replace("0.65", "0;65")  # row 6, of part b
+    lines[7] = lines[7].replace("0.65", "0;65")  # row 7, of part b
     (tmp_path / "a.csv").write_text("\n".join(lines))
     words = [command, tmp_path / "a.csv", *COLUMNS]
     words += ["--out", tmp_path / "policy.json"] if command == "fit" else []
-    assert "column 'p': row 6 is '0;65', expected numbers" in refused(*words, "--where", "part=b")
+    assert "column 'p': row 7 is '0;65', expected numbers" in refused(*words, "--where", "part=b")
     assert run(*words, "--where", "part=a")[0] == 0
 
 

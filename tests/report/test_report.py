@@ -383,7 +383,7 @@ def test_without_clients_the_page_speaks_of_none():
     data = _data()
     solution = logofair.fit(data["scores"], data["labels"], groups=data["groups"])
     page = _Text(_html(solution))
-    assert "Over all rows, the selection rate of any two groups differs by at most 0.02" in page.text
+    assert "The selection rate of any two groups differs by at most 0.02 (demographic parity)." in page.text
     assert "0.01 more tolerance would win at most" in page.text
     assert not [name for _, attributes in page.elements if (name := attributes.get("id")) == "pick"]
 

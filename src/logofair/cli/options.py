@@ -14,23 +14,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from logofair.files.inputs import SCALES, ColumnNames, one_file
+from logofair.files.inputs import MISSING, SCALES, ColumnNames, one_file
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
 
 __all__ = [
+    "BASES",
     "CALIBRATIONS",
     "NOTIONS",
     "Check",
     "Decorator",
+    "basis_option",
     "calibration_option",
     "column_options",
     "constrained",
     "data_options",
+    "drop_missing_option",
     "examples",
     "force_option",
     "json_option",
+    "na_option",
     "name_option",
     "notion_option",
     "number_option",
@@ -48,6 +52,7 @@ __all__ = [
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
+BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 
 _FREE = "none"
@@ -198,6 +203,10 @@ calibration_option = name_option(
     f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
 )
 
+basis_option = name_option(
+    "--basis", BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"
+)
+
 
 def together(*options: Decorator[Any]) -> Decorator[Any]:
     """Return several options as one decorator."""
@@ -221,6 +230,28 @@ def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> 
     return tuple(found)
 
 
+drop_missing_option = click.option(
+    "--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."
+)
+
+
+def na_option(default: tuple[str, ...] | None = MISSING, otherwise: str = ", ".join(MISSING)) -> Decorator[Any]:
+    """Return the option ``--na``; ``otherwise`` says in words what holds where it is not given."""
+
+    def markers(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[str, ...] | None:
+        del ctx, param
+        return () if list(texts) == [_FREE] else tuple(texts) or default
+
+    return click.option(
+        "--na",
+        metavar="TEXT",
+        multiple=True,
+        callback=markers,
+        help="Text that stands for a missing value, as an empty cell does; may be given again; "
+        f"{_FREE}: no text does.  [default: {otherwise}]",
+    )
+
+
 _FIRST = (
     click.option("--score", metavar="COLUMN", help="Scores: the model's chances of the positive label, 0 to 1."),
     click.option("--label", metavar="COLUMN", help="Labels: what turned out to be true."),
@@ -238,7 +269,8 @@ _LAST = (
     name_option(
         "--scale", SCALES, f"What scores are: {', '.join(SCALES)}; the last two are converted.", default="chance"
     ),
-    click.option("--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."),
+    drop_missing_option,
+    na_option(),
     click.option(
         "--where",
         metavar="COLUMN=VALUE",

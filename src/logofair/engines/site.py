@@ -117,6 +117,13 @@ def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
     rows = read_rows(one_file(Path(settings.data)), settings.columns.only(*needed), features=features)
     names = {str(name): name for name in plan.groups}  # a CSV file has text where another site's has numbers
     groups = [names.get(str(value), value) for value in rows.groups.tolist()]
+    strange = next((value for value in dict.fromkeys(groups) if str(value) not in names), None)
+    if strange is not None:
+        raise RefusedError(
+            Refusal.UNKNOWN_GROUP,
+            f"{settings.data}: has rows of the group {strange!r}, which is not in the plan "
+            f"({', '.join(map(repr, plan.groups))}); drop such rows, or agree on a plan that names it.",
+        )
     return SiteColumns(groups, rows.scores, rows.labels, rows.weights, rows.features)
 
 

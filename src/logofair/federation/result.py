@@ -78,7 +78,7 @@ class RunResult:
     >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
     >>> print(run(plan, {"north": rows, "south": rows}).result.summary())  # doctest: +ELLIPSIS
     Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
-    Required: demographic parity: gaps within 0.02 inside each site, within 0.02 over all sites.
+    Required: Inside each site, the selection rate of any two groups differs by at most 0.02 (demographic parity). ...
     Holds: Expected accuracy ...
     """
 
@@ -162,7 +162,7 @@ class RunResult:
 
     def _figures(self) -> Iterator[tuple[str, str]]:
         certificate = self.certificate
-        yield "Required", f"{self.plan.in_words()}."
+        yield "Required", self.plan.summary()
         yield (
             "Holds" if certificate.meets_requirements else "Found",
             f"Expected accuracy {self.accuracy:.5f}; {no_rule(certificate.basis)} within the tolerances exceeds "

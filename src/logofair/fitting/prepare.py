@@ -24,6 +24,7 @@ from logofair.columns.segments import Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
 
 __all__ = [
+    "BASES",
     "CalibratedScores",
     "CalibrationRows",
     "Prepared",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 
+BASES = ("eta", "labels")
 _MOST_FOLDS = 1000
 
 
@@ -108,7 +110,7 @@ def checked_rows(
     scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, basis: str
 ) -> CalibrationRows:
     """Check every column."""
-    for value, known, where in ((calibration, METHODS, "calibration"), (basis, ("eta", "labels"), "basis")):
+    for value, known, where in ((calibration, METHODS, "calibration"), (basis, BASES, "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
     score = probabilities(scores)

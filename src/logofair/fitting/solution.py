@@ -56,7 +56,7 @@ class Solution:
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
     >>> print(solution.requirements.summary())
-    Inside each client, the selection rate of any two groups differs by at most 0.02 (demographic parity).
+    The selection rate of any two groups differs by at most 0.02 (demographic parity).
     >>> solution.policy.decide([0.7, 0.3], groups=["a", "b"]).tolist()
     [1, 0]
     """
@@ -163,10 +163,10 @@ class Solution:
         ]
         if self.measured is not None:
             m = self.measured
-            lines.append(
-                f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, global gap {_number(m.global_gap)}, "
-                f"largest local gap {_number(m.local_gap)} (both include chance; see the cells' sizes)."
-            )
+            both = f"global gap {_number(m.global_gap)}, largest local gap {_number(m.local_gap)} (both include"
+            gaps = both if self.rows.has_clients else f"largest gap {_number(m.local_gap)} (it includes"
+            counted = f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, {gaps} chance"
+            lines.append(f"{counted}; see the cells' sizes).")
         lines += [f"Price: {sentence}" for sentence in self.price_sentences()]
         return "\n".join([*lines, *(f"Warning: {warning}" for warning in self.warnings)])
 
@@ -302,7 +302,8 @@ def _unmeasured_local(problem: Problem, rows: CalibrationRows) -> Iterator[FitWa
             where = f" inside {listed(map(repr, clients), blind.size)}" if rows.has_clients else ""
             yield _unmeasured(f"{rate.name} cannot be measured{where}", clients, blind.size)
         left_out = counts.any(axis=1, keepdims=True) & ~counts & (problem.mass > 0)
-        finding = f"nobody counts in its {rate.name}, so the gap inside the client leaves it out"
+        inside = " inside the client" if rows.has_clients else ""
+        finding = f"nobody counts in its {rate.name}, so the gap{inside} leaves it out"
         yield from _about_cells("group left out", left_out, rows, finding)
 
 

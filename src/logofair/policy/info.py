@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
-from logofair.files.inputs import DataSource
+from logofair.files.inputs import MISSING, DataSource
 
 __all__ = [
     "CertificateInfo",
@@ -88,6 +88,7 @@ class ColumnsInfo:
     client: str | None = None
     scale: str = "chance"
     client_is_file_name: bool = False
+    na: tuple[str, ...] = MISSING
 
 
 @dataclass(frozen=True)
