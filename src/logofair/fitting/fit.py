@@ -150,6 +150,8 @@ def fit(
         policy.info,
         price_sentences=tuple(solution.price_sentences()),
         warnings=tuple(map(str, solution.warnings)),
+        coin_share=solution.coin_share,
+        score_blind_rules=solution.score_blind_rules,
     )
     return replace(solution, policy=replace(policy, info=info))
 

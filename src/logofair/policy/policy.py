@@ -20,7 +20,7 @@ from logofair.errors import InputError
 from logofair.files.documents import label_out, labels_in, of_type, or_damaged, read_document, write_document
 from logofair.policy.coins import id_coins, read_ids, row_coins
 from logofair.policy.info import PolicyInfo
-from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule
+from logofair.policy.mixtures import Mixtures, base_rule
 from logofair.policy.rules import RuleTable
 
 FORMAT = "logofair policy"
@@ -127,7 +127,7 @@ class Policy:
         decided = _past(eta, cells, table.pure, table.reversed)
         mixed = np.flatnonzero(table.mixed[cells]) if table.mixed.any() else np.zeros(0, dtype=np.int64)
         if mixed.size:
-            chance = table.chances(eta[mixed], cells[mixed])
+            chance = table.rules.chances(eta[mixed], cells[mixed])
             decided[mixed] = chance == 1.0
             tossed = np.flatnonzero((chance > 0.0) & (chance < 1.0))
             if tossed.size:
@@ -142,7 +142,7 @@ class Policy:
 
     def chances(self, calibrated: Floats, cells: Integers) -> Floats:
         """Chance of acceptance of rows that were checked and calibrated already, by the numbers of their cells."""
-        return self._table.chances(calibrated, cells)
+        return self._table.rules.chances(calibrated, cells)
 
     @property
     def rules(self) -> RuleTable:
@@ -266,20 +266,6 @@ class _Table:
         reversed = certain & ~rules.above[every, largest]
         pure = np.where(certain, rules.threshold[every, largest], np.inf)
         return cls(rules, rules.mixed, pure, reversed if reversed.any() else None)
-
-    def chances(self, eta: Floats, cells: Integers) -> Floats:
-        """Total weight of the rules that accept each row."""
-        chance = np.zeros(eta.size)
-        weight, above = self.rules.weight, self.rules.above
-        for j in range(weight.shape[1]):
-            if not weight[:, j].any():
-                continue
-            threshold = self.rules.threshold[cells, j]
-            accepts = np.where(above[cells, j], eta >= threshold, eta <= threshold)
-            chance += np.where(accepts, weight[cells, j], 0.0)
-        # The weights of all rules may sum to slightly less than 1: that is rounding, not chance.
-        chance[chance > 1.0 - NEGLIGIBLE] = 1.0
-        return chance
 
 
 def _past(eta: Floats, cells: Integers, threshold: Floats, reversed: Booleans | None) -> npt.NDArray[np.int64]:
