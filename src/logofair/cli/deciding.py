@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from logofair.auditing.measure import plain
 from logofair.columns.checks import Label, shown
+from logofair.columns.labels import Codes
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles
@@ -102,7 +103,7 @@ class Batch(NamedTuple):
 class Decider:
     """A policy with the columns it reads and how it decides.
 
-    Without ids its coins are keyed by the seed, and tossed for the rows' places.
+    Without ids its coins are keyed by the seed, and tossed for the rows' places in all files.
     """
 
     policy: Policy
@@ -110,28 +111,29 @@ class Decider:
     id_column: str | None = None
     keep: tuple[str, ...] = ()
     on_unknown: str = "raise"
-    seed: int = 0
+    seed: int | None = None
     deterministic: bool = False
 
     def __post_init__(self) -> None:
         if self.on_unknown == "merged" and self.policy.merged is None:
             raise InputError("--on-unknown: the policy lacks the rule of all clients together; use base or raise.")
+        if self.by_position and self.seed is None:
+            raise InputError(
+                "--id: missing, but the policy tosses coins; name the column of ids, so that the same person always "
+                "gets the same decision, or pass --seed (coins by the row's place) or --deterministic."
+            )
 
     @cached_property
-    def numbered(self) -> Policy:
-        """The policy with numbers as its labels."""
-        policy = self.policy
-        return replace(
-            policy,
-            groups=tuple(range(len(policy.groups))),
-            clients=tuple(range(len(policy.clients))) if policy.has_clients else policy.clients,
-            key=policy.key if self.id_column is not None else self.seed,
-        )
+    def keyed(self) -> Policy:
+        """The policy with the key of its coins."""
+        return self.policy if self.seed is None or self.id_column is not None else replace(self.policy, key=self.seed)
 
     @property
     def by_position(self) -> bool:
         """Whether coins hang on the rows' places."""
-        return self.id_column is None and not self.deterministic
+        used = (self.policy.mixtures, self.policy.merged if self.on_unknown == "merged" else None)
+        coins = any(rules is not None and rules.mixed.any() for rules in used)
+        return coins and self.id_column is None and not self.deterministic
 
     def wanted(self) -> dict[str, str]:
         """The columns to read, by role."""
@@ -161,10 +163,10 @@ class Decider:
         strange = (group < 0) if client is None else (group < 0) | (client < 0)
         decided = np.empty(batch.rows.height, dtype=np.int64)
         for rows, ids in self._ids(batch):
-            decided[rows] = self.numbered.decide(
+            decided[rows] = self.keyed.decide(
                 scores[rows],
-                groups=group[rows],
-                clients=None if client is None else client[rows],
+                groups=Codes(self.policy.groups, group[rows]),
+                clients=None if client is None else Codes(self.policy.clients, client[rows]),
                 ids=ids,
                 on_unknown=self.on_unknown,
                 deterministic=self.deterministic,

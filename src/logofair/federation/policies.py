@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -100,7 +101,7 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
         mixtures=_rules(batch, number),
         calibrator=chances.calibrator,
         merged=None,
-        key=plan.random_state,
+        key=_key(plan.run),
         info=replace(
             _published(result),
             calibration=plan.calibration,
@@ -110,6 +111,11 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
             note=note,
         ),
     )
+
+
+def _key(run: str) -> int:
+    """The key of all sites' coins: runs of other names toss other coins."""
+    return int.from_bytes(hashlib.sha256(f"coins|{run}".encode()).digest()[:8], "big")
 
 
 def _published(result: Mapping[str, Any]) -> PolicyInfo:

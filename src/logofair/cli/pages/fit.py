@@ -54,7 +54,7 @@ class FitOptions:
     local_for: Mapping[str, float | None]
     calibration: str | None
     solver: str
-    seed: int
+    seed: int | None
 
     def notions(self) -> dict[str, dict[str, float | None]]:
         """Per side the notions with their tolerances."""
@@ -133,7 +133,7 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
 def repeat_command(
     data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
 ) -> str:
-    """The command that makes the same policy again."""
+    """The command that makes the same rules again, and with a seed the same coins."""
     words = ["logofair", "fit", *data]
     for role in ("score", "label", "client", "weight", "positive"):
         words += [f"--{role}", value] if (value := getattr(columns, role)) is not None else []
@@ -148,7 +148,7 @@ def repeat_command(
     words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={typed(own)}")]
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
-    words += ["--seed", str(wanted.seed)] if wanted.seed else []
+    words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 
