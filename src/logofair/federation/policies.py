@@ -12,7 +12,7 @@ import numpy as np
 from logofair.auditing.measure import FEW_ROWS
 from logofair.columns.labels import Codes
 from logofair.errors import RefusedError
-from logofair.federation.batch import ClientBatch, ClientState
+from logofair.federation.batch import ClientBatch, ClientState, cells_of
 from logofair.federation.plan import Training
 from logofair.federation.privacy import Release, at_edges
 from logofair.federation.replies import Refusal
@@ -31,7 +31,7 @@ from logofair.policy.info import (
     price_sentence,
     record_from,
 )
-from logofair.policy.mixtures import Mixtures
+from logofair.policy.mixtures import coin_share, score_blind_rules
 from logofair.policy.policy import Policy
 
 _LATE = (
@@ -95,10 +95,12 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
 def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: str | None = None) -> Policy:
     plan, site, chances = batch.state.plan, batch.state.sites[number], batch.chances[number]
     model, training = batch.state.model, plan.training
+    cells, rules = cells_of(batch.problem.cells, np.array([number])), batch.rules_of(number)
     return Policy(
         groups=plan.groups,
         clients=(site,),
-        mixtures=_rules(batch, number),
+        # On a histogram thresholds stand at the edges of bins, whose rows are treated alike.
+        mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
         calibrator=chances.calibrator,
         merged=None,
         key=_key(plan.run),
@@ -106,6 +108,8 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
             _published(result),
             calibration=plan.calibration,
             warnings=tuple(map(str, _warnings(batch, number))),
+            coin_share=coin_share(cells, rules),
+            score_blind_rules=score_blind_rules(cells, rules),
             site=site,
             model=None if model is None or training is None else _model(model, training),
             note=note,
@@ -143,12 +147,6 @@ def _model(model: Model, training: Training) -> ModelInfo:
     weights = model.parameters[:-1] / model.deviation
     intercept = float(model.parameters[-1] - weights @ model.mean)
     return ModelInfo(tuple(training.features), tuple(weights.tolist()), intercept)
-
-
-def _rules(batch: ClientBatch, number: int) -> Mixtures:
-    """The stored rules; on a histogram thresholds stand at the edges of bins, whose rows are treated alike."""
-    rules, privacy = batch.rules_of(number), batch.state.plan.privacy
-    return rules if privacy is None else at_edges(rules, privacy.bins)
 
 
 def _warnings(batch: ClientBatch, number: int) -> Iterator[FitWarning]:

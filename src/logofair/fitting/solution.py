@@ -16,7 +16,7 @@ from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.fitting.prepare import CalibrationRows
 from logofair.policy.info import price_sentence
-from logofair.policy.mixtures import coin_shares, evaluate_single
+from logofair.policy.mixtures import coin_share, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
@@ -80,13 +80,12 @@ class Solution:
     @cached_property
     def coin_share(self) -> float:
         """Share of the calibration rows (by weight) whose chance of acceptance is strictly between 0 and 1."""
-        cells = self.problem.cells
-        return float(coin_shares(cells, self.policy.mixtures) @ cells.mass / cells.mass.sum())
+        return coin_share(self.problem.cells, self.policy.mixtures)
 
     @cached_property
     def score_blind_rules(self) -> int:
         """Number of cells with rows whose rule gives the same chance to every score."""
-        return int((self.policy.mixtures.score_blind & (self.problem.cells.mass > 0)).sum())
+        return score_blind_rules(self.problem.cells, self.policy.mixtures)
 
     @cached_property
     def measured(self) -> Audit | None:

@@ -168,6 +168,16 @@ def coin_shares(cells: Cells, mixtures: Mixtures) -> Floats:
     return shares
 
 
+def coin_share(cells: Cells, mixtures: Mixtures) -> float:
+    """Share of all cells' mass whose chance of acceptance is neither 0 nor 1."""
+    return float(coin_shares(cells, mixtures) @ cells.mass / (cells.mass.sum() or 1.0))
+
+
+def score_blind_rules(cells: Cells, mixtures: Mixtures) -> int:
+    """Number of cells with rows whose rule gives the same chance to every score."""
+    return int((mixtures.score_blind & (cells.mass > 0)).sum())
+
+
 def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtures:
     """Rules that realise (u, v) in every cell (flat, one entry per cell).
 

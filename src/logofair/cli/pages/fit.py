@@ -180,7 +180,7 @@ def show(
     where = f" where {source.columns['where']}" if "where" in source.columns else ""
     heading = f"{source.name}: {source.rows:,} rows{where}{dropped}{clients}; {len(policy.groups):,} groups"
     parts: list[Any] = [Text(heading), "", _table(solution, *compared), "", notes(list(_sentences(solution)))]
-    print_page([*parts, "", notes(list(_next(*written)))], console)
+    print_page([*parts, "", notes(list(_next(solution, *written)))], console)
 
 
 def _table(solution: Solution, before: RuleAudit, after: RuleAudit) -> Table:
@@ -230,11 +230,11 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     yield from titled("Warning", map(str, solution.warnings))
 
 
-def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
+def _next(solution: Solution, policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
     """What was written and what to do with it."""
     yield "Wrote", str(policy) if report is None else f"{policy} and {report}"
-    name = shlex.quote(str(policy))
-    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW --out decisions.csv"))
+    name, ids = shlex.quote(str(policy)), " --id COLUMN" if solution.policy.mixtures.mixed.any() else ""
+    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW{ids} --out decisions.csv"))
 
 
 def as_dict(solution: Solution, compared: tuple[RuleAudit, RuleAudit], rows: DataRows) -> dict[str, Any]:
