@@ -60,7 +60,7 @@ class Mixtures:
                 blind[some] &= np.abs(self.chances(score, some) - lowest[some]) < NEGLIGIBLE
         return np.asarray(blind)
 
-    def chances(self, scores: Floats, cells: Integers) -> Floats:
+    def chances(self, scores: Floats, cells: Integers | Indices) -> Floats:
         """Chance of acceptance of rows, by the numbers of their cells: the weight of all rules that accept a row."""
         chance = np.zeros(scores.size)
         for j in range(self.weight.shape[1]):
@@ -158,13 +158,13 @@ def coin_shares(cells: Cells, mixtures: Mixtures) -> Floats:
     # Between neighbouring cuts of a cell's rules all rows have one chance, that of the first of them.
     first, size = cells.starts[mixed], cells.starts[mixed + 1] - cells.starts[mixed]
     rules = mixtures.at(mixed)
-    cuts = [_cuts(cells, mixed, rules.threshold[:, j], rules.above[:, j]) for j in range(rules.weight.shape[1])]
-    steps = np.sort(np.column_stack([np.zeros_like(size), *cuts, size]), axis=1).T
-    for low, high in pairwise(steps):
-        score = cells.lowest[np.minimum(first + low, cells.lowest.size - 1)]
-        chance = mixtures.chances(score, mixed)
-        mass = cells.below(mixed, high)[0] - cells.below(mixed, low)[0]
-        shares[mixed] += np.where((chance > 0.0) & (chance < 1.0), mass, 0.0)
+    used = np.flatnonzero(rules.weight.any(axis=0))
+    cuts = [_cuts(cells, mixed, rules.threshold[:, j], rules.above[:, j]) for j in used]
+    for low, high in pairwise(np.sort([np.zeros_like(size), *cuts, size], axis=0)):
+        some = np.flatnonzero(low < high)
+        chance = mixtures.chances(cells.lowest[(first + low)[some]], mixed[some])
+        some = some[(chance > 0.0) & (chance < 1.0)]
+        shares[mixed[some]] += cells.below(mixed[some], high[some])[0] - cells.below(mixed[some], low[some])[0]
     return shares
 
 

@@ -48,8 +48,8 @@ def out_option(what: str) -> Decorator[Any]:
 @click.command(
     epilog=examples(
         "logofair apply policy.json new.csv --out decisions.csv --id person",
-        "logofair apply policy.json sites/ --out decisions.parquet --keep name --on-unknown merged",
-        "logofair apply policy.json new.parquet --score p --group sex --client site --out decisions.parquet",
+        "logofair apply policy.json sites/ --out decisions.parquet --id person --keep name --on-unknown merged",
+        "logofair apply policy.json new.parquet --score p --group sex --client site --seed 1 --out decisions.parquet",
     )
 )
 @click.argument("policy", type=click.Path(path_type=Path))
