@@ -35,6 +35,7 @@ run = partial(commandline.run, "apply")
 applied = partial(commandline.json_of, "apply")
 refused = partial(commandline.refused, "apply")
 NAMED = ("--score", "p", "--group", "sex", "--client", "site")
+SEEDED = (*NAMED, "--seed", "0")
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +204,7 @@ def test_unknown_clients_and_groups_are_refused_or_decided_as_the_library_does(
         assert found["unknown_rows"] == (strange["site"] == "west").sum()
     other = people.with_columns(sex=pl.lit("X"))
     other.write_csv(folder / "other.csv")
-    words = (folder / "policy.json", folder / "other.csv", *NAMED)
+    words = (folder / "policy.json", folder / "other.csv", *SEEDED)
     assert "row 1 is 'X', a group the policy does not know" in refused(
         *words, "--on-unknown", "merged", "--out", folder / "x.csv"
     )
@@ -229,7 +230,8 @@ def test_numbered_groups_are_found_whatever_kind_the_file_stores(kind: Any, tmp_
             continue  # "1.0" is text in a CSV file, and another label
         write(tmp_path / name)
         out = tmp_path / f"{name}.out.csv"
-        applied(tmp_path / "policy.json", tmp_path / name, "--score", "p", "--group", "g", "--out", out)
+        words = (tmp_path / "policy.json", tmp_path / name, "--score", "p", "--group", "g", "--seed", "0")
+        applied(*words, "--out", out)
         want = policy.decide([0.95, 0.1, 0.3], groups=[1, 2, 2], random_state=0)
         assert pl.read_csv(out)["decision"].to_list() == want.tolist()
 
@@ -240,7 +242,7 @@ def test_intersections_are_joined_as_in_the_fit(tmp_path: Path) -> None:
     policy.save(tmp_path / "policy.json")
     pl.DataFrame({"p": [0.9, 0.2], "sex": ["F", "M"], "race": ["B", "A"]}).write_csv(tmp_path / "a.csv")
     words = (tmp_path / "policy.json", tmp_path / "a.csv", "--score", "p", "--group", "sex", "--group", "race")
-    applied(*words, "--out", tmp_path / "out.csv")
+    applied(*words, "--seed", "0", "--out", tmp_path / "out.csv")
     want = policy.decide([0.9, 0.2], groups=["F, B", "M, A"], random_state=0)
     assert pl.read_csv(tmp_path / "out.csv")["decision"].to_list() == want.tolist()
 
@@ -270,7 +272,7 @@ def test_rows_that_cannot_be_decided_are_named_and_nothing_is_written(
     good = "person,p,sex,site\n" + "1,0.5,F,north\n" * 3
     (folder / "bad.csv").write_text(f"{good}{row}\n1,0.5,M,north\n")
     before = sorted(folder.iterdir())
-    assert sentence in refused(folder / "policy.json", folder / "bad.csv", *NAMED, *words, "--out", folder / "out.csv")
+    assert sentence in refused(folder / "policy.json", folder / "bad.csv", *SEEDED, *words, "--out", folder / "out.csv")
     assert sorted(folder.iterdir()) == before
 
 
@@ -385,7 +387,7 @@ def test_what_counts_as_missing_is_as_in_the_fit_unless_named(
 
 
 def test_outputs_are_checked_before_any_work(folder: Path) -> None:
-    words = (folder / "policy.json", folder / "new.csv", *NAMED, "--out")
+    words = (folder / "policy.json", folder / "new.csv", *SEEDED, "--out")
     assert "end its name in one of .parquet" in refused(*words, folder / "out.xlsx")
     (folder / "out.csv").write_text("old")
     assert "exists already" in refused(*words, folder / "out.csv")
@@ -412,7 +414,7 @@ def test_an_interrupt_leaves_the_old_output_and_nothing_else(
     monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": 100})
     (folder / f"out.{ending}").write_text("old")
     before = sorted(folder.iterdir())
-    words = (folder / "policy.json", folder / "new.parquet", *NAMED, "--out", folder / f"out.{ending}", "--force")
+    words = (folder / "policy.json", folder / "new.parquet", *SEEDED, "--out", folder / f"out.{ending}", "--force")
     code, output, error = run(*words)
     assert (code, output) == (130, "")
     assert "interrupted" in error
@@ -429,7 +431,7 @@ def test_a_disk_that_fails_while_writing_is_one_sentence(folder: Path, monkeypat
     monkeypatch.setattr(writing, "sink", full)
     monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": 100})
     before = sorted(folder.iterdir())
-    sentence = refused(folder / "policy.json", folder / "new.parquet", *NAMED, "--out", folder / "out.parquet")
+    sentence = refused(folder / "policy.json", folder / "new.parquet", *SEEDED, "--out", folder / "out.parquet")
     assert "out.parquet: cannot be written" in sentence
     assert "No space left" in sentence
     assert sorted(folder.iterdir()) == before
@@ -474,13 +476,32 @@ def test_files_whose_kept_columns_differ_in_kind_are_refused_by_name(folder: Pat
     (folder / "sites").mkdir()
     people.with_columns(extra=1).write_parquet(folder / "sites" / "north.parquet")
     people.with_columns(extra=pl.lit("x")).write_parquet(folder / "sites" / "south.parquet")
-    words = (folder / "policy.json", folder / "sites", *NAMED, "--keep", "extra", "--out", folder / "out.parquet")
+    words = (folder / "policy.json", folder / "sites", *SEEDED, "--keep", "extra", "--out", folder / "out.parquet")
     assert "south.parquet: its columns hold other kinds than those of" in refused(*words)
     assert not (folder / "out.parquet").exists()
 
 
+def test_coins_need_ids_or_a_seed(folder: Path) -> None:
+    words = (folder / "policy.json", folder / "new.csv", *NAMED, "--out", folder / "out.csv")
+    before = sorted(folder.iterdir())
+    assert "--id: missing, but the policy tosses coins; name the column of ids" in refused(*words)
+    assert sorted(folder.iterdir()) == before
+    for enough in (["--id", "person"], ["--seed", "0"], ["--deterministic"]):
+        applied(*words, *enough, "--force")
+
+
+def test_a_policy_without_coins_needs_neither(tmp_path: Path) -> None:
+    free = {"local_tolerance": None, "global_tolerance": None, "calibration": "none"}
+    logofair.fit([0.9, 0.2], None, groups=["F", "M"], **free).policy.save(tmp_path / "policy.json")
+    (tmp_path / "new.csv").write_text("p,sex\n0.4,F\n0.6,M\n")
+    words = (tmp_path / "policy.json", tmp_path / "new.csv", "--score", "p", "--group", "sex")
+    assert not applied(*words, "--out", tmp_path / "out.csv")["coins_by_position"]
+    assert pl.read_csv(tmp_path / "out.csv")["decision"].to_list() == [0, 1]
+
+
 def test_the_page_says_what_was_written_and_what_coins_hang_on(folder: Path) -> None:
-    code, output, _ = run(folder / "policy.json", folder / "new.csv", *NAMED, "--out", folder / "out.csv")
+    words = (folder / "policy.json", folder / "new.csv", *NAMED, "--out", folder / "out.csv")
+    code, output, _ = run(*words, "--seed", "1")
     page = " ".join(output.split())
     assert code == 0
     assert "2,000 rows" in page

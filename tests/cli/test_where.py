@@ -101,12 +101,22 @@ def test_the_report_repeats_the_condition_and_its_command_makes_the_same_policy(
 ) -> None:
     people.rename({"part": "the part"}).write_csv(tmp_path / "people.csv")
     monkeypatch.chdir(tmp_path)
-    words = ["fit", "people.csv", *COLUMNS, "--where", "the part=test", "--out", "policy.json"]
+    words = ["fit", "people.csv", *COLUMNS, "--where", "the part=test", "--seed", "3", "--out", "policy.json"]
     assert run(*words, "--report", "report.html")[0] == 0
     page, first = Path("report.html").read_text(), Path("policy.json").read_bytes()
     command = "logofair fit people.csv --score p --label y --client site --group sex --where 'the part=test'"
     assert command.replace("'", "&#x27;") in page or command in page
-    typed = [*shlex.split(command)[1:], "--notion", "demographic_parity", "--out", "policy.json", "--force"]
+    assert "--seed 3" in page
+    typed = [
+        *shlex.split(command)[1:],
+        "--notion",
+        "demographic_parity",
+        "--seed",
+        "3",
+        "--out",
+        "policy.json",
+        "--force",
+    ]
     assert run(*typed)[0] == 0
     assert Path("policy.json").read_bytes() == first
 

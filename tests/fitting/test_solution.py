@@ -229,6 +229,23 @@ def test_the_summary_says_what_matters():
     assert f"accuracy {solution.measured.accuracy:.4f}" in text
     assert all(str(warning) in text for warning in solution.warnings)
     assert "need a coin" in text
+    assert f"A coin decides on {solution.coin_share:.2%} of the rows" in text
+    assert f"Rules that ignore the score: {solution.score_blind_rules} of 4." in text
+
+
+def test_a_solution_says_how_many_are_decided_by_a_coin_and_how_many_rules_ignore_the_score():
+    # Half of the rows of "b" are wanted, of which there are two of one score; "c" is below every threshold.
+    scores, groups = [0.9, 0.1, 0.6, 0.6, 0.2, 0.2], ["a", "a", "b", "b", "c", "c"]
+    solution = logofair.fit(
+        scores, None, groups=groups, local_tolerance=0, global_tolerance=0, calibration="none", sample_weight=[1.0] * 6
+    )
+    chance = solution.policy.probabilities(scores, groups=groups)
+    assert chance.tolist() == pytest.approx([1, 0, 0.5, 0.5, 0.5, 0.5])
+    info = solution.policy.info
+    assert solution.coin_share == info.coin_share == pytest.approx(4 / 6)
+    assert solution.score_blind_rules == info.score_blind_rules == 2
+    assert solution.as_dict()["coin_share"] == solution.coin_share
+    assert solution.as_dict()["score_blind_rules"] == 2
 
 
 @pytest.mark.parametrize("tolerances", [(0.05, None), (None, 0.05), (0.05, 0.1), (0.2, 0.05)])

@@ -33,6 +33,8 @@ FULL = PolicyInfo(
     version="1.0",
     price_sentences=("0.01 more tolerance ...",),
     warnings=("group 'F': one row only.",),
+    coin_share=0.03,
+    score_blind_rules=2,
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent", client_is_file_name=True),
     data=DataSource("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
     site="north",

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from logofair.auditing.measure import plain
 from logofair.columns.checks import Label, shown
+from logofair.columns.labels import Codes
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, client_name
@@ -138,7 +139,7 @@ class Decisions(NamedTuple):
 class Decider:
     """A policy with the columns it reads and how it decides.
 
-    Without ids its coins are keyed by the seed, and tossed for the rows' places.
+    Without ids its coins are keyed by the seed, and tossed for the rows' places in all files.
     """
 
     policy: Policy
@@ -146,29 +147,30 @@ class Decider:
     id_column: str | None = None
     keep: tuple[str, ...] = ()
     on_unknown: str = "raise"
-    seed: int = 0
+    seed: int | None = None
     deterministic: bool = False
     on_missing: str = "refuse"  # rows without group or client; or "base": score from 1/2 on
 
     def __post_init__(self) -> None:
         if self.on_unknown == "merged" and self.policy.merged is None:
             raise InputError("--on-unknown: the policy lacks the rule of all clients together; use base or raise.")
+        if self.by_position and self.seed is None:
+            raise InputError(
+                "--id: missing, but the policy tosses coins; name the column of ids, so that the same person always "
+                "gets the same decision, or pass --seed (coins by the row's place) or --deterministic."
+            )
 
     @cached_property
-    def numbered(self) -> Policy:
-        """The policy with numbers as its labels."""
-        policy = self.policy
-        return replace(
-            policy,
-            groups=tuple(range(len(policy.groups))),
-            clients=tuple(range(len(policy.clients))) if policy.has_clients else policy.clients,
-            key=policy.key if self.id_column is not None else self.seed,
-        )
+    def keyed(self) -> Policy:
+        """The policy with the key of its coins."""
+        return self.policy if self.seed is None or self.id_column is not None else replace(self.policy, key=self.seed)
 
     @property
     def by_position(self) -> bool:
         """Whether coins hang on the rows' places."""
-        return self.id_column is None and not self.deterministic
+        used = (self.policy.mixtures, self.policy.merged if self.on_unknown == "merged" else None)
+        coins = any(rules is not None and rules.mixed.any() for rules in used)
+        return coins and self.id_column is None and not self.deterministic
 
     def wanted(self) -> dict[str, str]:
         """The columns to read, by role."""
@@ -209,13 +211,12 @@ class Decider:
         missing = np.logical_or.reduce([flags.to_numpy() for flags in lacking])
         known, group = group, np.where(missing, 0, group)  # until below
         client = None if client is None else np.where(missing, 0, client)
-        clients = None if client is None else self._labels(client)
         decided = np.empty(batch.rows.height, dtype=np.int64)
         for rows, ids in self._ids(batch):
-            decided[rows] = self.numbered.decide(
+            decided[rows] = self.keyed.decide(
                 scores[rows],
-                groups=group[rows],
-                clients=None if clients is None else clients[rows],
+                groups=Codes(self.policy.groups, group[rows]),
+                clients=None if client is None else Codes(self.policy.clients, client[rows]),
                 ids=ids,
                 on_unknown=self.on_unknown,
                 deterministic=self.deterministic,
@@ -272,10 +273,6 @@ class Decider:
         does = f"a {role} the policy does not know (it knows {known})"
         where = self._where(batch.table, role)
         return InputError(f"{where}: row {row['row']} is {shown(row[role])}, {does}; use {use}.")
-
-    def _labels(self, clients: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
-        """Clients as the numbered policy knows them: by number, or its one site by name."""
-        return clients if self.policy.client is None else np.where(clients < 0, "", self.policy.client)
 
     def _other_site_error(self, found: str) -> InputError:
         advice = "take that site's policy, leave such rows out, or use --on-unknown base (score from 1/2 on)"

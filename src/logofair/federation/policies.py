@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,7 @@ from logofair.policy.info import (
     price_sentence,
     record_from,
 )
-from logofair.policy.mixtures import Mixtures, evaluate
+from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
 
 _LATE = (
@@ -96,24 +97,33 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
     plan, site, chances = batch.state.plan, batch.state.sites[number], batch.chances[number]
     model, training = batch.state.model, plan.training
     one = batch if len(batch.state.sites) == 1 else _alone(batch, number)
+    rules = batch.rules_of(number)
     return Policy(
         groups=plan.groups,
         clients=(site,),
-        mixtures=_rules(batch, number),
+        # On a histogram thresholds stand at the edges of bins, whose rows are treated alike.
+        mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
         calibrator=chances.calibrator,
         merged=None,
-        key=plan.random_state,
+        key=_key(plan.run),
         info=replace(
             _published(result),
             rows=None if plan.privacy is not None else chances.groups.size,
             calibration=plan.calibration,
             warnings=tuple(map(str, _warnings(one))),
+            coin_share=coin_share(one.problem.cells, rules),
+            score_blind_rules=score_blind_rules(one.problem.cells, rules),
             site=site,
             site_figures=_figures(one),
             model=None if model is None or training is None else _model(model, training),
             note=note,
         ),
     )
+
+
+def _key(run: str) -> int:
+    """The key of all sites' coins: runs of other names toss other coins."""
+    return int.from_bytes(hashlib.sha256(f"coins|{run}".encode()).digest()[:8], "big")
 
 
 def _published(result: Mapping[str, Any]) -> PolicyInfo:
@@ -141,12 +151,6 @@ def _model(model: Model, training: Training) -> ModelInfo:
     weights = model.parameters[:-1] / model.deviation
     intercept = float(model.parameters[-1] - weights @ model.mean)
     return ModelInfo(tuple(training.features), tuple(weights.tolist()), intercept)
-
-
-def _rules(batch: ClientBatch, number: int) -> Mixtures:
-    """The stored rules; on a histogram thresholds stand at the edges of bins, whose rows are treated alike."""
-    rules, privacy = batch.rules_of(number), batch.state.plan.privacy
-    return rules if privacy is None else at_edges(rules, privacy.bins)
 
 
 def _figures(one: ClientBatch) -> SiteInfo:

@@ -136,6 +136,8 @@ class PolicyInfo:
     version: str = ""
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
+    coin_share: float | None = None  # of the rows it was made from: those decided by a coin
+    score_blind_rules: int | None = None  # of cells with rows: those that give every score the same chance
     columns: ColumnsInfo | None = None
     data: DataSource | None = None
     site: str | None = None  # a federated policy's own

@@ -73,7 +73,7 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
     "exact, or the paper's algorithm1, which may miss its tolerances.",
     default="exact",
 )
-@seed_option("Of the calibration's folds and the policy's coins.")
+@seed_option("Of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]", default=None)
 @path_option("--out", "Where to write the policy (JSON).", required=True)
 @path_option("--report", "Where to write a report (HTML).")
 @force_option()

@@ -58,7 +58,7 @@ class FitOptions:
     calibration: str | None
     basis: str
     solver: str
-    seed: int
+    seed: int | None
 
     def notions(self) -> dict[str, dict[str, float | None]]:
         """Per side the notions with their tolerances."""
@@ -139,7 +139,7 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
 def repeat_command(
     data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
 ) -> str:
-    """The command that makes the same policy again."""
+    """The command that makes the same rules again, and with a seed the same coins."""
     words = ["logofair", "fit", *data]
     for role in ("score", "label", "client", "weight", "positive"):
         words += [f"--{role}", value] if (value := getattr(columns, role)) is not None else []
@@ -157,7 +157,7 @@ def repeat_command(
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
     words += ["--basis", wanted.basis] if wanted.basis != "eta" else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
-    words += ["--seed", str(wanted.seed)] if wanted.seed else []
+    words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 
@@ -189,7 +189,7 @@ def show(
     where = f" where {source.columns['where']}" if "where" in source.columns else ""
     heading = f"{source.name}: {source.rows:,} rows{where}{dropped}{clients}; {len(policy.groups):,} groups"
     parts: list[Any] = [Text(heading), "", _table(solution, *compared), "", notes(list(_sentences(solution)))]
-    print_page([*parts, "", notes(list(_next(*written)))], console)
+    print_page([*parts, "", notes(list(_next(solution, *written)))], console)
 
 
 def _table(solution: Solution, before: RuleAudit, after: RuleAudit) -> Table:
@@ -238,11 +238,11 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     yield from titled("Warning", map(str, solution.warnings))
 
 
-def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
+def _next(solution: Solution, policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
     """What was written and what to do with it."""
     yield "Wrote", str(policy) if report is None else f"{policy} and {report}"
-    name = shlex.quote(str(policy))
-    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW --out decisions.csv"))
+    name, ids = shlex.quote(str(policy)), " --id COLUMN" if solution.policy.mixtures.mixed.any() else ""
+    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW{ids} --out decisions.csv"))
 
 
 def as_dict(solution: Solution, compared: tuple[RuleAudit, RuleAudit], rows: DataRows) -> dict[str, Any]:
