@@ -16,6 +16,7 @@ from logofair.policy.info import (
     PolicyInfo,
     RequirementInfo,
     RequirementsInfo,
+    SiteInfo,
     record_from,
 )
 
@@ -32,9 +33,12 @@ FULL = PolicyInfo(
     version="1.0",
     price_sentences=("0.01 more tolerance ...",),
     warnings=("group 'F': one row only.",),
+    coin_share=0.03,
+    score_blind_rules=2,
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent", client_is_file_name=True),
     data=DataSource("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
     site="north",
+    site_figures=SiteInfo(0.79, {"selection rate": 0.02}, {"F": 0.3, "M": 0.32}),
     federation=FederationInfo(
         run="spring",
         sites=("north", "south"),

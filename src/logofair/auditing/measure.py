@@ -23,6 +23,7 @@ __all__ = [
     "Measured",
     "Side",
     "Tally",
+    "comparable",
     "people_of",
     "plain",
     "side_of",
@@ -471,6 +472,7 @@ def tally_of(
     ids: Codes | None = None,
 ) -> Tally:
     """Count and weigh the rows of every (client, group, label); rows of one id at a client are one person."""
+    weight = comparable(weight)
     shape = (len(client.names), len(group.names))
     cell = client.codes.astype(np.intp) * shape[1] + group.codes
     label = np.zeros_like(cell) if positive is None else positive.astype(np.intp)
@@ -482,6 +484,11 @@ def tally_of(
     if ids is None:
         people, squares = with_both_labels(people), with_both_labels(squares)
     return Tally(rows, mass, accepted, people, squares, positive is not None)
+
+
+def comparable(weight: Floats | None) -> Floats | None:
+    """Weights of order 1: only their proportions matter, and squares of tiny or huge ones must be finite."""
+    return None if weight is None else np.ldexp(weight, -int(np.frexp(weight.max(initial=0.0))[1]))
 
 
 def with_both_labels(part: npt.NDArray[Any]) -> npt.NDArray[Any]:

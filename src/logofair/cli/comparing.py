@@ -42,13 +42,14 @@ _IN_FIT = {
 class RuleNames:
     """A policy's file and the rule to compare it with: another policy's file, or `BASE`, score >= ``threshold``.
 
-    ``scale`` is that of the scores; None: as in the fit.
+    ``scale`` is that of the scores, ``na`` the texts that stand for a missing value; None: as in the fit.
     """
 
     policy: Path
     against: str = BASE
     threshold: float = 0.5
     scale: str | None = None
+    na: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,7 @@ def compare_rules(
     What ``columns`` does not name is as in the fit.
     """
     rules = Policy.load(names.policy)
-    files, named = policy_columns(rules, data, columns, names.scale)
+    files, named = policy_columns(rules, data, columns, names)
     rows = read_rows(files, named, progress)
     after, unknown = _chances(rules, rows, names.policy.name)
     before, other, other_in_fit = _others(data, columns, names, rows, progress)
@@ -126,22 +127,16 @@ def compare_rules(
 
 
 def policy_columns(
-    policy: Policy, data: Sequence[str], columns: ColumnNames, scale: str | None
+    policy: Policy, data: Sequence[str], columns: ColumnNames, names: RuleNames
 ) -> tuple[DataFiles, ColumnNames]:
     """The files, and the columns named with those of the fit for the others."""
-    known = policy.info.columns or ColumnsInfo()
-    client = columns.client or known.client
-    if columns.client is None and client not in (None, *column_names(find_files(data, client="any").paths[0])):
-        client = None  # then the file's name is the client
-    client = columns.client if policy.client is not None else client  # all rows are of a federated policy's site
-    named = replace(
-        columns,
-        score=columns.score or known.score,
-        group=columns.group or known.group,
-        client=client,
-        scale=scale or known.scale,
-    )
-    files = find_files(data, client=client)
+    named = (policy.info.columns or ColumnsInfo()).filling(columns, names.scale, names.na)
+    if columns.client is None and (
+        policy.client is not None  # then all rows are of the policy's site
+        or named.client not in (None, *column_names(find_files(data, client="any").paths[0]))  # or named by their files
+    ):
+        named = replace(named, client=None)
+    files = find_files(data, client=named.client)
     named.require(files, score="the model's scores", group="the groups")
     return (files if policy.client is None else replace(files, by_file=False)), named
 
@@ -173,7 +168,7 @@ def _others(
     if names.against == BASE:
         return (rows.scores >= names.threshold).astype(np.float64), f"score >= {names.threshold:g}", None
     rules, name = Policy.load(names.against), Path(names.against).name
-    files, named = policy_columns(rules, data, columns, names.scale)
+    files, named = policy_columns(rules, data, columns, names)
     own = rows if named.described() == rows.source.columns else read_rows(files, named, progress)
     if own.source.rows != rows.source.rows:
         raise InputError(

@@ -19,7 +19,7 @@ from logofair.columns.segments import Booleans, Indices
 from logofair.fitting.prepare import CalibrationRows
 from logofair.notions import Notion, Rate
 from logofair.policy.info import price_sentence
-from logofair.policy.mixtures import evaluate_single
+from logofair.policy.mixtures import coin_share, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
@@ -56,7 +56,7 @@ class Solution:
     >>> import logofair
     >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
     >>> print(solution.requirements.summary())
-    Inside each client, the selection rate of any two groups differs by at most 0.02 (demographic parity).
+    The selection rate of any two groups differs by at most 0.02 (demographic parity).
     >>> solution.policy.decide([0.7, 0.3], groups=["a", "b"]).tolist()
     [1, 0]
     """
@@ -82,6 +82,16 @@ class Solution:
         """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
         u, v = (a.reshape(self.problem.shape) for a in evaluate_single(self.problem.cells, self.policy.mixtures))
         return self.problem.accuracy(u, v), self.problem.violation(u, v)
+
+    @cached_property
+    def coin_share(self) -> float:
+        """Share of the calibration rows (by weight) whose chance of acceptance is strictly between 0 and 1."""
+        return coin_share(self.problem.cells, self.policy.mixtures)
+
+    @cached_property
+    def score_blind_rules(self) -> int:
+        """Number of cells with rows whose rule gives the same chance to every score."""
+        return score_blind_rules(self.problem.cells, self.policy.mixtures)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -163,19 +173,20 @@ class Solution:
         ]
         if self.measured is not None:
             m = self.measured
-            lines.append(
-                f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, global gap {_number(m.global_gap)}, "
-                f"largest local gap {_number(m.local_gap)} (both include chance; see the cells' sizes)."
-            )
+            both = f"global gap {_number(m.global_gap)}, largest local gap {_number(m.local_gap)} (both include"
+            gaps = both if self.rows.has_clients else f"largest gap {_number(m.local_gap)} (it includes"
+            counted = f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, {gaps} chance"
+            lines.append(f"{counted}; see the cells' sizes).")
         lines += [f"Price: {sentence}" for sentence in self.price_sentences()]
         return "\n".join([*lines, *(f"Warning: {warning}" for warning in self.warnings)])
 
     def coins_summary(self) -> str:
-        """How many cells need a coin, and what doing without would cost, in a sentence."""
+        """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
         mixed, (accuracy, violation) = self.policy.mixtures.mixed, self.deterministic
         return (
-            f"{int(mixed.sum()):,} of {mixed.size:,} cells need a coin; "
-            f"without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}."
+            f"A coin decides on {self.coin_share:.2%} of the rows ({int(mixed.sum()):,} of {mixed.size:,} cells need "
+            f"a coin); without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}. "
+            f"Rules that ignore the score: {self.score_blind_rules:,} of {mixed.size:,}."
         )
 
     def price_sentences(self, most: int = 3) -> list[str]:
@@ -204,6 +215,8 @@ class Solution:
             "rounds": self.rounds,
             "prices": self._prices(),
             "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
+            "coin_share": self.coin_share,
+            "score_blind_rules": self.score_blind_rules,
             "without_coins": {"accuracy": accuracy, "violation": violation},
             "measured": None if self.measured is None else self.measured.as_dict(),
             "warnings": [warning.as_dict() for warning in self.warnings],
@@ -302,7 +315,8 @@ def _unmeasured_local(problem: Problem, rows: CalibrationRows) -> Iterator[FitWa
             where = f" inside {listed(map(repr, clients), blind.size)}" if rows.has_clients else ""
             yield _unmeasured(f"{rate.name} cannot be measured{where}", clients, blind.size)
         left_out = counts.any(axis=1, keepdims=True) & ~counts & (problem.mass > 0)
-        finding = f"nobody counts in its {rate.name}, so the gap inside the client leaves it out"
+        inside = " inside the client" if rows.has_clients else ""
+        finding = f"nobody counts in its {rate.name}, so the gap{inside} leaves it out"
         yield from _about_cells("group left out", left_out, rows, finding)
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
-from logofair.files.inputs import DataSource
+from logofair.files.inputs import MISSING, ColumnNames, DataSource
 
 __all__ = [
     "CertificateInfo",
@@ -22,6 +22,8 @@ __all__ = [
     "PolicyInfo",
     "RequirementInfo",
     "RequirementsInfo",
+    "SiteInfo",
+    "no_rule",
     "price_sentence",
     "record_from",
 ]
@@ -86,6 +88,18 @@ class ColumnsInfo:
     client: str | None = None
     scale: str = "chance"
     client_is_file_name: bool = False
+    na: tuple[str, ...] = MISSING
+
+    def filling(self, columns: ColumnNames, scale: str | None, na: tuple[str, ...] | None) -> ColumnNames:
+        """The columns named, and for the others those of the fit; ``scale`` and ``na`` are None where not named."""
+        return replace(
+            columns,
+            score=columns.score or self.score,
+            group=columns.group or self.group,
+            client=columns.client or self.client,
+            scale=scale or self.scale,
+            na=self.na if na is None else na,
+        )
 
 
 @dataclass(frozen=True)
@@ -113,20 +127,32 @@ class FederationInfo:
 
 
 @dataclass(frozen=True)
+class SiteInfo:
+    """What the policy of a federation's site does on the site's own rows, or on their noised histogram."""
+
+    accuracy: float  # expected, as the certificate of the federation is
+    local_gaps: Mapping[str, float]  # of the rates required inside the site, where at least two groups have one
+    accepted: Mapping[str, float]  # the share of each group
+
+
+@dataclass(frozen=True)
 class PolicyInfo:
     """What a reader of a policy wants to know besides its rules."""
 
     requirements: RequirementsInfo = field(default_factory=RequirementsInfo)
-    certificate: CertificateInfo | None = None
-    rows: int | None = None  # that it was made from; a federated policy does not tell
+    certificate: CertificateInfo | None = None  # a federated policy's is about the rows of all sites
+    rows: int | None = None  # that it was made from, at the site of a federated policy; None where they are noised
     calibration: str = "none"
     solver: str | None = None
     version: str = ""
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
+    coin_share: float | None = None  # of the rows it was made from: those decided by a coin
+    score_blind_rules: int | None = None  # of cells with rows: those that give every score the same chance
     columns: ColumnsInfo | None = None
     data: DataSource | None = None
     site: str | None = None  # a federated policy's own
+    site_figures: SiteInfo | None = None  # what it does there; stays at the site as the policy does
     federation: FederationInfo | None = None
     model: ModelInfo | None = None
     note: str | None = None  # what a site that joined late should know
@@ -145,6 +171,15 @@ class PolicyInfo:
 def price_sentence(price: float, rate: str, where: str) -> str:
     """What 0.01 more tolerance for a rate would win at most."""
     return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
+
+
+def no_rule(basis: str) -> str:
+    """Which rules a bound is about, as the subject of a sentence that says what none of them does.
+
+    With labels the bound covers rules that order people by their score; with chances any rule of these three. Rules
+    that look at other features are not meant: they amount to another score.
+    """
+    return "no weighted thresholds of the score" if basis == "labels" else "no rule of score, group and client"
 
 
 def record_from(kind: type[Kind], data: Any) -> Kind:

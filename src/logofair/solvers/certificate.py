@@ -1,4 +1,8 @@
-"""The certificate: how accurate a stored rule is, how fair, and how much better any other could be.
+"""The certificate: how accurate a stored rule is, how fair, and how much better any other of its kind could be.
+
+All of it is about the calibration rows. In chances (basis "eta") the bound is over every rule of score, group, client
+and coin; with labels over weighted thresholds of the score only, since a rule that knew labels could skip scores. Other
+features are another score.
 
 Everything is recomputed from the stored rules and the prices alone, never taken from a solver's word.
 
@@ -15,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.policy.info import CertificateInfo
+from logofair.policy.info import CertificateInfo, no_rule
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
@@ -44,7 +48,8 @@ class Certificate:
     primal : float
         Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``.
     dual : float
-        No rule within the tolerances has a higher expected accuracy than this.
+        No rule of score, group and client within the tolerances has a higher expected accuracy on these rows; with
+        ``basis="labels"`` no weighted thresholds of the score.
     optimality_gap : float
         ``dual - primal``: the accuracy that could still be won. Meaningful only beside ``violation``.
     violation : float
@@ -91,8 +96,10 @@ class Certificate:
     def summary(self) -> str:
         """Return the proof in one sentence for people."""
         return (
-            f"Expected accuracy {self.primal:.4f}; no rule within the tolerances exceeds {self.dual:.4f} "
-            f"(optimality gap {self.optimality_gap:.1e}, violation {self.violation:.1e}, counted in {self.basis})."
+            f"Expected accuracy {self.primal:.4f} on the calibration rows, counted in "
+            f"{'labels' if self.basis == 'labels' else 'calibrated chances'}; {no_rule(self.basis)} within the "
+            f"tolerances exceeds {self.dual:.4f} there (optimality gap {self.optimality_gap:.1e}, "
+            f"violation {self.violation:.1e})."
         )
 
     @property

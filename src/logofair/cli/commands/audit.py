@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
+_SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 
@@ -112,8 +113,9 @@ def audit(
         if policy is None:
             found = work.examine(data, columns, threshold, tolerance, notion, progress)
         else:
-            scale = None if ctx.get_parameter_source("scale") is ParameterSource.DEFAULT else columns.scale
-            names = work.RuleNames(policy, against or work.BASE, threshold, scale)
+            sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
+            said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
+            names = work.RuleNames(policy, against or work.BASE, threshold, **said)
             found = work.examine_policy(data, columns, names, tolerance, notion, progress)
         if report is not None:
             command = _command(data, columns, found, policy, against, notion, report)

@@ -10,6 +10,7 @@ import click
 
 from logofair.cli.options import (
     NOTIONS,
+    basis_option,
     calibration_option,
     data_options,
     examples,
@@ -65,13 +66,14 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
     help="Tolerance of a single client in place of --local; may be given again.",
 )
 @calibration_option
+@basis_option
 @name_option(
     "--solver",
     ("exact", "algorithm1"),
     "exact, or the paper's algorithm1, which may miss its tolerances.",
     default="exact",
 )
-@seed_option("Of the calibration's folds and the policy's coins.")
+@seed_option("Of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]", default=None)
 @path_option("--out", "Where to write the policy (JSON).", required=True)
 @path_option("--report", "Where to write a report (HTML).")
 @force_option()
@@ -103,6 +105,8 @@ def fit(
         wanted = work.FitOptions(**options)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
+        if wanted.basis == "labels":
+            columns.require(files, label="labels, which --basis labels counts with")
         rows = read_rows(files, columns, progress)
         (solution,) = progress(map(work.solve, [rows], [wanted]), "Fitting", total=1)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
@@ -111,7 +115,7 @@ def fit(
             command = work.repeat_command(data, columns, wanted, out, report)
             written = map(work.write_report_page, [report], [solution], [rows], [wanted], [command])
             list(progress(written, "Writing the report", total=1))
-    compared = work.before_and_after(solution, list(wanted.notion))
+        (compared,) = progress(map(work.before_and_after, [solution], [list(wanted.notion)]), "Measuring", total=1)
     if as_json:
         paths = {"policy": str(out), "report": None if report is None else str(report)}
         print_json(paths | work.as_dict(solution, compared, rows))

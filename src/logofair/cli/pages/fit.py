@@ -21,7 +21,7 @@ from logofair.cli.options import constrained, typed
 from logofair.cli.pages.console import figure, grid, notes, print_page, share, spoken, titled
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames
+from logofair.files.inputs import MISSING, ColumnNames
 from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
@@ -41,6 +41,9 @@ __all__ = [
 ]
 
 
+_COUNTED_IN = {"eta": "calibrated chances", "labels": "labels"}
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """What is to be fair, and how the rules are found.
@@ -53,8 +56,9 @@ class FitOptions:
     global_tolerance: float
     local_for: Mapping[str, float | None]
     calibration: str | None
+    basis: str
     solver: str
-    seed: int
+    seed: int | None
 
     def notions(self) -> dict[str, dict[str, float | None]]:
         """Per side the notions with their tolerances."""
@@ -91,6 +95,7 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
         client_tolerances=wanted.single(rows),
         solver=wanted.solver,
         calibration=wanted.method(rows),
+        basis=wanted.basis,
         sample_weight=rows.weights,
         random_state=wanted.seed,
     )
@@ -100,7 +105,7 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_fi
     """Add to the policy what apply and explain want to know."""
     info = replace(
         solution.policy.info,
-        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file),
+        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file, columns.na),
         data=rows.source,
     )
     return replace(solution, policy=replace(solution.policy, info=info))
@@ -124,6 +129,7 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
             client_tolerances=wanted.single(rows),
             chosen=(sides["local"][name], sides["global"][name]),
             calibration=wanted.method(rows),
+            basis=wanted.basis,
             sample_weight=rows.weights,
             random_state=wanted.seed,
         )
@@ -133,13 +139,15 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
 def repeat_command(
     data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
 ) -> str:
-    """The command that makes the same policy again."""
+    """The command that makes the same rules again, and with a seed the same coins."""
     words = ["logofair", "fit", *data]
     for role in ("score", "label", "client", "weight", "positive"):
         words += [f"--{role}", value] if (value := getattr(columns, role)) is not None else []
     words += [word for name in columns.group for word in ("--group", name)]
     words += ["--scale", columns.scale] if columns.scale != "chance" else []
     words += ["--drop-missing"] if columns.drop_missing else []
+    if columns.na != MISSING:
+        words += [word for text in columns.na or ("none",) for word in ("--na", text)]
     words += [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
     for name, own in wanted.notion.items():
         words += ["--notion", name if own is None else f"{name}={typed(constrained(own))}"]
@@ -147,8 +155,9 @@ def repeat_command(
         words += [side, typed(constrained(tolerance))]
     words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={typed(own)}")]
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
+    words += ["--basis", wanted.basis] if wanted.basis != "eta" else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
-    words += ["--seed", str(wanted.seed)] if wanted.seed else []
+    words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 
@@ -180,7 +189,7 @@ def show(
     where = f" where {source.columns['where']}" if "where" in source.columns else ""
     heading = f"{source.name}: {source.rows:,} rows{where}{dropped}{clients}; {len(policy.groups):,} groups"
     parts: list[Any] = [Text(heading), "", _table(solution, *compared), "", notes(list(_sentences(solution)))]
-    print_page([*parts, "", notes(list(_next(*written)))], console)
+    print_page([*parts, "", notes(list(_next(solution, *written)))], console)
 
 
 def _table(solution: Solution, before: RuleAudit, after: RuleAudit) -> Table:
@@ -217,24 +226,23 @@ def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
     met = "all are met" if c.violation <= c.precision else f"one is missed by {c.violation:.4f}"
     yield (
         "Proof",
-        f"On the calibration rows, in calibrated chances, {met}; expected accuracy is {c.primal:.4f}, and no rule that "
-        f"meets them reaches more than {c.dual:.4f} (optimality gap {max(c.optimality_gap, 0.0):.0e}).",
+        f"On the calibration rows, counted in {_COUNTED_IN[c.basis]}, {met}; expected accuracy is {c.primal:.4f}, "
+        f"and no rule that meets them reaches more than {c.dual:.4f} (optimality gap "
+        f"{max(c.optimality_gap, 0.0):.0e}).",
     )
     yield "Coins", solution.coins_summary()
     yield from titled("Price", solution.price_sentences())
-    yield (
-        "New rows",
-        "will differ by chance, the more so the fewer there are; gaps above are counted with labels, the requirements "
-        "with chances, so they differ a little too.",
-    )
+    apart = "; gaps above are counted with labels, the requirements with chances, so they differ a little too"
+    differ = apart if c.basis == "eta" and solution.rows.labels is not None else ""
+    yield "New rows", f"will differ by chance, the more so the fewer there are{differ}."
     yield from titled("Warning", map(str, solution.warnings))
 
 
-def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
+def _next(solution: Solution, policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
     """What was written and what to do with it."""
     yield "Wrote", str(policy) if report is None else f"{policy} and {report}"
-    name = shlex.quote(str(policy))
-    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW --out decisions.csv"))
+    name, ids = shlex.quote(str(policy)), " --id COLUMN" if solution.policy.mixtures.mixed.any() else ""
+    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW{ids} --out decisions.csv"))
 
 
 def as_dict(solution: Solution, compared: tuple[RuleAudit, RuleAudit], rows: DataRows) -> dict[str, Any]:
