@@ -235,7 +235,7 @@ def test_a_report_gets_the_figures_the_words_and_the_command(
     assert "exists already" in refused(stored.data, *words, "--report", "a.html")
     again = run(*shlex.split(found["command"])[2:], "--force")
     assert again[0] == 0, again[2]
-    assert reports[1]["command"] == found["command"]
+    assert (reports[1]["command"], reports[1]["heading"]["title"]) == (found["command"], "Loans")
     assert reports[1]["audits"].as_dict() == found["audits"].as_dict()
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -28,9 +28,6 @@ from logofair.cli.options import (
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import check_output
-
-if TYPE_CHECKING:
-    from logofair.cli.pages.audit import FileAudit
 
 __all__ = ["audit"]
 
@@ -118,7 +115,9 @@ def audit(
             names = work.RuleNames(policy, against or work.BASE, threshold, **said)
             found = work.examine_policy(data, columns, names, tolerance, notion, progress)
         if report is not None:
-            command = _command(data, columns, found, policy, against, notion, report)
+            words = {"--policy": policy, "--against": against, "--tolerance": f"{tolerance:g}"}
+            words |= {f"--{name.replace('_', '-')}": text for name, text in heading.items()}
+            command = _command(data, columns, notion, words | {"--threshold": found.threshold, "--report": report})
             written = map(work.write_report_page, [report], [found], [data], [command], [heading])
             list(progress(written, "Writing the report", total=1))
         word = heading["decision_word"]
@@ -130,19 +129,9 @@ def audit(
         print_page(measured, page())
 
 
-def _command(
-    data: Sequence[str],
-    columns: ColumnNames,
-    found: FileAudit,
-    policy: Path | None,
-    against: str | None,
-    notion: Sequence[str],
-    report: Path,
-) -> str:
-    """Return the command that makes the same report again."""
+def _command(data: Sequence[str], columns: ColumnNames, notion: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Return the command that makes the same report again; options that are None are left out."""
     words: list[Any] = ["logofair", "audit", *data, *column_words(columns)]
     words += [word for name in notion for word in ("--notion", name)]
-    words += ["--policy", policy] if policy is not None else []
-    words += ["--against", against] if against is not None else []
-    words += ["--threshold", f"{found.threshold:g}"] if found.threshold not in (None, 0.5) else []
-    return shlex.join(map(str, [*words, "--tolerance", f"{found.tolerance:g}", "--report", report]))
+    words += [word for name, value in options.items() if value is not None for word in (name, value)]
+    return shlex.join(map(str, words))
