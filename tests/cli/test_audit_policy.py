@@ -22,6 +22,7 @@ import polars as pl
 import logofair
 from logofair.auditing import compare
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
+from logofair.cli.comparing import rows_in_fit
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import read_rows
 from logofair.policy.info import ColumnsInfo
@@ -109,6 +110,34 @@ def test_which_rows_took_part_in_the_fit_is_told(stored: Stored, tmp_path: Path)
         found = audited(data, *words, *where)
         assert (found["compared"]["rows_in_fit"], found["fitted_rows"]) == (known, known in ("all", "some"))
         assert sentence in " ".join(run(data, *words, *where)[1].split())
+
+
+@pytest.mark.parametrize(
+    ("fitted", "audited_where", "known"),
+    [
+        ("", "", "all"),
+        ("part=a", "part=a", "all"),
+        ("part=a", "part=b", "none"),
+        ("part=a and site=1", "site=2 and part=a", "none"),
+        ("part=a", "site=1", "some"),
+        ("", "part=a", "some"),
+        ("not part=b", "part=b", "none"),
+        ("not part=b", "part=b and site=1", "none"),
+        ("not part=b", "", "some"),
+        ("site=1 and not part=b and sex=F", "part=b and site=1", "some"),
+        ("site=1 and not part=b and sex=F", "sex=F and part=b", "none"),
+    ],
+)
+def test_conditions_tell_rows_of_the_fit_from_others(
+    stored: Stored, fitted: str, audited_where: str, known: str
+) -> None:
+    policy = Policy.load(stored.policy)
+    source = policy.info.data
+    assert source is not None
+    there, here = (replace(source, columns={"where": text} if text else {}) for text in (fitted, audited_where))
+    policy = replace(policy, info=replace(policy.info, data=there))
+    assert rows_in_fit(policy, here) == known
+    assert rows_in_fit(policy, replace(here, fingerprint="another")) == "none"
 
 
 def test_a_policy_that_does_not_tell_its_rows_is_said_to_be_so(stored: Stored, tmp_path: Path) -> None:

@@ -148,16 +148,20 @@ def rows_in_fit(policy: Policy, source: DataSource) -> str:
         return "unknown"
     if fitted.fingerprint != source.fingerprint:
         return "none"
-    here, there = (_conditions(each.columns.get("where", "")) for each in (source, fitted))
+    here, there = (each.columns.get("where", "") for each in (source, fitted))
     if here == there:
         return "all"
-    return "none" if any(here.get(name, value) != value for name, value in there.items()) else "some"
+    (has, _), (had, had_not) = _conditions(here), _conditions(there)
+    others = any(has.get(name, value) != value for name, value in had.items())
+    return "none" if others or (had_not and had_not.items() <= has.items()) else "some"
 
 
-def _conditions(text: str) -> dict[str, str]:
-    """Columns and values that a source's rows have, of the words that `ColumnNames.conditions` made."""
-    pairs = (condition.partition("=") for condition in text.split(" and ") if condition)
-    return {name: value for name, _, value in pairs}
+def _conditions(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Columns and values that rows have, and those that they have not, of what `ColumnNames.conditions` says."""
+    have, _, have_not = f" and {text}".partition(" and not ")
+    pairs = [[pair.partition("=") for pair in part.split(" and ") if pair] for part in (have, have_not)]
+    has, has_not = ({name: value for name, _, value in part} for part in pairs)
+    return has, has_not
 
 
 def _others(
