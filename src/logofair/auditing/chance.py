@@ -103,8 +103,8 @@ def noise_floor(shares: Floats, people: Floats) -> Floor:
     by_rate[~compared.any(axis=1)] = np.nan
     if not compared.any():
         return Floor(np.nan, np.nan, by_rate, by_client)
-    overall = largest.max(axis=1)
-    return Floor(float(overall.mean()), float(np.quantile(overall, 0.95)), by_rate, by_client)
+    of_all = largest.max(axis=1)
+    return Floor(float(of_all.mean()), float(np.quantile(of_all, 0.95)), by_rate, by_client)
 
 
 def common_shares(shares: Floats, people: Floats) -> Floats:
