@@ -545,7 +545,7 @@ def test_the_summary_says_what_it_costs_and_where_to_look():
     assert f"{100 * found.unconstrained.accuracy:.2f} %" in text
     assert f"at most {100 * found.losses.max():.2f} points" in text
     assert found.knee.sentence in text
-    assert found.at(0.05, 0.01).summary().startswith("local 0.05, global 0.01: accuracy")
+    assert found.at(0.05, 0.01).summary().startswith("local 0.05, global 0.01: expected accuracy")
 
 
 def test_small_cells_are_named():
@@ -611,10 +611,37 @@ def test_a_grid_of_any_size_can_be_drawn(options):
     assert words(drawn(surface(**options)))[0] == "What fairness costs: demographic parity"
 
 
-def test_a_flat_frontier_can_be_drawn():
+def test_a_frontier_that_loses_nothing_says_so_and_draws_no_empty_chart():
     found = frontier([0.9, 0.1] * 20, None, groups=[0, 0, 1, 1] * 10, calibration="none")
     assert found.losses.max() == 0
-    assert any("none" in text for text in words(drawn(found)))
+    root = drawn(found)
+    assert any("there is nothing to draw" in text for text in words(root))
+    assert not list(root.iter("{http://www.w3.org/2000/svg}circle"))
+
+
+@pytest.mark.parametrize("test_share", [None, 0.3])
+def test_a_band_shows_the_interval_of_what_was_measured_along_the_marked_line(test_share):
+    found = surface(chosen=(0.05, 0.01), rows=3000, test_share=test_share)
+    root = drawn(found)
+    (band,) = [e for e in root.iter("{http://www.w3.org/2000/svg}polygon") if e.get("class") == "f-band"]
+    (dots,) = [e for e in root.iter("{http://www.w3.org/2000/svg}polyline") if e.get("class") == "f-found"][:1]
+    places = [tuple(map(float, place.split(","))) for place in band.get("points").split()]
+    measured = [found.at(0.05, t).measured.accuracy for t in found.global_tolerances]
+    high, low = places[: len(measured)], places[len(measured) :][::-1]
+    ticks = [e for e in root.iter("{http://www.w3.org/2000/svg}text") if e.get("text-anchor") == "end"][:2]
+    (y0, a0), (y1, a1) = ((float(e.get("y")) - 4, float(e.text) / 100) for e in ticks)
+
+    def accuracy(y):
+        return a0 + (y - y0) * (a1 - a0) / (y1 - y0)
+
+    for j, figure in enumerate(measured):
+        assert accuracy(high[j][1]) == pytest.approx(figure.high, abs=1e-4)
+        assert accuracy(low[j][1]) == pytest.approx(figure.low, abs=1e-4)
+        assert accuracy(float(dots.get("points").split()[j].split(",")[1])) == pytest.approx(figure, abs=1e-4)
+    said = [text for text in words(root) if text.startswith("Band at local 0.05: measured on ")]
+    assert len(said) == 1
+    assert ("other rows" in said[0]) == bool(test_share)
+    assert any("not yet tested on other rows" in text for text in words(root)) == (not test_share)
 
 
 # --- bad input

@@ -30,6 +30,7 @@ __all__ = [
     "data_options",
     "examples",
     "force_option",
+    "id_option",
     "json_option",
     "name_option",
     "notion_option",
@@ -40,6 +41,7 @@ __all__ = [
     "seed_option",
     "single_tolerances",
     "such_that",
+    "test_options",
     "together",
     "tolerance",
     "tolerance_option",
@@ -219,6 +221,27 @@ def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> 
             raise click.BadParameter(f"got {text!r}; pass COLUMN=VALUE, such as part=test.", ctx, param)
         found.append((name, value))
     return tuple(found)
+
+
+id_option = click.option(
+    "--id", metavar="COLUMN", help="Ids of people: rows of the same id at a client are one person in every interval."
+)
+
+test_options = together(
+    click.option(
+        "--test",
+        metavar="FILE",
+        multiple=True,
+        help="Other rows, which take no part in the fit, to measure on: a file or folder as DATA; may be given again.",
+    ),
+    click.option(
+        "--test-where",
+        metavar="COLUMN=VALUE",
+        multiple=True,
+        callback=_where,
+        help="Only such rows of --test; without --test, such rows of DATA are measured on and not fitted on.",
+    ),
+)
 
 
 _FIRST = (

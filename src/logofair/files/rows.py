@@ -49,6 +49,7 @@ class DataRows:
     groups: npt.NDArray[Any]
     clients: npt.NDArray[Any] | None
     weights: Floats | None
+    ids: npt.NDArray[Any] | None
     features: Floats | None
     dropped: int
     source: DataSource
@@ -75,6 +76,7 @@ def read_rows(
         groups=_array(group),
         clients=arrays.get("client"),
         weights=arrays.get("weight"),
+        ids=arrays.get("id"),
         features=_matrix([arrays[role] for role in wanted if role.startswith("feature ")]),
         dropped=sum(left_out for _, left_out in read),
         source=DataSource(files.name, names, _fingerprint(files.paths), group.len(), columns.described()),
@@ -83,6 +85,8 @@ def read_rows(
 
 def no_rows_error(files: DataFiles, columns: ColumnNames) -> InputError:
     """Say why no row is left: none has the values asked for, or all lack a value."""
+    if columns.unless and any(_has_rows(path, (*columns.where, *columns.unless)) for path in files.paths):
+        return InputError(f"--test-where: takes every row of {files.name}; none is left to fit on.")
     if not columns.where or any(_has_rows(path, columns.where) for path in files.paths):
         return InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
     for condition in columns.where:
@@ -129,9 +133,9 @@ def _is_number(role: str) -> bool:
 def _part(path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str]) -> tuple[polars.DataFrame, int]:
     """One file's complete rows, with numbers as such and scores as chances; and how many rows were left out."""
     pl = polars_module()
-    with open_table(path, wanted, columns.where) as table:
+    with open_table(path, wanted, columns.where, unless=columns.unless) as table:
         rows = table.collect()
-        if not rows.height and not columns.where:
+        if not rows.height and not columns.conditions:
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")
         rows = rows.with_columns(*(_checked(table, column) for column in rows.get_columns()))
         complete = rows.drop_nulls()

@@ -66,7 +66,7 @@ class Point:
         """Return one line for people: the tolerances, accuracy, and what they cost."""
         return (
             f"local {tolerance_text(self.local_tolerance)}, global {tolerance_text(self.global_tolerance)}: "
-            f"accuracy {100 * self.accuracy:.2f} %, {100 * max(self.loss, 0.0):.2f} points lost"
+            f"expected accuracy {100 * self.accuracy:.2f} %, {100 * max(self.loss, 0.0):.2f} points lost"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
 
 def _sentence(point: Point, regained: float, one_side: bool) -> str:
     return (
-        f"The knee is at {_tolerances(point, one_side)}: accuracy {100 * point.accuracy:.2f} %, "
+        f"The knee is at {_tolerances(point, one_side)}: expected accuracy {100 * point.accuracy:.2f} %, "
         f"{100 * max(point.loss, 0.0):.2f} points below the unconstrained rule; it has regained "
         f"{100 * regained:.0f} % of what the strictest point loses, and more tolerance wins less than it did so far."
     )
