@@ -21,7 +21,16 @@ from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.grid import Tolerances
 from logofair.tradeoff.measured import MeasuredRows
 
-__all__ = ["Frontier", "Knee", "Point", "UnconstrainedRule", "find_knee", "looseness", "tolerance_text"]
+__all__ = [
+    "Frontier",
+    "Knee",
+    "Point",
+    "UnconstrainedRule",
+    "find_knee",
+    "looseness",
+    "measured_values",
+    "tolerance_text",
+]
 
 
 @dataclass(frozen=True, eq=False)

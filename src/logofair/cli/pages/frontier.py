@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from logofair.auditing import FEW_ROWS, Audit, Measured
+from logofair.auditing import Audit, Measured
 from logofair.auditing.result import NOT_TESTED
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
+from logofair.cli.pages.measured import findings, of_few_rows
 from logofair.tradeoff import Frontier, Point
 from logofair.tradeoff.result import tolerance_text
 
@@ -112,30 +113,14 @@ def _measured(found: Measured | None) -> Text:
     return Text(f"{found:.4f}").append(Text(f"\n{limits}{rows}", style="dim"))
 
 
-def _findings(surface: Frontier) -> Iterator[str]:
-    """What the gaps of the points show beyond chance."""
-    for name, audit in _shown(surface).items():
-        sides = {"inside clients ": audit.headline_local, "over all ": audit.headline_global}
-        told = [f"{side}{gap.finding}" for side, gap in sides.items() if gap.finding]
-        told = told if surface.has_clients else [gap.finding for gap in [audit.headline_global] if gap.finding]
-        if told:
-            yield f"{name.splitlines()[0].capitalize()}: {'; '.join(told)}."
-
-
-def _few(surface: Frontier) -> Iterator[str]:
-    """Where groups of few rows would make another headline."""
-    for name, audit in _shown(surface).items():
-        pairs = ((audit.headline_local, audit.worst_local), (audit.headline_global, audit.worst_global))
-        for headline, worst in pairs if surface.has_clients else pairs[1:]:
-            if worst.value is not None and worst != headline:
-                yield f"{name.splitlines()[0].capitalize()}: with groups of fewer than {FEW_ROWS} rows {worst}."
-
-
 def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     """How to read the tables, and where the knee is."""
     yield "Knee", f"{surface.knee.sentence}{' It is marked *.' if surface.knee.point is not None else ''}"
-    yield from titled("Shown", _findings(surface))
-    yield from titled("Few", _few(surface))
+    shown = {name.splitlines()[0].capitalize(): audit for name, audit in _shown(surface).items()}
+    told = {name: findings(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
+    yield from titled("Shown", (f"{name}: {found}." for name, found in told.items() if found))
+    few = {name: of_few_rows(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
+    yield from titled("Few", (f"{name}: {sentence}" for name, found in few.items() for sentence in found))
     if surface.compared is not None and surface.compared.accuracy is not None:
         yield (
             "Both ends",
