@@ -63,7 +63,7 @@ class MeasuredRows:
     ) -> MeasuredRows:
         """Find the rules that rows take; ``known`` are the clients of the fit."""
         number = {name: place for place, name in enumerate(known)}
-        clients = np.array([number.get(name, -1) for name in rows.clients.names], dtype=np.int64)
+        clients = np.array([number.get(name, -1) for name in rows.clients.names], dtype=np.int32)
         groups = np.arange(len(rows.groups.names))
         # A client that is not known takes its groups' merged rules, which stand behind those of all cells.
         places = np.where(clients < 0, len(known), clients)[:, None] * groups.size + groups
@@ -118,10 +118,12 @@ class MeasuredRows:
         """The second rule less the first, row by row."""
         rows = self.rows
         names = (rows.groups.names, rows.clients.names)
-        policies = (Policy(*names, rule, self.calibrator, None, 0) for rule in (first, second))
-        chances = (policy.chances(self.calibrated, rows.cells) for policy in policies)
+        before, after = (
+            Policy(*names, rule, self.calibrator, None, 0).chances(self.calibrated, rows.cells)
+            for rule in (first, second)
+        )
         columns = (rows.labels, rows.weights, rows.groups, rows.clients, self.ids)
-        return compared_audits(*chances, columns, self.local_rates, self.global_rates)
+        return compared_audits(before, after, columns, self.local_rates, self.global_rates)
 
 
 def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
@@ -139,12 +141,12 @@ def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationR
 
 
 def _checked(columns: dict[str, object], fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
-    named = (columns[name] for name in ("scores", "labels", "groups", "clients", "sample_weight"))
-    rows = checked_rows(*named, "beta", "eta")  # which needs labels, as measuring does
+    scores, labels, groups, clients, weight = (columns[name] for name in _COLUMNS[:5])
+    rows = checked_rows(scores, labels, groups, clients, weight, "beta", "eta")  # which needs labels, as measuring does
     if rows.has_clients != fit.has_clients:
         missing, there = ("test rows", "rows to fit on") if fit.has_clients else ("rows to fit on", "test rows")
         raise InputError(f"clients: the {there} have them and the {missing} do not; pass them for both or for neither.")
-    codes = encode_known(columns["groups"], fit.groups.names, "groups")
+    codes = encode_known(groups, fit.groups.names, "groups")
     if (codes < 0).any():
         strange = next(name for name in rows.groups.names if name not in fit.groups.names)
         known = listed(map(repr, fit.groups.names), len(fit.groups.names))
