@@ -185,10 +185,10 @@ def columns_of(printed: str, name: str) -> list[list[str]]:
 def test_another_run_prints_the_figures_of_the_json_as_a_table(printed: str, parity: dict[str, Any]) -> None:
     rows = parity["methods"]
     figures = {"accuracy": "accuracy", "local gap": "local_gap", "global gap": "global_gap"}
-    told = {name: [row[key] for row in rows] for name, key in figures.items()}
+    expected = {name: [row[key] for row in rows] for name, key in figures.items()}
     for group in ("Female", "Male"):
-        told[f"selection rate, {group}"] = [row["rates"]["selection rate"][group] for row in rows]
-    for name, found in told.items():
+        expected[f"selection rate, {group}"] = [row["rates"]["selection rate"][group] for row in rows]
+    for name, found in expected.items():
         assert columns_of(printed, name) == [
             [f"{each[part]:.4f}" for part in ("value", "low", "high")] for each in found
         ]

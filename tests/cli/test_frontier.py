@@ -274,3 +274,21 @@ def test_a_solver_that_fails_is_a_sentence_and_exit_code_1(data, monkeypatch):
     code, out, err = run(data, *COLUMNS, *SMALL)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "no policy with a valid certificate" in err
+
+
+def test_hundreds_of_small_sites_are_counted_in_a_few_lines(tmp_path):
+    rng = np.random.default_rng(0)
+    site, sex = rng.integers(0, 300, 3000), rng.choice(["F", "M"], 3000)
+    score = np.round(rng.beta(1.0 + (sex == "M"), 2.0), 4)
+    with (tmp_path / "sites.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["p", "y", "sex", "site"])
+        writer.writerows(zip(score, rng.random(3000) < score, sex, site, strict=True))
+    named = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site", "--positive", "True")
+    code, out, _ = run(
+        tmp_path / "sites.csv", *named, "--local", "0.1,none", "--global", "0,none", "--test-share", "0.3"
+    )
+    assert code == 0
+    assert len(out.splitlines()) < 75
+    assert " groups at clients: fewer than 30 rows" in " ".join(out.split())
+    assert "group 'F' at client" not in out

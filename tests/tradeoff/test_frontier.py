@@ -221,7 +221,7 @@ def test_the_base_rules_gaps_are_those_of_score_at_least_a_half():
 # --- the grid
 
 
-@given(st.floats(1e-5, 1000.0))
+@given(st.floats(1e-5, 1000.0).filter(lambda gap: not 0.99 < gap <= 1.0))
 def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
     grid = default_grid(gap)
     assert grid[0] == 0.0
@@ -232,6 +232,14 @@ def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
     steps = [after / before for before, after in itertools.pairwise(finite[:-1])]
     assert all(1.9 < step < 2.6 for step in steps)
     assert finite[-1] > finite[-2]
+
+
+def test_where_a_site_has_the_largest_gap_there_is_the_grid_ends_below_1():
+    assert default_grid(1.0) == default_grid(0.995) == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
+    scores, site = [0.9, 0.8, 0.1, 0.2, 0.9, 0.1, 0.9, 0.1], ["a"] * 4 + ["b"] * 4  # all F of a are accepted, no M
+    found = frontier(scores, None, groups=list("FFMMFFMM"), clients=site, calibration="none")
+    assert found.unconstrained.local_gap == 1.0
+    assert found.local_tolerances[-2:] == (0.5, None)
 
 
 @pytest.mark.parametrize("gap", [0.0, 1e-12, None])
@@ -551,7 +559,8 @@ def test_the_summary_says_what_it_costs_and_where_to_look():
 def test_small_cells_are_named():
     scores, labels, names = table(rows=60)
     found = frontier(scores, labels, local_tolerances=[0.1], global_tolerances=[None], calibration="none", **names)
-    assert any("fewer than 30 rows" in sentence for sentence in found.warnings)
+    assert any("fewer than 30 rows" in str(warning) for warning in found.warnings)
+    assert {warning["kind"] for warning in found.as_dict()["warnings"]} == {warning.kind for warning in found.warnings}
 
 
 # --- the figure

@@ -31,8 +31,8 @@ def parts_of(
         name = min(path.name for path in same)
         raise InputError(f"--test: {name} is fitted on too; name other files, or say which rows with --test-where.")
     # Rows of DATA that --where leaves out are left out here too, unless --test-where asks for another value.
-    asked = {name for name, _ in test_where}
-    kept = () if test else tuple(pair for pair in columns.where if pair[0] not in asked)
+    named = {name for name, _ in test_where}
+    kept = () if test else tuple(pair for pair in columns.where if pair[0] not in named)
     fitted = replace(columns, unless=test_where) if same else columns
     return fitted, (others, replace(columns, where=(*kept, *test_where)))
 

@@ -121,8 +121,8 @@ class _Band:
         tolerance = point.local_tolerance if along_global else point.global_tolerance
         audits = [each.measured for each in _points(frontier, tolerance)]
         found = tuple(audit.accuracy for audit in audits if audit is not None and audit.accuracy is not None)
-        whole = len(found) == len(audits) and all(each.low is not None for each in found)
-        return cls("local" if along_global else "global", tolerance, found) if whole else None
+        complete = len(found) == len(audits) and all(each.low is not None for each in found)
+        return cls("local" if along_global else "global", tolerance, found) if complete else None
 
     @property
     def low(self) -> float:

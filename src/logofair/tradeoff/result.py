@@ -15,6 +15,7 @@ from logofair.auditing import Audit, Comparison
 from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InputError
+from logofair.fitting.solution import FitWarning
 from logofair.policy.mixtures import Mixtures
 from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
@@ -241,7 +242,7 @@ class Frontier:
         Rows the rules were fitted on, and others they were measured on (0: none, they are measured on the same).
     chosen : (float or None, float or None) or None
         The tolerances to be marked in figures.
-    warnings : tuple of str
+    warnings : tuple of FitWarning
         Cells in which a requirement rests on few rows or none.
 
     Examples
@@ -273,7 +274,7 @@ class Frontier:
     basis: str
     calibration: str
     chosen: tuple[float | None, float | None] | None
-    warnings: tuple[str, ...]
+    warnings: tuple[FitWarning, ...]
 
     def __repr__(self) -> str:
         sizes = f"{len(self.local_tolerances)} x {len(self.global_tolerances)} points"
@@ -405,7 +406,7 @@ class Frontier:
                 f"Over {len(self.points)} pairs of tolerances the loss is at most {worst:.2f} points.",
                 self.knee.sentence,
                 *self._measured_sentences(),
-                *self.warnings,
+                *map(str, self.warnings),
             ]
         )
 
@@ -436,7 +437,7 @@ class Frontier:
             "knee": self.knee.as_dict(),
             "strictest_to_loosest": None if self.compared is None else self.compared.as_dict(),
             "points": self.table,
-            "warnings": list(self.warnings),
+            "warnings": [warning.as_dict() for warning in self.warnings],
         }
 
     @property

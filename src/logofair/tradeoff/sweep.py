@@ -344,7 +344,7 @@ def frontier(
         basis=basis,
         calibration=calibration,
         chosen=grid.chosen,
-        warnings=tuple(map(str, cell_warnings(strictest, prepared.rows, merged=clients is not None))),
+        warnings=tuple(cell_warnings(strictest, prepared.rows, merged=clients is not None)),
     )
 
 

@@ -79,8 +79,8 @@ def _cell(found: Measured | None, sign: str, *, rows: bool) -> Text:
 
 def _shown(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """What the test rows show of every method beyond chance."""
-    told = {outcome.name: findings(outcome.audit, has_clients=True) for outcome in comparison.outcomes}
-    yield from titled("Shown", (f"{name}: {found}." for name, found in told.items() if found))
+    found = {outcome.name: findings(outcome.audit, has_clients=True) for outcome in comparison.outcomes}
+    yield from titled("Shown", (f"{name}: {words}." for name, words in found.items() if words))
     checked = {outcome.name: outcome.clients for outcome in comparison.outcomes}
     checks = (f"{name}: {' '.join(str(check).split())}" for name, check in checked.items() if check is not None)
     yield from titled("Clients", checks)

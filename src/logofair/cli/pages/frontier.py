@@ -14,6 +14,7 @@ from logofair.auditing import Audit, Measured
 from logofair.auditing.result import NOT_TESTED
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
 from logofair.cli.pages.measured import findings, of_few_rows
+from logofair.fitting.solution import FitWarning
 from logofair.tradeoff import Frontier, Point
 from logofair.tradeoff.result import tolerance_text
 
@@ -22,10 +23,11 @@ __all__ = ["show"]
 
 _COLUMNS = 9  # tolerances beside each other on a page of 80 columns
 _WARNINGS = 5
+_NAMED = 3  # cells named in a warning; more are counted
 _GROUPS = 8  # rates shown; a page of more would be read by nobody
 _AXES = "Tolerances: local down, global across"
 _UNTESTED = f"\n{NOT_TESTED.capitalize()}: add --test-share or --test FILE"
-_MEASURED = "Counted with labels, {}. Below each figure its 95 % interval and rows:"
+_MEASURED = "Counted{}, {}. Below each figure its 95 % interval and rows:"
 
 
 def show(surface: Frontier, data: str, written: Sequence[Path], console: Console) -> None:
@@ -38,7 +40,9 @@ def show(surface: Frontier, data: str, written: Sequence[Path], console: Console
             _table(surface, range(first, min(first + _COLUMNS, len(surface.global_tolerances)))),
         ]
     table = _measured_table(surface)
-    measured = [] if table is None else ["", _MEASURED.format(surface.measured_on), table]
+    labelled = surface.points[0].measured is not None and surface.points[0].measured.accuracy is not None
+    counting = _MEASURED.format(" with labels" if labelled else "", surface.measured_on)
+    measured = [] if table is None else ["", counting, table]
     # What other rows say comes first.
     parts = [_heading(surface, data), *(measured + expected if surface.test_rows else expected + measured)]
     lines = [*_reading(surface), *_cautions(surface), *(("Written", f"{path}") for path in written)]
@@ -117,10 +121,13 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     """How to read the tables, and where the knee is."""
     yield "Knee", f"{surface.knee.sentence}{' It is marked *.' if surface.knee.point is not None else ''}"
     shown = {name.splitlines()[0].capitalize(): audit for name, audit in _shown(surface).items()}
-    told = {name: findings(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
-    yield from titled("Shown", (f"{name}: {found}." for name, found in told.items() if found))
+    found = {name: findings(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
+    yield from titled("Shown", (f"{name}: {words}." for name, words in found.items() if words))
     few = {name: of_few_rows(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
-    yield from titled("Few", (f"{name}: {sentence}" for name, found in few.items() for sentence in found))
+    yield from titled("Few", (f"{name}: {sentence}" for name, sentences in few.items() for sentence in sentences))
+    knee = surface.knee.point
+    if surface.has_clients and knee is not None and knee.measured is not None and knee.local_tolerance is not None:
+        yield "Clients", f"Knee: {' '.join(str(knee.measured.check_clients(knee.local_tolerance)).split())}"
     if surface.compared is not None and surface.compared.accuracy is not None:
         yield (
             "Both ends",
@@ -145,8 +152,16 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
 
 def _cautions(surface: Frontier) -> Iterator[tuple[str, str]]:
     """What the figures do not say."""
-    yield from titled("Small", surface.warnings[:_WARNINGS])
+    yield from titled("Small", map(_warning, surface.warnings[:_WARNINGS]))
     if len(surface.warnings) > _WARNINGS:
         yield "", f"... and {len(surface.warnings) - _WARNINGS} more such warnings; --json lists them."
     if len(surface.groups) > _GROUPS:
         yield "Groups", f"{len(surface.groups) - _GROUPS:,} more; --json lists the rates of all."
+
+
+def _warning(warning: FitWarning) -> str:
+    """A warning, with a count in place of many names."""
+    if warning.count <= _NAMED:
+        return str(warning)
+    those = "clients where a gap cannot be measured" if warning.kind == "unmeasured gap" else "groups at clients"
+    return f"{warning.count:,} {those}: {warning.finding}."
