@@ -158,6 +158,7 @@ def write_demo_report(path: Path, comparison: Comparison) -> Path:
         notion=settings.notion,
         chosen=(settings.local_tolerance, settings.global_tolerance),
         random_state=settings.random_state,
+        test_rows={"scores": test.scores, "labels": test.labels, "groups": test.groups, "clients": test.clients},
     )
     write_report(
         path,
