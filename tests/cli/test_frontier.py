@@ -97,9 +97,88 @@ def test_the_default_grid_fits_on_a_page(data):
     code, out, _ = run(data, *COLUMNS, "--test-share", "0.3")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
-    assert "held-out rows" in out
-    assert out.count("*") == 2  # at the knee, and where that is explained
-    assert "rows)" in out
+    assert "measured on 240 rows that took no part in the fit" in " ".join(out.split())
+    assert out.index("95 % interval") < out.index("Tolerances: local down")  # other rows come first
+    assert "Every point is within chance of the others" in out
+    assert "*" not in out
+    for words in ("selection rate, F", "selection rate, M", "accuracy", "local gap", "global gap"):
+        assert f"\n{words} " in out
+    assert "could not be seen here" in " ".join(out.split())
+
+
+def measured_lines(out, name):
+    """Figure, interval and rows of one line of the table."""
+    lines = out.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(f"{name} "))
+    return [" ".join(line.split()) for line in lines[at : at + 3]]
+
+
+def test_without_other_rows_the_page_says_so_and_that_intervals_are_too_narrow(data, expected):
+    code, out, _ = run(data, *COLUMNS, *SMALL)
+    assert code == 0
+    text = " ".join(out.split())
+    assert "Not yet tested on other rows: add --test-share or --test FILE" in text
+    assert "measured on the rows that chose the rule: these intervals are too narrow for new rows" in text
+    found = expected.points[0].measured.accuracy
+    figure, interval, rows = measured_lines(out, "accuracy")
+    assert figure.split()[1] == f"{found:.4f}"
+    assert interval.startswith(f"{found.low:.4f} to {found.high:.4f}")
+    assert rows.startswith("800 rows")
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """The same people in one file with their part, and in one file per part."""
+    score, label, sex, site = rows()
+    part = np.where(np.arange(800) % 3 == 0, "test", "fit")
+    folder = tmp_path_factory.mktemp("parts")
+    for name, kept in (("all", part != ""), ("fit", part == "fit"), ("test", part == "test")):
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["p", "y", "sex", "site", "part", "id"])
+            columns = (score, label, sex, site, part, np.arange(800))
+            writer.writerows(zip(*(column[kept] for column in columns), strict=True))
+    return folder
+
+
+def test_test_rows_of_a_file_or_by_a_value_are_the_same_rows_and_take_no_part_in_the_fit(parts):
+    score, label, sex, site = rows()
+    test = np.arange(800) % 3 == 0
+    grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
+    other = {"scores": score[test], "labels": label[test], "groups": sex[test], "clients": site[test]}
+    fit = {"groups": sex[~test], "clients": site[~test], "random_state": 0}
+    want = frontier(score[~test], label[~test], test_rows=other, **fit, **grid)
+    named = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site", *SMALL, "--json")
+    for words in (
+        (parts / "fit.csv", "--test", parts / "test.csv", "--id", "id"),
+        (parts / "all.csv", "--test-where", "part=test"),
+        (parts / "all.csv", "--where", "part=fit", "--test-where", "part=test"),
+        (parts / "all.csv", "--where", "part=fit", "--test", parts / "all.csv", "--test-where", "part=test"),
+        (parts / "fit.csv", "--test", parts / "all.csv", "--test-where", "part=test"),
+    ):
+        code, out, err = run(*words, *named)
+        assert (code, err) == (0, "")
+        found = json.loads(out)
+        assert (found["rows"], found["test_rows"]) == (533, 267)
+        assert [p["measured"] for p in found["points"]] == [p.as_dict()["measured"] for p in want.points]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("fit.csv", "--test", "fit.csv"), "--test: fit.csv is fitted on too"),
+        (("fit.csv", "--test", "all.csv", "--id", "id"), "--test: 533 people by column 'id' are among the rows to fit"),
+        (("test.csv", "--test-where", "part=test"), "--test-where: takes every row of test.csv; none is left"),
+        (("all.csv", "--test-where", "part=tset"), "no row has part=tset"),
+        (("all.csv", "--test-where", "part=test", "--test-share", "0.3"), "--test-share: given together"),
+        (("all.csv", "--id", "id"), "--id: tells people of test rows apart"),
+    ],
+)
+def test_test_rows_that_are_no_test_are_refused(parts, words, sentence):
+    words = [parts / word if word.endswith(".csv") else word for word in words]
+    code, out, err = run(*words, "--score", "p", "--label", "y", "--group", "sex", "--client", "site", *SMALL)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
 
 
 def test_more_tolerances_than_a_page_is_wide_come_in_blocks(data):
@@ -148,7 +227,7 @@ def test_the_same_seed_gives_the_same_rows_to_measure_on(data):
         for seed in (1, 1, 2)
     )
     assert first == again
-    assert first["points"][0]["held_out_accuracy"] != other["points"][0]["held_out_accuracy"]
+    assert first["points"][0]["measured"] != other["points"][0]["measured"]
 
 
 @pytest.mark.parametrize(
@@ -217,3 +296,21 @@ def test_a_solver_that_fails_is_a_sentence_and_exit_code_1(data, monkeypatch):
     code, out, err = run(data, *COLUMNS, *SMALL)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "no policy with a valid certificate" in err
+
+
+def test_hundreds_of_small_sites_are_counted_in_a_few_lines(tmp_path):
+    rng = np.random.default_rng(0)
+    site, sex = rng.integers(0, 300, 3000), rng.choice(["F", "M"], 3000)
+    score = np.round(rng.beta(1.0 + (sex == "M"), 2.0), 4)
+    with (tmp_path / "sites.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["p", "y", "sex", "site"])
+        writer.writerows(zip(score, rng.random(3000) < score, sex, site, strict=True))
+    named = ("--score", "p", "--label", "y", "--group", "sex", "--client", "site", "--positive", "True")
+    code, out, _ = run(
+        tmp_path / "sites.csv", *named, "--local", "0.1,none", "--global", "0,none", "--test-share", "0.3"
+    )
+    assert code == 0
+    assert len(out.splitlines()) < 75
+    assert " groups at clients: fewer than 30 rows" in " ".join(out.split())
+    assert "group 'F' at client" not in out

@@ -213,16 +213,15 @@ def test_the_base_rules_gaps_are_those_of_score_at_least_a_half():
     base = surface().unconstrained
     assert base.local_gap == pytest.approx(audited.local_gap)
     assert base.global_gap == pytest.approx(audited.global_gap)
-    assert base.local_gap_client == audited.local_gaps[0].client
-    at_client = names["groups"][names["clients"] == base.local_gap_client]
-    assert base.local_gap_rows == min((at_client == group).sum() for group in "FM")
-    assert base.global_gap_rows == min((names["groups"] == group).sum() for group in "FM")
+    assert base.measured.fitted_rows
+    assert base.measured.worst_local.client == audited.worst_local.client
+    assert base.measured.global_gap.rows == audited.global_gap.rows
 
 
 # --- the grid
 
 
-@given(st.floats(1e-5, 1000.0))
+@given(st.floats(1e-5, 1000.0).filter(lambda gap: not 0.99 < gap <= 1.0))
 def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
     grid = default_grid(gap)
     assert grid[0] == 0.0
@@ -233,6 +232,14 @@ def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
     steps = [after / before for before, after in itertools.pairwise(finite[:-1])]
     assert all(1.9 < step < 2.6 for step in steps)
     assert finite[-1] > finite[-2]
+
+
+def test_where_a_site_has_the_largest_gap_there_is_the_grid_ends_below_1():
+    assert default_grid(1.0) == default_grid(0.995) == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
+    scores, site = [0.9, 0.8, 0.1, 0.2, 0.9, 0.1, 0.9, 0.1], ["a"] * 4 + ["b"] * 4  # all F of a are accepted, no M
+    found = frontier(scores, None, groups=list("FFMMFFMM"), clients=site, calibration="none")
+    assert found.unconstrained.local_gap == 1.0
+    assert found.local_tolerances[-2:] == (0.5, None)
 
 
 @pytest.mark.parametrize("gap", [0.0, 1e-12, None])
@@ -311,6 +318,33 @@ def test_a_grid_of_one_point_is_its_own_knee():
     assert found.knee.point is found.points[0]
 
 
+def test_no_knee_is_offered_where_every_difference_in_accuracy_is_within_chance():
+    scores, labels, names = table(rows=300, seed=4)
+    found = frontier(scores, labels, calibration="none", **names)
+    assert find_knee(found.points, found.looseness).point is not None  # by expected accuracy alone there is one
+    assert found.compared.accuracy.low <= 0 <= found.compared.accuracy.high
+    assert found.knee.point is None
+    assert found.knee.sentence.startswith("Every point is within chance of the others (accuracy of the loosest")
+    assert found.knee.sentence.endswith(": no knee is offered.")
+
+
+def test_no_knee_is_offered_where_no_gap_can_be_told_from_chance():
+    scores, _, names = table(rows=40)  # without labels: accuracy is not measured
+    found = frontier(scores, None, calibration="none", **names)
+    assert find_knee(found.points, found.looseness).point is not None
+    base = found.unconstrained.measured
+    assert max(base.headline_local.value, base.headline_global.value) > 0
+    assert base.headline_local.value < base.headline_local.value.detectable
+    assert found.knee.point is None
+    assert "all gaps are below" in found.knee.sentence
+
+
+def test_a_knee_beyond_chance_is_offered():
+    found = surface(rows=20_000)
+    assert found.compared.accuracy.low > 0
+    assert found.knee.point is not None
+
+
 @pytest.mark.parametrize("cost", [0.0, 0.001, 0.004, 0.01, 0.03, 1.0])
 def test_the_best_point_is_the_strictest_that_is_affordable(cost):
     found = surface(rows=200)
@@ -350,33 +384,42 @@ def test_held_out_figures_are_an_audit_of_the_fitted_policy_on_these_rows():
     audited = logofair.audit(
         fitted.policy.probabilities(kept.scores, **where), kept.labels, notion="equalized_odds", **where
     )
-    measured = found.points[0].held_out
-    assert (found.rows, found.held_out_rows, measured.rows) == (rest.scores.size, kept.scores.size, kept.scores.size)
+    measured = found.points[0].measured
+    assert (found.rows, found.test_rows, measured.accuracy.rows) == (rest.scores.size, *[kept.scores.size] * 2)
+    assert not measured.fitted_rows
     # Near-ties may be solved differently by less than the certificate's 1e-6 of accuracy, and so by little in rates.
     assert measured.accuracy == pytest.approx(audited.accuracy, abs=1e-3)
     assert measured.global_gap == pytest.approx(audited.global_gap, abs=5e-3)
     assert measured.local_gap == pytest.approx(audited.local_gap, abs=5e-3)
 
 
-def test_the_unconstrained_point_is_measured_exactly_on_held_out_rows():
+@pytest.mark.parametrize("test_share", [None, 0.5])
+def test_the_unconstrained_point_is_measured_exactly_on_other_rows_or_on_its_own(test_share):
     scores, labels, names = table(rows=400, clients=4)
-    found = surface(rows=400, clients=4, test_share=0.5, random_state=7)
-    rows = checked_rows(scores, labels, names["groups"], names["clients"], None, "none", "eta")
-    _, kept = hold_out(rows, 0.5, np.random.default_rng([7, 1]))
+    found = surface(rows=400, clients=4, test_share=test_share, random_state=7)
+    kept = checked_rows(scores, labels, names["groups"], names["clients"], None, "none", "eta")
+    if test_share:
+        _, kept = hold_out(kept, 0.5, np.random.default_rng([7, 1]))
     where = {"groups": kept.groups.labels, "clients": kept.clients.labels}
     audited = logofair.audit(kept.scores >= 0.5, kept.labels, **where)
-    measured = found.points[-1].held_out
-    assert measured.accuracy == pytest.approx(audited.accuracy, abs=1e-12)
-    assert measured.global_gap == pytest.approx(audited.global_gap, abs=1e-12)
-    worst = audited.local_gaps[0]
-    assert measured.local_gap == pytest.approx(worst.value, abs=1e-12)
-    assert measured.local_gap_client == worst.client
-    there = where["groups"][where["clients"] == worst.client]
-    assert measured.local_gap_rows == min((there == group).sum() for group in (worst.highest, worst.lowest))
-    assert measured.global_gap_rows == min((where["groups"] == group).sum() for group in "FM")
+    measured = found.points[-1].measured
+    assert measured.fitted_rows == (test_share is None)
+    for name in ("accuracy", "global_gap", "local_gap"):
+        ours, theirs = getattr(measured, name).as_dict(), getattr(audited, name).as_dict()
+        assert ours == pytest.approx(theirs, abs=1e-12)
+    assert str(measured.headline_local) == str(audited.headline_local)
+    assert found.unconstrained.measured.headline_local.finding == audited.headline_local.finding
 
 
-def test_a_gap_on_few_held_out_rows_is_left_out_of_the_gap_of_large_clients():
+def test_the_noise_floor_of_every_point_is_that_of_the_unconstrained_rule():
+    found = surface(test_share=0.3)
+    floors = {(point.measured.local_gap.floor, point.measured.local_gap.detectable) for point in found.points}
+    base = found.unconstrained.measured
+    assert floors == {(base.local_gap.floor, base.local_gap.detectable)}
+    assert found.points[0].measured.headline_local.value.floor == base.headline_local.value.floor
+
+
+def test_a_gap_on_few_test_rows_does_not_make_the_headline():
     rng = np.random.default_rng(0)
     client = np.repeat(["big", "tiny"], [2000, 24])
     group = rng.choice(["F", "M"], client.size)
@@ -384,11 +427,66 @@ def test_a_gap_on_few_held_out_rows_is_left_out_of_the_gap_of_large_clients():
     found = frontier(
         scores, scores > 0.5, groups=group, clients=client, calibration="none", local_tolerances=[None], test_share=0.5
     )
-    measured = found.points[-1].held_out
-    assert (measured.local_gap, measured.local_gap_client) == (1.0, "tiny")
-    assert measured.local_gap_rows < 30
-    assert measured.large_local_gap < 0.1
-    assert measured.large_local_gap_rows >= 30
+    measured = found.points[-1].measured
+    assert (measured.local_gap, measured.worst_local.client) == (1.0, "tiny")
+    assert measured.local_gap.rows < 30
+    assert measured.headline_local.value < 0.1
+    assert measured.headline_local.value.rows >= 30
+    assert found.points[-1].as_dict()["measured"]["local_gap"]["value"] == measured.headline_local.value
+
+
+def other_rows(seed=1):
+    """Rows of other people, some at a client and in a cell that the fit has not seen."""
+    scores, labels, names = table(seed, 500, clients=4)
+    return {"scores": scores, "labels": labels, **names}
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+def test_cells_without_rows_and_unknown_clients_take_what_they_take_in_the_fitted_policy(notion):
+    scores, labels, names = table(rows=900)
+    kept = ~((names["clients"] == "south") & (names["groups"] == "M"))  # south has no M, east does not exist
+    rows = {name: column[kept] for name, column in names.items()}
+    pair = {"local_tolerance": 0.05, "global_tolerance": 0.01}
+    other = other_rows()
+    found = frontier(
+        scores[kept],
+        labels[kept],
+        notion=notion,
+        local_tolerances=[0.05],
+        global_tolerances=[0.01],
+        test_rows=other,
+        **rows,
+    )
+    fitted = logofair.fit(scores[kept], labels[kept], notion=notion, **pair, **rows)
+    audited = fitted.test(**other).tested.second
+    measured = found.points[0].measured
+    assert set(measured.clients) == {"north", "south", "west", "east"}
+    for rate, expected in audited.local_rates.items():
+        assert measured.local_rates[rate] == pytest.approx(expected, abs=5e-3)
+    assert measured.accuracy == pytest.approx(audited.accuracy, abs=1e-3)
+    base = logofair.audit(
+        other["scores"] >= 0.5, other["labels"], notion=notion, groups=other["groups"], clients=other["clients"]
+    )
+    south = measured.clients.index("south")
+    first = next(iter(measured.local_rates))
+    assert abs(measured.local_rates[first][south, 1] - base.local_rates[first][south, 1]) > 0.02  # no score >= 1/2
+
+
+def test_repeated_ids_of_test_rows_count_as_one_person():
+    other = other_rows()
+    once, twice = other | {"ids": np.arange(500)}, {name: np.tile(column, 2) for name, column in other.items()}
+    options = {"local_tolerances": [0.05], "global_tolerances": [None]}
+    alone, again = (surface(**options, test_rows=rows) for rows in (once, twice | {"ids": np.tile(np.arange(500), 2)}))
+    assert str(alone.points[0].measured.accuracy) == str(again.points[0].measured.accuracy)
+    assert again.points[0].measured.accuracy.rows == 500
+
+
+def test_the_strictest_and_the_loosest_point_are_compared_row_by_row():
+    found = surface(test_rows=other_rows())
+    first, last = found.points[0].measured, found.points[-1].measured
+    assert found.compared.accuracy == pytest.approx(last.accuracy - first.accuracy, abs=1e-12)
+    assert found.compared.accuracy.low < found.compared.accuracy < found.compared.accuracy.high
+    assert found.compared.global_gap == pytest.approx(last.global_gap - first.global_gap, abs=1e-12)
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.floats(0.05, 0.95))
@@ -415,7 +513,10 @@ def test_the_csv_reads_back_as_the_table():
     read = list(csv.DictReader(io.StringIO(found.as_csv())))
     assert len(read) == 25
     for line, row in zip(read, found.table, strict=True):
-        assert line.keys() == row.keys()
+        measured = row.pop("measured")
+        for figure in ("accuracy", "local_gap", "global_gap"):
+            assert float(line[f"measured_{figure}"]) == measured[figure]["value"]
+            assert float(line[f"measured_{figure}_low"]) == measured[figure]["low"]
         for name, value in row.items():
             if value is None:
                 assert line[name] == ("none" if name.endswith("tolerance") else "")
@@ -432,6 +533,18 @@ def test_plain_values_are_json_and_say_everything():
     assert plain["chosen"] == {"local": 0.05, "global": 0.01}
     assert [p["accuracy"] for p in plain["points"]] == found.accuracies.ravel().tolist()
     assert plain["unconstrained"]["accuracy"] == found.unconstrained.accuracy
+    assert plain["measured_on"] == f"measured on {found.test_rows:,} rows that took no part in the fit"
+    first = plain["points"][0]["measured"]
+    assert list(first) == ["rates", "accuracy", "local_gap", "global_gap"]
+    assert first["rates"]["selection rate"]["F"]["rows"] > 0
+    assert plain["strictest_to_loosest"]["accuracy"]["low"] == found.compared.accuracy.low
+
+
+def test_without_other_rows_everything_says_that_it_was_measured_on_the_rows_that_chose_it():
+    found = surface()
+    for said in (found.as_dict()["measured_on"], found.summary()):
+        assert "measured on the rows that chose the rule" in said.lower()
+        assert "not yet tested on other rows" in said
 
 
 def test_the_summary_says_what_it_costs_and_where_to_look():
@@ -440,13 +553,14 @@ def test_the_summary_says_what_it_costs_and_where_to_look():
     assert f"{100 * found.unconstrained.accuracy:.2f} %" in text
     assert f"at most {100 * found.losses.max():.2f} points" in text
     assert found.knee.sentence in text
-    assert found.at(0.05, 0.01).summary().startswith("local 0.05, global 0.01: accuracy")
+    assert found.at(0.05, 0.01).summary().startswith("local 0.05, global 0.01: expected accuracy")
 
 
 def test_small_cells_are_named():
     scores, labels, names = table(rows=60)
     found = frontier(scores, labels, local_tolerances=[0.1], global_tolerances=[None], calibration="none", **names)
-    assert any("fewer than 30 rows" in sentence for sentence in found.warnings)
+    assert any("fewer than 30 rows" in str(warning) for warning in found.warnings)
+    assert {warning["kind"] for warning in found.as_dict()["warnings"]} == {warning.kind for warning in found.warnings}
 
 
 # --- the figure
@@ -461,7 +575,7 @@ def words(root):
 
 
 def test_the_figure_is_an_svg_that_names_every_tolerance_and_every_loss():
-    found = surface(chosen=(0.05, 0.01))
+    found = surface(chosen=(0.05, 0.01), rows=20_000)
     root = drawn(found)
     said = words(root)
     assert all(f"{t:g}" in said for t in GRID if t is not None)
@@ -506,10 +620,37 @@ def test_a_grid_of_any_size_can_be_drawn(options):
     assert words(drawn(surface(**options)))[0] == "What fairness costs: demographic parity"
 
 
-def test_a_flat_frontier_can_be_drawn():
+def test_a_frontier_that_loses_nothing_says_so_and_draws_no_empty_chart():
     found = frontier([0.9, 0.1] * 20, None, groups=[0, 0, 1, 1] * 10, calibration="none")
     assert found.losses.max() == 0
-    assert any("none" in text for text in words(drawn(found)))
+    root = drawn(found)
+    assert any("there is nothing to draw" in text for text in words(root))
+    assert not list(root.iter("{http://www.w3.org/2000/svg}circle"))
+
+
+@pytest.mark.parametrize("test_share", [None, 0.3])
+def test_a_band_shows_the_interval_of_what_was_measured_along_the_marked_line(test_share):
+    found = surface(chosen=(0.05, 0.01), rows=3000, test_share=test_share)
+    root = drawn(found)
+    (band,) = [e for e in root.iter("{http://www.w3.org/2000/svg}polygon") if e.get("class") == "f-band"]
+    (dots,) = [e for e in root.iter("{http://www.w3.org/2000/svg}polyline") if e.get("class") == "f-found"][:1]
+    places = [tuple(map(float, place.split(","))) for place in band.get("points").split()]
+    measured = [found.at(0.05, t).measured.accuracy for t in found.global_tolerances]
+    high, low = places[: len(measured)], places[len(measured) :][::-1]
+    ticks = [e for e in root.iter("{http://www.w3.org/2000/svg}text") if e.get("text-anchor") == "end"][:2]
+    (y0, a0), (y1, a1) = ((float(e.get("y")) - 4, float(e.text) / 100) for e in ticks)
+
+    def accuracy(y):
+        return a0 + (y - y0) * (a1 - a0) / (y1 - y0)
+
+    for j, figure in enumerate(measured):
+        assert accuracy(high[j][1]) == pytest.approx(figure.high, abs=1e-4)
+        assert accuracy(low[j][1]) == pytest.approx(figure.low, abs=1e-4)
+        assert accuracy(float(dots.get("points").split()[j].split(",")[1])) == pytest.approx(figure, abs=1e-4)
+    said = [text for text in words(root) if text.startswith("Band at local 0.05: measured on ")]
+    assert len(said) == 1
+    assert ("other rows" in said[0]) == bool(test_share)
+    assert any("not yet tested on other rows" in text for text in words(root)) == (not test_share)
 
 
 # --- bad input
@@ -542,6 +683,27 @@ def test_bad_input_is_refused_in_one_sentence(options, sentence):
         surface(**{"rows": 60, **options})
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"groups": ["Q"] * 250 + ["F"] * 250}, "test_rows: groups: no rule is fitted for 'Q'"),
+        ({"clients": None}, "test_rows: clients: the rows to fit on have them and the test rows do not"),
+        ({"labels": None}, "test_rows: labels: missing"),
+        ({"labels": [1, 0]}, "test_rows: labels: has 2 rows"),
+        ({"ids": [1, 2]}, "test_rows: ids: has 2 rows"),
+        ({"score": [1, 2]}, "test_rows: pass a mapping of columns"),
+    ],
+)
+def test_test_rows_that_cannot_be_used_are_refused_in_one_sentence(changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        surface(test_rows=other_rows() | changes)
+
+
+def test_test_rows_and_a_test_share_are_one_too_many():
+    with pytest.raises(InputError, match="test_share: given together with test_rows"):
+        surface(test_rows=other_rows(), test_share=0.3)
 
 
 def test_held_out_rows_need_labels():

@@ -239,7 +239,8 @@ class Tally:
 class Side:
     """The rates of one side: ``values[rate, client, group]`` and ``gaps[rate, client]``, NaN where undefined.
 
-    Only rates that rest on ``fewest`` rows or more have a value.
+    Only rates that rest on ``fewest`` rows or more have a value. ``like`` is another rule on the same rows whose noise
+    floor serves: it hardly depends on the rule, and is the dearest figure where many rules are measured.
     """
 
     rates: tuple[Rate, ...]
@@ -251,6 +252,7 @@ class Side:
     highest: npt.NDArray[np.intp]
     lowest: npt.NDArray[np.intp]
     fewest: int = 1
+    like: Side | None = None
 
     @cached_property
     def rows(self) -> Indices:
@@ -283,7 +285,8 @@ class Side:
     def large(self) -> Side:
         """The same over large cells alone: rates that rest on :data:`FEW_ROWS` rows or more."""
         values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)
-        return _compared(self.rates, self.groups, self.clients, self.tally, values, FEW_ROWS)
+        like = None if self.like is None else self.like.large
+        return _compared(self.rates, self.groups, self.clients, self.tally, values, FEW_ROWS, like)
 
     @property
     def headline(self) -> Side:
@@ -319,7 +322,7 @@ class Side:
     @cached_property
     def floor(self) -> Floor:
         """What rules without any gap would show on these rows."""
-        return noise_floor(self._shares, self.effective)
+        return noise_floor(self._shares, self.effective) if self.like is None else self.like.floor
 
     def above(self, tolerance: Floats | float) -> Booleans:
         """At which clients some gap exceeds its tolerance beyond chance, all clients judged together."""
@@ -522,10 +525,14 @@ def _sums(place: npt.NDArray[np.intp], values: npt.NDArray[Any], shape: tuple[in
 
 
 def side_of(
-    rates: tuple[Rate, ...], groups: tuple[Label, ...], clients: tuple[Label | None, ...], tally: Tally
+    rates: tuple[Rate, ...],
+    groups: tuple[Label, ...],
+    clients: tuple[Label | None, ...],
+    tally: Tally,
+    like: Side | None = None,
 ) -> Side:
     """Measure every rate, and its gap at every client."""
-    return _compared(rates, groups, clients, tally, np.stack([tally.rate(rate) for rate in rates]))
+    return _compared(rates, groups, clients, tally, np.stack([tally.rate(rate) for rate in rates]), like=like)
 
 
 def _compared(
@@ -535,13 +542,14 @@ def _compared(
     tally: Tally,
     values: Floats,
     fewest: int = 1,
+    like: Side | None = None,
 ) -> Side:
     """The side with these values of its rates."""
     known = ~np.isnan(values)
     high, low = np.where(known, values, -np.inf), np.where(known, values, np.inf)
     enough = known.sum(2) >= 2
     gaps = np.subtract(high.max(2), low.min(2), where=enough, out=np.full(enough.shape, np.nan))
-    return Side(rates, groups, clients, tally, values, gaps, high.argmax(2), low.argmin(2), fewest)
+    return Side(rates, groups, clients, tally, values, gaps, high.argmax(2), low.argmin(2), fewest, like)
 
 
 def _counting(rate: Rate) -> list[int]:

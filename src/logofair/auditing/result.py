@@ -198,13 +198,18 @@ class Audit:
         clients: tuple[Label | None, ...],
         local: tuple[Rate, ...],
         global_: tuple[Rate, ...] | None = None,
+        like: Audit | None = None,
         **others: Any,
     ) -> Audit:
-        """Measure counted rows; ``clients`` is ``(None,)`` where there are none, ``global_`` None: as ``local``."""
-        side = side_of(local, groups, clients, tally)
+        """Measure counted rows; ``clients`` is ``(None,)`` where there are none, ``global_`` None: as ``local``.
+
+        ``like`` is the audit of another rule on the same rows, whose noise floors serve.
+        """
+        side = side_of(local, groups, clients, tally, None if like is None else like.local)
         rates = local if global_ is None else global_
         same = clients == (None,) and rates == local
-        merged = side if same else side_of(rates, groups, (None,), tally.merged())
+        likewise = None if like is None else like.global_
+        merged = side if same else side_of(rates, groups, (None,), tally.merged(), likewise)
         return cls(groups, ("all",) if clients == (None,) else clients, side, merged, **others)
 
     @cached_property

@@ -47,6 +47,7 @@ __all__ = [
     "seed_option",
     "single_tolerances",
     "such_that",
+    "test_options",
     "together",
     "tolerance",
     "tolerance_option",
@@ -267,6 +268,23 @@ def na_option(default: tuple[str, ...] | None = MISSING, otherwise: str = ", ".j
         help="Text that stands for a missing value, as an empty cell does; may be given again; "
         f"{_FREE}: no text does.  [default: {otherwise}]",
     )
+
+
+test_options = together(
+    click.option(
+        "--test",
+        metavar="FILE",
+        multiple=True,
+        help="Other rows, which take no part in the fit, to measure on: a file or folder as DATA; may be given again.",
+    ),
+    click.option(
+        "--test-where",
+        metavar="COLUMN=VALUE",
+        multiple=True,
+        callback=_where,
+        help="Only such rows of --test; without --test, such rows of DATA are measured on and not fitted on.",
+    ),
+)
 
 
 _FIRST = (

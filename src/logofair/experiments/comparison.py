@@ -1,4 +1,4 @@
-"""The demonstration's run: deal rows to clients, train, post-process in three ways, audit on the test rows."""
+"""The demonstration's run: deal rows to clients, train, post-process in three ways, measure on the test rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing import Audit, audit
+from logofair.auditing import Audit, ClientCheck, audit
+from logofair.auditing import Comparison as RulesCompared
+from logofair.auditing import compare as compare_rules
 from logofair.columns.checks import Floats, Integers, Label
 from logofair.datasets import Dataset, dirichlet_clients, split
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.progress import no_progress
-from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate
+from logofair.solvers.certificate import Certificate
+from logofair.tradeoff.result import measured_values
 from logofair.training import fedavg
 
 if TYPE_CHECKING:
@@ -46,40 +49,42 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class SplitRows:
-    """Some rows as a post-processor sees them; ``ids`` are their numbers in the data set."""
+    """Some rows as a post-processor sees them."""
 
     scores: Floats
     labels: npt.NDArray[np.int64]
     groups: npt.NDArray[np.str_]
     clients: Integers
-    ids: npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """One method on the test rows, and the tolerances it had to meet on the calibration rows (None: none)."""
+    """One method on the test rows, in expectation over its coins, and the tolerances it had to meet (None: none).
+
+    ``difference`` are its figures less the base model's on the same rows; the tolerances and the certificate are about
+    the calibration rows.
+    """
 
     name: str
     audit: Audit
     local_tolerance: float | None = None
     global_tolerance: float | None = None
+    difference: RulesCompared | None = None
     certificate: Certificate | None = None
 
     @property
-    def met(self) -> bool | None:
-        """Whether every requirement is met in expectation on the calibration rows; None without any."""
-        return None if self.certificate is None else self.certificate.violation <= LARGEST_VIOLATION
+    def clients(self) -> ClientCheck | None:
+        """At how many clients a gap above the local tolerance is shown; None without such a tolerance."""
+        return None if self.local_tolerance is None else self.audit.check_clients(self.local_tolerance)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {
             "method": self.name,
-            "accuracy": self.audit.accuracy,
-            "local_gap": self.audit.local_gap,
-            "large_local_gap": self.audit.large_local_gap,
-            "global_gap": self.audit.global_gap,
             "required": {"local": self.local_tolerance, "global": self.global_tolerance},
-            "requirements_met": self.met,
+            **measured_values(self.audit),
+            "difference": None if self.difference is None else self.difference.as_dict(),
+            "clients": None if self.clients is None else self.clients.as_dict(),
             "certificate": None if self.certificate is None else self.certificate.as_dict(),
         }
 
@@ -142,12 +147,13 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     parts = split(len(data), _PARTS, rng=splitting)
     scores = _train(data, clients, parts["train"], training, progress)
     calibration, test = (
-        SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows], rows)
+        SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], clients[rows])
         for rows in (parts["calibration"], parts["test"])
     )
     fits = list(progress(_fits(calibration, settings), "Fitting LoGoFair", total=len(_VARIANTS)))
+    variants = [_outcome(name, solution, test, settings) for name, solution in fits]
     base = MethodResult("FedAvg", _audit(test.scores >= 0.5, test, settings))
-    outcomes = (base, *(_outcome(name, solution, test, settings) for name, solution in fits))
+    outcomes = (base, *variants)
     calibrated = _audit(calibration.scores >= 0.5, calibration, settings)
     return Comparison(
         settings=settings,
@@ -192,16 +198,17 @@ def _fits(rows: SplitRows, settings: Settings) -> Iterator[tuple[str, Solution]]
 
 
 def _outcome(name: str, solution: Solution, rows: SplitRows, settings: Settings) -> MethodResult:
-    """Decide on the test rows, by row number where a coin is needed, and audit."""
-    decisions = solution.policy.decide(
-        rows.scores, groups=rows.groups, clients=rows.clients, ids=rows.ids, on_unknown="merged"
-    )
+    """What a variant does on the test rows in expectation over its coins, beside the base model."""
+    columns: dict[str, Any] = {"groups": rows.groups, "clients": rows.clients}
+    chance = solution.policy.probabilities(rows.scores, on_unknown="merged", **columns)
+    compared = compare_rules(rows.scores >= 0.5, chance, rows.labels, notion=settings.notion, **columns)
     local, global_ = _VARIANTS[name]
     return MethodResult(
         name,
-        _audit(decisions, rows, settings),
+        compared.second,
         local_tolerance=settings.local_tolerance if local else None,
         global_tolerance=settings.global_tolerance if global_ else None,
+        difference=compared,
         certificate=solution.certificate,
     )
 

@@ -23,9 +23,9 @@ __all__ = [
 ]
 
 SCALES = ("chance", "percent", "logit")
+_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
 # Texts that stand for a missing value, as an empty cell does, unless other ones are named.
 MISSING = ("NA", "N/A", "NaN", "nan", "NULL", "null")
-_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,9 @@ class DataSource:
 class ColumnNames:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
-    ``where`` are columns and values: only rows that have all of these values count. ``id`` tells people apart: rows of
-    the same id at a client are one person. ``na`` are the texts that stand for a missing value.
+    ``where`` are columns and values: only rows that have all of these values count, and of those not the rows that have
+    all values of ``unless``. ``id`` tells people apart: rows of the same id at a client are one person. ``na`` are the
+    texts that stand for a missing value.
     """
 
     score: str | None = None
@@ -57,11 +58,12 @@ class ColumnNames:
     client: str | None = None
     weight: str | None = None
     decision: str | None = None
-    id: str | None = None
     positive: str | None = None
     scale: str = "chance"
     drop_missing: bool = False
     where: tuple[tuple[str, str], ...] = ()
+    id: str | None = None
+    unless: tuple[tuple[str, str], ...] = ()
     na: tuple[str, ...] = MISSING
 
     def by_role(self) -> dict[str, str]:
@@ -85,7 +87,9 @@ class ColumnNames:
     @property
     def conditions(self) -> str:
         """What rows must have, in words; empty where all count."""
-        return " and ".join(f"{name}={value}" for name, value in self.where)
+        return " and ".join(
+            [*_typed(self.where), *([f"not {' and '.join(_typed(self.unless))}"] if self.unless else [])]
+        )
 
     def only(self, *roles: str) -> ColumnNames:
         """The same without the columns of other roles."""
@@ -94,17 +98,18 @@ class ColumnNames:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return asdict(self) | {
-            "group": list(self.group),
-            "where": [list(pair) for pair in self.where],
-            "na": list(self.na),
-        }
+        conditions = {name: [list(pair) for pair in getattr(self, name)] for name in ("where", "unless")}
+        return asdict(self) | {"group": list(self.group), "na": list(self.na)} | conditions
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ColumnNames:
         """Return the names that `as_dict` wrote."""
-        where = tuple((str(name), str(value)) for name, value in values["where"])
-        return cls(**{**values, "group": tuple(values["group"]), "where": where, "na": tuple(values["na"])})
+        where, unless = (
+            tuple((str(name), str(value)) for name, value in values.get(conditions, ()))
+            for conditions in ("where", "unless")
+        )
+        lists = {"group": tuple(values["group"]), "na": tuple(values["na"])}
+        return cls(**{**values, **lists, "where": where, "unless": unless})
 
     def require(self, files: DataFiles, **needed: str) -> None:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""
@@ -115,6 +120,11 @@ class ColumnNames:
 
             there = f"{files.paths[0]} has {listed_names(column_names(files.paths[0]))}"
             raise InputError(f"--{missing[0]}: not given; name the column of {needed[missing[0]]}: {there}.")
+
+
+def _typed(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Conditions as they are typed."""
+    return [f"{name}={value}" for name, value in pairs]
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,8 @@ def source_of(files: DataFiles, columns: ColumnNames, rows: int) -> DataSource:
 
 def no_rows_error(files: DataFiles, columns: ColumnNames) -> InputError:
     """Say why no row is left: none has the values asked for, or all lack a value."""
+    if columns.unless and any(_has_rows(path, (*columns.where, *columns.unless)) for path in files.paths):
+        return InputError(f"--test-where: takes every row of {files.name}; none is left to fit on.")
     if not columns.where or any(_has_rows(path, columns.where) for path in files.paths):
         return InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
     for condition in columns.where:
@@ -133,9 +135,9 @@ def _listed(values: list[str]) -> str:
 def _part(path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str]) -> tuple[polars.DataFrame, int]:
     """One file's complete rows, with numbers as such and scores as chances; and how many rows were left out."""
     pl = polars_module()
-    with open_table(path, wanted, columns.where, missing=columns.na) as table:
+    with open_table(path, wanted, columns.where, unless=columns.unless, missing=columns.na) as table:
         rows = table.collect()
-        if not rows.height and not columns.where:
+        if not rows.height and not columns.conditions:
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")
         rows = rows.with_columns(*(_checked(table, column, columns.scale) for column in rows.get_columns()))
         complete = rows.drop_nulls()

@@ -213,18 +213,20 @@ def open_table(
     wanted: Mapping[str, str],
     where: Sequence[tuple[str, str]] = (),
     *,
+    unless: Sequence[tuple[str, str]] = (),
     missing: Sequence[str] = (),
     verbatim: Sequence[str] = (),
     block: int = BLOCK,
 ) -> Iterator[Table]:
     """Open a file for reading ``wanted``, columns by role; the roles may be any names.
 
-    ``where`` are columns and values: only rows that have all of these values are read. ``missing`` are texts that stand
-    for a missing value, but in the columns of the ``verbatim`` roles. ``block``: characters of a CSV file that are
-    decoded at a time.
+    ``where`` are columns and values: only rows that have all of these values are read, and of those none that have all
+    values of ``unless``. ``missing`` are texts that stand for a missing value, but in the columns of the ``verbatim``
+    roles. ``block``: characters of a CSV file that are decoded at a time.
     """
     source, kind = _found(file)
-    pl, conditions = polars_module(), {f"where {place}": name for place, (name, _) in enumerate(where)}
+    pl, pairs = polars_module(), (*where, *unless)
+    conditions = {f"where {place}": name for place, (name, _) in enumerate(pairs)}
     named = dict(wanted) | conditions
     if not named:
         raise InputError(f"{source}: no columns were named; name at least one.")
@@ -238,14 +240,17 @@ def open_table(
         # Neither by name nor under it: polars takes "^a.*$" and "*" for patterns.
         columns = [pl.nth(place).alias(role) for role, place in zip(named, places, strict=True)]
         table = table.select(map(_bare, columns) if kind == "CSV" else columns)
-        kinds = table.collect_schema() if where or missing else {}
-        kept = [
+        kinds = table.collect_schema() if pairs or missing else {}
+        holds = [
             has_value(role, kinds[role], value, f"{source}: column {name!r}")
-            for role, (name, value) in zip(conditions, where, strict=True)
+            for role, (name, value) in zip(conditions, pairs, strict=True)
         ]
+        kept = holds[: len(where)]
+        if unless:  # a row without the value, or without any, is kept
+            kept.append(~pl.all_horizontal(holds[len(where) :]).fill_null(value=False))
         # The only place that counts rows: on the command line the first is row 1.
         numbered = table.with_row_index("row", offset=1).filter(*kept).select("row", *wanted)
-        texts = table.filter(*kept).select(*wanted) if where else table
+        texts = table.filter(*kept).select(*wanted) if pairs else table
         marked = [role for role in wanted if missing and role not in verbatim and kinds[role] in _text_kinds()]
         read = [_unless(pl.col(role), missing) for role in marked]
         yield Table(

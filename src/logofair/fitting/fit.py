@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from logofair._version import __version__
+from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
@@ -25,7 +26,7 @@ from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.problem import Problem, make_problem
 
-__all__ = ["certified", "fit"]
+__all__ = ["certified", "fit", "merged_cells", "merged_rules"]
 
 
 def fit(
@@ -119,7 +120,9 @@ def fit(
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
-    merged_rule = _merged(prepared, requirements, basis) if merged and clients is not None else None
+    merged_rule = None
+    if merged and clients is not None:
+        merged_rule = merged_rules(merged_cells(prepared, basis), requirements, basis)
     mixtures = filled(problem.cells, mixtures, merged_rule)
     policy = Policy(
         groups=rows.groups.names,
@@ -195,11 +198,16 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
     return mixtures, certify(problem, mixtures, optimum.local_prices, optimum.global_prices, basis)
 
 
-def _merged(prepared: Prepared, requirements: Requirements, basis: str) -> Mixtures:
-    """The rules of the federation taken as one client, with the groups' calibrators."""
+def merged_cells(prepared: Prepared, basis: str) -> Cells:
+    """The cells of the federation taken as one client, with the groups' calibrators."""
     rows, fitted = prepared.rows, prepared.fitted
     one = replace(rows, clients=one_client(rows.scores.size))
     unknown = np.full_like(rows.clients.codes, -1)
     order = order_by_cell(one, prepared.rising)
     one = with_chances(one, fitted.calibrator, fitted.merged_eta, unknown, order)
-    return _solve(make_problem(requirements.merged(), ordered_cells(one, basis, order)), None, basis)[0]
+    return ordered_cells(one, basis, order)
+
+
+def merged_rules(cells: Cells, requirements: Requirements, basis: str) -> Mixtures:
+    """The rules of the federation taken as one client, one per group."""
+    return certified(make_problem(requirements.merged(), cells), basis)[0]

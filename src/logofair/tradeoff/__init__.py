@@ -4,7 +4,7 @@ The value is concave and rises with either tolerance; every point has a certific
 that was stored for it. Rows are calibrated and sorted once for all points.
 """
 
-from logofair.tradeoff.result import Frontier, HeldOut, Knee, Point, UnconstrainedRule
+from logofair.tradeoff.result import Frontier, Knee, Point, UnconstrainedRule
 from logofair.tradeoff.sweep import frontier
 
-__all__ = ["Frontier", "HeldOut", "Knee", "Point", "UnconstrainedRule", "frontier"]
+__all__ = ["Frontier", "Knee", "Point", "UnconstrainedRule", "frontier"]

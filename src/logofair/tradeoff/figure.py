@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
+from logofair.auditing import Measured
+from logofair.auditing.result import NOT_TESTED
 from logofair.tradeoff.result import Frontier, Point, tolerance_text
 
 __all__ = ["frontier_figure"]
@@ -24,6 +26,7 @@ _PLOT, _ROW = 210.0, 24.0  # heights of the plot and of one row of the map
 _APART = 15.0  # of two labels
 _SHADES = 6
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_NOTHING = 5e-5  # of accuracy: less is 0.00 points
 _LEAST_SPAN = 0.004  # of the accuracy axis: less would magnify noise
 
 _LIGHT = """--f-paper:var(--paper,#fff);--f-ink:var(--ink,#1b2230);--f-soft:var(--soft,#515b6b);
@@ -40,19 +43,27 @@ _SHAPES = """.frontier-figure{max-width:100%;height:auto;background:var(--f-pape
 .frontier-figure .f-grid{stroke:var(--f-line)}.frontier-figure .f-way{fill:none;stroke-width:2}
 .frontier-figure .f-free{fill:none;stroke-width:2;stroke-dasharray:2 4}
 .frontier-figure .f-mark{fill:none;stroke:var(--f-ink);stroke-width:2.5}.frontier-figure .f-knee{stroke-dasharray:4 3}
+.frontier-figure .f-band{fill:var(--f-ink);fill-opacity:.09}
+.frontier-figure .f-found{fill:none;stroke:var(--f-ink);stroke-width:1.5;stroke-dasharray:1 3;stroke-linecap:round}
 .frontier-figure .f-halo{fill:none;stroke:var(--f-paper);stroke-width:6}"""
 
 
 def frontier_figure(frontier: Frontier) -> str:
     """Return a frontier as one SVG element, to be written to a file or put into a page.
 
-    Above, accuracy against the global tolerance with a line for each of a few local ones; below, the accuracy every
-    pair of tolerances loses. The knee and the chosen pair are marked in both. A side with one tolerance needs one line
-    and no map.
+    Above, accuracy against the global tolerance with a line for each of a few local ones, and for one of them a light
+    band: the 95% interval of its accuracy as measured. Below, the accuracy every pair of tolerances loses. The knee and
+    the chosen pair are marked in both. A side with one tolerance needs one line and no map.
     """
     parts, bottom = list(_heading(frontier)), 50.0
-    for panel, wanted in ((_plot, max(frontier.accuracies.shape) > 1), (_map, min(frontier.accuracies.shape) > 1)):
-        if wanted:
+    sizes, costs = frontier.accuracies.shape, float(frontier.losses.max()) >= _NOTHING
+    if not costs and max(sizes) > 1:
+        parts.append(
+            _text(8, bottom + 10, "No tolerance of the grid loses accuracy: there is nothing to draw.", "f-label")
+        )
+        bottom += 28.0
+    for panel, wanted in ((_plot, max(sizes) > 1), (_map, min(sizes) > 1)):
+        if costs and wanted:
             drawn, bottom = panel(frontier, bottom)
             parts += drawn
     notes, bottom = _legend(frontier, bottom)
@@ -90,8 +101,58 @@ def _title(frontier: Frontier) -> str:
 def _heading(frontier: Frontier) -> Iterator[str]:
     sites = f" at {len(frontier.clients):,} clients" if frontier.has_clients else ""
     yield _text(8, 20, _title(frontier), "f-title")
-    accuracy = f"{100 * frontier.unconstrained.accuracy:.2f} % unconstrained"
-    yield _text(8, 38, f"Expected on {frontier.rows:,} rows{sites}; {accuracy}.", "f-soft")
+    yield _text(8, 38, f"Expected on {frontier.rows:,} calibration rows{sites}.", "f-soft")
+
+
+@dataclass(frozen=True)
+class _Band:
+    """The measured accuracies of the points along one line, and the other side's tolerance there."""
+
+    side: str
+    tolerance: float | None
+    found: tuple[Measured, ...]
+
+    @classmethod
+    def of(cls, frontier: Frontier) -> _Band | None:
+        """Of the line through the chosen point, else the knee, else of the loosest; None where nothing is measured."""
+        marked = [point for point, _ in _marked(frontier)]
+        point = marked[-1] if marked else frontier.points[-1]
+        along_global = len(frontier.global_tolerances) > 1
+        tolerance = point.local_tolerance if along_global else point.global_tolerance
+        audits = [each.measured for each in _points(frontier, tolerance)]
+        found = tuple(audit.accuracy for audit in audits if audit is not None and audit.accuracy is not None)
+        complete = len(found) == len(audits) and all(each.low is not None for each in found)
+        return cls("local" if along_global else "global", tolerance, found) if complete else None
+
+    @property
+    def low(self) -> float:
+        """The lowest end of all intervals."""
+        return min(each.low or 0.0 for each in self.found)
+
+    @property
+    def high(self) -> float:
+        """The highest."""
+        return max(each.high or 1.0 for each in self.found)
+
+    def drawn(self, axes: _Axes, along: Sequence[float | None]) -> Iterator[str]:
+        """A light area between the ends, and a dotted line of what was measured."""
+        xs = [axes.x(tolerance) for tolerance in along]
+        upper = [(x, axes.y(each.high or 1.0)) for x, each in zip(xs, self.found, strict=True)]
+        lower = [(x, axes.y(each.low or 0.0)) for x, each in zip(xs, self.found, strict=True)]
+        yield f'<polygon points="{_path([*upper, *reversed(lower)])}" class="f-band"/>'
+        middle = [(x, axes.y(each)) for x, each in zip(xs, self.found, strict=True)]
+        yield f'<polyline points="{_path(middle)}" class="f-found"/>'
+
+
+def _points(frontier: Frontier, tolerance: float | None) -> list[Point]:
+    """The points along the plot's axis at one tolerance of the other side."""
+    if len(frontier.global_tolerances) > 1:
+        return [frontier.at(tolerance, each) for each in frontier.global_tolerances]
+    return [frontier.at(each, tolerance) for each in frontier.local_tolerances]
+
+
+def _path(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
 
 @dataclass(frozen=True)
@@ -121,17 +182,21 @@ def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
     sides = frontier.local_tolerances if by_global else frontier.global_tolerances
     accuracies = frontier.accuracies if by_global else frontier.accuracies.T
     low, high = float(accuracies.min()), max(float(accuracies.max()), frontier.unconstrained.accuracy)
+    band = _Band.of(frontier)
+    low, high = (low, high) if band is None else (min(low, band.low), max(high, band.high))
     ticks = _ticks(low, max(high, low + _LEAST_SPAN))
     stop = max([t for t in along if t is not None], default=0.0) or 1.0
     axes = _Axes(top + 26.0, ticks[0], ticks[-1], stop)
     name, other = ("global", "local") if by_global else ("local", "global")
     words = f"Accuracy in %, by {f'{name} ' if frontier.has_clients else ''}tolerance"
-    parts = [_text(8, top + 10, words, "f-label"), *_frame(axes, ticks, along)]
+    words = f"{words}; {100 * frontier.unconstrained.accuracy:.2f} unconstrained"
+    parts = [_text(8, top + 10, words, "f-label"), *([] if band is None else band.drawn(axes, along))]
+    parts += _frame(axes, ticks, along)
     lines = [list(map(float, row)) for row in accuracies]
     chosen = _labelled_lines([axes.y(line[-1]) for line in lines])
     places = _without_overlap([axes.y(lines[i][-1]) for i in chosen])
     for shade, (i, place) in enumerate(zip(chosen, places, strict=True)):
-        points = [frontier.at(*((sides[i], t) if by_global else (t, sides[i]))) for t in along]
+        points = _points(frontier, sides[i])
         label = f"{other} {tolerance_text(sides[i])}" if len(sides) > 1 else ""
         parts += _line(axes, along, points, round(shade * 5 / max(len(chosen) - 1, 1)), label, place)
     for point, mark in _marked(frontier):
@@ -165,8 +230,7 @@ def _line(
     ends = len([t for t in along if t is not None])
     for piece, kind in ((at[:ends], "f-way"), (at[max(ends - 1, 0) :], "f-free")):
         if len(piece) > 1:
-            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in piece)
-            yield f'<polyline points="{path}" class="{kind}" {stroke}/>'
+            yield f'<polyline points="{_path(piece)}" class="{kind}" {stroke}/>'
     for (x, y), point in zip(at, points, strict=True):
         tip = f"<title>{_clean(point.summary())}</title>"
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill:var(--f-{shade})">{tip}</circle>'
@@ -237,10 +301,33 @@ def _legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
             _text(30, top + 10, f"{word}: {where} {tolerance_text(point.global_tolerance)} ({loss})", "f-label")
         )
         top += 22.0
+    drawn, top = _band_legend(frontier, top)
+    parts += drawn
     if None in (*frontier.local_tolerances, *frontier.global_tolerances):
         parts.append(_text(8, top + 10, "none: nothing required on that side.", "f-soft"))
         top += 22.0
     return parts, top + 4.0
+
+
+def _band_legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
+    """What the band and its dotted line were measured on."""
+    shown = max(frontier.accuracies.shape) > 1 and float(frontier.losses.max()) >= _NOTHING
+    band = _Band.of(frontier) if shown else None
+    parts, lines = [], []
+    if band is not None:
+        one = min(frontier.accuracies.shape) == 1
+        where = "" if one else f" at {band.side} {tolerance_text(band.tolerance)}"
+        rows = f"{frontier.test_rows:,} other rows" if frontier.test_rows else "the rows that chose the rules"
+        lines.append(f"Band{where}: measured on {rows} (95 %).")
+        middle = f"{top + 5:.1f}"
+        parts.append(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14" class="f-band"/>')
+        parts.append(f'<polyline points="9,{middle} 23,{middle}" class="f-found"/>')
+    if not frontier.test_rows:
+        lines.append(f"{'Too narrow for new rows; n' if lines else 'N'}{NOT_TESTED[1:]}.")
+    for line in lines:
+        parts.append(_text(30 if band is not None else 8, top + 10, line, "f-label" if line is lines[0] else "f-soft"))
+        top += 22.0
+    return parts, top
 
 
 def _labelled_lines(heights: Sequence[float]) -> list[int]:

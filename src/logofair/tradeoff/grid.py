@@ -91,12 +91,15 @@ def default_grid(gap: float | None) -> Tolerances:
     """Tolerances from parity to the unconstrained rule's gap, where a side stops binding, and None.
 
     In between stand the six largest of 1, 2, 5, 10, ... (in units of any power of ten), so that neighbours
-    differ by a factor of about two. The gap itself is rounded up to two digits.
+    differ by a factor of about two. The gap itself is rounded up to two digits; where that is all that shares can
+    differ by, 1, None says the same.
 
     Examples
     --------
     >>> default_grid(0.1774)
     (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.18, None)
+    >>> default_grid(1.0)
+    (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
     >>> default_grid(0.0)
     (0.0, None)
     """
@@ -106,7 +109,7 @@ def default_grid(gap: float | None) -> Tolerances:
     last = _rounded_up(gap, power - 1)
     steps = [float(f"{digit}e{power - k}") for k in range(_BETWEEN) for digit in (5, 2, 1)]
     between = [step for step in steps if step < 0.95 * gap][:_BETWEEN]
-    return 0.0, *sorted(between), last, None
+    return 0.0, *sorted(between), *([] if last == 1.0 else [last]), None
 
 
 def _rounded_up(value: float, power: int) -> float:

@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from logofair.auditing import Audit, Comparison
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InputError
+from logofair.fitting.solution import FitWarning
+from logofair.policy.mixtures import Mixtures
 from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
 from logofair.tradeoff.grid import Tolerances
+from logofair.tradeoff.measured import MeasuredRows
 
-__all__ = ["Frontier", "HeldOut", "Knee", "Point", "UnconstrainedRule", "find_knee", "looseness", "tolerance_text"]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Accuracy and gaps counted with labels on rows that took no part in the fit; None where undefined.
-
-    ``local_gap`` is that of the worst client, ``local_gap_client``; ``large_local_gap`` compares only rates that
-    rest on 30 rows or more. ``..._rows`` are the rows behind the less supported of the two rates compared: a gap on
-    a few rows is chance.
-    """
-
-    rows: int
-    accuracy: float | None
-    local_gap: float | None
-    local_gap_client: Label
-    local_gap_rows: int | None
-    large_local_gap: float | None
-    large_local_gap_rows: int | None
-    global_gap: float | None
-    global_gap_rows: int | None
+__all__ = [
+    "Frontier",
+    "Knee",
+    "Point",
+    "UnconstrainedRule",
+    "find_knee",
+    "looseness",
+    "measured_values",
+    "tolerance_text",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +42,10 @@ class Point:
     ``global_gap`` are its gaps in expectation, None where no two groups can be compared. ``local_price`` and
     ``global_price`` are the accuracy won at most per unit more of the local tolerance at all clients, or of the global
     one: on the calibration rows no point has more than ``certificate.dual + local_price * (more local tolerance) +
-    global_price * (more global tolerance)``. ``held_out`` is what was measured on held-out rows.
+    global_price * (more global tolerance)``. All these are expectations on the rows that chose the rule.
+
+    ``measured`` counts with labels, on other rows where there are some: its ``fitted_rows`` says where there are none.
+    ``rule`` is the stored rule of every cell of ``rows``, on which it is measured.
     """
 
     local_tolerance: float | None
@@ -59,7 +56,16 @@ class Point:
     global_gap: float | None
     local_price: float
     global_price: float
-    held_out: HeldOut | None = None
+    rule: Mixtures | None = None
+    rows: MeasuredRows | None = None
+
+    @cached_property
+    def measured(self) -> Audit | None:
+        """The rule on test rows or, for want of these, on the rows that chose it; None where neither can be measured.
+
+        Its noise floors are those of the unconstrained rule on the same rows, on which they hardly depend.
+        """
+        return None if self.rows is None or self.rule is None else self.rows.audit(self.rule)
 
     @property
     def accuracy(self) -> float:
@@ -70,14 +76,15 @@ class Point:
         """Return one line for people: the tolerances, accuracy, and what they cost."""
         return (
             f"local {tolerance_text(self.local_tolerance)}, global {tolerance_text(self.global_tolerance)}: "
-            f"accuracy {100 * self.accuracy:.2f} %, {100 * max(self.loss, 0.0):.2f} points lost"
+            f"expected accuracy {100 * self.accuracy:.2f} %, {100 * max(self.loss, 0.0):.2f} points lost"
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, for a table or JSON; None where something is not constrained or undefined."""
-        found: dict[str, Any] = {
+        return {
             "local_tolerance": self.local_tolerance,
             "global_tolerance": self.global_tolerance,
+            "measured": None if self.measured is None else measured_values(self.measured),
             "accuracy": self.accuracy,
             "loss": self.loss,
             "bound": self.certificate.dual,
@@ -88,11 +95,20 @@ class Point:
             "local_price": self.local_price,
             "global_price": self.global_price,
         }
-        if self.held_out is not None:
-            found |= {f"held_out_{name}": value for name, value in asdict(self.held_out).items()}
-            client = found["held_out_local_gap_client"]
-            found["held_out_local_gap_client"] = None if client is None else str(client)
-        return found
+
+
+def measured_values(audit: Audit) -> dict[str, Any]:
+    """An audit's rates, accuracy and the gaps told first as plain values."""
+    rates = {
+        rate: {str(group): None if found is None else found.as_dict() for group, found in row.items()}
+        for rate, row in audit.rates.items()
+    }
+    return {
+        "rates": rates,
+        "accuracy": None if audit.accuracy is None else audit.accuracy.as_dict(),
+        "local_gap": audit.headline_local.as_dict(),
+        "global_gap": audit.headline_global.as_dict(),
+    }
 
 
 def tolerance_text(tolerance: float | None) -> str:
@@ -110,14 +126,15 @@ _STRAIGHT = 0.05
 class Knee:
     """The knee point of the frontier, how far it leads (0: not at all, 1: everything for nothing), and a sentence.
 
-    ``point`` is None where accuracy rises evenly with tolerance, so that no point stands out.
+    ``point`` is None where accuracy rises evenly with tolerance, so that no point stands out, and where the rows cannot
+    tell the points apart: their largest difference in accuracy, or all of their gaps, are within chance.
 
     Examples
     --------
     >>> from logofair.tradeoff import frontier
     >>> surface = frontier([0.9, 0.6, 0.4, 0.2], None, groups=["a", "b", "a", "b"], calibration="none")
     >>> print(surface.knee.sentence)
-    Even the strictest point (global 0) costs nothing: there is nothing to trade.
+    Every point is within chance of the others (all gaps are below 1.0000, too small to see here): no knee is offered.
     """
 
     point: Point | None
@@ -179,7 +196,7 @@ def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
 
 def _sentence(point: Point, regained: float, one_side: bool) -> str:
     return (
-        f"The knee is at {_tolerances(point, one_side)}: accuracy {100 * point.accuracy:.2f} %, "
+        f"The knee is at {_tolerances(point, one_side)}: expected accuracy {100 * point.accuracy:.2f} %, "
         f"{100 * max(point.loss, 0.0):.2f} points below the unconstrained rule; it has regained "
         f"{100 * regained:.0f} % of what the strictest point loses, and more tolerance wins less than it did so far."
     )
@@ -190,25 +207,21 @@ def _tolerances(point: Point, one_side: bool) -> str:
     return f"{local}global {tolerance_text(point.global_tolerance)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class UnconstrainedRule:
-    """The unconstrained rule: its expected accuracy and its gaps, None where no two groups can be compared.
+    """The unconstrained rule: its expected accuracy and gaps (None where no two groups can be compared).
 
-    ``local_gap`` is that of ``local_gap_client``, whose smallest group that is compared has ``local_gap_rows`` rows;
-    ``global_gap_rows`` are those of the smallest group over all clients.
+    ``measured`` is the same rule counted with labels, as :attr:`Point.measured` is.
     """
 
     accuracy: float
     local_gap: float | None
-    local_gap_client: Label
-    local_gap_rows: int | None
     global_gap: float | None
-    global_gap_rows: int | None
+    measured: Audit | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        client = None if self.local_gap_client is None else str(self.local_gap_client)
-        return vars(self) | {"local_gap_client": client}
+        return vars(self) | {"measured": None if self.measured is None else measured_values(self.measured)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,11 +238,11 @@ class Frontier:
         That against which losses are counted.
     notions, groups, clients, basis, calibration
         As the frontier was asked for; the one client is None where there are none.
-    rows, held_out_rows : int
-        Rows the rules were fitted on, and others they were measured on.
+    rows, test_rows : int
+        Rows the rules were fitted on, and others they were measured on (0: none, they are measured on the same).
     chosen : (float or None, float or None) or None
         The tolerances to be marked in figures.
-    warnings : tuple of str
+    warnings : tuple of FitWarning
         Cells in which a requirement rests on few rows or none.
 
     Examples
@@ -257,11 +270,11 @@ class Frontier:
     groups: tuple[Label, ...]
     clients: tuple[Label, ...]
     rows: int
-    held_out_rows: int
+    test_rows: int
     basis: str
     calibration: str
     chosen: tuple[float | None, float | None] | None
-    warnings: tuple[str, ...]
+    warnings: tuple[FitWarning, ...]
 
     def __repr__(self) -> str:
         sizes = f"{len(self.local_tolerances)} x {len(self.global_tolerances)} points"
@@ -295,8 +308,50 @@ class Frontier:
 
     @cached_property
     def knee(self) -> Knee:
-        """A hint at which point to look first."""
+        """A hint at which point to look first; none where what was measured cannot tell the points apart."""
+        alike = self._alike()
+        if alike:
+            return Knee(None, 0.0, f"Every point is within chance of the others ({alike}): no knee is offered.")
         return find_knee(self.points, self.looseness)
+
+    @cached_property
+    def compared(self) -> Comparison | None:
+        """The strictest and the loosest point on the same measured rows; None where these are one, or not measured."""
+        first, last = self.points[0], self.points[-1]
+        if first is last or last.rows is None or first.rule is None or last.rule is None:
+            return None
+        return last.rows.compare(first.rule, last.rule)
+
+    @property
+    def measured_on(self) -> str:
+        """What the measured figures were measured on, in words."""
+        if self.test_rows:
+            return f"measured on {self.test_rows:,} rows that took no part in the fit"
+        return f"{FITTED_ROWS}; {NOT_TESTED}"
+
+    def _alike(self) -> str:
+        """Why no two points can be told apart, in words; empty where some can."""
+        compared = self.compared
+        if compared is None:
+            return ""
+        found = compared.accuracy
+        if found is not None and found.low is not None and found.high is not None and found.low <= 0 <= found.high:
+            limits = f"95%: {found.low:+.4f} to {found.high:+.4f}"
+            return f"accuracy of the loosest less that of the strictest: {found:+.4f}, {limits}"
+        seen = [self._unseen(side) for side, moves in zip(("local", "global_"), self._moving, strict=True) if moves]
+        return f"all gaps are below {max(seen):.4f}, too small to see here" if seen and all(seen) else ""
+
+    @property
+    def _moving(self) -> tuple[bool, bool]:
+        return len(self.local_tolerances) > 1, len(self.global_tolerances) > 1
+
+    def _unseen(self, side: str) -> float:
+        """What gaps of a side must exceed to be seen, if none does; 0 where some does or nothing can be said."""
+        sides = [getattr(point.measured, side).headline for point in self.points]
+        gaps = np.array([gap for found in sides for gap in found.gaps.ravel()])
+        known = gaps[~np.isnan(gaps)]
+        detectable = sides[0].floor.detectable
+        return float(detectable) if known.size and known.max() < detectable else 0.0
 
     def at(self, local_tolerance: float | None, global_tolerance: float | None) -> Point:
         """Return the point of the grid at two tolerances."""
@@ -329,9 +384,10 @@ class Frontier:
     def as_csv(self) -> str:
         """Return the table as CSV; a tolerance that is not constrained is "none", an undefined figure empty."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(self.table[0]), lineterminator="\n")
+        table = [_flat(row) for row in self.table]
+        writer = csv.DictWriter(text, list(dict.fromkeys(name for row in table for name in row)), lineterminator="\n")
         writer.writeheader()
-        for row in self.table:
+        for row in table:
             sides = {side: row[side] for side in ("local_tolerance", "global_tolerance")}
             free = {side: "none" for side, tolerance in sides.items() if tolerance is None}
             writer.writerow(row | free)
@@ -345,13 +401,22 @@ class Frontier:
         gaps = ", ".join(f"{side} {gap:.4f}" for side, gap in sides if gap is not None)
         return "\n".join(
             [
-                f"Unconstrained, the expected accuracy is {100 * base.accuracy:.2f} % on {self.rows:,} rows"
+                f"Unconstrained, the expected accuracy is {100 * base.accuracy:.2f} % on {self.rows:,} calibration rows"
                 f"{f' (largest gaps: {gaps})' if gaps else ''}.",
                 f"Over {len(self.points)} pairs of tolerances the loss is at most {worst:.2f} points.",
                 self.knee.sentence,
-                *self.warnings,
+                *self._measured_sentences(),
+                *map(str, self.warnings),
             ]
         )
+
+    def _measured_sentences(self) -> Iterator[str]:
+        """What points were measured on, and how the loosest differs from the strictest."""
+        if self.points[0].rows is not None:
+            yield f"{self.measured_on[0].upper()}{self.measured_on[1:]}."
+        if self.compared is not None:
+            lines = (" ".join(line.split()) for line in self.compared.summary().splitlines())
+            yield f"From the strictest to the loosest point: {'; '.join(lines)}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
@@ -359,7 +424,8 @@ class Frontier:
         return {
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
             "rows": self.rows,
-            "held_out_rows": self.held_out_rows,
+            "test_rows": self.test_rows,
+            "measured_on": self.measured_on,
             "groups": list(map(str, self.groups)),
             "clients": len(self.clients),
             "basis": self.basis,
@@ -369,10 +435,21 @@ class Frontier:
             "global_tolerances": list(self.global_tolerances),
             "chosen": chosen,
             "knee": self.knee.as_dict(),
+            "strictest_to_loosest": None if self.compared is None else self.compared.as_dict(),
             "points": self.table,
-            "warnings": list(self.warnings),
+            "warnings": [warning.as_dict() for warning in self.warnings],
         }
 
     @property
     def _shape(self) -> tuple[int, int]:
         return len(self.local_tolerances), len(self.global_tolerances)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A point's values in one line: of what was measured, accuracy and gaps with what they rest on."""
+    measured = row["measured"] or {}
+    plain = {name: value for name, value in row.items() if name != "measured"}
+    for figure in ("accuracy", "local_gap", "global_gap"):
+        for part, value in (measured.get(figure) or {}).items():
+            plain[f"measured_{figure}" if part == "value" else f"measured_{figure}_{part}"] = value
+    return plain

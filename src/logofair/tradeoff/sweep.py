@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
-from logofair.auditing import Audit
-from logofair.auditing.measure import Tally, tally_of
-from logofair.calibration import Calibrator
-from logofair.cells.cells import Cells, build_cells
+from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats, Label, random_number
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
-from logofair.fitting.fit import certified
+from logofair.fitting.fit import certified, merged_cells, merged_rules
 from logofair.fitting.prepare import CalibrationRows, Prepared, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
@@ -26,9 +25,12 @@ from logofair.solvers.certificate import Certificate
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.grid import Grid, Tolerances
-from logofair.tradeoff.result import Frontier, HeldOut, Point, UnconstrainedRule
+from logofair.tradeoff.measured import MeasuredRows, checked_test_rows
+from logofair.tradeoff.result import Frontier, Point, UnconstrainedRule
 
-__all__ = ["FrontierRequirements", "HeldOutRows", "Sweep", "frontier", "hold_out"]
+__all__ = ["FrontierRequirements", "Sweep", "frontier", "hold_out"]
+
+TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of people, where there are any
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,57 +108,6 @@ def _part(rows: CalibrationRows, kept: Booleans) -> CalibrationRows:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutRows:
-    """Held-out rows in cells, ready to measure any rule on them."""
-
-    cells: Cells
-    tally: Tally  # with nobody accepted
-    groups: tuple[Label, ...]
-    clients: tuple[Label, ...]
-    local_rates: tuple[Rate, ...]
-    global_rates: tuple[Rate, ...]
-
-    @classmethod
-    def of(
-        cls, rows: CalibrationRows, calibrator: Calibrator, local: tuple[Rate, ...], global_: tuple[Rate, ...]
-    ) -> HeldOutRows:
-        """Order labelled rows by what a policy compares with its thresholds."""
-        assert rows.labels is not None
-        groups, clients = rows.groups, rows.clients
-        cells = build_cells(
-            calibrator(rows.scores, groups.codes, clients.codes),
-            groups.codes,
-            clients.codes,
-            n_groups=len(groups.names),
-            n_clients=len(clients.names),
-            values=rows.labels,
-            weights=rows.weights,
-            rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
-        )
-        tally = tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, groups, clients)
-        return cls(cells, tally, groups.names, clients.names, local, global_)
-
-    def measured(self, mixtures: Mixtures) -> HeldOut:
-        """Accuracy and gaps of a rule, in expectation over its coins."""
-        u, v = (share.reshape(self.tally.mass.shape[:2]) for share in evaluate(self.cells, mixtures))
-        mass = self.cells.mass.reshape(u.shape)
-        tally = replace(self.tally, accepted=np.stack([(u - v) * mass, v * mass], axis=-1))
-        found = Audit.of(tally, self.groups, self.clients, self.local_rates, self.global_rates)
-        local, large, global_ = found.worst_local, found.worst_large, found.worst_global
-        return HeldOut(
-            rows=int(self.tally.rows.sum()),
-            accuracy=found.accuracy,
-            local_gap=local.value,
-            local_gap_client=local.client,
-            local_gap_rows=local.rows,
-            large_local_gap=large.value,
-            large_local_gap_rows=large.rows,
-            global_gap=global_.value,
-            global_gap_rows=global_.rows,
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class Sweep:
     """Calibrated rows in cells, and what is required of them.
 
@@ -168,20 +119,39 @@ class Sweep:
     basis: str
     every_rate: Problem
     unconstrained: UnconstrainedRule
-    test_rows: HeldOutRows | None
+    measured_rows: MeasuredRows | None
 
     @classmethod
-    def of(
-        cls, requirements: FrontierRequirements, prepared: Prepared, basis: str, test: CalibrationRows | None
-    ) -> Sweep:
-        """Measure the unconstrained rule, and order the rows held out."""
-        local, global_ = requirements.local.rates, requirements.global_.rates
-        every_rate = _every_rate(prepared, local, global_, requirements.exempt)
+    def of(cls, requirements: FrontierRequirements, prepared: Prepared, basis: str, test: TestRows | None) -> Sweep:
+        """Measure the unconstrained rule, on other rows where there are some."""
+        rates = (requirements.local.rates, requirements.global_.rates)
+        every_rate = _every_rate(prepared, *rates, requirements.exempt)
         free = replace(requirements, client_tolerances={}).at(None, None)
         mixtures, certificate, _ = certified(make_problem(free, prepared.cells), basis)
-        unconstrained = _unconstrained(requirements, every_rate, mixtures, certificate.primal)
-        test_rows = None if test is None else HeldOutRows.of(test, prepared.fitted.calibrator, local, global_)
-        return cls(requirements, prepared, basis, every_rate, unconstrained, test_rows)
+        local, global_ = map(_largest, _gaps(every_rate, mixtures))
+        base = UnconstrainedRule(certificate.primal, local, global_, None)
+        found = cls(requirements, prepared, basis, every_rate, base, _measured_rows(prepared, rates, test))
+        if found.measured_rows is None:
+            return found
+        measured = found.measured_rows.audit(found._measured_rule(mixtures, free))
+        rows = replace(found.measured_rows, base=measured)
+        return replace(found, unconstrained=replace(base, measured=measured), measured_rows=rows)
+
+    @cached_property
+    def _merged_cells(self) -> Cells:
+        return merged_cells(self.prepared, self.basis)
+
+    @cached_property
+    def _needs_merged(self) -> bool:
+        rows = self.measured_rows
+        return self.prepared.rows.has_clients and rows is not None and rows.needs_merged(self.prepared.cells)
+
+    def _measured_rule(self, mixtures: Mixtures, requirements: Requirements) -> Mixtures:
+        """The rule of every cell of the measured rows, as in the policy of ``fit``: also where the fit had no rows."""
+        assert self.measured_rows is not None
+        merged = merged_rules(self._merged_cells, requirements, self.basis) if self._needs_merged else None
+        cells = self.prepared.cells
+        return self.measured_rows.rule(filled(cells, mixtures, merged), merged, cells.n_groups)
 
     def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
@@ -191,17 +161,25 @@ class Sweep:
         solver = ExactSolver()
         for local in local_tolerances:
             for global_ in reversed(global_tolerances):
-                problem = make_problem(self.requirements.at(local, global_), self.prepared.cells)
+                required = self.requirements.at(local, global_)
+                problem = make_problem(required, self.prepared.cells)
                 # A single client's requirements are all local: nothing is left to vary at one local tolerance.
                 solvers = () if self.requirements.alone else (solver.solve,)
                 mixtures, certificate, _ = certified(problem, self.basis, *solvers)
-                yield self._point(local, global_, mixtures, certificate)
+                rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
+                yield self._point(local, global_, mixtures, certificate, rule)
             solver = solver.looser()
 
-    def _point(self, local: float | None, global_: float | None, mixtures: Mixtures, certificate: Certificate) -> Point:
+    def _point(
+        self,
+        local: float | None,
+        global_: float | None,
+        mixtures: Mixtures,
+        certificate: Certificate,
+        rule: Mixtures | None,
+    ) -> Point:
         local_gap, global_gap = map(_largest, _gaps(self.every_rate, mixtures))
         local_price, global_price = self._prices(local, global_, certificate)
-        policy_rules = filled(self.prepared.cells, mixtures, None)
         return Point(
             local_tolerance=local,
             global_tolerance=global_,
@@ -211,7 +189,8 @@ class Sweep:
             global_gap=global_gap,
             local_price=local_price,
             global_price=global_price,
-            held_out=None if self.test_rows is None else self.test_rows.measured(policy_rules),
+            rule=rule,
+            rows=self.measured_rows,
         )
 
     def _prices(self, local: float | None, global_: float | None, certificate: Certificate) -> tuple[float, float]:
@@ -243,24 +222,17 @@ def _every_rate(prepared: Prepared, local: tuple[Rate, ...], global_: tuple[Rate
     )
 
 
-def _unconstrained(
-    requirements: FrontierRequirements, problem: Problem, mixtures: Mixtures, accuracy: float
-) -> UnconstrainedRule:
-    """The unconstrained rule, with the rows its gaps rest on."""
-    local, global_ = _gaps(problem, mixtures)
-    local_gap, global_gap = _largest(local), _largest(global_)
-    rows = problem.cells.rows.reshape(problem.shape)
-    client, rate = np.unravel_index(int(local.argmax()), local.shape)
-    local_rows = rows[client, problem.local_counts[client, :, rate]]
-    global_rows = rows.sum(axis=0)[problem.global_counts[:, int(global_.argmax())]]
-    return UnconstrainedRule(
-        accuracy=accuracy,
-        local_gap=local_gap,
-        local_gap_client=None if local_gap is None else requirements.clients.names[client],
-        local_gap_rows=None if local_gap is None else int(local_rows.min()),
-        global_gap=global_gap,
-        global_gap_rows=None if global_gap is None else int(global_rows.min()),
-    )
+def _measured_rows(
+    prepared: Prepared, rates: tuple[tuple[Rate, ...], tuple[Rate, ...]], test: TestRows | None
+) -> MeasuredRows | None:
+    """Test rows or, for want of these, the rows of the fit; None where a rate needs labels and they have none."""
+    known, calibrator = prepared.rows.clients.names, prepared.fitted.calibrator
+    if test is not None:
+        rows, ids = test
+        return MeasuredRows.of(rows, known, calibrator, rates, fitted=False, ids=ids)
+    if prepared.rows.labels is None and any(rate.needs_labels for side in rates for rate in side):
+        return None
+    return MeasuredRows.of(prepared.rows, known, calibrator, rates, fitted=True)
 
 
 def _gaps(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
@@ -294,6 +266,7 @@ def frontier(
     random_state: int | None = None,
     folds: int = 5,
     test_share: float | None = None,
+    test_rows: Mapping[str, object] | None = None,
     progress: Progress = no_progress,
 ) -> Frontier:
     """Find the best rule for every pair of a grid of local and global tolerances, from one calibration and one sort.
@@ -312,8 +285,12 @@ def frontier(
     chosen : (float or None, float or None), optional
         A pair of tolerances to add to the grid and to mark in figures.
     test_share : float, optional
-        Share of every cell's rows to hold out, on which accuracy and gaps are then measured with labels. What holds on
-        the few rows of a small cell says little about others.
+        Share of every cell's rows to hold out, on which every point is then measured with labels. What holds on the
+        rows that chose a rule says little about others.
+    test_rows : mapping of columns, optional
+        Other rows to measure every point on: ``"scores"``, ``"labels"``, ``"groups"`` and, as there are, ``"clients"``,
+        ``"sample_weight"`` and ``"ids"`` (rows of one id at a client are one person). Clients that the fit does not
+        know take the merged rule, as in the policy that ``fit`` returns.
     progress : Progress, optional
         ``progress(steps, what, total)`` passes steps through and shows how many are done.
 
@@ -340,11 +317,14 @@ def frontier(
     key = 0 if random_state is None else random_number(random_state)
     requirements = FrontierRequirements.of(notion, client_tolerances, rows.clients)
     grid = Grid.of(local_tolerances, global_tolerances, chosen, alone=requirements.alone)
-    test = None
+    test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
     if test_share is not None:
-        rows, test = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
-    made = (Sweep.of(requirements, prepare(rows, calibration, basis, folds, key), basis, test) for _ in range(1))
-    (sweep,) = progress(made, "Calibrating", 1)
+        if test is not None:
+            raise InputError("test_share: given together with test_rows; pass one of them.")
+        rows, kept = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
+        test = kept, None
+    (prepared,) = progress((prepare(rows, calibration, basis, folds, key) for _ in range(1)), "Calibrating", 1)
+    sweep = Sweep.of(requirements, prepared, basis, test)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(
         progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),
@@ -360,11 +340,11 @@ def frontier(
         groups=rows.groups.names,
         clients=rows.clients.names,
         rows=rows.scores.size,
-        held_out_rows=0 if test is None else test.scores.size,
+        test_rows=0 if test is None else test[0].scores.size,
         basis=basis,
         calibration=calibration,
         chosen=grid.chosen,
-        warnings=tuple(map(str, cell_warnings(strictest, sweep.prepared.rows, merged=False))),
+        warnings=tuple(cell_warnings(strictest, prepared.rows, merged=clients is not None)),
     )
 
 

@@ -15,17 +15,21 @@ from logofair.cli.options import (
     data_options,
     examples,
     force_option,
+    id_option,
     json_option,
     notion_option,
     path_option,
     seed_option,
     such_that,
+    test_options,
     tolerance,
 )
+from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output, put_whole
 
 if TYPE_CHECKING:
+    from logofair.files.rows import DataRows
     from logofair.progress import Progress
     from logofair.tradeoff import Frontier
 
@@ -47,6 +51,7 @@ def _ending(ending: str, advice: str) -> Any:
         "logofair frontier people.csv --score p --label y --group sex --client state",
         "logofair frontier sites/ --score p --label y --group sex --notion equalized_odds --plot frontier.svg",
         "logofair frontier ... --local 0.01,0.05,none --global 0.01,0.02 --test-share 0.3 --out frontier.csv",
+        "logofair frontier ... --where part=calibration --test-where part=test",
     )
 )
 @data_options
@@ -74,6 +79,8 @@ def _ending(ending: str, advice: str) -> Any:
     callback=such_that(lambda share: 0 < share < 1, "pass a number between 0 and 1, such as 0.3"),
     help="Keep this share of every cell's rows back, and measure accuracy and gaps on them.",
 )
+@test_options
+@id_option
 @seed_option("Of the calibration's folds and of the rows kept back.", "random_state")
 @path_option(
     "--out",
@@ -124,16 +131,21 @@ def _solve(
     data: Sequence[str], columns: ColumnNames, options: dict[str, Any], progress: Progress
 ) -> tuple[str, Frontier]:
     """Read the rows and solve the grid; the data's name and the frontier."""
-    from logofair.files.rows import read_rows  # here, while the reader sees that work goes on
+    from logofair.files.parts import read_parts  # here, while the reader sees that work goes on
     from logofair.tradeoff import frontier as solve
 
+    test, test_where = options.pop("test"), options.pop("test_where")
     files = find_files(data, client=columns.client)
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
     if options["basis"] == "labels":
         columns.require(files, label="labels, which --basis labels counts with")
     if options["test_share"] is not None:
         columns.require(files, label="labels, which --test-share measures with")
-    rows = read_rows(files, columns, progress)
+        if test or test_where:
+            raise InputError("--test-share: given together with other test rows; use one of the two.")
+    if columns.id is not None and not test and not test_where:
+        raise InputError("--id: tells people of test rows apart; name these with --test or --test-where.")
+    rows, other = read_parts(files, columns, test, test_where, progress)
     options["calibration"] = options["calibration"] or ("none" if rows.labels is None else "beta")
     surface = solve(
         rows.scores,
@@ -141,10 +153,17 @@ def _solve(
         groups=rows.groups,
         clients=rows.clients,
         sample_weight=rows.weights,
+        test_rows=None if other is None else _columns(other),
         progress=progress,
         **options,
     )
     return f"{files.name} where {columns.conditions}" if columns.where else files.name, surface
+
+
+def _columns(rows: DataRows) -> dict[str, Any]:
+    """Test rows as the library takes them."""
+    names = {"scores": rows.scores, "labels": rows.labels, "groups": rows.groups}
+    return names | {"clients": rows.clients, "sample_weight": rows.weights, "ids": rows.ids}
 
 
 def _write(surface: Frontier, out: Path | None, plot: Path | None) -> None:

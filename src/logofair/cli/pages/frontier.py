@@ -1,4 +1,4 @@
-"""A frontier as a page for people: accuracy by tolerances, the knee, and what held-out rows say."""
+"""A frontier as a page for people: accuracy by tolerances, the knee, and what was measured of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from logofair.auditing import FEW_ROWS
+from logofair.auditing import Audit, Measured
+from logofair.auditing.result import NOT_TESTED
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
-from logofair.tradeoff import Frontier, HeldOut, Point
+from logofair.cli.pages.measured import findings, of_few_rows
+from logofair.fitting.solution import FitWarning
+from logofair.tradeoff import Frontier, Point
 from logofair.tradeoff.result import tolerance_text
 
 __all__ = ["show"]
@@ -20,43 +23,41 @@ __all__ = ["show"]
 
 _COLUMNS = 9  # tolerances beside each other on a page of 80 columns
 _WARNINGS = 5
+_NAMED = 3  # cells named in a warning; more are counted
+_GROUPS = 8  # rates shown; a page of more would be read by nobody
 _AXES = "Tolerances: local down, global across"
+_UNTESTED = f"\n{NOT_TESTED.capitalize()}: add --test-share or --test FILE"
+_MEASURED = "Counted{}, {}. Below each figure its 95 % interval and rows:"
 
 
 def show(surface: Frontier, data: str, written: Sequence[Path], console: Console) -> None:
     """Print a frontier."""
-    parts: list[Any] = [_heading(surface, data)]
+    expected: list[Any] = []
     for first in range(0, len(surface.global_tolerances), _COLUMNS):
-        parts += [
+        expected += [
             "",
             *([_AXES] if surface.has_clients else []),
             _table(surface, range(first, min(first + _COLUMNS, len(surface.global_tolerances)))),
         ]
-    if surface.held_out_rows:
-        parts += ["", _held_out_table(surface)]
+    table = _measured_table(surface)
+    labelled = surface.points[0].measured is not None and surface.points[0].measured.accuracy is not None
+    counting = _MEASURED.format(" with labels" if labelled else "", surface.measured_on)
+    measured = [] if table is None else ["", counting, table]
+    # What other rows say comes first.
+    parts = [_heading(surface, data), *(measured + expected if surface.test_rows else expected + measured)]
     lines = [*_reading(surface), *_cautions(surface), *(("Written", f"{path}") for path in written)]
     print_page([*parts, "", notes(lines)], console)
 
 
 def _heading(surface: Frontier, data: str) -> Text:
     sites = f" at {len(surface.clients):,} clients" if surface.has_clients else ""
-    kept = f" ({surface.held_out_rows:,} more kept back)" if surface.held_out_rows else ""
+    tested = f" ({surface.test_rows:,} others to test on)" if surface.test_rows else ""
     groups = ", ".join(map(str, surface.groups[:8])) + (" ..." if len(surface.groups) > 8 else "")
-    base = surface.unconstrained
-    lines = [
-        f"{data}: {surface.rows:,} rows{kept}{sites}, groups {groups}",
-        f"{spoken(surface.notions[0]).capitalize()}: {100 * base.accuracy:.2f} % expected accuracy "
-        "without any requirement",
-    ]
-    if surface.has_clients and base.local_gap is not None:
-        where = (
-            f"at client {base.local_gap_client!r}, whose smallest group has {counted(base.local_gap_rows or 0, 'row')}"
-        )
-        lines.append(f"Largest local gap then {base.local_gap:.4f} ({where})")
-    if base.global_gap is not None:
-        smallest = counted(base.global_gap_rows or 0, "row")
-        lines.append(f"Gap over all rows then {base.global_gap:.4f} (smallest group: {smallest})")
-    return Text("\n".join(lines))
+    return Text(
+        f"{data}: {surface.rows:,} rows{tested}{sites}, groups {groups}\n"
+        f"{spoken(surface.notions[0]).capitalize()}: {100 * surface.unconstrained.accuracy:.2f} % expected accuracy "
+        f"without any requirement{'' if surface.test_rows else _UNTESTED}"
+    )
 
 
 def _table(surface: Frontier, columns: range) -> Table:
@@ -78,61 +79,89 @@ def _cell(point: Point, *, marked: bool) -> Text:
     return figure.append(Text(f"\n-{loss:.2f}" if loss >= 0.005 else "\n0.00", style="dim"))
 
 
-def _held_out_table(surface: Frontier) -> Table:
-    """What the strictest, the marked and the loosest point do on rows kept back."""
-    sides, local = (("local", "global"), ("local gap", "gap 30+")) if surface.has_clients else (("tolerance",), ())
-    table = grid("held-out rows", *sides, "accuracy", *local, "global gap" if local else "gap")
-    shown = {"strictest": surface.points[0], "knee": surface.knee.point, "loosest": surface.points[-1]}
-    for name, point in shown.items():
-        if point is not None and point.held_out is not None:
-            both = (tolerance_text(point.local_tolerance), tolerance_text(point.global_tolerance))
-            table.add_row(name, *both[-len(sides) :], *_measured(point.held_out, local=surface.has_clients))
+def _shown(surface: Frontier) -> dict[str, Audit]:
+    """The points to measure: the strictest, the knee and the loosest, each once, beside their tolerances."""
+    points = {"strictest": surface.points[0], "knee": surface.knee.point, "loosest": surface.points[-1]}
+    found: dict[str, Audit] = {}
+    for name, point in points.items():
+        if point is not None and point.measured is not None and point.measured not in found.values():
+            sides = (point.local_tolerance, point.global_tolerance)[0 if surface.has_clients else 1 :]
+            found[f"{name}\n{' / '.join(map(tolerance_text, sides))}"] = point.measured
+    return found
+
+
+def _measured_table(surface: Frontier) -> Table | None:
+    """Rates of the groups, accuracy and gaps of a few points, each with its interval and rows."""
+    shown = _shown(surface)
+    if not shown:
+        return None
+    table = grid("\n" + ("local / global" if surface.has_clients else "tolerance"), *shown)
+    audits = list(shown.values())
+    for rate in audits[0].rates:
+        for group in surface.groups[:_GROUPS]:
+            table.add_row(f"{rate}, {group}", *(_measured(audit.rates[rate][group]) for audit in audits))
+    table.add_row("accuracy", *(_measured(audit.accuracy) for audit in audits))
+    if surface.has_clients:
+        table.add_row("local gap", *(_measured(audit.headline_local.value) for audit in audits))
+    name = "global gap" if surface.has_clients else "gap"
+    table.add_row(name, *(_measured(audit.headline_global.value) for audit in audits))
     return table
 
 
-def _measured(found: HeldOut, *, local: bool) -> Iterator[str]:
-    yield "undefined" if found.accuracy is None else f"{100 * found.accuracy:.2f}"
-    if local:
-        yield _gap(found.local_gap, found.local_gap_rows)
-        yield _gap(found.large_local_gap, found.large_local_gap_rows)
-    yield _gap(found.global_gap, found.global_gap_rows)
-
-
-def _gap(value: float | None, rows: int | None) -> str:
-    """A gap and how many rows the smaller side of it rests on."""
-    return "undefined" if value is None or rows is None else f"{value:.4f}\n({counted(rows, 'row')})"
+def _measured(found: Measured | None) -> Text:
+    """A figure, below it its interval and the rows it rests on."""
+    if found is None:
+        return Text("undefined")
+    limits = "" if found.low is None else f"{found.low:.4f} to {found.high:.4f}\n"
+    rows = "" if found.rows is None else counted(found.rows, "row")
+    return Text(f"{found:.4f}").append(Text(f"\n{limits}{rows}", style="dim"))
 
 
 def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
-    """How to read the table, and where the knee is."""
+    """How to read the tables, and where the knee is."""
     yield "Knee", f"{surface.knee.sentence}{' It is marked *.' if surface.knee.point is not None else ''}"
+    shown = {name.splitlines()[0].capitalize(): audit for name, audit in _shown(surface).items()}
+    found = {name: findings(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
+    yield from titled("Shown", (f"{name}: {words}." for name, words in found.items() if words))
+    few = {name: of_few_rows(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
+    yield from titled("Few", (f"{name}: {sentence}" for name, sentences in few.items() for sentence in sentences))
+    knee = surface.knee.point
+    if surface.has_clients and knee is not None and knee.measured is not None and knee.local_tolerance is not None:
+        yield "Clients", f"Knee: {' '.join(str(knee.measured.check_clients(knee.local_tolerance)).split())}"
+    if surface.compared is not None and surface.compared.accuracy is not None:
+        yield (
+            "Both ends",
+            f"From the strictest to the loosest: {' '.join(surface.compared.summary().splitlines()[0].split())}.",
+        )
     each, free = ("pair of tolerances", " on that side") if surface.has_clients else ("tolerance", "")
     yield (
         "Table",
-        f"Expected accuracy in % of the best rule within each {each}, below it the percentage points lost; "
-        f"none: no requirement{free}.",
+        f"Expected accuracy in % of the best rule within each {each}, below it the percentage points lost, on the "
+        f"calibration rows; none: no requirement{free}.",
     )
     worst = max(point.certificate.optimality_gap for point in surface.points)
     excess = max(point.certificate.violation for point in surface.points)
+    rules = "rule of score, group and client" if surface.basis == "eta" else "weighted threshold of the score"
     yield (
         "Proof",
-        f"At every point no rule within the tolerances is more accurate by more than {tiny(worst)}, and no "
-        f"tolerance is exceeded by more than {tiny(excess)}; on these rows, counted in "
+        f"At every point no {rules} within the tolerances is more accurate by more than {tiny(worst)}, and no "
+        f"tolerance is exceeded by more than {tiny(excess)}; on the calibration rows, counted in "
         f"{'calibrated chances' if surface.basis == 'eta' else 'labels'}.",
     )
 
 
 def _cautions(surface: Frontier) -> Iterator[tuple[str, str]]:
     """What the figures do not say."""
-    large = f" 'gap 30+' compares only rates that rest on {FEW_ROWS} rows or more."
-    if surface.held_out_rows:
-        yield (
-            "Held out",
-            f"Counted with labels on {surface.held_out_rows:,} rows that took no part; below each gap the rows behind "
-            f"the smaller side of it.{large if surface.has_clients else ''}",
-        )
-    else:
-        yield "New rows", "They differ from these by chance; --test-share 0.3 measures on rows kept back."
-    yield from titled("Small", surface.warnings[:_WARNINGS])
+    yield from titled("Small", map(_warning, surface.warnings[:_WARNINGS]))
     if len(surface.warnings) > _WARNINGS:
         yield "", f"... and {len(surface.warnings) - _WARNINGS} more such warnings; --json lists them."
+    if len(surface.groups) > _GROUPS:
+        yield "Groups", f"{len(surface.groups) - _GROUPS:,} more; --json lists the rates of all."
+
+
+def _warning(warning: FitWarning) -> str:
+    """A warning, with a count in place of many names."""
+    if warning.count <= _NAMED:
+        return str(warning)
+    those = "clients where a gap cannot be measured" if warning.kind == "unmeasured gap" else "groups at clients"
+    return f"{warning.count:,} {those}: {warning.finding}."

@@ -1,0 +1,156 @@
+"""Rows on which a frontier's rules are measured: others than those that chose them or, for want of these, the same.
+
+Rules are measured in expectation over their coins, from running sums by cell; limits and the noise floor are computed
+when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from logofair.auditing import Audit, Comparison
+from logofair.auditing.comparison import compared_audits
+from logofair.auditing.measure import Tally, tally_of
+from logofair.calibration import Calibrator
+from logofair.cells.cells import Cells, build_cells
+from logofair.columns.checks import Floats, Label, listed, same_length
+from logofair.columns.labels import Codes, encode, encode_known
+from logofair.columns.segments import Indices
+from logofair.errors import InputError
+from logofair.fitting.prepare import CalibrationRows, checked_rows
+from logofair.notions import Rate
+from logofair.policy.mixtures import Mixtures, base_rule, evaluate
+from logofair.policy.policy import Policy
+
+__all__ = ["MeasuredRows", "checked_test_rows"]
+
+_COLUMNS = ("scores", "labels", "groups", "clients", "sample_weight", "ids")
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRows:
+    """Checked rows and which rule each of their cells takes, ready to measure any rule of a frontier on them.
+
+    ``places[cell]`` is the cell of the fit; beyond these stand the merged rules, one per group, which clients take
+    that the fit does not know. ``fitted`` says that these very rows chose the rules, ``base`` is the audit of the
+    unconstrained rule, whose noise floors serve all others.
+    """
+
+    rows: CalibrationRows
+    ids: Codes | None
+    calibrated: Floats
+    places: Indices
+    calibrator: Calibrator
+    local_rates: tuple[Rate, ...]
+    global_rates: tuple[Rate, ...]
+    fitted: bool
+    base: Audit | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rows: CalibrationRows,
+        known: tuple[Label, ...],
+        calibrator: Calibrator,
+        rates: tuple[tuple[Rate, ...], tuple[Rate, ...]],
+        *,
+        fitted: bool,
+        ids: Codes | None = None,
+    ) -> MeasuredRows:
+        """Find the rules that rows take; ``known`` are the clients of the fit."""
+        number = {name: place for place, name in enumerate(known)}
+        clients = np.array([number.get(name, -1) for name in rows.clients.names], dtype=np.int32)
+        groups = np.arange(len(rows.groups.names))
+        # A client that is not known takes its groups' merged rules, which stand behind those of all cells.
+        places = np.where(clients < 0, len(known), clients)[:, None] * groups.size + groups
+        codes = clients[rows.clients.codes]
+        calibrated = rows.calibrated if fitted else calibrator(rows.scores, rows.groups.codes, codes)
+        return cls(rows, ids, calibrated, places.ravel(), calibrator, *rates, fitted)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The rows by cell and calibrated score, valued by label."""
+        rows = self.rows
+        return build_cells(
+            self.calibrated,
+            rows.groups.codes,
+            rows.clients.codes,
+            n_groups=len(rows.groups.names),
+            n_clients=len(rows.clients.names),
+            values=rows.labels,
+            weights=rows.weights,
+            rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
+            order=None if rows.calibration is None else rows.calibration.order,
+        )
+
+    def needs_merged(self, fit: Cells) -> bool:
+        """Whether some row takes a merged rule: its client is unknown, or its cell had no rows in the fit."""
+        there = self.places[self.cells.mass > 0]
+        empty = np.append(fit.mass == 0, np.ones(fit.n_groups, dtype=bool))
+        return bool(empty[there].any())
+
+    def rule(self, mixtures: Mixtures, merged: Mixtures | None, n_groups: int) -> Mixtures:
+        """The rule of every cell of these rows, given those of the cells of the fit."""
+        return mixtures.and_also(merged or base_rule(n_groups)).at(self.places)
+
+    def audit(self, rule: Mixtures) -> Audit:
+        """Accuracy, rates and gaps of a rule, in expectation over its coins."""
+        rows = self.rows
+        shape = (len(rows.clients.names), len(rows.groups.names))
+        mass = self.cells.mass.reshape(shape)
+        u, v = (share.reshape(shape) for share in evaluate(self.cells, rule))
+        v = np.zeros_like(v) if rows.labels is None else v
+        tally = replace(self._nobody, accepted=np.stack([(u - v) * mass, v * mass], axis=-1))
+        names = (rows.groups.names, rows.clients.names)
+        return Audit.of(tally, *names, self.local_rates, self.global_rates, like=self.base, fitted_rows=self.fitted)
+
+    @cached_property
+    def _nobody(self) -> Tally:
+        """The tally of a rule that accepts nobody."""
+        rows = self.rows
+        return tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, rows.groups, rows.clients, self.ids)
+
+    def compare(self, first: Mixtures, second: Mixtures) -> Comparison:
+        """The second rule less the first, row by row."""
+        rows = self.rows
+        names = (rows.groups.names, rows.clients.names)
+        before, after = (
+            Policy(*names, rule, self.calibrator, None, 0).chances(self.calibrated, rows.cells)
+            for rule in (first, second)
+        )
+        columns = (rows.labels, rows.weights, rows.groups, rows.clients, self.ids)
+        return compared_audits(before, after, columns, self.local_rates, self.global_rates)
+
+
+def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
+    """Check columns of rows to measure on, by the names :func:`logofair.fit` has for them; and their ids, if any."""
+    if not isinstance(given, Mapping) or not {"scores", "labels", "groups"} <= set(given) <= set(_COLUMNS):
+        raise InputError(
+            "test_rows: pass a mapping of columns such as {'scores': ..., 'labels': ..., 'groups': ...}; it may have "
+            f"{', '.join(_COLUMNS)}."
+        )
+    columns = {name: given.get(name) for name in _COLUMNS}
+    try:
+        return _checked(columns, fit)
+    except InputError as error:
+        raise InputError(f"test_rows: {error}") from None
+
+
+def _checked(columns: dict[str, object], fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
+    scores, labels, groups, clients, weight = (columns[name] for name in _COLUMNS[:5])
+    rows = checked_rows(scores, labels, groups, clients, weight, "beta", "eta")  # which needs labels, as measuring does
+    if rows.has_clients != fit.has_clients:
+        missing, there = ("test rows", "rows to fit on") if fit.has_clients else ("rows to fit on", "test rows")
+        raise InputError(f"clients: the {there} have them and the {missing} do not; pass them for both or for neither.")
+    codes = encode_known(groups, fit.groups.names, "groups")
+    if (codes < 0).any():
+        strange = next(name for name in rows.groups.names if name not in fit.groups.names)
+        known = listed(map(repr, fit.groups.names), len(fit.groups.names))
+        raise InputError(f"groups: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
+    ids = None if columns["ids"] is None else encode(columns["ids"], "ids")
+    same_length(rows.scores.size, ids=ids)
+    return replace(rows, groups=Codes(fit.groups.names, codes)), ids
