@@ -58,8 +58,7 @@ def test_without_clients_there_is_one_gap_and_one_tolerance(data):
     named = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex")
     code, out, _ = run(data, *named, "--global", "0.01,0.1,none", "--test-share", "0.3")
     assert code == 0
-    assert not any(word in out for word in ("local", "global gap", "client", "side.", "30+"))
-    assert "tolerance   accuracy" in out
+    assert not any(word in out for word in ("local", "global gap", "clients", "side.", "30+"))
 
 
 def test_the_basis_is_passed_on(data):
