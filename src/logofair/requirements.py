@@ -64,10 +64,15 @@ class Requirements:
         return sides | {"single clients": [{"client": str(name), "tolerance": t} for name, t in self.client_tolerances]}
 
 
-def requirement_sentences(required: Mapping[str, Any], local: str = "Inside each client") -> Iterator[str]:
-    """Say what must hold, given what ``as_dict`` returns; ``local`` is where the local requirements hold."""
+def requirement_sentences(required: Mapping[str, Any], local: str = "", *, place: str = "client") -> Iterator[str]:
+    """Say what must hold, given what ``as_dict`` returns; ``local`` is where the local requirements hold.
+
+    One client has no global side (:meth:`Requirements.merged`), so there is no place to name. ``place`` is what
+    participants are called.
+    """
     tolerances: dict[tuple[str, str, float], list[str]] = {}
-    for where, items in ((local, required["local"]), ("Over all clients", required["global"])):
+    inside = f"{local or f'Inside each {place}'}, the" if required["global"] else "The"
+    for where, items in ((inside, required["local"]), (f"Over all {place}s, the", required["global"])):
         for item in items:
             if item["tolerance"] is not None:
                 tolerances.setdefault((where, item["notion"], item["tolerance"]), []).append(item["rate"])
@@ -75,12 +80,12 @@ def requirement_sentences(required: Mapping[str, Any], local: str = "Inside each
         differ = "differs" if len(rates) == 1 else "differ"
         named = notion.replace("_", " ") if notion in NOTIONS else notion
         the_rates = " and the ".join(rates)
-        yield f"{where}, the {the_rates} of any two groups {differ} by at most {tolerance:g} ({named})."
+        yield f"{where} {the_rates} of any two groups {differ} by at most {tolerance:g} ({named})."
     own = [(item["client"], item["tolerance"]) for item in required["single clients"]]
     single = [f"{client} {'free' if tolerance is None else f'at most {tolerance:g}'}" for client, tolerance in own]
     if single:
         start = "In place of that, the" if tolerances else "The"
-        yield f"{start} gap at single clients: {listed(single, len(single))}."
+        yield f"{start} gap at single {place}s: {listed(single, len(single))}."
     elif not tolerances:
         yield "Nothing: every gap is free."
 

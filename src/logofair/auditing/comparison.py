@@ -46,11 +46,12 @@ class Comparison:
         """Return the comparison as text for people."""
         names = ["accuracy", "accepted", "global_gap"]
         names += [] if self.first.local is self.first.global_ else ["local_gap"]
-        return "\n".join(f"{name.replace('_', ' '):<10}  {self._line(name)}" for name in names)
+        return "\n".join(f"{name.replace('_', ' '):<10}  {self.sentence(name)}" for name in names)
 
     __repr__ = __str__ = summary
 
-    def _line(self, name: str) -> str:
+    def sentence(self, name: str) -> str:
+        """Both rules' values of a figure and their difference, as people read it."""
         before, after = (text(getattr(audit, name)) for audit in (self.first, self.second))
         found = getattr(self, name)
         if found is None:

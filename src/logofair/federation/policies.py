@@ -165,8 +165,7 @@ def _noised_warnings(batch: ClientBatch, number: int) -> Iterator[FitWarning]:
     few = [groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
     finding = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise"
     if few:
-        subject, site = ", ".join(f"group {group!r}" for group in few), batch.state.sites[number]
-        yield FitWarning("few rows", subject, finding, tuple((site, group) for group in few), len(few))
+        yield FitWarning("few rows", "", finding, tuple((batch.state.sites[number], group) for group in few), len(few))
 
 
 def _alone(batch: ClientBatch, number: int) -> ClientBatch:

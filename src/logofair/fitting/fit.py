@@ -149,7 +149,7 @@ def fit(
     info = replace(
         policy.info,
         price_sentences=tuple(solution.price_sentences()),
-        warnings=tuple(map(str, solution.warnings)),
+        warnings=tuple(warning.brief() for warning in solution.warnings),
     )
     return replace(solution, policy=replace(policy, info=info))
 

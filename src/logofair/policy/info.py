@@ -18,15 +18,21 @@ __all__ = [
     "CertificateInfo",
     "ColumnsInfo",
     "FederationInfo",
+    "FigureInfo",
     "ModelInfo",
     "PolicyInfo",
     "RequirementInfo",
     "RequirementsInfo",
+    "TestedInfo",
     "price_sentence",
+    "proof_sentence",
     "record_from",
 ]
 
 Kind = TypeVar("Kind")
+
+_ROUNDING = 1e-9  # a violation up to here is none
+_CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,32 @@ class FederationInfo:
 
 
 @dataclass(frozen=True)
+class FigureInfo:
+    """A measured figure: its 95% interval, the rows it rests on and, of a gap, what chance alone would show."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    rows: int | None = None
+    floor: float | None = None
+    detectable: float | None = None
+
+
+@dataclass(frozen=True)
+class TestedInfo:
+    """What a policy did on rows that took no part in its fit; the gaps are those that pages tell first."""
+
+    __test__ = False  # no test, whatever its name says to pytest
+
+    rows: int
+    accuracy: FigureInfo | None
+    global_gap: FigureInfo | None
+    local_gap: FigureInfo | None  # the largest at a client; None where there is one client only
+    local_gap_client: str | None = None
+    data: DataSource | None = None
+
+
+@dataclass(frozen=True)
 class PolicyInfo:
     """What a reader of a policy wants to know besides its rules."""
 
@@ -124,6 +156,7 @@ class PolicyInfo:
     version: str = ""
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
+    tested: TestedInfo | None = None  # None: not yet tested on other rows
     columns: ColumnsInfo | None = None
     data: DataSource | None = None
     site: str | None = None  # a federated policy's own
@@ -145,6 +178,33 @@ class PolicyInfo:
 def price_sentence(price: float, rate: str, where: str) -> str:
     """What 0.01 more tolerance for a rate would win at most."""
     return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
+
+
+def proof_sentence(
+    proof: CertificateInfo,
+    *,
+    rows: int | None = None,
+    calibration: str | None = None,
+    solver: str | None = None,
+    has_clients: bool = True,
+) -> str:
+    """What a certificate proves, on which rows, counted in what, and against which rules; of Algorithm 1: nothing.
+
+    ``calibration`` None: not known.
+    """
+    labels, known = proof.basis == "labels", "" if rows is None else f"{rows:,} "
+    chances = _CHANCES.get(calibration, "in calibrated chances")
+    where = f"On the {known}calibration rows, {'counted with labels' if labels else chances}"
+    met = proof.holds or proof.violation <= _ROUNDING
+    kept = "every requirement is met" if met else f"a gap exceeds its tolerance by up to {proof.violation:.4f}"
+    found = f"{where}, {kept} and expected accuracy is {proof.primal:.4f}"
+    if solver == "algorithm1":
+        return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
+    rule = "no rule of score, group and client" if has_clients else "no rule of score and group"
+    others = (
+        "no weighted thresholds of the score that meet them exceed" if labels else f"{rule} that meets them exceeds"
+    )
+    return f"{found}; {others} {proof.dual:.4f} (optimality gap {max(proof.optimality_gap, 0.0):.0e})."
 
 
 def record_from(kind: type[Kind], data: Any) -> Kind:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.policy.info import CertificateInfo
+from logofair.policy.info import CertificateInfo, proof_sentence
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
@@ -44,7 +44,8 @@ class Certificate:
     primal : float
         Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``.
     dual : float
-        No rule within the tolerances has a higher expected accuracy than this.
+        No rule of score, group and client within the tolerances has a higher expected accuracy than this on these
+        rows; with the basis ``"labels"``: no weighted thresholds of the score.
     optimality_gap : float
         ``dual - primal``: the accuracy that could still be won. Meaningful only beside ``violation``.
     violation : float
@@ -90,10 +91,7 @@ class Certificate:
 
     def summary(self) -> str:
         """Return the proof in one sentence for people."""
-        return (
-            f"Expected accuracy {self.primal:.4f}; no rule within the tolerances exceeds {self.dual:.4f} "
-            f"(optimality gap {self.optimality_gap:.1e}, violation {self.violation:.1e}, counted in {self.basis})."
-        )
+        return proof_sentence(self.info)
 
     @property
     def info(self) -> CertificateInfo:
