@@ -44,6 +44,7 @@ __all__ = [
     "tolerance",
     "tolerance_option",
     "typed",
+    "where_option",
 ]
 
 # As in logofair.notions, whose import would bring numpy.
@@ -221,6 +222,11 @@ def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> 
     return tuple(found)
 
 
+def where_option(option: str, purpose: str) -> Decorator[Any]:
+    """Return an option that asks for rows by the values of their columns."""
+    return click.option(option, metavar="COLUMN=VALUE", multiple=True, callback=_where, help=purpose)
+
+
 _FIRST = (
     click.option("--score", metavar="COLUMN", help="Scores: the model's chances of the positive label, 0 to 1."),
     click.option("--label", metavar="COLUMN", help="Labels: what turned out to be true."),
@@ -239,12 +245,8 @@ _LAST = (
         "--scale", SCALES, f"What scores are: {', '.join(SCALES)}; the last two are converted.", default="chance"
     ),
     click.option("--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."),
-    click.option(
-        "--where",
-        metavar="COLUMN=VALUE",
-        multiple=True,
-        callback=_where,
-        help="Only rows with this value, such as part=test; if given again, rows that have all of them.",
+    where_option(
+        "--where", "Only rows with this value, such as part=test; if given again, rows that have all of them."
     ),
 )
 

@@ -13,6 +13,7 @@ from logofair.errors import InputError
 __all__ = ["SCALES", "ColumnNames", "DataFiles", "DataSource", "find_files", "one_file"]
 
 SCALES = ("chance", "percent", "logit")
+_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles that one column has
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class DataSource:
 class ColumnNames:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
-    ``where`` are columns and values: only rows that have all of these values count.
+    ``where`` are columns and values: only rows that have all of these values count. Rows that have all values of
+    ``without`` do not. ``id`` says who each row is of.
     """
 
     score: str | None = None
@@ -47,10 +49,12 @@ class ColumnNames:
     scale: str = "chance"
     drop_missing: bool = False
     where: tuple[tuple[str, str], ...] = ()
+    without: tuple[tuple[str, str], ...] = ()
+    id: str | None = None
 
     def by_role(self) -> dict[str, str]:
         """The columns named, by role; groups are numbered."""
-        single = {role: getattr(self, role) for role in ("score", "label", "client", "weight", "decision")}
+        single = {role: getattr(self, role) for role in _SINGLE}
         groups = {f"group {place}": name for place, name in enumerate(self.group)}
         return {role: name for role, name in (single | groups).items() if name is not None}
 
@@ -68,22 +72,28 @@ class ColumnNames:
     @property
     def conditions(self) -> str:
         """What rows must have, in words; empty where all count."""
-        return " and ".join(f"{name}={value}" for name, value in self.where)
+        wanted, unwanted = (" and ".join(map("=".join, pairs)) for pairs in (self.where, self.without))
+        left_out = f"not ({unwanted})" if len(self.without) > 1 else f"not {unwanted}"
+        return " and ".join(part for part in (wanted, left_out if unwanted else "") if part)
 
     def only(self, *roles: str) -> ColumnNames:
         """The same without the columns of other roles."""
-        unwanted = [role for role in ("score", "label", "client", "weight", "decision") if role not in roles]
+        unwanted = [role for role in _SINGLE if role not in roles]
         return replace(self, **dict.fromkeys(unwanted))  # type: ignore[arg-type]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return asdict(self) | {"group": list(self.group), "where": [list(pair) for pair in self.where]}
+        pairs = {name: [list(pair) for pair in getattr(self, name)] for name in ("where", "without")}
+        return asdict(self) | {"group": list(self.group)} | pairs
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ColumnNames:
         """Return the names that `as_dict` wrote."""
-        where = tuple((str(name), str(value)) for name, value in values["where"])
-        return cls(**{**values, "group": tuple(values["group"]), "where": where})
+        pairs = {
+            which: tuple((str(name), str(value)) for name, value in values.get(which, ()))
+            for which in ("where", "without")
+        }
+        return cls(**{**values, "group": tuple(values["group"]), **pairs})
 
     def require(self, files: DataFiles, **needed: str) -> None:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""

@@ -59,7 +59,7 @@ def _gaps(found: Comparison) -> dict[str, tuple[Gap, Gap]]:
         return {"largest gap": (before.headline_global, after.headline_global)}
     return {
         "global gap": (before.headline_global, after.headline_global),
-        "largest local gap": (before.headline_local, after.headline_local),
+        "local gap": (before.headline_local, after.headline_local),
     }
 
 
@@ -85,10 +85,10 @@ def figure_sentences(found: Comparison, check: ClientCheck | None) -> Iterator[t
     if found.accuracy is not None:
         yield "Accuracy", f"{found.sentence('accuracy')}."
     every = {"largest gap": found.second.worst_global, "global gap": found.second.worst_global}
-    every |= {"largest local gap": found.second.worst_local}
+    every |= {"local gap": found.second.worst_local}
     for name, (_, gap) in _gaps(found).items():
         yield name.capitalize(), _shown(gap)
-        if gap != every[name] and (other := every[name].value) is not None:
+        if (other := every[name].value) is not None and text(other) != text(gap.value):
             yield "", f"With groups of fewer than {FEW_ROWS} rows: {other}."
     if check is not None:
         yield "Clients", str(check)
@@ -98,9 +98,9 @@ def _shown(gap: Gap) -> str:
     """Where a gap is, and what it shows beyond chance."""
     if gap.value is None:
         return f"Undefined: {gap.reason}."
-    pair = f", {gap.highest!r} over {gap.lowest!r}" if gap.value else ""
-    client = "" if gap.client is None else f", client {gap.client!r}"
-    return f"{gap.rate.capitalize()}{pair}{client}{f': {gap.finding}' if gap.finding else ''}."
+    pair = f"{gap.rate}, {gap.highest!r} over {gap.lowest!r}" if gap.value else gap.rate
+    where = pair[:1].upper() + pair[1:] if gap.client is None else f"Largest at client {gap.client!r} ({pair})"
+    return f"{where}{f': {gap.finding}' if gap.finding else ''}."
 
 
 def required_check(found: Audit, requirements: Requirements, clients: Sequence[Label | None]) -> ClientCheck | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,9 @@ from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-__all__ = ["FitWarning", "Solution", "cell_warnings"]
+__all__ = ["NOT_TESTED_TITLE", "FitWarning", "Solution", "cell_warnings"]
 
+NOT_TESTED_TITLE = f"{NOT_TESTED.capitalize()}."
 _NAMED_BRIEFLY = 3
 _LEAST_PRICE = 5e-4  # what 0.01 more tolerance wins would be written 0.00000 below it
 
@@ -188,7 +190,7 @@ class Solution:
         """
         found = self.tested
         if found is None:
-            yield f"{NOT_TESTED.capitalize()}.", [], []
+            yield NOT_TESTED_TITLE, [], []
         else:
             sentences = [*figure_sentences(found, self.check), *self._unknown()]
             yield (
@@ -215,11 +217,14 @@ class Solution:
                 )
 
     def notes(self) -> Iterator[tuple[str, str]]:
-        """Return what is proved, coins, prices and warnings as sentences, each with the word it is about."""
+        """Return what is proved, coins, prices and warnings as sentences, each with the word it is about.
+
+        A word stands beside its first sentence only.
+        """
         yield "Proof", self.proof_sentence()
         yield "Coins", self.coins_summary()
-        yield from (("Price", sentence) for sentence in self.price_sentences())
-        yield from (("Warning", warning.brief()) for warning in self.warnings)
+        for word, sentences in (("Price", self.price_sentences()), ("Warning", (w.brief() for w in self.warnings))):
+            yield from zip(chain([word], repeat("")), sentences, strict=False)
 
     def proof_sentence(self) -> str:
         """What the certificate proves, on which rows, counted in what, and against which rules."""

@@ -182,10 +182,10 @@ def price_sentence(price: float, rate: str, where: str) -> str:
 
 def proof_sentence(
     proof: CertificateInfo,
-    *,
     rows: int | None = None,
     calibration: str | None = None,
     solver: str | None = None,
+    *,
     has_clients: bool = True,
 ) -> str:
     """What a certificate proves, on which rows, counted in what, and against which rules; of Algorithm 1: nothing.

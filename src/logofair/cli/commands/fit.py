@@ -22,6 +22,7 @@ from logofair.cli.options import (
     single_tolerances,
     tolerance,
     tolerance_option,
+    where_option,
 )
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output
@@ -41,11 +42,24 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 @click.command(
     epilog=examples(
         "logofair fit people.csv --score p --label y --group sex --client state --out policy.json",
-        "logofair fit sites/ --score p --label y --group sex --notion equalized_odds --out policy.json",
+        "logofair fit people.csv --score p --label y --group sex --test-where part=test --out policy.json",
+        "logofair fit sites/ --score p --label y --group sex --test new/ --notion equalized_odds --out policy.json",
         "logofair fit ... --local 0.05 --local-for north=0.01 --global none --out policy.json --report report.html",
     )
 )
 @data_options
+@click.option(
+    "--test",
+    metavar="FILE",
+    multiple=True,
+    help="Rows that take no part in the fit, to test the rules on: as DATA, with the same columns; may be given again.",
+)
+@where_option(
+    "--test-where", "Test on the rows with this value; without --test on those of DATA, which the fit leaves out."
+)
+@click.option(
+    "--id", metavar="COLUMN", help="Ids of people, to test on others only; a person counts once in intervals."
+)
 @click.option(
     "--notion",
     metavar="NAME[=TOL]",
@@ -74,6 +88,16 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 @seed_option("Of the calibration's folds and the policy's coins.")
 @path_option("--out", "Where to write the policy (JSON).", required=True)
 @path_option("--report", "Where to write a report (HTML).")
+@click.option("--title", metavar="TEXT", help="The report's title.  [default: the data's name]")
+@click.option("--purpose", metavar="TEXT", help="What the decisions are for, in the report.")
+@click.option("--author", metavar="TEXT", help="Who made the report.")
+@click.option(
+    "--decision-word",
+    metavar="TEXT",
+    default="accepted",
+    show_default=True,
+    help="What the report calls a positive decision, such as flagged.",
+)
 @force_option()
 @json_option()
 def fit(
@@ -88,8 +112,9 @@ def fit(
     """Make decision rules that are fair inside every client and over all of them.
 
     Finds the most accurate rules that keep every gap within its tolerance on the
-    rows of DATA, writes them as a policy, and proves how good they are. Use rows
-    the model was not trained on. Then see logofair explain and logofair apply.
+    rows of DATA, writes them as a policy, and proves how good they are there. How
+    good they are on other rows only --test shows. Use rows the model was not
+    trained on. Then see logofair explain and logofair apply.
     """
     for path in (out, report):
         if path is not None:
@@ -103,17 +128,19 @@ def fit(
         wanted = work.FitOptions(**options)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
-        rows = read_rows(files, columns, progress)
+        rows = read_rows(files, columns := wanted.calibrating(columns), progress)
+        other = work.read_test_rows(wanted, files, columns, rows, progress)
         (solution,) = progress(map(work.solve, [rows], [wanted]), "Fitting", total=1)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
+        if other is not None:
+            (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
         solution.policy.save(out)
         if report is not None:
             command = work.repeat_command(data, columns, wanted, out, report)
             written = map(work.write_report_page, [report], [solution], [rows], [wanted], [command])
             list(progress(written, "Writing the report", total=1))
-    compared = work.before_and_after(solution, list(wanted.notion))
     if as_json:
         paths = {"policy": str(out), "report": None if report is None else str(report)}
-        print_json(paths | work.as_dict(solution, compared, rows))
+        print_json(paths | work.as_dict(solution, rows))
     else:
-        work.show(solution, compared, rows, (out, report), page())
+        work.show(solution, rows, other, (out, report), page())
