@@ -315,8 +315,8 @@ def test_people_of_the_calibration_rows_are_not_tested_on(parts: dict[str, Path]
     words = (parts["fit"], *COLUMNS, "--test", tmp_path / "twice.parquet", "--out", tmp_path / "policy.json")
     sentence = refused(*words, "--id", "person")
     example = min(map(str, twice["person"].head(2).to_list()))
-    assert "--id: 2 ids of the test rows are among the calibration rows too, such as" in sentence
-    assert f"'{example}'; test on other people" in sentence
+    assert "--id: 2 ids of the test rows are among the rows to fit on too, such as" in sentence
+    assert f"'{example}' in column 'person'; a test needs other people" in sentence
     assert not (tmp_path / "policy.json").exists()
     assert run(*words)[0] == 0  # without ids nobody can know
 
@@ -324,12 +324,15 @@ def test_people_of_the_calibration_rows_are_not_tested_on(parts: dict[str, Path]
 def test_rows_of_the_fit_are_not_tested_on_under_another_name_either(parts: dict[str, Path], tmp_path: Path) -> None:
     copy = tmp_path / "copy.csv"
     copy.write_bytes(parts["all"].read_bytes())
-    rows = pl.read_csv(copy)
     words = (parts["all"], *COLUMNS, "--out", tmp_path / "policy.json", "--test", copy)
-    assert f"--test: {rows.height:,} of its rows are calibration rows too; name other rows" in refused(*words)
-    common = rows.filter(part="fit", race="A").height
-    assert f"--test: {common:,} of its rows" in refused(*words, "--where", "part=fit", "--test-where", "race=A")
-    assert run(*words, "--where", "part=fit", "--test-where", "part=test")[0] == 0
+    for where in ((), ("--where", "part=fit")):
+        assert "--test: copy.csv is fitted on too; name other files, or say which rows with --test-where." in refused(
+            *words, *where
+        )
+    rows = pl.read_csv(copy)
+    found = fitted(*words, "--where", "part=fit", "--test-where", "race=A")
+    assert found["rows"] == rows.filter(part="fit", race="B").height
+    assert found["tested"]["rows"] == rows.filter(race="A").height
 
 
 def test_a_person_counts_once_in_the_intervals_of_the_test(parts: dict[str, Path], tmp_path: Path) -> None:
@@ -360,9 +363,9 @@ def test_clients_nobody_knew_take_the_merged_rule_and_are_counted(people: pl.Dat
     [
         (["--test-where", "part=tets"], "--test-where: no row has part=tets (did you mean 'test'?); part holds"),
         (["--test-where", "part"], "logofair fit --test-where: got 'part'; pass COLUMN=VALUE"),
-        (["--where", "part=fit", "--test-where", "part=fit"], "--test-where: every row where part=fit has part=fit"),
+        (["--where", "part=fit", "--test-where", "part=fit"], "--test-where: takes every row of all.csv"),
         (["--test", "nowhere.csv"], "nowhere.csv: cannot be read"),
-        (["--id", "person"], "--id: tells test rows from calibration rows; add --test or --test-where"),
+        (["--id", "person"], "--id: tells people of test rows apart; name these with --test"),
         (["--id", "persn", "--test-where", "part=test"], "no column 'persn' (did you mean 'person'?)"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -378,7 +381,7 @@ def test_a_group_without_a_rule_is_named(parts: dict[str, Path], tmp_path: Path)
     other = pl.read_parquet(parts["test"]).with_columns(sex=pl.lit("X"))
     other.write_parquet(tmp_path / "other.parquet")
     words = (parts["fit"], *COLUMNS, "--test", tmp_path / "other.parquet", "--out", tmp_path / "policy.json")
-    assert "--test: has rows of group 'X', of whom no rule was fitted; leave them out." in refused(*words)
+    assert "--test: has rows of group 'X', which no row to fit on is of; leave them out." in refused(*words)
 
 
 def test_a_folder_is_tested_on_a_folder(people: pl.DataFrame, tmp_path: Path) -> None:

@@ -26,10 +26,12 @@ __all__ = [
     "Decorator",
     "calibration_option",
     "column_options",
+    "column_words",
     "constrained",
     "data_options",
     "examples",
     "force_option",
+    "id_option",
     "json_option",
     "name_option",
     "notion_option",
@@ -37,14 +39,15 @@ __all__ = [
     "one_of",
     "path_option",
     "read_client_file",
+    "report_options",
     "seed_option",
     "single_tolerances",
     "such_that",
+    "test_options",
     "together",
     "tolerance",
     "tolerance_option",
     "typed",
-    "where_option",
 ]
 
 # As in logofair.notions, whose import would bring numpy.
@@ -200,6 +203,11 @@ calibration_option = name_option(
 )
 
 
+id_option = click.option(
+    "--id", metavar="COLUMN", help="Ids of people: rows of the same id at a client are one person in every interval."
+)
+
+
 def together(*options: Decorator[Any]) -> Decorator[Any]:
     """Return several options as one decorator."""
 
@@ -209,6 +217,15 @@ def together(*options: Decorator[Any]) -> Decorator[Any]:
         return command
 
     return decorated
+
+
+report_options = together(
+    path_option("--report", "Where to write a report (HTML)."),
+    click.option("--title", metavar="TEXT", help="Title of the report.  [default: the name of the data]"),
+    click.option("--purpose", metavar="TEXT", help="What the decisions are for, in a sentence for the report."),
+    click.option("--author", metavar="TEXT", help="Who made the report."),
+    click.option("--decision-word", metavar="WORD", help="What being accepted is called here, such as flagged."),
+)
 
 
 def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -222,9 +239,21 @@ def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> 
     return tuple(found)
 
 
-def where_option(option: str, purpose: str) -> Decorator[Any]:
-    """Return an option that asks for rows by the values of their columns."""
-    return click.option(option, metavar="COLUMN=VALUE", multiple=True, callback=_where, help=purpose)
+test_options = together(
+    click.option(
+        "--test",
+        metavar="FILE",
+        multiple=True,
+        help="Other rows, which take no part in the fit, to measure on: a file or folder as DATA; may be given again.",
+    ),
+    click.option(
+        "--test-where",
+        metavar="COLUMN=VALUE",
+        multiple=True,
+        callback=_where,
+        help="Only such rows of --test; without --test, such rows of DATA are measured on and not fitted on.",
+    ),
+)
 
 
 _FIRST = (
@@ -245,8 +274,12 @@ _LAST = (
         "--scale", SCALES, f"What scores are: {', '.join(SCALES)}; the last two are converted.", default="chance"
     ),
     click.option("--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."),
-    where_option(
-        "--where", "Only rows with this value, such as part=test; if given again, rows that have all of them."
+    click.option(
+        "--where",
+        metavar="COLUMN=VALUE",
+        multiple=True,
+        callback=_where,
+        help="Only rows with this value, such as part=test; if given again, rows that have all of them.",
     ),
 )
 
@@ -262,6 +295,16 @@ def column_options(command: Command) -> Command:
     """Add the options that name the columns of one client's file; the command gets ``columns``."""
     found: Command = together(*_FIRST, *_LAST)(_with_columns(command))
     return found
+
+
+def column_words(columns: ColumnNames) -> list[str]:
+    """Return the words that name columns again, as they are typed."""
+    roles = ("score", "label", "decision", "client", "weight", "id", "positive")
+    words = [word for role in roles if (name := getattr(columns, role)) is not None for word in (f"--{role}", name)]
+    words += [word for name in columns.group for word in ("--group", name)]
+    words += ["--scale", columns.scale] if columns.scale != "chance" else []
+    words += ["--drop-missing"] if columns.drop_missing else []
+    return words + [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
 
 
 def _with_columns(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from logofair.errors import InputError
 __all__ = ["SCALES", "ColumnNames", "DataFiles", "DataSource", "find_files", "one_file"]
 
 SCALES = ("chance", "percent", "logit")
-_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles that one column has
+_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class DataSource:
 class ColumnNames:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
-    ``where`` are columns and values: only rows that have all of these values count. Rows that have all values of
-    ``without`` do not. ``id`` says who each row is of.
+    ``where`` are columns and values: only rows that have all of these values count, and of those not the rows that have
+    all values of ``unless``. ``id`` tells people apart: rows of the same id at a client are one person.
     """
 
     score: str | None = None
@@ -49,8 +49,8 @@ class ColumnNames:
     scale: str = "chance"
     drop_missing: bool = False
     where: tuple[tuple[str, str], ...] = ()
-    without: tuple[tuple[str, str], ...] = ()
     id: str | None = None
+    unless: tuple[tuple[str, str], ...] = ()
 
     def by_role(self) -> dict[str, str]:
         """The columns named, by role; groups are numbered."""
@@ -72,9 +72,9 @@ class ColumnNames:
     @property
     def conditions(self) -> str:
         """What rows must have, in words; empty where all count."""
-        wanted, unwanted = (" and ".join(map("=".join, pairs)) for pairs in (self.where, self.without))
-        left_out = f"not ({unwanted})" if len(self.without) > 1 else f"not {unwanted}"
-        return " and ".join(part for part in (wanted, left_out if unwanted else "") if part)
+        return " and ".join(
+            [*_typed(self.where), *([f"not {' and '.join(_typed(self.unless))}"] if self.unless else [])]
+        )
 
     def only(self, *roles: str) -> ColumnNames:
         """The same without the columns of other roles."""
@@ -83,17 +83,17 @@ class ColumnNames:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        pairs = {name: [list(pair) for pair in getattr(self, name)] for name in ("where", "without")}
-        return asdict(self) | {"group": list(self.group)} | pairs
+        conditions = {name: [list(pair) for pair in getattr(self, name)] for name in ("where", "unless")}
+        return asdict(self) | {"group": list(self.group)} | conditions
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ColumnNames:
         """Return the names that `as_dict` wrote."""
-        pairs = {
-            which: tuple((str(name), str(value)) for name, value in values.get(which, ()))
-            for which in ("where", "without")
-        }
-        return cls(**{**values, "group": tuple(values["group"]), **pairs})
+        where, unless = (
+            tuple((str(name), str(value)) for name, value in values.get(conditions, ()))
+            for conditions in ("where", "unless")
+        )
+        return cls(**{**values, "group": tuple(values["group"]), "where": where, "unless": unless})
 
     def require(self, files: DataFiles, **needed: str) -> None:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""
@@ -104,6 +104,11 @@ class ColumnNames:
 
             there = f"{files.paths[0]} has {listed_names(column_names(files.paths[0]))}"
             raise InputError(f"--{missing[0]}: not given; name the column of {needed[missing[0]]}: {there}.")
+
+
+def _typed(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Conditions as they are typed."""
+    return [f"{name}={value}" for name, value in pairs]
 
 
 @dataclass(frozen=True)

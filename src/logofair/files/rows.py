@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from logofair.columns.checks import Floats, nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource
-from logofair.files.tables import Table, fingerprint, kind_of, open_table, regular_file
+from logofair.files.tables import Table, fingerprint, kind_of, open_table
 from logofair.files.values import (
     as_chances,
     binary_labels,
@@ -31,7 +31,7 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["DataRows", "count_rows", "no_rows_error", "read_rows", "same_files", "whole_column"]
+__all__ = ["DataRows", "no_rows_error", "read_rows", "whole_column"]
 
 _LISTED = 10
 
@@ -49,10 +49,10 @@ class DataRows:
     groups: npt.NDArray[Any]
     clients: npt.NDArray[Any] | None
     weights: Floats | None
+    ids: npt.NDArray[Any] | None
     features: Floats | None
     dropped: int
     source: DataSource
-    ids: npt.NDArray[Any] | None = None
 
 
 def read_rows(
@@ -63,7 +63,7 @@ def read_rows(
     features: Sequence[str] = (),
     option: str = "--where",
 ) -> DataRows:
-    """Read the named columns of all files, and ``features``, columns of numbers; ``option`` chose the rows."""
+    """Read the named columns of all files, and ``features``, columns of numbers; ``option`` asked for these rows."""
     wanted = columns.by_role() | {f"feature {place}": name for place, name in enumerate(features)}
     read = [_part(path, files, columns, wanted) for path in progress(files.paths, "Reading", len(files.paths))]
     parts = [part for part, _ in read]
@@ -81,21 +81,19 @@ def read_rows(
         groups=_array(group),
         clients=arrays.get("client"),
         weights=arrays.get("weight"),
+        ids=arrays.get("id"),
         features=_matrix([arrays[role] for role in wanted if role.startswith("feature ")]),
         dropped=sum(left_out for _, left_out in read),
         source=DataSource(files.name, names, _fingerprint(files.paths), group.len(), columns.described()),
-        ids=arrays.get("id"),
     )
 
 
 def no_rows_error(files: DataFiles, columns: ColumnNames, option: str = "--where") -> InputError:
-    """Say why no row is left: none has the values asked for, or all lack a value; ``option`` asked for them."""
-    if not columns.conditions or count_rows(files.paths, columns):
+    """Say why no row is left: none has the values ``option`` asked for, or all lack a value."""
+    if columns.unless and any(_has_rows(path, (*columns.where, *columns.unless)) for path in files.paths):
+        return InputError(f"--test-where: takes every row of {files.name}; none is left to fit on.")
+    if not columns.where or any(_has_rows(path, columns.where) for path in files.paths):
         return InputError(f"{files.name}: every row lacks a value in some column named; nothing is left to work on.")
-    if columns.without and count_rows(files.paths, replace(columns, without=())):
-        unwanted = " and ".join(map("=".join, columns.without))
-        where = f" where {' and '.join(map('='.join, columns.where))}" if columns.where else ""
-        return InputError(f"--test-where: every row{where} has {unwanted}, so none is left to fit on; ask for less.")
     for condition in columns.where:
         if not any(_has_rows(path, [condition]) for path in files.paths):
             name, value = condition
@@ -103,30 +101,6 @@ def no_rows_error(files: DataFiles, columns: ColumnNames, option: str = "--where
             hint = nearest_name(value, [text for text in seen if text != value])
             return InputError(f"{option}: no row has {name}={value}{hint}; {name} holds {_listed(seen)}.")
     return InputError(f"{option}: no row has {columns.conditions}, though some have each of them; ask for less.")
-
-
-def count_rows(paths: Sequence[Path], columns: ColumnNames) -> int:
-    """How many rows of some files have the values asked for."""
-    pl, rows = polars_module(), 0
-    for path in paths:
-        with open_table(path, {"group": columns.group[0]}, columns.where, without=columns.without) as table:
-            rows += int(table.collect(table.rows.select(pl.len())).item())
-    return rows
-
-
-def same_files(paths: Sequence[Path], others: Sequence[Path]) -> list[Path]:
-    """Which of some files are among others, under whatever name."""
-    sizes: dict[int, list[Path]] = {}
-    for other in others:
-        sizes.setdefault(regular_file(other).stat().st_size, []).append(other)
-    return [
-        path
-        for path in paths
-        if any(
-            path.samefile(other) or fingerprint(path) == fingerprint(other)
-            for other in sizes.get(regular_file(path).stat().st_size, ())
-        )
-    ]
 
 
 def _has_rows(path: Path, where: Sequence[tuple[str, str]]) -> bool:
@@ -164,7 +138,7 @@ def _is_number(role: str) -> bool:
 def _part(path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str]) -> tuple[polars.DataFrame, int]:
     """One file's complete rows, with numbers as such and scores as chances; and how many rows were left out."""
     pl = polars_module()
-    with open_table(path, wanted, columns.where, without=columns.without) as table:
+    with open_table(path, wanted, columns.where, unless=columns.unless) as table:
         rows = table.collect()
         if not rows.height and not columns.conditions:
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")

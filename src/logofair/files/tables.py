@@ -156,16 +156,17 @@ def open_table(
     wanted: Mapping[str, str],
     where: Sequence[tuple[str, str]] = (),
     *,
-    without: Sequence[tuple[str, str]] = (),
+    unless: Sequence[tuple[str, str]] = (),
     block: int = BLOCK,
 ) -> Iterator[Table]:
     """Open a file for reading ``wanted``, columns by role; the roles may be any names.
 
-    ``where`` are columns and values: only rows that have all of these values are read, but not those that have all of
-    ``without``. ``block``: characters of a CSV file that are decoded at a time.
+    ``where`` are columns and values: only rows that have all of these values are read, and of those none that have
+    all values of ``unless``. ``block``: characters of a CSV file that are decoded at a time.
     """
     source, kind = _found(file)
-    pl, conditions = polars_module(), {f"where {place}": name for place, (name, _) in enumerate([*where, *without])}
+    pl, pairs = polars_module(), (*where, *unless)
+    conditions = {f"where {place}": name for place, (name, _) in enumerate(pairs)}
     named = dict(wanted) | conditions
     if not named:
         raise InputError(f"{source}: no columns were named; name at least one.")
@@ -179,15 +180,16 @@ def open_table(
         # Neither by name nor under it: polars takes "^a.*$" and "*" for patterns.
         columns = [pl.nth(place).alias(role) for role, place in zip(named, places, strict=True)]
         table = table.select(map(_bare, columns) if kind == "CSV" else columns)
-        kinds = table.collect_schema() if conditions else {}
-        held = [
+        kinds = table.collect_schema() if pairs else {}
+        holds = [
             has_value(role, kinds[role], value, f"{source}: column {name!r}")
-            for role, (name, value) in zip(conditions, [*where, *without], strict=True)
+            for role, (name, value) in zip(conditions, pairs, strict=True)
         ]
-        kept, unwanted = held[: len(where)], held[len(where) :]
-        kept += [~pl.all_horizontal(unwanted).fill_null(False)] if unwanted else []
+        kept = holds[: len(where)]
+        if unless:  # a row without the value, or without any, is kept
+            kept.append(~pl.all_horizontal(holds[len(where) :]).fill_null(value=False))
         numbered = table.with_row_index("row").filter(*kept).select("row", *wanted)
-        yield Table(source, kind, dict(wanted), table.filter(*kept).select(*wanted) if kept else table, numbered)
+        yield Table(source, kind, dict(wanted), table.filter(*kept).select(*wanted) if pairs else table, numbered)
 
 
 def column_names(file: FileName | TableFile) -> list[str]:

@@ -14,15 +14,17 @@ from logofair.cli.options import (
     data_options,
     examples,
     force_option,
+    id_option,
     json_option,
     name_option,
     one_of,
     path_option,
+    report_options,
     seed_option,
     single_tolerances,
+    test_options,
     tolerance,
     tolerance_option,
-    where_option,
 )
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.writing import check_output
@@ -48,18 +50,8 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
     )
 )
 @data_options
-@click.option(
-    "--test",
-    metavar="FILE",
-    multiple=True,
-    help="Rows that take no part in the fit, to test the rules on: as DATA, with the same columns; may be given again.",
-)
-@where_option(
-    "--test-where", "Test on the rows with this value; without --test on those of DATA, which the fit leaves out."
-)
-@click.option(
-    "--id", metavar="COLUMN", help="Ids of people, to test on others only; a person counts once in intervals."
-)
+@test_options
+@id_option
 @click.option(
     "--notion",
     metavar="NAME[=TOL]",
@@ -87,17 +79,7 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 )
 @seed_option("Of the calibration's folds and the policy's coins.")
 @path_option("--out", "Where to write the policy (JSON).", required=True)
-@path_option("--report", "Where to write a report (HTML).")
-@click.option("--title", metavar="TEXT", help="The report's title.  [default: the data's name]")
-@click.option("--purpose", metavar="TEXT", help="What the decisions are for, in the report.")
-@click.option("--author", metavar="TEXT", help="Who made the report.")
-@click.option(
-    "--decision-word",
-    metavar="TEXT",
-    default="accepted",
-    show_default=True,
-    help="What the report calls a positive decision, such as flagged.",
-)
+@report_options
 @force_option()
 @json_option()
 def fit(
@@ -123,13 +105,12 @@ def fit(
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
-        from logofair.files.rows import read_rows
+        from logofair.files.parts import read_parts
 
         wanted = work.FitOptions(**options)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
-        rows = read_rows(files, columns := wanted.calibrating(columns), progress)
-        other = work.read_test_rows(wanted, files, columns, rows, progress)
+        rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
         (solution,) = progress(map(work.solve, [rows], [wanted]), "Fitting", total=1)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         if other is not None:

@@ -9,23 +9,19 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import logofair
-from logofair.cli.options import constrained, typed
+from logofair.cli.options import column_words, constrained, typed
 from logofair.cli.pages.console import grid, notes, print_page, titled
-from logofair.columns.checks import shown
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames, DataFiles, find_files
-from logofair.files.rows import DataRows, count_rows, read_rows, same_files
-from logofair.files.values import known_label, label_text, labels_by_text
+from logofair.files.inputs import ColumnNames
+from logofair.files.rows import DataRows
+from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import NOT_TESTED_TITLE, Solution
 from logofair.policy.info import ColumnsInfo
-from logofair.progress import Progress
 from logofair.requirements import requirement_sentences
 
 _HOW_TO_TEST = "Add --test FILE, or --test-where COLUMN=VALUE to leave rows of DATA out for that."
@@ -35,7 +31,6 @@ __all__ = [
     "annotated",
     "as_dict",
     "measured_on",
-    "read_test_rows",
     "repeat_command",
     "show",
     "solve",
@@ -62,15 +57,7 @@ class FitOptions:
     title: str | None = None
     purpose: str | None = None
     author: str | None = None
-    decision_word: str = "accepted"
-
-    def calibrating(self, columns: ColumnNames) -> ColumnNames:
-        """The columns of the calibration rows: without the test rows, where these are of the same data."""
-        if columns.id is not None and not self.test and not self.test_where:
-            raise InputError(
-                "--id: tells test rows from calibration rows; add --test or --test-where, or leave it out."
-            )
-        return columns if self.test else replace(columns, without=self.test_where)
+    decision_word: str | None = None
 
     def notions(self) -> dict[str, dict[str, float | None]]:
         """Per side the notions with their tolerances."""
@@ -110,53 +97,6 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
         sample_weight=rows.weights,
         random_state=wanted.seed,
     )
-
-
-def read_test_rows(
-    wanted: FitOptions, files: DataFiles, columns: ColumnNames, rows: DataRows, progress: Progress
-) -> DataRows | None:
-    """Read the rows to test on, if there are any; refuse those that took part in the fit."""
-    if not wanted.test and not wanted.test_where:
-        return None
-    others = replace(find_files(wanted.test, client=columns.client), by_file=files.by_file) if wanted.test else files
-    tested = read_rows(others, replace(columns, where=wanted.test_where, without=()), progress, option="--test-where")
-    both = replace(columns, where=(*columns.where, *wanted.test_where))
-    common = count_rows(same_files(others.paths, files.paths), both) if wanted.test else 0
-    if common:
-        raise InputError(
-            f"--test: {common:,} of its rows are calibration rows too; name other rows, such as --where part=fit with "
-            "--test-where part=test."
-        )
-    if rows.ids is not None and tested.ids is not None:
-        _check_ids(rows.ids, tested.ids)
-    groups = _as_known(tested.groups, rows.groups)
-    if unknown := set(groups.tolist()) - set(rows.groups.tolist()):
-        name = min(map(label_text, unknown))
-        raise InputError(f"--test: has rows of group {name!r}, of whom no rule was fitted; leave them out.")
-    clients = None if tested.clients is None or rows.clients is None else _as_known(tested.clients, rows.clients)
-    return replace(tested, groups=groups, clients=clients)
-
-
-def _as_known(labels: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels as other rows have them: files, or some rows of one, may hold as text what others hold as numbers."""
-    texts = {label_text(name): name for name in dict.fromkeys(known.tolist())}
-    names = {name: texts.get(label_text(name), name) for name in dict.fromkeys(labels.tolist())}
-    if all(type(old) is type(new) for old, new in names.items()):
-        return labels
-    found = np.empty(labels.size, dtype=object)
-    found[:] = [names[name] for name in labels.tolist()]
-    return found
-
-
-def _check_ids(calibration: npt.NDArray[Any], tested: npt.NDArray[Any]) -> None:
-    """Raise where people of the calibration rows are tested on; files may hold the same ids as text and as numbers."""
-    known, others = ({label_text(name) for name in dict.fromkeys(ids.tolist())} for ids in (calibration, tested))
-    if common := known & others:
-        are = "id of the test rows is" if len(common) == 1 else "ids of the test rows are"
-        raise InputError(
-            f"--id: {len(common):,} {are} among the calibration rows too, such as {shown(min(common))}; test on "
-            "other people: leave these out of one of the two."
-        )
 
 
 def measured_on(other: DataRows, solution: Solution) -> Solution:
@@ -214,7 +154,7 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
         purpose=wanted.purpose,
         author=wanted.author,
         made=date.today().isoformat(),
-        accepted=wanted.decision_word,
+        accepted=wanted.decision_word or "accepted",
     )
     write_report(path, solution, data=rows.source, command=command, frontier=trade_off, heading=heading)
 
@@ -223,13 +163,7 @@ def repeat_command(
     data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
 ) -> str:
     """The command that makes the same policy again."""
-    words = ["logofair", "fit", *data]
-    for role in ("score", "label", "client", "weight", "positive", "id"):
-        words += [f"--{role}", value] if (value := getattr(columns, role)) is not None else []
-    words += [word for name in columns.group for word in ("--group", name)]
-    words += ["--scale", columns.scale] if columns.scale != "chance" else []
-    words += ["--drop-missing"] if columns.drop_missing else []
-    words += [word for pair in columns.where for word in ("--where", "=".join(pair))]
+    words = ["logofair", "fit", *data, *column_words(columns)]
     words += [word for name in wanted.test for word in ("--test", name)]
     words += [word for pair in wanted.test_where for word in ("--test-where", "=".join(pair))]
     for name, own in wanted.notion.items():
@@ -240,9 +174,8 @@ def repeat_command(
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
     words += ["--seed", str(wanted.seed)] if wanted.seed else []
-    for name in ("title", "purpose", "author"):
-        words += [f"--{name}", value] if (value := getattr(wanted, name)) is not None else []
-    words += ["--decision-word", wanted.decision_word] if wanted.decision_word != "accepted" else []
+    for name in ("title", "purpose", "author", "decision_word"):
+        words += [f"--{name.replace('_', '-')}", value] if (value := getattr(wanted, name)) is not None else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 
