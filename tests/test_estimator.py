@@ -28,7 +28,6 @@ from threadpoolctl import threadpool_limits
 
 import logofair
 from logofair import InputError, LoGoFairClassifier
-from logofair.policy.policy import PolicyWarning
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -439,15 +438,20 @@ def test_the_same_id_gets_the_same_decision_in_any_row_and_after_pickling(people
     part = {name: column[order] for name, column in people.columns.items()}
     there = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(there.predict(people.X[order], **part, ids=people.ids[order]), decided[order])
-    with pytest.warns(PolicyWarning, match="no ids"):
-        model.predict(people.X, **people.columns)
+    by_position = model.predict(people.X, **people.columns)
+    np.testing.assert_array_equal(there.predict(people.X, **people.columns), by_position)
 
 
-def test_without_ids_the_seed_tosses_the_coins(people):
-    model = classifier(notion="equalized_odds", local_tolerance=0.0).fit(people.X, people.y, **people.columns)
+def test_without_ids_the_number_of_the_fit_tosses_the_coins(people):
+    options = {"notion": "equalized_odds", "local_tolerance": 0.0}
+    model = classifier(**options, random_state=4).fit(people.X, people.y, **people.columns)
+    assert model.random_state_ == 4
     decided = model.predict(people.X, **people.columns)
-    np.testing.assert_array_equal(model.predict(people.X, **people.columns), decided)
-    assert not np.array_equal(model.set_params(random_state=9).predict(people.X, **people.columns), decided)
+    np.testing.assert_array_equal(model.set_params(random_state=9).predict(people.X, **people.columns), decided)
+    one, other = (classifier(**options, random_state=None).fit(people.X, people.y, **people.columns) for _ in range(2))
+    assert one.random_state_ != other.random_state_
+    # The folds are those of 0: only the coins differ.
+    np.testing.assert_array_equal(one.policy_.mixtures.threshold, other.policy_.mixtures.threshold)
 
 
 def test_deterministic_decisions_need_no_coin(people):

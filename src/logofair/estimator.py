@@ -44,7 +44,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     deterministic, on_unknown
         Whether to toss no coins; what to do with unknown clients and groups: see :meth:`logofair.Policy.decide`.
     random_state : int, optional
-        For folds and coins. None: 0, and a warning where a decision hangs on the row's position.
+        For folds and coins. None: folds by 0, and coins by a number drawn at fit, ``random_state_``.
 
     Attributes
     ----------
@@ -55,6 +55,8 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     policy_, solution_
         The rules on ``estimator_.predict_proba(X)[:, 1]``, and their certificate and ``summary()``. The solution holds
         the fitting rows' groups and labels: hand the rules on by ``policy_.save``, not by a pickle of this object.
+    random_state_
+        The key of the coins: ``random_state``, or the number drawn at fit.
 
     Notes
     -----
@@ -141,13 +143,15 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
             **{name: getattr(self, name) for name in _FIT_OPTIONS},
         )
         self.estimator_, self.classes_, self.policy_ = model, classes, self.solution_.policy
+        self.random_state_ = self.policy_.key
         return self
 
     def predict(self, X: Any, *, sensitive_features: Any, clients: Any = None, ids: Any = None) -> npt.NDArray[Any]:
         """Decide on rows: labels out of ``classes_``.
 
         ``clients`` are needed exactly if :meth:`fit` had them. Where a coin is tossed, the same id of ``ids``
-        (integers or text) gets the same decision in any row and any call.
+        (integers or text) gets the same decision in any row and any call; without ids the coin hangs on
+        ``random_state_`` and the row's position.
         """
         check_is_fitted(self, "policy_")
         decided = self.policy_.decide(
@@ -155,7 +159,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
             groups=sensitive_features,
             clients=clients,
             ids=ids,
-            random_state=self.random_state,
+            random_state=self.random_state_,
             on_unknown=self.on_unknown,
             deterministic=self.deterministic,
         )

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from logofair.auditing import Audit, Gap, audit
+from logofair.auditing import Audit, Gap, Measured, audit
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion, Rate
 
@@ -87,16 +87,16 @@ def test_accuracy_rates_and_counts_agree_with_hand_computation():
 
 def test_a_gap_names_its_groups_and_its_client():
     found = audit_of(THREE_GROUPS, notion="equalized_odds")
-    assert named(found.global_gaps[1]) == Gap(approximately(1 / 2), "false positive rate", highest="F", lowest="X")
+    assert named(found.global_gaps[1]) == Gap(Measured(1 / 2), "false positive rate", highest="F", lowest="X")
     assert tuple(map(named, found.local_gaps)) == (
-        Gap(approximately(1), "true positive rate", highest="M", lowest="X", client="a"),
-        Gap(approximately(1), "false positive rate", highest="F", lowest="X", client="b"),
+        Gap(Measured(1), "true positive rate", highest="M", lowest="X", client="a"),
+        Gap(Measured(1), "false positive rate", highest="F", lowest="X", client="b"),
     )
 
 
 def named(gap: Gap) -> Gap:
     """A gap without what it rests on."""
-    return dataclasses.replace(gap, rows=None, low=None, high=None)
+    return dataclasses.replace(gap, value=None if gap.value is None else approximately(float(gap.value)))
 
 
 def test_the_table_by_client_holds_each_client_in_order():
@@ -167,7 +167,7 @@ def test_a_row_counts_in_a_rate_where_its_label_has_weight_in_the_denominator():
         "benefit": every,
         "per positive": positive,
     }
-    assert [gap.rows for gap in found.by_client[0].gaps] == [3, 3, 3, 1]
+    assert [gap.value.rows for gap in found.by_client[0].gaps] == [3, 3, 3, 1]
 
 
 @pytest.mark.parametrize("notion", [*NOTIONS.values(), BENEFIT], ids=lambda notion: notion.name)
@@ -178,25 +178,16 @@ def test_a_gap_rests_on_the_fewer_rows_of_its_two_groups(notion, rows):
     gaps = [gap for row in found.by_client for gap in row.gaps] + list(found.global_gaps)
     for gap in gaps:
         count = COUNTED[gap.rate][1]
-        mine = [row for row in rows if gap.client in (None, row[0]) and count(row[2])]
+        mine = [row for row in rows if gap.client in (None, row[0]) and count(row[2]) and row[4] > 0]
         fewer = min(sum(row[1] == group for row in mine) for group in (gap.highest, gap.lowest))
-        assert gap.rows == (None if gap.value is None else fewer)
-
-
-def test_the_interval_of_a_gap_is_the_one_of_agresti_and_caffo():
-    # 40 of 50 and 20 of 40 accepted: (41/52 - 21/42) +- 1.96 sqrt(pq/52 + pq/42).
-    found = audit(np.repeat([1, 0, 1, 0], [40, 10, 20, 20]), None, groups=np.repeat(["a", "b"], [50, 40]))
-    high, low = 41 / 52, 21 / 42
-    half = 1.96 * math.sqrt(high * (1 - high) / 52 + low * (1 - low) / 42)
-    (gap,) = found.global_gaps
-    assert (gap.value, gap.rows) == (approximately(0.3), 40)
-    assert (gap.low, gap.high) == approximately((high - low - half, high - low + half))
+        assert gap.value is None or gap.value.rows == fewer
 
 
 def test_a_rate_that_is_no_share_of_rows_has_no_interval():
     (gap,) = audit_of(TWO_GROUPS, notion=BENEFIT).global_gaps
     assert gap.value is not None
-    assert gap.low is gap.high is None
+    assert gap.value.low is gap.value.high is gap.value.floor is None
+    assert gap.finding == ""
 
 
 def test_large_gaps_compare_only_groups_with_thirty_rows_behind_their_rate():
@@ -205,26 +196,29 @@ def test_large_gaps_compare_only_groups_with_thirty_rows_behind_their_rate():
     found = audit_of(rows)
     assert found.local_gap == 1.0
     assert found.large_local_gap == approximately(0.25)
-    assert (found.worst_large.highest, found.worst_large.lowest, found.worst_large.rows) == ("X", "M", 30)
+    told = found.headline_local
+    assert (told.highest, told.lowest, told.value.rows) == ("X", "M", 30)
+    assert told.value == found.large_local_gap
     assert [row.large_gap for row in found.by_client] == approximately([0.25, 0.1])
-    assert [gap.value for gap in found.large_client_gaps] == approximately([0.25, 0.1])
     assert found.small_cells.tolist() == [[True, False, False], [False, False, True]]  # no X at b: no rows at all
     assert found.small_clients == 2
     assert vars(found.smallest) == {"rate": "selection rate", "client": "b", "group": "X", "rows": 0}
     assert found.as_dict()["small"]["cells"] == 2
 
 
-def test_clients_contrary_to_the_whole_are_judged_by_large_cells():
-    cells = [("a", "F", 100, 60), ("a", "M", 100, 40), ("b", "F", 100, 40), ("b", "M", 100, 60), ("c", "F", 5, 5)]
-    rows = [
-        (client, group, 0, int(i < accepted))
-        for client, group, n, accepted in [*cells, ("c", "M", 5, 5)]
-        for i in range(n)
-    ]
+def test_six_people_do_not_make_the_headline():
+    cells = [("F", 300, 90), ("M", 300, 150), ("X", 6, 6)]
+    rows = [("a", group, 0, int(i < accepted)) for group, n, accepted in cells for i in range(n)]
     found = audit_of(rows)
-    assert found.global_gap == 0.0
-    assert [gap.client for gap in found.contrary_clients(0.05)] == ["a", "b"]
-    assert found.contrary_clients(0.5) == ()
+    assert (found.worst_global.highest, found.worst_global.lowest) == ("X", "F")
+    assert (found.headline_global.highest, found.headline_global.lowest) == ("M", "F")
+    assert found.headline_global.value == approximately(0.2)
+    assert found.headline_global.finding.startswith("a gap of at least 0.1")
+
+
+def test_where_no_group_is_large_the_headline_is_of_all():
+    found = audit_of(TWO_GROUPS)
+    assert found.headline_local == found.worst_local
 
 
 # ---------------------------------------------------------------- the oracle
@@ -421,7 +415,7 @@ def test_a_rate_too_large_for_a_double_is_undefined():
     assert found.undefined[0] == "stake of group 'F' is undefined: its value is not finite"
     assert found.global_gap is None
     heavy = Notion("heavy", given=(Rate("share", 1.0, 0.0, base=(1e308, 0.0)),))
-    assert audit([1, 1], [0, 1], groups=["F", "M"], notion=heavy, sample_weight=[9, 9]).global_gap is None
+    assert audit([1, 1] * 9, [0, 1] * 9, groups=["F", "M"] * 9, notion=heavy).global_gap is None
 
 
 # ---------------------------------------------------------------- labels, scores, notions
@@ -550,9 +544,12 @@ def test_labels_without_a_place_in_json_become_text():
 
 def test_the_dictionary_holds_the_figures():
     plain = audit_of(TWO_GROUPS).as_dict()
-    assert plain["local_gap"] == 0.5
+    assert plain["local_gap"]["value"] == 0.5
+    assert (plain["local_gap"]["low"], plain["local_gap"]["rows"]) == (0.0, 2)
     assert plain["global_gaps"][0]["highest"] == "F"
-    assert plain["rates"] == {"selection rate": approximately([3 / 5, 4 / 7])}
+    rates = plain["rates"]["selection rate"]
+    assert {group: rates[group]["value"] for group in rates} == approximately({"F": 3 / 5, "M": 4 / 7})
+    assert rates["F"]["rows"] == 5
     assert plain["counts"] == {"rows": [[3, 3], [2, 4]], "positives": [[2, 1], [1, 2]]}
     assert [row["client"] for row in plain["by_client"]] == ["a", "b"]
 
@@ -561,11 +558,13 @@ def test_the_summary_tells_people_all_that_matters():
     found = audit_of([*TWO_GROUPS, ("c", "F", 1, 1)])
     assert str(found) == found.summary()
     lines = found.summary().splitlines()
-    assert lines[0] == "accuracy    0.6154"
-    assert lines[1].startswith("global gap  0.0952 (selection rate, 'F' over 'M'; 6 rows, 95%: 0.0000 to ")
-    assert lines[2].startswith("local gap   0.5000 (selection rate, 'F' over 'M', client 'b'; 2 rows, 95%: ")
-    assert lines[2].endswith("; some gap is undefined at 1 of 3 clients")
-    assert lines[3].startswith("  30+ rows  undefined (fewer than two groups have a selection rate on 30 rows")
+    assert lines[0].split() == ["group", "rows", "selection", "rate"]
+    assert lines[1].startswith("F      6     0.6667 (95%: 0.2228 to 0.9567; 6 rows)")
+    assert any(line.startswith("accuracy    0.6154 (95%: ") for line in lines)
+    assert any(line.startswith("global gap  0.0952 (selection rate, 'F' over 'M'; 95%: 0.0000 to ") for line in lines)
+    assert any(line.startswith("local gap   0.5000 (selection rate, 'F' over 'M', client 'b'; 95%: ") for line in lines)
+    assert "no unfairness shown; gaps below 1.0000 could not be seen here" in found.summary()
+    assert "some gap is undefined at 1 of 3 clients" in found.summary()
     assert lines[-1] == "selection rate of group 'M' at client 'c' is undefined: no rows"
     assert "c       1     1.0000    undefined" in lines
 

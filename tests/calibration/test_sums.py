@@ -358,16 +358,30 @@ def test_folds_are_dealt_as_in_the_central_cross_fit_and_the_same_every_time() -
     scores, labels = rng.random(57), rng.integers(0, 2, 57).astype(float)
     groups = rng.integers(0, 2, 57).astype(np.int32)
     sample = Sample(scores, labels, groups, np.zeros_like(groups), None, Units(2, 1))
-    order, fold = deal_folds(
-        sample, RowOrder.of(scores, sample.cells, sample.units.n_cells), 5, np.random.default_rng(9)
-    )
+    by_score = RowOrder.of(scores, sample.cells, sample.units.n_cells)
     expected = np.empty(57, dtype=np.int16)
-    expected[order] = fold
+    expected[by_score.rows] = deal_folds(by_score, 5, np.random.default_rng(9))
     for _ in range(2):
         client = dealt("beta", scores, labels, groups, seed=9)
         got = np.empty(57, dtype=np.int16)
         got[client.order] = client.fold
         assert np.array_equal(got, expected)
+
+
+@methods
+def test_out_of_fold_chances_cannot_tell_coins(method: str) -> None:
+    right = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        groups = np.tile(np.arange(2, dtype=np.int32), 100)
+        clients = tuple(
+            dealt(method, rng.random(200), rng.integers(0, 2, 200).astype(float), groups, seed=5 * seed + client)
+            for client in range(5)
+        )
+        maps = Federation(clients, 2).levels().published
+        guessed = [(cell_calibrators(c, maps).eta[c.order] >= 0.5) == (c.sample.labels == 1.0) for c in clients]
+        right.append(float(np.mean(guessed)))
+    assert abs(np.mean(right) - 0.5) < 3.0 * np.std(right, ddof=1) / np.sqrt(len(right))
 
 
 # Odd clients

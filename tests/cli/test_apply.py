@@ -35,6 +35,7 @@ run = partial(commandline.run, "apply")
 applied = partial(commandline.json_of, "apply")
 refused = partial(commandline.refused, "apply")
 NAMED = ("--score", "p", "--group", "sex", "--client", "site")
+SEEDED = (*NAMED, "--seed", "0")
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,7 @@ def test_without_ids_coins_hang_on_the_row_alone_and_not_on_the_pieces(
             decider, find_files([str(folder / new)], client="site"), folder / "out.parquet", progress, batch=batch
         )
     table = pl.read_parquet(folder / "out.parquet")
-    assert table["row"].to_list() == list(range(some.height))
+    assert table["row"].to_list() == list(range(1, some.height + 1))
     assert table["decision"].to_list() == decided(policy, some, random_state=5).tolist()
     assert totals.rows == some.height
 
@@ -192,7 +193,7 @@ def test_unknown_clients_and_groups_are_refused_or_decided_as_the_library_does(
     strange.write_parquet(folder / "strange.parquet")
     words = (folder / "policy.json", folder / "strange.parquet", *NAMED, "--id", "person")
     first = strange["site"].to_list().index("west")
-    assert f"column 'site': row {first} is 'west', a client the policy does not know" in refused(
+    assert f"column 'site': row {first + 1} is 'west', a client the policy does not know" in refused(
         *words, "--out", folder / "out.parquet"
     )
     assert not (folder / "out.parquet").exists()
@@ -203,8 +204,8 @@ def test_unknown_clients_and_groups_are_refused_or_decided_as_the_library_does(
         assert found["unknown_rows"] == (strange["site"] == "west").sum()
     other = people.with_columns(sex=pl.lit("X"))
     other.write_csv(folder / "other.csv")
-    words = (folder / "policy.json", folder / "other.csv", *NAMED)
-    assert "row 0 is 'X', a group the policy does not know" in refused(
+    words = (folder / "policy.json", folder / "other.csv", *SEEDED)
+    assert "row 1 is 'X', a group the policy does not know" in refused(
         *words, "--on-unknown", "merged", "--out", folder / "x.csv"
     )
     found = applied(*words, "--on-unknown", "base", "--out", folder / "x.csv")
@@ -229,7 +230,8 @@ def test_numbered_groups_are_found_whatever_kind_the_file_stores(kind: Any, tmp_
             continue  # "1.0" is text in a CSV file, and another label
         write(tmp_path / name)
         out = tmp_path / f"{name}.out.csv"
-        applied(tmp_path / "policy.json", tmp_path / name, "--score", "p", "--group", "g", "--out", out)
+        words = (tmp_path / "policy.json", tmp_path / name, "--score", "p", "--group", "g", "--seed", "0")
+        applied(*words, "--out", out)
         want = policy.decide([0.95, 0.1, 0.3], groups=[1, 2, 2], random_state=0)
         assert pl.read_csv(out)["decision"].to_list() == want.tolist()
 
@@ -240,7 +242,7 @@ def test_intersections_are_joined_as_in_the_fit(tmp_path: Path) -> None:
     policy.save(tmp_path / "policy.json")
     pl.DataFrame({"p": [0.9, 0.2], "sex": ["F", "M"], "race": ["B", "A"]}).write_csv(tmp_path / "a.csv")
     words = (tmp_path / "policy.json", tmp_path / "a.csv", "--score", "p", "--group", "sex", "--group", "race")
-    applied(*words, "--out", tmp_path / "out.csv")
+    applied(*words, "--seed", "0", "--out", tmp_path / "out.csv")
     want = policy.decide([0.9, 0.2], groups=["F, B", "M, A"], random_state=0)
     assert pl.read_csv(tmp_path / "out.csv")["decision"].to_list() == want.tolist()
 
@@ -248,16 +250,21 @@ def test_intersections_are_joined_as_in_the_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words", "sentence"),
     [
-        ("1,,F,north", [], "column 'p': row 3 has no value, expected a number; repair such rows."),
-        ("1,high,F,north", [], "column 'p': row 3 is 'high', expected a number; repair such rows."),
+        ("1,,F,north", [], "column 'p': row 4 has no value; fill it, or add --drop-missing."),
+        ("1,,F,north", ["--on-missing", "base"], "column 'p': row 4 has no value; fill it, or add --drop-missing."),
+        ("1,high,F,north", [], "column 'p': row 4 is 'high', expected numbers; drop or repair such rows."),
+        ("1,high,F,north", ["--drop-missing"], "row 4 is 'high', expected numbers"),
+        ("1,5%,F,north", [], "column 'p': row 4 is '5%', expected numbers; add --scale percent."),
         ("1,55,F,north", [], "which looks like percentages; add --scale percent."),
-        ("1,0.5,,north", [], "column 'sex': row 3 has no value; fill it or drop such rows."),
-        ("1,0.5,F,", ["--on-unknown", "base"], "column 'site': row 3 has no value; fill it or drop such rows."),
-        (",0.5,F,north", ["--id", "person"], "column 'person': row 3 has no value; ids must not be missing."),
+        ("1,0.5,,north", [], "column 'sex': row 4 has no value; fill it, or add --drop-missing or --on-missing base."),
+        ("1,0.5,NA,north", [], "row 4 has no value ('NA' counts as missing; if it is a value, add --na none); fill it"),
+        ("1,0.5,NA,north", ["--na", "none"], "column 'sex': row 4 is 'NA', a group the policy does not know"),
+        ("1,0.5,F,", ["--on-unknown", "base"], "column 'site': row 4 has no value; fill it, or add --drop-missing or"),
+        (",0.5,F,north", ["--id", "person"], "column 'person': row 4 has no value; fill it, or add --drop-missing."),
         ("1,0.5,F,north", ["--id", "persn"], "no column 'persn' (did you mean 'person'?)"),
         ("1,0.5,F,north", ["--keep", "age"], "no column 'age'"),
     ],
-    ids=range(8),
+    ids=range(13),
 )
 def test_rows_that_cannot_be_decided_are_named_and_nothing_is_written(
     folder: Path, row: str, words: list[str], sentence: str
@@ -265,19 +272,129 @@ def test_rows_that_cannot_be_decided_are_named_and_nothing_is_written(
     good = "person,p,sex,site\n" + "1,0.5,F,north\n" * 3
     (folder / "bad.csv").write_text(f"{good}{row}\n1,0.5,M,north\n")
     before = sorted(folder.iterdir())
-    assert sentence in refused(folder / "policy.json", folder / "bad.csv", *NAMED, *words, "--out", folder / "out.csv")
+    assert sentence in refused(folder / "policy.json", folder / "bad.csv", *SEEDED, *words, "--out", folder / "out.csv")
     assert sorted(folder.iterdir()) == before
 
 
+LACKING = pl.DataFrame(
+    {
+        "person": [1, 2, 3, None, 5, 6, 1],
+        "p": [0.9, 0.6, None, 0.9, 0.4, 0.7, 0.9],
+        "sex": ["F", None, "F", "M", "NA", "M", "F"],
+        "site": ["north", "north", "north", "south", "south", None, "north"],
+    }
+)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_rows_without_a_value_are_left_out_and_counted_or_take_the_base_rule(
+    folder: Path, policy: logofair.Policy, ending: str, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": batch})
+    new = folder / f"lacking{ending}"
+    (LACKING.write_csv if ending == ".csv" else LACKING.write_parquet)(new)
+    words = (folder / "policy.json", new, *NAMED, "--keep", "sex", "--drop-missing")
+    found = applied(*words, "--id", "person", "--out", folder / "out.parquet")
+    table = pl.read_parquet(folder / "out.parquet")
+    complete = LACKING[[0, 6]]
+    assert table["person"].cast(pl.Int64).to_list() == [1, 1]
+    assert table["decision"].to_list() == decided(policy, complete, ids=complete["person"].to_numpy()).tolist()
+    assert (found["rows"], found["rows_left_out"], found["missing_rows"], found["repeated_ids"]) == (2, 5, 0, 1)
+    found = applied(*words, "--id", "person", "--on-missing", "base", "--out", folder / "base.parquet")
+    table = pl.read_parquet(folder / "base.parquet")
+    assert table["person"].cast(pl.Int64).to_list() == [1, 2, 5, 6, 1]
+    assert table["decision"].to_list()[1:4] == [1, 0, 1]  # score >= 1/2
+    assert table["sex"].to_list() == ["F", None, "NA", "M", "F"]  # kept as it is written
+    assert (found["rows_left_out"], found["missing_rows"], found["unknown_rows"]) == (2, 3, 0)
+    assert found["groups"][-1] == {"group": "no known group", "rows": 3, "accepted": 2}
+    applied(*words, "--seed", "3", "--out", folder / "rows.parquet")
+    assert pl.read_parquet(folder / "rows.parquet")["row"].to_list() == [1, 4, 7]  # as they are numbered in the file
+    code, output, _ = run(*words, "--id", "person", "--on-missing", "base", "--out", folder / "page.parquet")
+    page = " ".join(output.split())
+    assert code == 0
+    assert "5 rows (2 left out for lack of a value), " in page
+    assert "3 rows without a group or client: accepted from a score of 1/2 on." in page
+    assert "1 row with an id that was met before" in page
+
+
+def test_where_every_row_lacks_a_value_nothing_is_written(folder: Path) -> None:
+    LACKING[[1, 2]].write_csv(folder / "lacking.csv")
+    words = (folder / "policy.json", folder / "lacking.csv", *NAMED, "--seed", "3", "--drop-missing")
+    assert "every row lacks a value in some column named; nothing is left to decide on." in refused(
+        *words, "--out", folder / "out.csv"
+    )
+    assert not (folder / "out.csv").exists()
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String, pl.Categorical])
+def test_an_id_is_met_again_in_another_file(folder: Path, people: pl.DataFrame, kind: Any) -> None:
+    (folder / "sites").mkdir()
+    some = people.with_columns(pl.col("person").cast(pl.String).cast(kind))
+    some.head(5).write_parquet(folder / "sites" / "a.parquet")
+    some[[6, 4, 3, 7]].write_parquet(folder / "sites" / "b.parquet")
+    words = (folder / "policy.json", folder / "sites" / "a.parquet", *NAMED, "--id", "person")
+    assert applied(*words, "--out", folder / "a.csv")["repeated_ids"] == 0
+    words = (folder / "policy.json", folder / "sites", *NAMED, "--id", "person")
+    assert applied(*words, "--out", folder / "b.csv")["repeated_ids"] == 2
+
+
+def test_every_batch_is_a_step_of_the_progress_shown(folder: Path, policy: logofair.Policy) -> None:
+    shown = []
+
+    def progress(steps: Any, what: str, total: int) -> Any:
+        shown.append((what, total))
+        for step in steps:
+            shown.append(step.height)
+            yield step
+
+    decider = Decider(policy, ColumnNames(score="p", group=("sex",), client="site"), seed=5)
+    files = find_files([str(folder / "new.parquet")], client="site")
+    apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=500)
+    assert shown[0] == ("Deciding", 4)
+    assert sum(shown[1:]) == 2000
+
+
+def test_in_a_terminal_something_is_shown_before_the_first_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with showing_progress() as progress:
+        pass
+    assert "Starting" in capsys.readouterr().err
+    with showing_progress() as progress:
+        assert list(progress([1, 2], "Counting", 2)) == [1, 2]
+    assert "Counting" in capsys.readouterr().err
+
+
+def test_groups_are_listed_in_the_order_of_the_policy(folder: Path, people: pl.DataFrame) -> None:
+    few, many = people.filter(pl.col("sex") == "F").head(3), people.filter(pl.col("sex") == "M")
+    pl.concat([many, few]).write_csv(folder / "order.csv")
+    found = applied(folder / "policy.json", folder / "order.csv", *NAMED, "--id", "person", "--out", folder / "o.csv")
+    assert [entry["group"] for entry in found["groups"]] == ["F", "M"]
+
+
+def test_what_counts_as_missing_is_as_in_the_fit_unless_named(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy
+) -> None:
+    named = replace(policy, groups=("M", "NA"), info=PolicyInfo(columns=ColumnsInfo("p", ("sex",), "site", na=())))
+    named.save(folder / "namibia.json")
+    people.with_columns(pl.col("sex").replace("F", "NA")).write_csv(folder / "namibia.csv")
+    words = (folder / "namibia.json", folder / "namibia.csv", "--id", "person")
+    found = applied(*words, "--out", folder / "out.csv")
+    assert [entry["group"] for entry in found["groups"]] == ["M", "NA"]
+    assert "'NA' counts as missing" in refused(*words, "--na", "NA", "--out", folder / "b.csv")
+
+
 def test_outputs_are_checked_before_any_work(folder: Path) -> None:
-    words = (folder / "policy.json", folder / "new.csv", *NAMED, "--out")
+    words = (folder / "policy.json", folder / "new.csv", *SEEDED, "--out")
     assert "end its name in one of .parquet" in refused(*words, folder / "out.xlsx")
     (folder / "out.csv").write_text("old")
     assert "exists already" in refused(*words, folder / "out.csv")
     assert "make the folder first" in refused(*words, folder / "none" / "out.csv")
     assert "is one of the files to decide on" in refused(*words, folder / "new.csv", "--force")
     applied(*words, folder / "out.csv", "--force")
-    assert (folder / "out.csv").read_text().startswith("row,decision\n0,")
+    assert (folder / "out.csv").read_text().startswith("row,decision\n1,")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -297,7 +414,7 @@ def test_an_interrupt_leaves_the_old_output_and_nothing_else(
     monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": 100})
     (folder / f"out.{ending}").write_text("old")
     before = sorted(folder.iterdir())
-    words = (folder / "policy.json", folder / "new.parquet", *NAMED, "--out", folder / f"out.{ending}", "--force")
+    words = (folder / "policy.json", folder / "new.parquet", *SEEDED, "--out", folder / f"out.{ending}", "--force")
     code, output, error = run(*words)
     assert (code, output) == (130, "")
     assert "interrupted" in error
@@ -314,7 +431,7 @@ def test_a_disk_that_fails_while_writing_is_one_sentence(folder: Path, monkeypat
     monkeypatch.setattr(writing, "sink", full)
     monkeypatch.setattr(apply_write.decide_files, "__kwdefaults__", {"batch": 100})
     before = sorted(folder.iterdir())
-    sentence = refused(folder / "policy.json", folder / "new.parquet", *NAMED, "--out", folder / "out.parquet")
+    sentence = refused(folder / "policy.json", folder / "new.parquet", *SEEDED, "--out", folder / "out.parquet")
     assert "out.parquet: cannot be written" in sentence
     assert "No space left" in sentence
     assert sorted(folder.iterdir()) == before
@@ -359,13 +476,32 @@ def test_files_whose_kept_columns_differ_in_kind_are_refused_by_name(folder: Pat
     (folder / "sites").mkdir()
     people.with_columns(extra=1).write_parquet(folder / "sites" / "north.parquet")
     people.with_columns(extra=pl.lit("x")).write_parquet(folder / "sites" / "south.parquet")
-    words = (folder / "policy.json", folder / "sites", *NAMED, "--keep", "extra", "--out", folder / "out.parquet")
+    words = (folder / "policy.json", folder / "sites", *SEEDED, "--keep", "extra", "--out", folder / "out.parquet")
     assert "south.parquet: its columns hold other kinds than those of" in refused(*words)
     assert not (folder / "out.parquet").exists()
 
 
+def test_coins_need_ids_or_a_seed(folder: Path) -> None:
+    words = (folder / "policy.json", folder / "new.csv", *NAMED, "--out", folder / "out.csv")
+    before = sorted(folder.iterdir())
+    assert "--id: missing, but the policy tosses coins; name the column of ids" in refused(*words)
+    assert sorted(folder.iterdir()) == before
+    for enough in (["--id", "person"], ["--seed", "0"], ["--deterministic"]):
+        applied(*words, *enough, "--force")
+
+
+def test_a_policy_without_coins_needs_neither(tmp_path: Path) -> None:
+    free = {"local_tolerance": None, "global_tolerance": None, "calibration": "none"}
+    logofair.fit([0.9, 0.2], None, groups=["F", "M"], **free).policy.save(tmp_path / "policy.json")
+    (tmp_path / "new.csv").write_text("p,sex\n0.4,F\n0.6,M\n")
+    words = (tmp_path / "policy.json", tmp_path / "new.csv", "--score", "p", "--group", "sex")
+    assert not applied(*words, "--out", tmp_path / "out.csv")["coins_by_position"]
+    assert pl.read_csv(tmp_path / "out.csv")["decision"].to_list() == [0, 1]
+
+
 def test_the_page_says_what_was_written_and_what_coins_hang_on(folder: Path) -> None:
-    code, output, _ = run(folder / "policy.json", folder / "new.csv", *NAMED, "--out", folder / "out.csv")
+    words = (folder / "policy.json", folder / "new.csv", *NAMED, "--out", folder / "out.csv")
+    code, output, _ = run(*words, "--seed", "1")
     page = " ".join(output.split())
     assert code == 0
     assert "2,000 rows" in page

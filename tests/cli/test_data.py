@@ -266,7 +266,7 @@ def test_missing_values_are_counted_or_their_rows_left_out(tmp_path: Path) -> No
 
 def test_text_among_scores_is_named_with_its_row(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", "p,y,sex\n0.5,1,F\nhigh,0,M\n")
-    assert refused(file).endswith("column 'p': row 1 is 'high', expected numbers; drop or repair such rows.")
+    assert refused(file).endswith("column 'p': row 2 is 'high', expected numbers; drop or repair such rows.")
 
 
 def test_a_client_for_every_row_is_taken_for_a_mistake(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def chances(policy: logofair.Policy, people: pl.DataFrame) -> Any:
         (["--local-for", "north=0", "--local-for", "east=none"], {"client_tolerances": {"north": 0.0, "east": None}}),
         (["--weight", "w", "--seed", "3"], {"sample_weight": "w", "random_state": 3}),
         (["--solver", "algorithm1"], {"solver": "algorithm1"}),
+        (["--notion", "equal_opportunity", "--basis", "labels"], {"notion": "equal_opportunity", "basis": "labels"}),
         (
             ["--notion", "demographic_parity", "--notion", "equal_opportunity=0.1", "--local", "0.04"],
             {
@@ -97,6 +98,18 @@ def test_the_policy_is_that_of_the_library(
     assert found["certificate"]["primal"] == solution.certificate.primal
     assert found["certificate"]["holds"] == solution.certificate.holds
     assert found["warnings"] == list(map(str, solution.warnings))
+
+
+def test_the_basis_is_told_in_the_page_the_json_and_the_command_of_the_report(file: Path, tmp_path: Path) -> None:
+    words = (file, *COLUMNS, "--notion", "equal_opportunity", "--basis", "labels")
+    found = fitted(*words, "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
+    assert found["certificate"]["basis"] == "labels"
+    assert "--basis labels" in (tmp_path / "a.html").read_text()
+    page = " ".join(run(*words, "--out", tmp_path / "b.json")[1].split())
+    assert "counted in labels" in page
+    assert "chances" not in page
+    unlabelled = ("--score", "p", "--group", "sex", "--basis", "labels", "--out", tmp_path / "c.json")
+    assert "--label: not given" in refused(file, *unlabelled)
 
 
 def test_figures_before_and_after_are_those_of_the_library_audit(
@@ -149,6 +162,17 @@ def test_without_labels_the_scores_are_taken_as_chances(people: pl.DataFrame, fi
     sentence = refused(file, "--score", "p", "--group", "sex", "--calibration", "beta", "--out", tmp_path / "b.json")
     assert "labels: missing" in sentence
     assert not (tmp_path / "b.json").exists()
+
+
+def test_without_clients_no_page_says_inside_each_client(file: Path, tmp_path: Path) -> None:
+    words = ("--score", "p", "--label", "y", "--positive", "good", "--group", "sex", "--local", "none")
+    out, report = tmp_path / "policy.json", tmp_path / "report.html"
+    page = run(file, *words, "--global", "0.05", "--out", out, "--report", report)[1]
+    explained = commandline.run("explain", out)[1]
+    said = "The selection rate of any two groups differs by at most 0.05 (demographic parity)."
+    for text in (page, explained, report.read_text()):
+        assert said in " ".join(text.split())
+        assert "inside each" not in text.lower()
 
 
 def test_the_policy_file_tells_columns_data_prices_and_warnings(file: Path, tmp_path: Path) -> None:

@@ -54,6 +54,28 @@ def expected():
     return frontier(score, label, groups=sex, clients=site, random_state=0, **grid)
 
 
+def test_without_clients_there_is_one_gap_and_one_tolerance(data):
+    named = ("--score", "p", "--label", "income", "--positive", ">50K", "--group", "sex")
+    code, out, _ = run(data, *named, "--global", "0.01,0.1,none", "--test-share", "0.3")
+    assert code == 0
+    assert not any(word in out for word in ("local", "global gap", "client", "side.", "30+"))
+    assert "tolerance   accuracy" in out
+
+
+def test_the_basis_is_passed_on(data):
+    score, label, sex, site = rows()
+    grid = {"local_tolerances": [None], "global_tolerances": [0.01]}
+    options = {"notion": "equal_opportunity", "basis": "labels", "random_state": 0}
+    want = frontier(score, label, groups=sex, clients=site, **options, **grid)
+    words = ("--local", "none", "--global", "0.01", "--notion", "equal_opportunity", "--basis", "labels")
+    code, out, _ = run(data, *COLUMNS, *words, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["basis"] == "labels"
+    assert found["points"][0]["accuracy"] == want.points[0].accuracy
+    assert "counted in labels" in " ".join(run(data, *COLUMNS, *words)[1].split())
+
+
 def test_the_table_shows_accuracy_and_loss_of_every_point_and_the_knee(data, expected):
     code, out, _ = run(data, *COLUMNS, *SMALL)
     assert code == 0

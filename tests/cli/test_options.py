@@ -6,6 +6,7 @@ import pytest
 
 from logofair.calibration import METHODS
 from logofair.cli import options
+from logofair.fitting.prepare import BASES
 from logofair.notions import NOTIONS
 from support.commandline import refused
 
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.tool
 def test_the_lists_kept_apart_so_that_help_needs_no_numpy_are_those_of_the_library():
     assert set(options.NOTIONS) == set(NOTIONS)
     assert set(options.CALIBRATIONS) == set(METHODS)
+    assert options.BASES == BASES
 
 
 @pytest.mark.parametrize("tolerance", ["1", "2", "-0.1", "nan", "inf", "much"])

@@ -101,12 +101,22 @@ def test_the_report_repeats_the_condition_and_its_command_makes_the_same_policy(
 ) -> None:
     people.rename({"part": "the part"}).write_csv(tmp_path / "people.csv")
     monkeypatch.chdir(tmp_path)
-    words = ["fit", "people.csv", *COLUMNS, "--where", "the part=test", "--out", "policy.json"]
+    words = ["fit", "people.csv", *COLUMNS, "--where", "the part=test", "--seed", "3", "--out", "policy.json"]
     assert run(*words, "--report", "report.html")[0] == 0
     page, first = Path("report.html").read_text(), Path("policy.json").read_bytes()
     command = "logofair fit people.csv --score p --label y --client site --group sex --where 'the part=test'"
     assert command.replace("'", "&#x27;") in page or command in page
-    typed = [*shlex.split(command)[1:], "--notion", "demographic_parity", "--out", "policy.json", "--force"]
+    assert "--seed 3" in page
+    typed = [
+        *shlex.split(command)[1:],
+        "--notion",
+        "demographic_parity",
+        "--seed",
+        "3",
+        "--out",
+        "policy.json",
+        "--force",
+    ]
     assert run(*typed)[0] == 0
     assert Path("policy.json").read_bytes() == first
 
@@ -184,11 +194,11 @@ def test_a_wrong_cell_is_named_by_its_row_in_the_file_and_does_not_matter_elsewh
 ) -> None:
     lines = ["p,y,sex,site,part"]
     lines += [f"0.{i % 10}5,{i % 2},{'FM'[i // 2 % 2]},{'ns'[i % 2]},{'ab'[i // 4 % 2]}" for i in range(60)]
-    lines[7] = lines[7].replace("0.65", "0;65")  # row 6, of part b
+    lines[7] = lines[7].replace("0.65", "0;65")  # row 7, of part b
     (tmp_path / "a.csv").write_text("\n".join(lines))
     words = [command, tmp_path / "a.csv", *COLUMNS]
     words += ["--out", tmp_path / "policy.json"] if command == "fit" else []
-    assert "column 'p': row 6 is '0;65', expected numbers" in refused(*words, "--where", "part=b")
+    assert "column 'p': row 7 is '0;65', expected numbers" in refused(*words, "--where", "part=b")
     assert run(*words, "--where", "part=a")[0] == 0
 
 

@@ -74,3 +74,23 @@ def test_a_result_holds_where_its_certificate_does():
     wide = replace(result, bound=result.accuracy + 5e-5)  # above the 1e-6 of a central fit, within what was agreed on
     assert wide.holds
     assert wide.certificate.holds
+
+
+def test_every_run_and_every_site_tosses_its_own_coins():
+    rows = SiteColumns(groups=["F"] * 40 + ["M"] * 40, scores=np.repeat([0.3, 0.8, 0.7, 0.1], [10, 30, 20, 20]))
+    options = {"groups": ["F", "M"], "calibration": "none", "local_tolerance": 0, "global_tolerance": 0}
+    runs = [run(make_plan(**options, run=name), {"a": rows, "b": rows}) for name in ("one", "one", "two", None, None)]
+    keys = [done.policies["a"].key for done in runs]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 4
+    policies = [runs[0].policies["a"], runs[0].policies["b"], runs[2].policies["a"]]
+    assert keys[0] == policies[1].key  # of one run; the site goes into the coin itself
+    chance = policies[0].probabilities(rows.scores, groups=rows.groups)
+    tossed = (chance > 0) & (chance < 1)
+    assert policies[0].info.coin_share == pytest.approx(tossed.mean())
+    score, group = rows.scores[tossed][0], rows.groups[int(np.flatnonzero(tossed)[0])]
+    people = {"scores": [score] * 200, "groups": [group] * 200, "ids": np.arange(200)}
+    decided = [policy.decide(**people).tolist() for policy in policies]
+    assert len(set(map(tuple, decided))) == 3
+    blind = [len({*policies[0].probabilities(np.linspace(0, 1, 99), groups=[g] * 99)}) == 1 for g in ("F", "M")]
+    assert policies[0].info.score_blind_rules == sum(blind)

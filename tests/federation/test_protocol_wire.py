@@ -232,6 +232,12 @@ def test_groups_that_cannot_travel_are_refused_when_the_plan_is_made():
             make_plan(groups=groups)
 
 
+@pytest.mark.parametrize("where", ["local_tolerance", "global_tolerance", "client_tolerances"])
+def test_a_plan_whose_tolerance_requires_nothing_of_shares_is_refused(where):
+    with pytest.raises(InputError, match=f"{where}: .*got 1; .*below 1"):
+        make_plan(groups=["F", "M"], **{where: {"north": 1.0} if where == "client_tolerances" else 1.0})
+
+
 @pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.__name__)
 def test_the_statement_covers_every_field_of_a_reply(kind):
     assert [name for name, _ in kind.statement()] == [f.name for f in fields(kind)]

@@ -118,7 +118,10 @@ def test_each_kind_of_wrong_file_has_its_own_sentence(tmp_path):
         ("", f"not a server checkpoint file, or cut short: it is no valid JSON; {again}"),
         (data.replace(FORMAT, "logofair plan"), f"not a server checkpoint file: it lacks the format mark {FORMAT!r}."),
         (data.replace('n": 2', 'n": 3'), "written by a newer version (file 3, known 2); upgrade logofair."),
-        (data.replace('n": 2', 'n": 1'), f"written by an older version (file 1, known 2); {again}"),
+        (
+            data.replace('n": 2', 'n": 1'),
+            "written by an older version (file 1, known 2); make the server checkpoint again.",
+        ),
         (data.replace('n": 2', 'n": 0'), f"its version mark 0 or its contents are damaged; {again}"),
         (data.replace('n": 2', 'n": true'), f"its version mark True or its contents are damaged; {again}"),
         (data.replace(f'"{WHAT}":', '"plan":'), f"its version mark 2 or its contents are damaged; {again}"),

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import datetime
 import decimal
+import gzip
 import hashlib
 import os
 import random
@@ -20,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames, DataSource, one_file
+from logofair.files.inputs import ColumnNames, DataSource, client_name, one_file
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint, open_table
 
@@ -177,7 +178,6 @@ def test_any_text_comes_back_from_a_csv_but_for_outer_blanks(tmp_path, cells, se
         (["1e5", "2"], ["1e5", "2"]),
         (["9223372036854775807", "1"], [2**63 - 1, 1]),
         (["9223372036854775808", "1"], ["9223372036854775808", "1"]),
-        (["NA", "null"], ["NA", "null"]),
         (["True", "False"], ["True", "False"]),
     ],
     ids=repr,
@@ -193,8 +193,8 @@ def test_a_csv_column_is_integers_only_if_each_cell_is_how_an_integer_is_written
 @modest
 def test_floats_come_back_from_a_csv_to_the_last_bit(tmp_path, numbers):
     file = written(tmp_path / "site.csv", "\n".join(["score", *map(repr, numbers)]))
-    got = read_columns(file, {"weight": "score"})["weight"]
-    np.testing.assert_array_equal(got.view(np.int64), np.array(numbers).view(np.int64))
+    got = feature_matrix(file, ["score"])[:, 0]
+    np.testing.assert_array_equal(np.ascontiguousarray(got).view(np.int64), np.array(numbers).view(np.int64))
 
 
 def test_missing_values_are_counted_or_their_rows_left_out_whatever_the_kind_of_file(tmp_path):
@@ -288,12 +288,81 @@ def test_integers_of_more_than_64_bits_are_refused(tmp_path):
 def test_text_among_numbers_is_named_with_its_row(tmp_path):
     file = written(tmp_path / "site.csv", "score;w\n0.5;1\nabc;1,5\n")
     assert refused(file, {"score": "score"}).endswith(
-        "column 'score': row 1 is 'abc', expected numbers; drop or repair such rows."
+        "column 'score': row 2 is 'abc', expected numbers; drop or repair such rows."
     )
-    assert refused(file, {"weight": "w"}).endswith("row 1 is '1,5', expected numbers; write decimals with a point.")
+    assert refused(file, {"weight": "w"}).endswith("row 2 is '1,5', expected numbers; write decimals with a point.")
     file = stored(tmp_path / "site.parquet", x=["0.5", "x" * 1000])
-    assert "row 1 is 'xxx" in refused(file, {"score": "x"})
+    assert "row 2 is 'xxx" in refused(file, {"score": "x"})
     assert len(refused(file, {"score": "x"})) < 300
+
+
+def test_a_negative_weight_is_named_with_its_row(tmp_path):
+    file = written(tmp_path / "site.csv", "w,g\n1,a\n0,b\n-2,a\n")
+    assert refused(file, {"weight": "w"}).endswith("column 'w': row 3 is -2; weights must not be negative.")
+
+
+def test_percent_signs_are_read_on_the_scale_of_percentages_and_refused_with_the_remedy_elsewhere(tmp_path):
+    file = written(tmp_path / "site.csv", "p,w\n90.9%,1%\n5 %,2\n50,3\n")
+    got = read_columns(file, {"score": "p"}, scale="percent")
+    np.testing.assert_allclose(got["score"], [0.909, 0.05, 0.5])
+    assert refused(file, {"score": "p"}).endswith("row 1 is '90.9%', expected numbers; add --scale percent.")
+    sentence = refused(file, {"weight": "w"}, scale="percent")
+    assert sentence.endswith("row 1 is '1%', expected numbers; write numbers without %.")
+
+
+# ---------------------------------------------------------------- texts that stand for a missing value
+
+COUNTRIES = ["NA", "N/A", "NaN", "nan", "NULL", "null", "", "DE", "na"]
+
+
+def countries(tmp_path, ending):
+    file = tmp_path / f"site{ending}"
+    return (
+        written(file, "\n".join(["c,k", *(f"{name},x" for name in COUNTRIES)]))
+        if ending == ".csv"
+        else stored(file, c=[name or None for name in COUNTRIES])
+    )
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
+def test_text_that_stands_for_a_missing_value_is_one_unless_other_texts_are_named(ending, tmp_path):
+    file = countries(tmp_path, ending)
+
+    def kept(**options):
+        return read_columns(file, {"group": "c"}, drop_missing=True, **options)["group"].tolist()
+
+    assert kept() == ["DE", "na"]
+    assert kept(na=()) == [name for name in COUNTRIES if name]
+    assert kept(na=("DE", "null")) == [name for name in COUNTRIES if name not in ("", "DE", "null")]
+
+
+def test_a_missing_value_that_was_text_is_refused_with_the_option_that_makes_it_a_value(tmp_path):
+    file = countries(tmp_path, ".csv")
+    assert refused(file, {"group": "c"}).endswith(
+        "7 of 9 rows have no value ('NA' counts as missing; if it is a value, add --na none); fill them or add "
+        "--drop-missing."
+    )
+    assert refused(file, {"group": "c"}, na=()).endswith("1 of 9 rows has no value; fill them or add --drop-missing.")
+    numbers = written(tmp_path / "numbers.csv", "p\n0.5\nNA\n")
+    assert refused(numbers, {"score": "p"}).endswith("1 of 2 rows has no value; fill them or add --drop-missing.")
+
+
+def test_categories_may_stand_for_missing_values_too(tmp_path):
+    file = stored(tmp_path / "site.parquet", c=pl.Series(["a", "NA"], dtype=pl.Categorical))
+    assert read_columns(file, {"group": "c"}, drop_missing=True)["group"].tolist() == ["a"]
+
+
+def test_a_condition_compares_texts_as_they_are_written(tmp_path):
+    file = written(tmp_path / "site.csv", "c,g\nNA,1\nDE,2\nNA,3\n")
+    rows = read_rows(one_file(file), ColumnNames(group=("g",), where=(("c", "NA"),)))
+    assert rows.groups.tolist() == [1, 3]
+
+
+def test_names_of_columns_come_back_from_plain_values():
+    names = ColumnNames(score="p", group=("sex", "race"), where=(("part", "test"),), na=("?",))
+    assert ColumnNames.from_dict(names.as_dict()) == names
+    assert names.described()["na"] == "?"
+    assert "na" not in ColumnNames(group=("sex",)).described()
 
 
 # ---------------------------------------------------------------- labels
@@ -430,10 +499,35 @@ def test_a_file_without_permission_is_named(tmp_path):
     assert "cannot be read (Permission denied)" in refused(file, {"score": "score"})
 
 
-@pytest.mark.parametrize("name", ["site.xlsx", "site", "site.csv.gz", ".csv"])
+@pytest.mark.parametrize("name", ["site.dat", "site", "site.parquet.gz", ".csv"])
 def test_other_endings_are_refused_with_those_known(name, tmp_path):
     sentence = refused(written(tmp_path / name, "score\n1\n"), {"score": "score"})
-    assert sentence.endswith("known endings are .csv, .tsv, .txt, .parquet, .pq, .arrow, .feather, .ipc.")
+    texts = ".csv, .tsv, .txt, .csv.gz, .tsv.gz, .txt.gz"
+    assert sentence.endswith(f"known endings are {texts}, .parquet, .pq, .arrow, .feather, .ipc.")
+
+
+@pytest.mark.parametrize("name", ["site.xlsx", "SITE.XLS", "site.ods"])
+def test_a_spreadsheet_is_refused_with_what_to_save_it_as(name, tmp_path):
+    sentence = refused(written(tmp_path / name, "PK"), {"score": "score"})
+    assert sentence.endswith("is a spreadsheet, which is not read here; save the sheet as CSV and pass that file.")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
+@pytest.mark.parametrize("name", ["site.csv.gz", "site.v2.TSV.GZ"])
+def test_a_packed_csv_is_read_like_the_csv(name, encoding, tmp_path):
+    text = "größe\tstadt\n0.5\tKöln\n0.25\tUlm\n\n"
+    file = written(tmp_path / name, gzip.compress(text.encode(encoding)))
+    plain = written(tmp_path / "site.csv", text, encoding)
+    for path in (file, plain):
+        got = read_columns(path, {"score": "größe", "group": "stadt"})
+        assert (got["score"].tolist(), got["group"].tolist()) == ([0.5, 0.25], ["Köln", "Ulm"])
+    assert client_name(file) == name.lower().removesuffix(".gz").removesuffix(".csv").removesuffix(".tsv")
+
+
+@pytest.mark.parametrize("content", [b"score,group\n0.5,a\n", gzip.compress(b"score,group\n0.5,a\n" * 9)[:-12]])
+def test_a_file_that_is_not_packed_as_its_name_says_is_refused(content, tmp_path):
+    file = written(tmp_path / "site.csv.gz", content)
+    assert refused(file, {"score": "score"}) == f"{file}: is damaged or cut short, or no GZIP file; write it again."
 
 
 def test_the_ending_may_be_in_capitals(tmp_path):
@@ -534,7 +628,7 @@ def test_features_come_in_the_order_asked_for(ending, tmp_path):
         got = feature_matrix(path, names)
         assert got.dtype == np.float64
         np.testing.assert_array_equal(got, np.column_stack([frame[name].to_numpy() for name in names]))
-    with pytest.raises(InputError, match=r"column 't': row 0 is 'text', expected numbers; drop or repair such rows\.$"):
+    with pytest.raises(InputError, match=r"column 't': row 1 is 'text', expected numbers; drop or repair such rows\.$"):
         feature_matrix(path, ["x0", "t"])
 
 

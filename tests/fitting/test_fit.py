@@ -231,6 +231,19 @@ def test_the_seed_deals_the_folds():
     assert np.any(etas[0] != etas[2])
 
 
+def test_ten_policies_fitted_without_a_seed_do_not_reject_the_same_people():
+    # Two rows of one score, of which one half is wanted: everybody in group b is accepted with chance one half.
+    options = {"groups": ["a", "a", "b", "b"], "local_tolerance": 0, "global_tolerance": 0, "calibration": "none"}
+    policies = [logofair.fit([0.9, 0.1, 0.6, 0.6], None, **options).policy for _ in range(10)]
+    assert len({policy.key for policy in policies}) == 10
+    rows = {"scores": [0.6] * 2000, "groups": ["b"] * 2000, "ids": np.arange(2000)}
+    assert policies[0].probabilities([0.6], groups=["b"]).tolist() == [0.5]
+    accepted = sum(policy.decide(**rows) for policy in policies)
+    assert np.mean(accepted == 0) < 0.01  # not one half
+    again = [logofair.fit([0.9, 0.1, 0.6, 0.6], None, **options, random_state=6).policy for _ in range(2)]
+    np.testing.assert_array_equal(*(policy.decide(**rows) for policy in again))
+
+
 def test_inputs_are_left_as_they_were():
     scores, labels, columns = table()
     weight = np.random.default_rng(0).random(scores.size) * 1e200

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import logofair
 from logofair.notions import NOTIONS
+from logofair.requirements import requirement_sentences
 from support.oracles import EVERY_NOTION, random_request, spelled_out
 
 modest = settings(deadline=None, max_examples=25)
@@ -233,6 +234,39 @@ def test_the_summary_says_what_matters():
     assert f"{solution.measured.accuracy:.4f} ({solution.measured.accuracy.low:.4f} to " in text
     assert all(str(warning) in text for warning in solution.warnings)
     assert "need a coin" in text
+    assert f"A coin decides on {solution.coin_share:.2%} of the rows" in text
+    assert f"Rules that ignore the score: {solution.score_blind_rules} of 4." in text
+
+
+def test_a_solution_says_how_many_are_decided_by_a_coin_and_how_many_rules_ignore_the_score():
+    # Half of the rows of "b" are wanted, of which there are two of one score; "c" is below every threshold.
+    scores, groups = [0.9, 0.1, 0.6, 0.6, 0.2, 0.2], ["a", "a", "b", "b", "c", "c"]
+    solution = logofair.fit(
+        scores, None, groups=groups, local_tolerance=0, global_tolerance=0, calibration="none", sample_weight=[1.0] * 6
+    )
+    chance = solution.policy.probabilities(scores, groups=groups)
+    assert chance.tolist() == pytest.approx([1, 0, 0.5, 0.5, 0.5, 0.5])
+    info = solution.policy.info
+    assert solution.coin_share == info.coin_share == pytest.approx(4 / 6)
+    assert solution.score_blind_rules == info.score_blind_rules == 2
+    assert solution.as_dict()["coin_share"] == solution.coin_share
+    assert solution.as_dict()["score_blind_rules"] == 2
+
+
+@pytest.mark.parametrize("tolerances", [(0.05, None), (None, 0.05), (0.05, 0.1), (0.2, 0.05)])
+def test_without_clients_there_is_one_requirement_and_no_client_is_spoken_of(tolerances):
+    rng = np.random.default_rng(0)
+    scores, groups = rng.random(200), rng.choice(["F", "M"], 200)
+    local, global_ = tolerances
+    solution = logofair.fit(
+        scores, rng.random(200) < scores, groups=groups, local_tolerance=local, global_tolerance=global_
+    )
+    said = solution.requirements.summary()
+    assert said == "The selection rate of any two groups differs by at most 0.05 (demographic parity)."
+    text = solution.summary()
+    assert said in text
+    assert not any(word in text.lower() for word in ("client", "inside", "local", "global"))
+    assert list(requirement_sentences(solution.policy.info.requirements.as_dict())) == [said]
 
 
 def test_rows_that_took_no_part_come_first_or_it_is_said_that_there_are_none():

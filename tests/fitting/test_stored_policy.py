@@ -78,3 +78,31 @@ def test_chances_rise_with_the_order_and_keep_the_mean_of_each_cell():
         )
     already = rising_chances(RowOrder.of(order, cells, 5), order, order, weights)
     np.testing.assert_allclose(already, order, atol=1e-15)
+
+
+def coin_flips(seed):
+    """Ten cells of 100 rows whose labels are fair coins."""
+    rng = np.random.default_rng(seed)
+    return rng.random(1000), rng.integers(0, 2, 1000).astype(float), np.tile(["f", "m"], 500), np.repeat(range(5), 200)
+
+
+@pytest.mark.parametrize("method", ["beta", "isotonic"])
+def test_chances_to_compare_with_labels_cannot_tell_coins_and_the_expected_accuracy_is_theirs(method):
+    right = []
+    for seed in range(20):
+        score, label, sex, site = coin_flips(seed)
+        solution = logofair.fit(
+            score,
+            label,
+            groups=sex,
+            clients=site,
+            local_tolerance=None,
+            global_tolerance=None,
+            calibration=method,
+            random_state=seed,
+        )
+        chance, honest = solution.policy.probabilities(score, groups=sex, clients=site), solution.rows.out_of_fold
+        expected = np.mean(honest * chance + (1.0 - honest) * (1.0 - chance))
+        assert expected == pytest.approx(solution.certificate.primal, abs=1e-9)
+        right.append(np.mean((honest >= 0.5) == (label == 1.0)))
+    assert abs(np.mean(right) - 0.5) < 3.0 * np.std(right, ddof=1) / np.sqrt(len(right))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
-from logofair.policy.coins import id_coins, read_ids, row_coins
+from logofair.policy.coins import coins, id_words, place_words, read_ids
 
 modest = settings(deadline=None, max_examples=60)
 MASK = 2**64 - 1
@@ -29,15 +29,33 @@ def mix(word: int) -> int:
     return word ^ word >> 31
 
 
-def coin(word: int, key: int) -> float:
-    return (mix((word * GOLDEN + mix((key + GOLDEN) & MASK)) & MASK) >> 11) / 2**53
+def step(word: int, state: int) -> int:
+    return mix((word * GOLDEN + state) & MASK)
+
+
+def coin(word: int, key: int, place: int = 7) -> float:
+    return (step(word, step(place, mix((key + GOLDEN) & MASK))) >> 11) / 2**53
+
+
+def text_word(text: str) -> int:
+    state = 0
+    for position, character in enumerate(text, start=1):
+        state = step(state, ord(character) + position)
+    return state
 
 
 def text_coin(text: str, key: int) -> float:
-    state = 0
-    for position, character in enumerate(text, start=1):
-        state = mix((state * GOLDEN + ord(character) + position) & MASK)
-    return coin(state, key)
+    return coin(text_word(text), key)
+
+
+def id_coins(ids: object, key: int, place: int = 7) -> np.ndarray:
+    """Coins of ids that all belong to one client and group."""
+    words = id_words(ids)
+    return coins(words, np.full(words.size, place, dtype=np.uint64), key)
+
+
+def row_coins(n: int, key: int) -> np.ndarray:
+    return id_coins(np.arange(n), key)
 
 
 # ---------------------------------------------------------------- what a coin is
@@ -61,10 +79,16 @@ def test_a_text_has_the_coin_of_its_characters(ids, key):
 
 
 def test_coins_are_pinned_so_that_every_version_decides_alike():
-    assert row_coins(3, 0).tolist() == [0.28176129772258496, 0.6524484863740322, 0.7012121095215252]
-    assert id_coins([5, -1], 3).tolist() == [0.7966086604417862, 0.7740954143157205]
-    assert id_coins(["ann", "", "Zoë"], 3).tolist() == [0.960521496852529, 0.8388876701467043, 0.10535328774036201]
-    assert id_coins([2**70], 3).tolist() == [0.34096899436291306]
+    assert row_coins(3, 0).tolist() == [0.20669852500181585, 0.31566520763159533, 0.05430285515805777]
+    assert id_coins([5, -1], 3).tolist() == [0.5845976152937, 0.18519664104968225]
+    assert id_coins(["ann", "", "Zoë"], 3).tolist() == [0.74358506466696, 0.9918218920676956, 0.8670636949279438]
+    assert id_coins([2**70], 3).tolist() == [0.7337160327810004]
+    assert place_words(["north"], ["F", "M"]).tolist() == [
+        8082862567162175651,
+        12041132820446041425,
+        6563258920446454588,
+        707599067376247296,
+    ]
 
 
 def test_the_coin_of_a_row_depends_on_its_seed_and_position_alone():
@@ -84,6 +108,30 @@ def test_the_first_row_and_the_id_0_have_coins_like_any_other(seed):
     assert row_coins(1, seed)[0] > 0.001
     assert id_coins([0], seed)[0] > 0.001
     assert id_coins([""], seed)[0] > 0.001
+
+
+# ---------------------------------------------------------------- clients and groups
+
+
+@given(st.lists(texts, min_size=1, max_size=4), st.lists(texts, min_size=1, max_size=3), st.integers(0, 2**70))
+@modest
+def test_the_client_and_then_the_group_are_mixed_in_by_their_texts(clients, groups, key):
+    # Rows of clients that are not known have their group alone.
+    expected = [step(text_word(g), text_word(c)) for c in [*clients, ""] for g in groups]
+    places = place_words(clients, groups)
+    assert places.tolist() == expected
+    words = np.full(places.size, 5, dtype=np.uint64)
+    assert coins(words, places, key).tolist() == [coin(5, key, place) for place in expected]
+
+
+def test_the_same_ids_toss_unrelated_coins_at_every_client_and_in_every_group():
+    ids = np.arange(20_000)
+    places = place_words([f"site {k}" for k in range(6)], ["F", "M"])
+    together = np.array([id_coins(ids, 0, place) for place in places.tolist()])
+    related = np.corrcoef(together) - np.eye(places.size)
+    assert np.abs(related).max() < 0.03
+    # The mean over clients varies as that of independent coins: one twelfth, divided by their number.
+    assert together.mean(axis=0).var() == pytest.approx(1 / 12 / places.size, rel=0.05)
 
 
 # ---------------------------------------------------------------- one id, one coin

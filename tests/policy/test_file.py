@@ -169,7 +169,7 @@ def test_the_file_is_plain_json_with_format_version_and_the_checksum_of_its_cont
     _, data = saved
     document = json.loads(data)
     assert list(document) == ["format", "version", "checksum", "policy"]
-    assert (document["format"], document["version"]) == ("logofair policy", 1)
+    assert (document["format"], document["version"]) == ("logofair policy", 2)
     assert document["checksum"] == checksum(document["policy"])
     assert "Clínica" in data.decode("utf-8")
     assert document["policy"]["info"]["version"] == logofair.__version__
@@ -255,11 +255,17 @@ def test_other_json_is_refused(data, tmp_path):
         load_bytes(data, tmp_path)
 
 
-@pytest.mark.parametrize("version", [2, 10, 10**30])
+@pytest.mark.parametrize("version", [3, 10, 10**30])
 def test_a_newer_file_asks_for_an_upgrade_whatever_else_it_holds(version, tmp_path):
     newer = {"format": "logofair policy", "version": version, "rules": "in some new form"}
-    with pytest.raises(InputError, match=rf"written by a newer version \(file {version}, known 1\); upgrade logofair"):
+    with pytest.raises(InputError, match=rf"written by a newer version \(file {version}, known 2\); upgrade logofair"):
         load_bytes(json.dumps(newer).encode(), tmp_path)
+
+
+def test_a_file_whose_coins_knew_no_clients_asks_to_be_made_again(saved, tmp_path):
+    document = {**json.loads(saved[1]), "version": 1}
+    with pytest.raises(InputError, match=r"written by an older version \(file 1, known 2\); make the policy again\.$"):
+        load_bytes(json.dumps(document).encode(), tmp_path)
 
 
 @pytest.mark.parametrize("version", [0, -1, "1", None, 1.0, True, [1], {}], ids=repr)

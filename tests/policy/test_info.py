@@ -17,6 +17,7 @@ from logofair.policy.info import (
     PolicyInfo,
     RequirementInfo,
     RequirementsInfo,
+    SiteInfo,
     TestedInfo,
     record_from,
 )
@@ -34,6 +35,8 @@ FULL = PolicyInfo(
     version="1.0",
     price_sentences=("0.01 more tolerance ...",),
     warnings=("group 'F': one row only.",),
+    coin_share=0.03,
+    score_blind_rules=2,
     tested=TestedInfo(
         rows=500,
         accuracy=FigureInfo(0.8, 0.76, 0.84, 500),
@@ -45,6 +48,7 @@ FULL = PolicyInfo(
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent", client_is_file_name=True),
     data=DataSource("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
     site="north",
+    site_figures=SiteInfo(0.79, {"selection rate": 0.02}, {"F": 0.3, "M": 0.32}),
     federation=FederationInfo(
         run="spring",
         sites=("north", "south"),

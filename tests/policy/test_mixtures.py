@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
+from logofair import fit
 from logofair.cells.cells import Cells, build_cells
-from logofair.policy.mixtures import Mixtures, evaluate, evaluate_single, reduce
+from logofair.datasets import dirichlet_clients, load_adult
+from logofair.policy.mixtures import Mixtures, coin_shares, evaluate, evaluate_single, reduce
 
 modest = settings(deadline=None, max_examples=80)
 
@@ -196,6 +199,127 @@ def test_demographic_parity_leaves_at_most_one_score_value_of_a_cell_to_chance(c
     open_ = (chance > 1e-11) & (chance < 1 - 1e-11)
     for cell in range(u.size):
         assert np.unique(drawn.scores[open_ & (drawn.cell == cell)]).size <= 1
+
+
+# ---------------------------------------------------------------- few coins
+
+
+def shortest_chord(corner_u: np.ndarray, corner_v: np.ndarray, u: float, v: float) -> float:
+    """Length of the shortest chord of the upper edge through (u, v) with both ends free, by trying many slopes."""
+    order = np.argsort(corner_u, kind="stable")
+    x, y = corner_u[order], corner_v[order]
+    left, right = x < u, x > u
+    edges = (np.append(x[left], u), np.append(y[left], np.interp(u, x, y)))
+    edges += (np.append(x[right][::-1], u), np.append(y[right][::-1], np.interp(u, x, y)))
+    through = np.array([(b - v) / (a - u) for a, b in zip(x, y, strict=True) if a != u])
+    lengths = []
+    for slope in np.concatenate([through, np.linspace(through.min(), through.max(), 500)]):
+        ends = [
+            np.interp(0.0, height, side)
+            for side, height in ((a, b - v - slope * (a - u)) for a, b in (edges[:2], edges[2:]))
+            if height[0] <= 1e-13
+        ]
+        lengths += [ends[1] - ends[0]] if len(ends) == 2 else []
+    return min(lengths)
+
+
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=9), st.integers(0, 2**32 - 1), st.booleans())
+@modest
+def test_the_coins_of_a_point_are_at_most_one_score_value_more_than_on_the_shortest_chord(levels, seed, flipped):
+    drawn = make_rows([np.array(levels) / 40.0])
+    corner_u, corner_v = (each[: len(levels) + 1] for each in polygon(drawn, 0))
+    mix = np.random.default_rng(seed).dirichlet(np.full(corner_u.size, 0.5))
+    u, v, share = mix @ corner_u, mix @ corner_v, np.mean(levels) / 40.0
+    order = np.argsort(corner_u)
+    assume(v < np.interp(u, corner_u[order], corner_v[order]) - 1e-6)
+    best = shortest_chord(corner_u, corner_v, u, v)
+    # The reflected point lies below the diagonal: its rules accept low scores, with as many coins.
+    point = (1.0 - u, share - v) if flipped else (u, v)
+    mixtures = reduce(drawn.cells, np.array(point[:1]), np.array(point[1:]), selection_only=False)
+    used = mixtures.weight[0] > 0
+    if v > share * u + 1e-9:
+        assert np.all(mixtures.above[0, used] != flipped)
+    # From one end, a corner, to the other, between the two corners that are left.
+    rate = np.array(
+        [np.mean(drawn.scores >= t if up else drawn.scores <= t) for t, up in zip(*rule(mixtures), strict=True)]
+    )
+    rate, weight = np.append(rate[used], 0.0), np.append(mixtures.weight[0, used], 1.0 - mixtures.weight[0].sum())
+    rate, weight = rate[weight > 1e-9], weight[weight > 1e-9]
+    start = rate.max() if flipped else rate.min()
+    end = np.average(rate[rate != start], weights=weight[rate != start])
+    commonest = np.unique(levels, return_counts=True)[1].max() / len(levels)
+    assert best - 1e-6 <= abs(end - start) <= best + commonest + 1e-9
+
+
+def rule(mixtures: Mixtures) -> tuple[np.ndarray, np.ndarray]:
+    return mixtures.threshold[0], mixtures.above[0]
+
+
+@given(any_rows_and_points)
+@modest
+def test_the_share_left_to_a_coin_is_that_of_the_rows_with_a_chance_between_0_and_1(case):
+    drawn, u, v = case
+    mixtures = reduce(drawn.cells, u, v, selection_only=False)
+    chance = mixtures.chances(drawn.scores, drawn.cell)
+    np.testing.assert_allclose(chance, chances(drawn, mixtures), rtol=0, atol=2e-12)
+    counted, _ = drawn.share_out(((chance > 0.0) & (chance < 1.0)).astype(float))
+    np.testing.assert_allclose(coin_shares(drawn.cells, mixtures), counted, rtol=0, atol=1e-12)
+
+
+def test_a_rule_is_blind_to_the_score_where_every_score_has_the_same_chance():
+    on, off = [True] * 3, [False] * 3
+    weight = np.array(
+        [[1.0, 0, 0], [0, 0, 0], [0.3, 0, 0], [1, 0, 0], [1, 0, 0], [0.5, 0.5, 0], [0.5, 0.5, 0], [1, 0, 0]]
+    )
+    threshold = np.array(
+        [
+            [0.0, 0, 0],
+            [0, 0, 0],
+            [0, 0, 0],
+            [1, 0, 0],
+            [0.5, 0, 0],
+            [0.5, 0.4, 0],
+            [0.5, np.nextafter(0.5, 0), 0],
+            [1, 0, 0],
+        ]
+    )
+    above = np.array([on, on, on, off, on, [True, False, True], [True, False, True], on])
+    rules = Mixtures(weight, threshold, above, np.full(8, 0.5))
+    # All, nobody, 30 % of all, all by a reversed rule; a threshold; two halves with a hole, and without; only score 1.
+    assert rules.score_blind.tolist() == [True, True, True, True, False, False, True, False]
+
+
+@pytest.fixture(scope="module")
+def adult():
+    data = load_adult()
+    train, rows = np.arange(0, len(data), 3), np.arange(1, len(data), 3)
+    model = LogisticRegression(solver="newton-cholesky").fit(data.features[train], data.labels[train])
+    groups = data.sensitive[rows]
+    clients = dirichlet_clients((groups == "Male").astype(int), n_clients=5, alpha=0.5, rng=1)
+    return model.predict_proba(data.features[rows])[:, 1], data.labels[rows], groups, clients
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.02])
+def test_equalized_odds_on_adult_tosses_coins_for_few_people_near_the_thresholds(adult, tolerance):
+    scores, labels, groups, clients = adult
+    solution = fit(
+        scores,
+        labels,
+        groups=groups,
+        clients=clients,
+        notion="equalized_odds",
+        local_tolerance=tolerance,
+        global_tolerance=tolerance,
+    )
+    assert solution.certificate.holds
+    chance = solution.policy.probabilities(scores, groups=groups, clients=clients)
+    tossed = (chance > 0) & (chance < 1)
+    assert solution.coin_share == solution.policy.info.coin_share == pytest.approx(tossed.mean(), abs=1e-12)
+    assert 0.0 < solution.coin_share < 0.08
+    # Nobody far below the thresholds is accepted, not even by chance, unless low scores are what the rule accepts.
+    plain = solution.policy.mixtures.above.all(axis=1)[solution.rows.cells]
+    eta = solution.rows.calibrated
+    assert not np.any(chance[plain & (eta < 0.02)])
 
 
 # ---------------------------------------------------------------- no coin without need

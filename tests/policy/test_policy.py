@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
+import datetime
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -15,8 +16,9 @@ from hypothesis.extra import numpy as arrays
 import logofair
 from logofair.calibration import Calibrator
 from logofair.errors import InputError
+from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
-from logofair.policy.policy import Policy, PolicyWarning
+from logofair.policy.policy import Policy
 
 modest = settings(deadline=None, max_examples=80)
 
@@ -179,7 +181,7 @@ def test_weights_that_sum_to_one_but_for_rounding_accept_surely_and_toss_no_coin
     policy = policy_of(mixtures_of([(0.7, 0.1, True), (0.2, 0.2, True), (0.1, 0.3, True)], [(1.0, 0.5, True)]))
     assert 0.7 + 0.2 + 0.1 < 1.0
     assert policy.probabilities([0.9], groups=["a"]).tolist() == [1.0]
-    assert policy.decide([0.9], groups=["a"]).tolist() == [1]
+    assert [policy.decide([0.9], groups=["a"], random_state=seed).tolist() for seed in range(9)] == [[1]] * 9
 
 
 def test_the_deterministic_mode_is_one_threshold_per_cell_and_tosses_no_coin():
@@ -326,6 +328,33 @@ def test_clients_must_be_given_where_the_policy_has_some_and_only_there():
         policy_of(MIXED).decide([0.5], groups=["a"], clients=["X"])
 
 
+def policy_of_site(site="north"):
+    return replace(policy_of(certain(0.2, 0.8), clients=(site,)), info=PolicyInfo(site=site))
+
+
+def test_a_federated_policy_decides_on_its_own_sites_rows_with_and_without_clients():
+    rows = {"scores": [0.5, 0.5], "groups": ["a", "b"]}
+    assert policy_of_site().decide(**rows).tolist() == [1, 0]
+    assert policy_of_site().decide(**rows, clients=["north", "north"]).tolist() == [1, 0]
+    assert policy_of_site("7").decide(**rows, clients=np.array([7, 7])).tolist() == [
+        1,
+        0,
+    ]  # a name, written as a number
+    assert policy_of_site().decide([], groups=[], clients=[]).tolist() == []
+
+
+def test_a_federated_policy_refuses_rows_of_other_sites_unless_told_otherwise():
+    rows = {"scores": [0.5, 0.5, 0.6], "groups": ["a", "b", "b"], "clients": ["north", "south", "south"]}
+    other = r"^clients: row 1 is 'south', but the policy is of site 'north' alone; take that site's policy, leave"
+    with pytest.raises(InputError, match=other):
+        policy_of_site().decide(**rows)
+    with pytest.raises(InputError, match=other):
+        policy_of_site().probabilities(**rows)
+    with pytest.raises(InputError, match=r"^on_unknown: 'merged' needs .* which this policy lacks; use 'base'\.$"):
+        policy_of_site().decide(**rows, on_unknown="merged")
+    assert policy_of_site().decide(**rows, on_unknown="base").tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
@@ -416,38 +445,25 @@ def test_junk_is_decided_or_refused_but_never_crashes(data):
     for name in data.draw(st.sets(st.sampled_from(sorted(rows)), min_size=1)):
         rows[name] = data.draw(junk, label=name)
     policy = policy_of(mixtures_of(*[[(0.5, 0.2, True)]] * 4), clients=("X", "Y"), merged=MIXED)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PolicyWarning)
-        try:
-            decided = policy.decide(**rows)
-        except InputError:
-            return
+    try:
+        decided = policy.decide(**rows)
+    except InputError:
+        return
     assert decided.dtype == np.int64
     assert decided.ndim == 1
     assert set(decided.tolist()) <= {0, 1}
 
 
-# ---------------------------------------------------------------- the warning
+# ---------------------------------------------------------------- independent coins
 
 
-def test_a_coin_without_an_id_is_warned_of_once_where_the_caller_stands():
+def test_rules_with_coins_need_ids_or_a_random_state():
     policy = policy_of(MIXED)
-    with pytest.warns(
-        PolicyWarning, match=r"no ids: it depends on the row's position \(random_state 0\); pass ids="
-    ) as caught:
-        decided = policy.decide([0.3] * 50, groups=["a"] * 50)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    np.testing.assert_array_equal(decided, policy.decide([0.3] * 50, groups=["a"] * 50, random_state=0))
-
-
-def test_the_same_line_warns_once_however_often_it_runs():
-    policy = policy_of(MIXED)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
-        for _ in range(5):
-            policy.decide([0.3], groups=["a"])
-    assert len(caught) == 1
+    sentence = r"^ids: missing, but the rules of 2 of these 3 rows toss coins; pass ids=.*random_state=.*deterministic="
+    with pytest.raises(InputError, match=sentence):
+        policy.decide([0.3, 0.1, 0.3], groups=["a", "a", "b"])
+    with pytest.raises(InputError, match=r"^ids: missing"):  # one row at a time would toss the same coin for ever
+        policy.decide([0.3], groups=["a"])
 
 
 @pytest.mark.parametrize(
@@ -457,13 +473,58 @@ def test_the_same_line_warns_once_however_often_it_runs():
         ([0.3], ["a"], {"random_state": 0}),
         ([0.3], ["a"], {"deterministic": True}),
         ([0.3, 0.9], ["b", "b"], {}),
-        ([0.1], ["a"], {}),  # in a mixed cell, but below every threshold
         ([], [], {}),
     ],
 )
-def test_nobody_is_warned_where_no_coin_depends_on_the_position(scores, groups, options):
-    policy_of(MIXED).decide(scores, groups=groups, **options)  # warnings are errors here
+def test_nothing_is_missing_where_no_rule_of_the_rows_tosses_a_coin(scores, groups, options):
+    policy_of(MIXED).decide(scores, groups=groups, **options)
     policy_of(MIXED).probabilities(scores, groups=groups)
+
+
+def half_at(clients: tuple[str, ...], groups: tuple[str, ...] = ("a", "b"), key: int = 3) -> Policy:
+    """Everybody is accepted with chance one half."""
+    rules = mixtures_of(*[[(0.5, 0.0, True)]] * (len(clients) * len(groups)))
+    return policy_of(rules, groups, clients, merged=mixtures_of(*[[(0.5, 0.0, True)]] * len(groups)), key=key)
+
+
+def test_clients_and_groups_whose_ids_run_alike_are_accepted_independently():
+    sites, n = tuple(f"site {k}" for k in range(40)), 300
+    policy, ids = half_at(sites), np.tile(np.arange(n), 80)
+    rows = {"groups": np.repeat(["a", "b"], 40 * n), "clients": np.tile(np.repeat(sites, n), 2)}
+    for how in ({"ids": ids}, {"random_state": 5}):
+        decided = policy.decide(np.full(ids.size, 0.5), **rows, **how).reshape(80, n)
+        # Of each person's 80 coins about 40 are won, with the variance of 80 independent ones.
+        assert decided.sum(axis=0).var() == pytest.approx(20, rel=0.35)
+        assert decided.mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_policies_of_other_keys_do_not_reject_the_same_people():
+    n, ids = 4000, np.arange(4000)
+    rows = {"scores": [0.5] * n, "groups": ["a"] * n, "clients": ["X"] * n, "ids": ids}
+    accepted = sum(half_at(("X",), key=key).decide(**rows) for key in range(10))
+    assert np.mean(accepted == 0) == pytest.approx(0.5**10, abs=0.003)
+
+
+def test_the_order_of_names_changes_no_coin():
+    one, other = half_at(("X", "Y"), ("a", "b")), half_at(("Y", "X"), ("b", "a"))
+    rows = {"groups": [*"aabb"] * 50, "clients": [*"XYXY"] * 50, "ids": np.arange(200)}
+    np.testing.assert_array_equal(one.decide([0.5] * 200, **rows), other.decide([0.5] * 200, **rows))
+
+
+def test_unknown_clients_toss_by_their_group_alone():
+    policy, ids = half_at(("X",)), np.arange(200)
+    first, second, other = (
+        policy.decide([0.5] * 200, groups=[group] * 200, clients=[client] * 200, ids=ids, on_unknown="merged").tolist()
+        for client, group in (("V", "a"), ("W", "a"), ("V", "b"))
+    )
+    assert first == second != other
+    assert first != policy.decide([0.5] * 200, groups=["a"] * 200, clients=["X"] * 200, ids=ids).tolist()
+
+
+def test_labels_that_no_file_holds_toss_coins_too():
+    policy = half_at((datetime.date(2020, 1, 1), frozenset("ab")))
+    decided = policy.decide([0.5] * 2, groups=["a", "b"], clients=list(policy.clients), ids=[1, 2])
+    assert set(decided.tolist()) <= {0, 1}
 
 
 # ---------------------------------------------------------------- the object

@@ -283,6 +283,7 @@ def test_reliability_bins_agree_with_a_plain_loop():
         assert one.share[0] == pytest.approx(data["labels"][first].mean())
         errors = np.abs(one.share - one.score) @ one.rows / mine.size
         assert one.before == pytest.approx(errors)
+        assert one.chance[0] == pytest.approx(solution.rows.out_of_fold[first].mean())  # no chance that knew the label
         assert (one.low <= one.share).all()
         assert (one.share <= one.high).all()
 
@@ -382,7 +383,7 @@ def test_without_clients_the_page_speaks_of_none():
     data = _data()
     solution = logofair.fit(data["scores"], data["labels"], groups=data["groups"])
     page = _Text(_html(solution))
-    assert "Over all rows, the selection rate of any two groups differs by at most 0.02" in page.text
+    assert "The selection rate of any two groups differs by at most 0.02 (demographic parity)." in page.text
     assert "0.01 more tolerance would win at most" in page.text
     assert not [name for _, attributes in page.elements if (name := attributes.get("id")) == "pick"]
 

@@ -229,7 +229,7 @@ def policies_of(transport, sites):
 
 def same_policy(one, other):
     """Whether two policies are the same to the bit."""
-    return all(
+    return one.key == other.key and all(
         np.array_equal(getattr(one.mixtures, name), getattr(other.mixtures, name))
         for name in ("weight", "threshold", "above", "single")
     )

@@ -19,7 +19,7 @@ from logofair.columns.segments import Booleans, Indices
 __all__ = ["TAIL", "Floor", "noise_floor", "pair_limits", "share_limits"]
 
 TAIL = 0.025  # chance of an error at either end of an interval: both together 5%
-_DRAWS, _DRAWN = 1000, 5_000_000  # draws of the noise floor, fewer where there are very many cells
+_DRAWS, _DRAWN = 600, 5_000_000  # draws of the noise floor, fewer where there are very many cells
 _FEWEST_DRAWS = 40
 _CHUNK = 2_000_000
 

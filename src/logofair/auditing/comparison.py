@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL
-from logofair.auditing.measure import Measured, Side, Tally, tally_of, text
+from logofair.auditing.measure import Measured, Side, Tally, comparable, tally_of, text
 from logofair.auditing.result import Audit
 from logofair.auditing.rows import checked_columns
 from logofair.columns.checks import Floats
@@ -143,11 +143,14 @@ class _Changes:
     def of(cls, change: Floats, rows: tuple[Any, ...]) -> _Changes:
         """Tally the changes of rows."""
         up, down = tally_of(np.maximum(change, 0.0), *rows), tally_of(np.maximum(-change, 0.0), *rows)
-        weight = np.ones_like(change) if rows[1] is None else rows[1]
+        weight = comparable(rows[1])
         # Rows of one person may all change together: by (sum w d)^2 <= (sum w) (sum w d^2) this bounds their square.
-        own = weight if rows[4] is None else _weight_of_person(weight, rows)
-        squared = tally_of(change * change, rows[0], weight * own, *rows[2:4]).accepted
-        return cls(up, down, squared)
+        own = _weight_of_person(weight, rows)
+        places = (*up.mass.shape[:2], 2)
+        cell = rows[3].codes.astype(np.intp) * places[1] + rows[2].codes
+        place = 2 * cell + (0 if rows[0] is None else rows[0].astype(np.intp))
+        squares = change * change * own * (1.0 if weight is None else weight)
+        return cls(up, down, np.bincount(place, squares, minlength=up.mass.size).reshape(places))
 
     def merged(self) -> _Changes:
         """All clients as one."""
@@ -165,8 +168,10 @@ class _Changes:
             return mean, np.maximum(spread - mean * mean, 0.0) / people
 
 
-def _weight_of_person(weight: Floats, rows: tuple[Any, ...]) -> Floats:
-    """Weight of all rows of each row's person, an id at one client in one group."""
+def _weight_of_person(weight: Floats | None, rows: tuple[Any, ...]) -> Floats:
+    """Weight of all rows of each row's person, an id at one client in one group; without ids that of the row."""
+    if rows[4] is None:
+        return np.ones(len(rows[2])) if weight is None else weight
     cell = (rows[3].codes.astype(np.int64) * len(rows[2].names) + rows[2].codes) * len(rows[4].names) + rows[4].codes
     person = np.unique(cell, return_inverse=True)[1]
     return np.asarray(np.bincount(person, weight)[person])

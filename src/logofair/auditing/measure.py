@@ -17,7 +17,19 @@ from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 
-__all__ = ["FEW_ROWS", "Gap", "Measured", "Side", "Tally", "plain", "side_of", "tally_of", "text", "value_of"]
+__all__ = [
+    "FEW_ROWS",
+    "Gap",
+    "Measured",
+    "Side",
+    "Tally",
+    "comparable",
+    "plain",
+    "side_of",
+    "tally_of",
+    "text",
+    "value_of",
+]
 
 FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 _BOTH = 2  # where a tally keeps what is counted without regard to labels
@@ -450,6 +462,7 @@ def tally_of(
     ids: Codes | None = None,
 ) -> Tally:
     """Count and weigh the rows of every (client, group, label); rows of one id at a client are one person."""
+    weight = comparable(weight)
     shape = (len(client.names), len(group.names))
     cell = client.codes.astype(np.intp) * shape[1] + group.codes
     label = np.zeros_like(cell) if positive is None else positive.astype(np.intp)
@@ -461,6 +474,11 @@ def tally_of(
     if ids is None:  # without ids, nobody stands under both labels
         people, squares = (np.concatenate([part, part.sum(2, keepdims=True)], axis=2) for part in (people, squares))
     return Tally(rows, mass, accepted, people, squares, positive is not None)
+
+
+def comparable(weight: Floats | None) -> Floats | None:
+    """Weights of order 1: only their proportions matter, and squares of tiny or huge ones must be finite."""
+    return None if weight is None else np.ldexp(weight, -int(np.frexp(weight.max(initial=0.0))[1]))
 
 
 def _people(

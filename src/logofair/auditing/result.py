@@ -374,9 +374,7 @@ class Audit:
         figures = [["accuracy", _told(self.accuracy)], *self._told_gaps()]
         figures += [] if self.score_auc is None else [["score AUC", text(self.score_auc)]]
         if self.fitted_rows:
-            figures.append(
-                ["", "On the rows that chose the rule: new rows will show larger gaps than these intervals."]
-            )
+            figures.append(["", FITTED_ROWS])
         reasons = list(islice(self._undefined(), _LISTED + 1))
         reasons[_LISTED:] = ["... and more"] if len(reasons) > _LISTED else []
         clients = repr(self.by_client) if len(self.clients) > 1 else ""

@@ -94,7 +94,7 @@ def deal_rows(
     folds: int = 5,
     rng: np.random.Generator,
 ) -> OwnRows:
-    """Deal one client's rows into folds, balanced by group, label and score as in :func:`cross_fit`.
+    """Deal one client's rows into random folds, each group evenly, as in :func:`cross_fit`.
 
     The same rows and the same state of ``rng`` give the same folds, so that a client may deal again for every
     message.
@@ -107,9 +107,9 @@ def deal_rows(
         )
     sample = Sample(scores, labels, group_codes, np.zeros_like(group_codes), weights, Units(n_groups, 1))
     by_score = RowOrder.of(scores, sample.cells, n_groups)
-    dealt, fold = deal_folds(sample, by_score, folds, rng)
-    together = grouped(sample.cells[dealt] * folds + fold, n_groups * folds)
-    order = dealt[together]
+    fold = deal_folds(by_score, folds, rng)
+    together = grouped(by_score.cells * folds + fold, n_groups * folds)
+    order = by_score.rows[together]
     return OwnRows(method, folds, sample.at(order), fold[together], order, by_score)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,17 +15,18 @@ import numpy.typing as npt
 
 from logofair.auditing.measure import plain
 from logofair.columns.checks import Label, shown
+from logofair.columns.labels import Codes
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles
+from logofair.files.inputs import ColumnNames, DataFiles, client_name
 from logofair.files.tables import Table, estimated_rows, open_table
 from logofair.files.values import (
     as_chances,
+    as_numbers,
     check_scores,
     group_expression,
     label_text,
     listed_names,
-    number,
     plain_values,
 )
 from logofair.files.writing import TableWriter, replacing
@@ -43,14 +45,21 @@ _INTEGER_KINDS = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is writ
 
 @dataclass
 class DecisionCounts:
-    """How many rows were decided and accepted, by group; grows batch by batch."""
+    """How many rows were decided and accepted, by group; grows batch by batch.
+
+    ``unknown`` rows are of groups or clients that the policy does not know, ``missing`` ones lack a group or client,
+    ``dropped`` ones were left out; ``ids`` are the ids met, as numbers of 64 bits.
+    """
 
     groups: tuple[Label, ...]
     counted: npt.NDArray[np.int64] = field(init=False)
     unknown: int = 0
+    missing: int = 0
+    dropped: int = 0
+    ids: array[int] = field(default_factory=lambda: array("Q"))  # grows in place: there may be 100 million
 
     def __post_init__(self) -> None:
-        self.counted = np.zeros((len(self.groups) + 1, 2), dtype=np.int64)  # the last line: unknown groups
+        self.counted = np.zeros((len(self.groups) + 1, 2), dtype=np.int64)  # the last line: no known group
 
     @property
     def rows(self) -> int:
@@ -62,47 +71,75 @@ class DecisionCounts:
         """Rows accepted."""
         return int(self.counted[:, 1].sum())
 
-    def add(self, groups: npt.NDArray[np.int32], decided: npt.NDArray[np.int64], unknown: int) -> None:
-        """Count a batch."""
-        place = np.where(groups < 0, len(self.groups), groups)
-        self.counted += np.bincount(2 * place + decided, minlength=self.counted.size).reshape(self.counted.shape)
-        self.unknown += unknown
+    @property
+    def repeated(self) -> int:
+        """Rows whose id was met before."""
+        met = np.frombuffer(self.ids, dtype=np.uint64)
+        met.sort()
+        return int((met[1:] == met[:-1]).sum())
 
-    def largest(self, most: int) -> Iterator[tuple[Label, int, int]]:
-        """The groups with the most rows: name, rows, accepted."""
-        sizes = self.counted.sum(1)
-        for place in np.argsort(-sizes, kind="stable")[:most].tolist():
-            if sizes[place]:
-                name = self.groups[place] if place < len(self.groups) else "unknown groups"
-                yield name, int(sizes[place]), int(self.counted[place, 1])
+    def add(self, decisions: Decisions) -> None:
+        """Count a batch."""
+        place = np.where(decisions.group < 0, len(self.groups), decisions.group)
+        counted = np.bincount(2 * place + decisions.decided, minlength=self.counted.size)
+        self.counted += counted.reshape(self.counted.shape)
+        self.unknown += int((decisions.strange & ~decisions.missing).sum())
+        self.missing += int(decisions.missing.sum())
+
+    def meet(self, rows: polars.DataFrame) -> None:
+        """Remember the ids of a batch, which are of one kind in all files."""
+        if "id" in rows.columns:
+            ids = rows["id"] if rows["id"].dtype.is_integer() else rows["id"].cast(polars_module().String)
+            self.ids.frombytes(ids.hash().to_numpy().tobytes())
+
+    def by_group(self) -> Iterator[tuple[Label, int, int]]:
+        """The groups that have rows, in the policy's order: name, rows, accepted."""
+        for name, (rejected, accepted) in zip((*self.groups, "no known group"), self.counted.tolist(), strict=True):
+            if rejected + accepted:
+                yield name, rejected + accepted, accepted
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         groups = [
-            {"group": plain(name), "rows": rows, "accepted": accepted}
-            for name, rows, accepted in self.largest(len(self.counted))
+            {"group": plain(name), "rows": rows, "accepted": accepted} for name, rows, accepted in self.by_group()
         ]
-        return {"rows": self.rows, "accepted": self.accepted, "unknown_rows": self.unknown, "groups": groups}
+        return {
+            "rows": self.rows,
+            "accepted": self.accepted,
+            "unknown_rows": self.unknown,
+            "missing_rows": self.missing,
+            "rows_left_out": self.dropped,
+            "repeated_ids": self.repeated,
+            "groups": groups,
+        }
 
 
 class Batch(NamedTuple):
-    """Rows of a file in the form that decides; ``first`` is the first one's number in it, ``position`` in all files."""
+    """Rows of a file in the form that decides, with their numbers in it; ``position``: how many came before."""
 
     rows: polars.DataFrame
     table: Table
-    first: int
     position: int
 
-    def number_of(self, flags: polars.Series) -> int:
-        """The number in the file of the first row that is flagged."""
-        return self.first + int(flags.arg_max() or 0)
+    def first(self, flags: polars.Series) -> dict[str, Any]:
+        """The first row that is flagged, by column; "row" is its number in the file."""
+        return self.rows.row(int(flags.arg_max() or 0), named=True)
+
+
+class Decisions(NamedTuple):
+    """What a batch's rows got, their groups' numbers (-1: none known), and which were strange or lack a value."""
+
+    decided: npt.NDArray[np.int64]
+    group: npt.NDArray[np.int32]
+    strange: npt.NDArray[np.bool_]
+    missing: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Decider:
     """A policy with the columns it reads and how it decides.
 
-    Without ids its coins are keyed by the seed, and tossed for the rows' places.
+    Without ids its coins are keyed by the seed, and tossed for the rows' places in all files.
     """
 
     policy: Policy
@@ -110,28 +147,30 @@ class Decider:
     id_column: str | None = None
     keep: tuple[str, ...] = ()
     on_unknown: str = "raise"
-    seed: int = 0
+    seed: int | None = None
     deterministic: bool = False
+    on_missing: str = "refuse"  # rows without group or client; or "base": score from 1/2 on
 
     def __post_init__(self) -> None:
         if self.on_unknown == "merged" and self.policy.merged is None:
             raise InputError("--on-unknown: the policy lacks the rule of all clients together; use base or raise.")
+        if self.by_position and self.seed is None:
+            raise InputError(
+                "--id: missing, but the policy tosses coins; name the column of ids, so that the same person always "
+                "gets the same decision, or pass --seed (coins by the row's place) or --deterministic."
+            )
 
     @cached_property
-    def numbered(self) -> Policy:
-        """The policy with numbers as its labels."""
-        policy = self.policy
-        return replace(
-            policy,
-            groups=tuple(range(len(policy.groups))),
-            clients=tuple(range(len(policy.clients))) if policy.has_clients else policy.clients,
-            key=policy.key if self.id_column is not None else self.seed,
-        )
+    def keyed(self) -> Policy:
+        """The policy with the key of its coins."""
+        return self.policy if self.seed is None or self.id_column is not None else replace(self.policy, key=self.seed)
 
     @property
     def by_position(self) -> bool:
         """Whether coins hang on the rows' places."""
-        return self.id_column is None and not self.deterministic
+        used = (self.policy.mixtures, self.policy.merged if self.on_unknown == "merged" else None)
+        coins = any(rules is not None and rules.mixed.any() for rules in used)
+        return coins and self.id_column is None and not self.deterministic
 
     def wanted(self) -> dict[str, str]:
         """The columns to read, by role."""
@@ -146,38 +185,59 @@ class Decider:
                 expected = "numbers" if role == "score" else "text or numbers"
                 plain_values(pl.Series([], dtype=schema[role]), table.where(role), expected)
         groups = group_expression([_text(role, schema[role]) for role in table.names if role.startswith("group ")])
-        found = [number("score"), groups.alias("group")]
-        found += [pl.col("score").alias("raw score")] if schema["score"] == pl.String else []
+        score = as_numbers(pl.col("score"), schema["score"], self.columns.scale)
+        unread = (pl.col("score").is_not_null() & score.is_null()).alias("unread")
+        found = [pl.col("row"), score.fill_nan(None), unread, groups.alias("group")]
         found += [_text("client", schema["client"]).alias("client")] if "client" in table.names else []
         found += [pl.col(role) for role in table.names if role == "id" or role.startswith("keep ")]
         codes = [_code("group", self.policy.groups)]
         codes += [_code("client", self.policy.clients)] if "client" in table.names else []
-        return table.rows.select(found).with_columns(codes)
+        return table.numbered.select(found).with_columns(codes)
 
-    def decide(self, batch: Batch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], int]:
-        """Decisions and groups of a batch, and how many rows are of unknown clients or groups."""
+    def complete(self, rows: polars.DataFrame) -> polars.DataFrame:
+        """The rows that have every value they cannot be decided without; all where none may be left out."""
+        if not self.columns.drop_missing:
+            return rows
+        pl, needed = polars_module(), ["score", "id", *(("group", "client") if self.on_missing == "refuse" else ())]
+        present = [pl.col(role).is_not_null() for role in needed if role in rows.columns]
+        return rows.filter(pl.all_horizontal(present) | pl.col("unread"))  # what cannot be read is not missing
+
+    def decide(self, batch: Batch) -> Decisions:
+        """Decide on a batch."""
         scores, group = self._scores(batch), self._codes(batch, "group")
-        client = self._client(batch) if self.policy.has_clients else None
+        client = self._client(batch)
         strange = (group < 0) if client is None else (group < 0) | (client < 0)
+        lacking = [batch.rows[role].is_null() for role in ("group", "client") if role in batch.rows.columns]
+        missing = np.logical_or.reduce([flags.to_numpy() for flags in lacking])
+        known, group = group, np.where(missing, 0, group)  # until below
+        client = None if client is None else np.where(missing, 0, client)
         decided = np.empty(batch.rows.height, dtype=np.int64)
         for rows, ids in self._ids(batch):
-            decided[rows] = self.numbered.decide(
+            decided[rows] = self.keyed.decide(
                 scores[rows],
-                groups=group[rows],
-                clients=None if client is None else client[rows],
+                groups=Codes(self.policy.groups, group[rows]),
+                clients=None if client is None else Codes(self.policy.clients, client[rows]),
                 ids=ids,
                 on_unknown=self.on_unknown,
                 deterministic=self.deterministic,
             )
-        return decided, group, int(strange.sum())
+        if missing.any():  # the base rule, which tosses no coin
+            count = int(missing.sum())
+            decided[missing] = self.policy.decide(
+                scores[missing],
+                groups=[_NO_GROUP] * count,
+                clients=None if client is None else [self.policy.clients[0]] * count,
+                on_unknown="base",
+                deterministic=True,
+            )
+        return Decisions(decided, np.where(missing, -1, known), strange, missing)
 
     def _scores(self, batch: Batch) -> npt.NDArray[np.float64]:
         rows, column, where = batch.rows, batch.rows["score"], batch.table.where("score")
+        if rows["unread"].any():
+            batch.table.check_numbers("score", self.columns.scale)  # which raises
         if column.null_count():
-            row = batch.number_of(column.is_null())
-            raw = rows["raw score"][row - batch.first] if "raw score" in rows.columns else None
-            got = "has no value" if raw is None else f"is {shown(raw)}"
-            raise InputError(f"{where}: row {row} {got}, expected a number; repair such rows.")
+            raise self._missing_error(batch, "score")
         check_scores(float(column.min()), float(column.max()), self.columns.scale, where)  # type: ignore[arg-type]
         return np.asarray(as_chances(column, self.columns.scale).to_numpy(), dtype=np.float64)
 
@@ -185,32 +245,65 @@ class Decider:
         """Numbers of groups or clients, -1 where unknown; raise where a value is missing or may not be unknown."""
         labels, codes = batch.rows[role], batch.rows[f"{role} code"]
         allowed = ("merged", "base") if role == "client" else ("base",)
-        for column in (codes if self.on_unknown not in allowed else labels, labels):
-            if column.null_count():
-                raise self._unknown_error(batch, role, batch.number_of(column.is_null()))
+        if labels.null_count() and self.on_missing == "refuse":
+            raise self._missing_error(batch, role)
+        if self.on_unknown not in allowed and codes.null_count() > labels.null_count():
+            raise self._unknown_error(batch, role, batch.first(codes.is_null() & labels.is_not_null()))
         return np.asarray(codes.fill_null(-1).cast(polars_module().Int32).to_numpy())
 
-    def _unknown_error(self, batch: Batch, role: str, row: int) -> InputError:
-        table, label = batch.table, batch.rows[role][row - batch.first]
-        named = "group 0" if role == "group" else role
-        where = table.where(named) if len(self.columns.group) == 1 or role == "client" else f"{table.file}: groups"
-        if label is None:
-            return InputError(f"{where}: row {row} has no value; fill it or drop such rows.")
+    def _where(self, table: Table, role: str) -> str:
+        """How sentences name the column, or the columns of groups."""
+        if role == "group":
+            return table.where("group 0") if len(self.columns.group) == 1 else f"{table.file}: groups"
+        return table.where(role)
+
+    def _missing_error(self, batch: Batch, role: str) -> InputError:
+        table, row = batch.table, batch.first(batch.rows[role].is_null())["row"]
+        columns = [each for each in table.names if each == role or each.startswith(f"{role} ")]
+        hint = next(filter(None, map(table.marker_hint, columns)), "")
+        use = " or --on-missing base" if role in ("group", "client") else ""
+        where = self._where(table, role)
+        return InputError(f"{where}: row {row} has no value{hint}; fill it, or add --drop-missing{use}.")
+
+    def _unknown_error(self, batch: Batch, role: str, row: dict[str, Any]) -> InputError:
+        if role == "client" and self.policy.client is not None:
+            return self._other_site_error(f"{self._where(batch.table, role)}: row {row['row']} is {shown(row[role])}")
         use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
         known = listed_names(self.policy.groups if role == "group" else self.policy.clients, 6)
         does = f"a {role} the policy does not know (it knows {known})"
-        return InputError(f"{where}: row {row} is {shown(label)}, {does}; use {use}.")
+        where = self._where(batch.table, role)
+        return InputError(f"{where}: row {row['row']} is {shown(row[role])}, {does}; use {use}.")
 
-    def _client(self, batch: Batch) -> npt.NDArray[np.int32]:
+    def _other_site_error(self, found: str) -> InputError:
+        advice = "take that site's policy, leave such rows out, or use --on-unknown base (score from 1/2 on)"
+        return InputError(f"{found}, but the policy is of site {self.policy.client!r} alone; {advice}.")
+
+    def _at_site(self, path: Path, height: int) -> npt.NDArray[np.int32] | None:
+        """Rows without a column of clients are the site's own, except in a file named after another site of the run."""
+        run = self.policy.info.federation
+        name = client_name(path)
+        if run is None or name == self.policy.client or name not in run.sites:
+            return None
+        if self.on_unknown == "raise":
+            raise self._other_site_error(f"{path}: is named after site {name!r}")
+        return np.full(height, -1, dtype=np.int32)
+
+    def _client(self, batch: Batch) -> npt.NDArray[np.int32] | None:
+        """Numbers of clients, -1 where unknown; None where the policy needs none."""
         if "client" in batch.table.names:
             return self._codes(batch, "client")
+        if self.policy.client is not None:
+            return self._at_site(batch.table.file.path, batch.rows.height)
+        if not self.policy.has_clients:
+            return None
         path, names = batch.table.file.path, [label_text(name) for name in self.policy.clients]
-        if path.stem not in names and self.on_unknown == "raise":
+        client = client_name(path)
+        if client not in names and self.on_unknown == "raise":
             raise InputError(
-                f"{path}: without --client the file's name is the client, and the policy does not know {path.stem!r} "
+                f"{path}: without --client the file's name is the client, and the policy does not know {client!r} "
                 f"(it knows {listed_names(names, 6)}); name the column of clients or use --on-unknown merged."
             )
-        code = names.index(path.stem) if path.stem in names else -1
+        code = names.index(client) if client in names else -1
         return np.full(batch.rows.height, code, dtype=np.int32)
 
     def _ids(self, batch: Batch) -> Iterator[tuple[npt.NDArray[np.intp] | slice, Any]]:
@@ -225,8 +318,7 @@ class Decider:
             return
         ids, where = batch.rows["id"], batch.table.where("id")
         if ids.null_count():
-            row = batch.number_of(ids.is_null())
-            raise InputError(f"{where}: row {row} has no value; ids must not be missing.")
+            raise self._missing_error(batch, "id")
         if ids.dtype.is_integer():
             yield slice(None), ids.to_numpy()
         elif ids.dtype not in (pl.String, pl.Categorical, pl.Enum):
@@ -258,6 +350,7 @@ def _code(role: str, names: Sequence[Label]) -> Any:
     return pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code")
 
 
+_NO_GROUP = object()  # which no policy knows
 BATCH = 250_000
 
 
@@ -265,15 +358,16 @@ def decide_files(
     decider: Decider, files: DataFiles, out: Path, progress: Progress, *, batch: int = BATCH
 ) -> DecisionCounts:
     """Decide on all rows of the files and write the decisions; the file is there whole or not at all."""
-    totals = DecisionCounts(decider.policy.groups)
-    with replacing(out) as neighbour, closing(_batches(decider, files, totals, batch)) as steps:
-        first = next(steps, None)
-        if first is None:
-            raise InputError(f"{files.name}: has columns but no rows; pass a file with at least one.")
-        with TableWriter(neighbour, first.schema) as writer:
-            writer.write(first)
-            for table in progress(steps, "Deciding", max(1, sum(map(estimated_rows, files.paths)) // batch)):
-                writer.write(table)
+    totals, writer = DecisionCounts(decider.policy.groups), None
+    expected = max(1, sum(map(estimated_rows, files.paths)) // batch)
+    with replacing(out) as neighbour, closing(_batches(decider, files, totals, batch)) as steps, ExitStack() as stack:
+        for table in progress(steps, "Deciding", expected):
+            writer = writer or stack.enter_context(TableWriter(neighbour, table.schema))
+            writer.write(table)
+        if writer is None:
+            lacks = "every row lacks a value in some column named; nothing is left to decide on"
+            fault = lacks if totals.dropped else "has columns but no rows; pass a file with at least one"
+            raise InputError(f"{files.name}: {fault}.")
     return totals
 
 
@@ -281,27 +375,32 @@ def _batches(decider: Decider, files: DataFiles, totals: DecisionCounts, batch: 
     """The output, batch by batch."""
     schema: Any = None
     for path in files.paths:
-        with open_table(path, decider.wanted()) as table:
-            first = 0
-            for rows in table.batches(batch, decider.prepared(table)):
-                decided, group, unknown = decider.decide(Batch(rows, table, first, totals.rows))
-                totals.add(group, decided, unknown)
-                output = _output(decider, rows, decided, first, path if len(files.paths) > 1 else None)
+        named = decider.wanted()
+        kept = [role for role in named if role.startswith("keep ")]
+        with open_table(path, named, missing=decider.columns.na, verbatim=kept) as table:
+            for every in table.batches(batch, decider.prepared(table)):
+                rows = decider.complete(every)
+                totals.dropped += every.height - rows.height
+                if not rows.height:
+                    continue
+                decisions = decider.decide(Batch(rows, table, totals.rows))
+                totals.add(decisions)
+                totals.meet(rows)
+                output = _output(decider, rows, decisions.decided, path if len(files.paths) > 1 else None)
                 schema = schema or output.schema
                 if output.schema != schema:
                     raise InputError(
                         f"{path}: its columns hold other kinds than those of {files.paths[0]}; convert them."
                     )
                 yield output
-                first += rows.height
 
 
-def _output(decider: Decider, rows: polars.DataFrame, decided: Any, first: int, path: Path | None) -> polars.DataFrame:
+def _output(decider: Decider, rows: polars.DataFrame, decided: Any, path: Path | None) -> polars.DataFrame:
     """Id or row number, decision, and the columns to keep; of several files also the file's name."""
     pl = polars_module()
     columns: dict[str, Any] = {} if path is None else {"file": pl.Series([path.name]).new_from_index(0, rows.height)}
     if decider.id_column is None:
-        columns["row"] = pl.arange(first, first + rows.height, eager=True, dtype=pl.Int64)
+        columns["row"] = rows["row"].cast(pl.Int64)
     else:
         columns[decider.id_column] = rows["id"]
     columns["decision"] = pl.Series(decided, dtype=pl.Int8)

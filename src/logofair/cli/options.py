@@ -14,25 +14,29 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from logofair.files.inputs import SCALES, ColumnNames, one_file
+from logofair.files.inputs import MISSING, SCALES, ColumnNames, one_file
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
 
 __all__ = [
+    "BASES",
     "CALIBRATIONS",
     "NOTIONS",
     "Check",
     "Decorator",
+    "basis_option",
     "calibration_option",
     "column_options",
     "column_words",
     "constrained",
     "data_options",
+    "drop_missing_option",
     "examples",
     "force_option",
     "id_option",
     "json_option",
+    "na_option",
     "name_option",
     "notion_option",
     "number_option",
@@ -52,6 +56,7 @@ __all__ = [
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
+BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 
 _FREE = "none"
@@ -202,6 +207,10 @@ calibration_option = name_option(
     f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
 )
 
+basis_option = name_option(
+    "--basis", BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"
+)
+
 
 id_option = click.option(
     "--id", metavar="COLUMN", help="Ids of people: rows of the same id at a client are one person in every interval."
@@ -239,6 +248,28 @@ def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> 
     return tuple(found)
 
 
+drop_missing_option = click.option(
+    "--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."
+)
+
+
+def na_option(default: tuple[str, ...] | None = MISSING, otherwise: str = ", ".join(MISSING)) -> Decorator[Any]:
+    """Return the option ``--na``; ``otherwise`` says in words what holds where it is not given."""
+
+    def markers(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[str, ...] | None:
+        del ctx, param
+        return () if list(texts) == [_FREE] else tuple(texts) or default
+
+    return click.option(
+        "--na",
+        metavar="TEXT",
+        multiple=True,
+        callback=markers,
+        help="Text that stands for a missing value, as an empty cell does; may be given again; "
+        f"{_FREE}: no text does.  [default: {otherwise}]",
+    )
+
+
 test_options = together(
     click.option(
         "--test",
@@ -273,7 +304,8 @@ _LAST = (
     name_option(
         "--scale", SCALES, f"What scores are: {', '.join(SCALES)}; the last two are converted.", default="chance"
     ),
-    click.option("--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."),
+    drop_missing_option,
+    na_option(),
     click.option(
         "--where",
         metavar="COLUMN=VALUE",
@@ -304,6 +336,8 @@ def column_words(columns: ColumnNames) -> list[str]:
     words += [word for name in columns.group for word in ("--group", name)]
     words += ["--scale", columns.scale] if columns.scale != "chance" else []
     words += ["--drop-missing"] if columns.drop_missing else []
+    if columns.na != MISSING:
+        words += [word for text in columns.na or (_FREE,) for word in ("--na", text)]
     return words + [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
 
 

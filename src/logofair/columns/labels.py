@@ -64,7 +64,12 @@ def encode(values: object, where: str) -> Codes:
 
 
 def encode_known(values: object, names: Sequence[Label], where: str) -> Integers:
-    """Number the labels of a column by their place in ``names``; -1 where a label is not among them."""
+    """Number the labels of a column by their place in ``names``; -1 where a label is not among them.
+
+    A column that was numbered by these names already (`Codes`, -1 where a label is not among them) stays as it is.
+    """
+    if isinstance(values, Codes) and values.names == tuple(names):
+        return values.codes
     array = _labels(values, where)
     if len(names) and all(type(n) is int for n in names) and array.dtype.kind in "ui" and array.dtype != np.uint64:
         low, high = min(cast("Sequence[int]", names)), max(cast("Sequence[int]", names))

@@ -27,6 +27,7 @@ from logofair.files.inputs import ColumnNames, one_file
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint
 from logofair.files.writing import locked
+from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
@@ -116,7 +117,21 @@ def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
     rows = read_rows(one_file(Path(settings.data)), settings.columns.only(*needed), features=features)
     names = {str(name): name for name in plan.groups}  # a CSV file has text where another site's has numbers
     groups = [names.get(str(value), value) for value in rows.groups.tolist()]
+    strange = next((value for value in dict.fromkeys(groups) if str(value) not in names), None)
+    if strange is not None:
+        raise RefusedError(
+            Refusal.UNKNOWN_GROUP,
+            f"{settings.data}: has rows of the group {strange!r}, which is not in the plan "
+            f"({', '.join(map(repr, plan.groups))}); drop such rows, or agree on a plan that names it.",
+        )
     return SiteColumns(groups, rows.scores, rows.labels, rows.weights, rows.features)
+
+
+def with_columns(policy: Policy, settings: SiteSettings) -> Policy:
+    """A site's policy that knows the columns of the site's file, so that new files need not name them again."""
+    names, trained = settings.columns, policy.info.model is not None
+    columns = ColumnsInfo(None if trained else names.score, names.group, names.client, names.scale)
+    return replace(policy, info=replace(policy.info, columns=columns))
 
 
 def _needed(plan: Plan) -> tuple[str, ...]:
@@ -211,7 +226,7 @@ def _store(file: Path, stored: StoredClient, data: str) -> None:
 
 
 def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> None:
-    policy.save(settings.policy)
+    with_columns(policy, settings).save(settings.policy)
     done = {"run": client.stored.run, "policy": settings.policy, "warnings": list(policy.info.warnings)}
     path = Path(settings.folder) / f"{client.stored.run}.done.json"
     write_document(path, "logofair done", 1, done, what="end of a run")

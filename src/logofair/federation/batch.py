@@ -100,13 +100,13 @@ def _only(problem: Problem, clients: Indices) -> Problem:
     totals = problem.totals or GroupTotals(mass, positives)
     return replace(
         problem,
-        cells=_cells_of(problem.cells, clients),
+        cells=cells_of(problem.cells, clients),
         local_tolerance=problem.local_tolerance[clients],
         totals=totals,
     )
 
 
-def _cells_of(cells: Cells, clients: Indices) -> Cells:
+def cells_of(cells: Cells, clients: Indices) -> Cells:
     """The cells of some clients, whose values rise with their scores."""
     assert cells.hull_of is None
     which = (clients[:, None] * cells.n_groups + np.arange(cells.n_groups)).ravel()

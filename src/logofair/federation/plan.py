@@ -16,7 +16,14 @@ from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, wire_type
 from logofair.notions import NotionLike, Rate, sides
-from logofair.requirements import Requirement, Requirements, check_tolerance, side_requirements, tolerance_of
+from logofair.requirements import (
+    Requirement,
+    Requirements,
+    check_tolerance,
+    requirement_sentences,
+    side_requirements,
+    tolerance_of,
+)
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
 
 _MOST_FOLDS = 50
@@ -81,7 +88,7 @@ class Plan:
     solver : Algorithm1 or None
         None: exact rounds to a certified optimality gap.
     optimality_gap : float
-        Where the exact rounds stop: no rule is more accurate by more than this.
+        Where the exact rounds stop: no rule of score, group and site is more accurate by more than this.
     trials, rounds : int
         Prices per message (0: as many as pay), and the most rounds before the optimality gap reached is accepted.
     quorum : int
@@ -118,16 +125,21 @@ class Plan:
         if not isinstance(self.solver, Algorithm1 | None) or not isinstance(self.training, Training | None):
             raise InputError("plan: its solver or training are malformed; get the plan again.")
         for side in (self.local, self.global_):
-            if not isinstance(side, tuple) or not side or not all(isinstance(r, Requirement) for r in side):
+            known = isinstance(side, tuple) and all(
+                isinstance(r, Requirement) and isinstance(r.rate, Rate) for r in side
+            )
+            if not known or not side:
                 raise InputError("plan: its requirements are malformed; get the plan again.")
             for requirement in side:
-                check_tolerance(requirement.tolerance, "plan")
+                check_tolerance(requirement.tolerance, "plan", of_shares=requirement.rate.is_share)
         _check_run_name(self.run)
         _check_calibration(self.calibration, self.privacy)
         _check_combination(self)
         checked = {
             "groups": _group_names(self.groups),
-            "client_tolerances": _overrides(dict(self.client_tolerances)),
+            "client_tolerances": _overrides(
+                dict(self.client_tolerances), of_shares=all(r.rate.is_share for r in self.local)
+            ),
             "folds": _between(self.folds, "folds", 2, _MOST_FOLDS),
             "random_state": whole_number(self.random_state, "random_state", least=0),
             "optimality_gap": positive_number(self.optimality_gap, "optimality_gap", 1.0),
@@ -181,17 +193,10 @@ class Plan:
         named = tuple((site, single[site]) for site in sites if site in single)
         return Requirements(self.local, self.global_, tolerances, named)
 
-    def in_words(self) -> str:
-        """What is required, for people."""
-        parts = []
-        for side, items in (("inside each site", self.local), ("over all sites", self.global_)):
-            tolerances = dict.fromkeys((r.notion, r.tolerance) for r in items if r.tolerance is not None)
-            parts += [(notion.replace("_", " "), f"within {tolerance:g} {side}") for notion, tolerance in tolerances]
-        single = [f"{site} {'free' if t is None else f'within {t:g}'}" for site, t in self.client_tolerances]
-        exceptions = f"; in place of that inside {', '.join(single)}" if single else ""
-        notions = dict.fromkeys(notion for notion, _ in parts)
-        gaps = (f"{notion}: gaps {', '.join(words for name, words in parts if name == notion)}" for notion in notions)
-        return ("; ".join(gaps) or "nothing (every tolerance is none)") + exceptions
+    def summary(self) -> str:
+        """What must hold, in words."""
+        required = self.requirements([site for site, _ in self.client_tolerances])
+        return " ".join(requirement_sentences(required.as_dict(), place="site"))
 
 
 def make_plan(
@@ -228,7 +233,7 @@ def make_plan(
         groups=_group_names(groups),
         local=side_requirements(local, local_tolerance, "local"),
         global_=side_requirements(global_, global_tolerance, "global"),
-        client_tolerances=_overrides(client_tolerances),
+        client_tolerances=_overrides(client_tolerances, of_shares=False),  # of what is for the plan to say
         calibration=calibration,
         folds=folds,
         random_state=0 if random_state is None else random_number(random_state),
@@ -266,12 +271,17 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
 
 
-def _overrides(tolerances: Mapping[str, float | None] | None) -> tuple[tuple[str, float | None], ...]:
+def _overrides(
+    tolerances: Mapping[str, float | None] | None, *, of_shares: bool
+) -> tuple[tuple[str, float | None], ...]:
     if tolerances is None:
         return ()
     if not isinstance(tolerances, Mapping) or not all(isinstance(site, str) for site in tolerances):
         raise InputError(f"client_tolerances: got {tolerances!r}; pass a mapping from site name to tolerance.")
-    return tuple((s, check_tolerance(t, f"client_tolerances: site {s!r}")) for s, t in sorted(tolerances.items()))
+    return tuple(
+        (site, check_tolerance(tolerance, f"client_tolerances: site {site!r}", of_shares=of_shares))
+        for site, tolerance in sorted(tolerances.items())
+    )
 
 
 def _check_calibration(method: object, privacy: Privacy | None) -> None:

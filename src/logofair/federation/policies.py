@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,10 +28,11 @@ from logofair.policy.info import (
     ModelInfo,
     PolicyInfo,
     RequirementsInfo,
+    SiteInfo,
     price_sentence,
     record_from,
 )
-from logofair.policy.mixtures import Mixtures
+from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
 
 _LATE = (
@@ -94,22 +96,34 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
 def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: str | None = None) -> Policy:
     plan, site, chances = batch.state.plan, batch.state.sites[number], batch.chances[number]
     model, training = batch.state.model, plan.training
+    one = batch if len(batch.state.sites) == 1 else _alone(batch, number)
+    rules = batch.rules_of(number)
     return Policy(
         groups=plan.groups,
         clients=(site,),
-        mixtures=_rules(batch, number),
+        # On a histogram thresholds stand at the edges of bins, whose rows are treated alike.
+        mixtures=rules if plan.privacy is None else at_edges(rules, plan.privacy.bins),
         calibrator=chances.calibrator,
         merged=None,
-        key=plan.random_state,
+        key=_key(plan.run),
         info=replace(
             _published(result),
+            rows=None if plan.privacy is not None else chances.groups.size,
             calibration=plan.calibration,
-            warnings=tuple(map(str, _warnings(batch, number))),
+            warnings=tuple(map(str, _warnings(one))),
+            coin_share=coin_share(one.problem.cells, rules),
+            score_blind_rules=score_blind_rules(one.problem.cells, rules),
             site=site,
+            site_figures=_figures(one),
             model=None if model is None or training is None else _model(model, training),
             note=note,
         ),
     )
+
+
+def _key(run: str) -> int:
+    """The key of all sites' coins: runs of other names toss other coins."""
+    return int.from_bytes(hashlib.sha256(f"coins|{run}".encode()).digest()[:8], "big")
 
 
 def _published(result: Mapping[str, Any]) -> PolicyInfo:
@@ -139,33 +153,41 @@ def _model(model: Model, training: Training) -> ModelInfo:
     return ModelInfo(tuple(training.features), tuple(weights.tolist()), intercept)
 
 
-def _rules(batch: ClientBatch, number: int) -> Mixtures:
-    """The stored rules; on a histogram thresholds stand at the edges of bins, whose rows are treated alike."""
-    rules, privacy = batch.rules_of(number), batch.state.plan.privacy
-    return rules if privacy is None else at_edges(rules, privacy.bins)
+def _figures(one: ClientBatch) -> SiteInfo:
+    """What a site's rules do on its own rows; this never leaves it."""
+    problem, groups = one.problem, one.state.plan.groups
+    assert one.state.rules is not None
+    u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, one.state.rules))
+    gaps = (problem.local_gaps(u, v) / problem.local_units)[0].tolist()
+    measured = problem.local_counts[0].any(axis=0)
+    return SiteInfo(
+        accuracy=problem.accuracy(u, v) / float(problem.mass.sum()),
+        local_gaps={rate.name: gaps[k] for k, rate in enumerate(problem.local_rates) if measured[k]},
+        accepted={str(groups[a]): float(u[0, a]) for a in np.flatnonzero(problem.mass[0] > 0)},
+    )
 
 
-def _warnings(batch: ClientBatch, number: int) -> Iterator[FitWarning]:
+def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """What the site should know of its own small cells; this never leaves it."""
-    plan, sites = batch.state.plan, batch.state.sites
+    plan, sites = one.state.plan, one.state.sites
     if plan.privacy is not None:
-        return _noised_warnings(batch, number)
-    one = batch if len(sites) == 1 else _alone(batch, number)
+        return _noised_warnings(one)
     chances, scored = one.chances[0], one.preparation.scored(0, one.state.model)
-    codes = Codes((sites[number],), np.zeros(chances.groups.size, dtype=np.int32))
+    codes = Codes(sites, np.zeros(chances.groups.size, dtype=np.int32))
     groups = Codes(plan.groups, chances.groups)
     rows = CalibrationRows(chances.calibrated, scored.labels, groups, codes, chances.weights)
     return cell_warnings(one.problem, rows, merged=False)
 
 
-def _noised_warnings(batch: ClientBatch, number: int) -> Iterator[FitWarning]:
+def _noised_warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """Groups with few rows as far as the noised histogram tells; the true counts would not be covered."""
-    chances, groups = batch.chances[number], batch.state.plan.groups
+    chances, groups = one.chances[0], one.state.plan.groups
     counts = np.bincount(chances.groups, chances.weight, minlength=len(groups))
     few = [groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
     finding = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise"
     if few:
-        yield FitWarning("few rows", "", finding, tuple((batch.state.sites[number], group) for group in few), len(few))
+        site = one.state.sites[0]
+        yield FitWarning("few rows", "", finding, tuple((site, group) for group in few), len(few))
 
 
 def _alone(batch: ClientBatch, number: int) -> ClientBatch:

@@ -18,6 +18,7 @@ from logofair.federation.plan import Plan
 from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
+from logofair.policy.info import no_rule
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 
 _NAMED = 9  # sites listed by name
@@ -50,8 +51,8 @@ class RunResult:
     exchanges : mapping of str to int
         Exchanges by purpose (training, calibration, totals, answers or steps, final).
     accuracy, bound : float
-        Expected accuracy of the stored policies, measured by the sites; no rule within the tolerances has more than
-        ``bound``.
+        Expected accuracy of the stored policies on the sites' calibration rows, measured by the sites; no rule of
+        score, group and site within the tolerances has more than ``bound`` there.
     global_gaps : array
         Global gaps of the stored policies, one per constrained rate, in the user's units.
     violation : float
@@ -77,7 +78,7 @@ class RunResult:
     >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
     >>> print(run(plan, {"north": rows, "south": rows}).result.summary())  # doctest: +ELLIPSIS
     Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
-    Required: demographic parity: gaps within 0.02 inside each site, within 0.02 over all sites.
+    Required: Inside each site, the selection rate of any two groups differs by at most 0.02 (demographic parity). ...
     Holds: Expected accuracy ...
     """
 
@@ -161,12 +162,12 @@ class RunResult:
 
     def _figures(self) -> Iterator[tuple[str, str]]:
         certificate = self.certificate
-        yield "Required", f"{self.plan.in_words()}."
+        yield "Required", self.plan.summary()
         yield (
             "Holds" if certificate.meets_requirements else "Found",
-            f"Expected accuracy {self.accuracy:.5f}; no rule within the tolerances exceeds {self.bound:.5f} "
-            f"(optimality gap {_tiny(certificate.optimality_gap)}, violation {_tiny(self.violation)}), in expectation "
-            "over the sites' own rows.",
+            f"Expected accuracy {self.accuracy:.5f}; {no_rule(certificate.basis)} within the tolerances exceeds "
+            f"{self.bound:.5f} (optimality gap {_tiny(certificate.optimality_gap)}, violation "
+            f"{_tiny(self.violation)}), in calibrated chances on the sites' calibration rows.",
         )
         for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."

@@ -46,7 +46,8 @@ def read_document(path: FileName, format: str, version: int, *, what: str, remed
     if type(found) is int and found > version:
         raise InputError(f"{source}: written by a newer version (file {found}, known {version}); upgrade logofair.")
     if type(found) is int and 1 <= found < version:
-        raise InputError(f"{source}: written by an older version (file {found}, known {version}); {again}.")
+        renew = remedy or f"make the {what} again"
+        raise InputError(f"{source}: written by an older version (file {found}, known {version}); {renew}.")
     body = document.get(what)
     if type(found) is not int or found != version or not isinstance(body, dict):
         raise InputError(f"{source}: its version mark {found!r} or its contents are damaged; {again}.")

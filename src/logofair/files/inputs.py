@@ -10,10 +10,22 @@ from typing import Any
 
 from logofair.errors import InputError
 
-__all__ = ["SCALES", "ColumnNames", "DataFiles", "DataSource", "find_files", "one_file"]
+__all__ = [
+    "MISSING",
+    "SCALES",
+    "ColumnNames",
+    "DataFiles",
+    "DataSource",
+    "client_name",
+    "ending_of",
+    "find_files",
+    "one_file",
+]
 
 SCALES = ("chance", "percent", "logit")
 _SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
+# Texts that stand for a missing value, as an empty cell does, unless other ones are named.
+MISSING = ("NA", "N/A", "NaN", "nan", "NULL", "null")
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,8 @@ class ColumnNames:
     """Which columns mean what, as the options name them; ``group`` may be several, which form intersections.
 
     ``where`` are columns and values: only rows that have all of these values count, and of those not the rows that have
-    all values of ``unless``. ``id`` tells people apart: rows of the same id at a client are one person.
+    all values of ``unless``. ``id`` tells people apart: rows of the same id at a client are one person. ``na`` are the
+    texts that stand for a missing value.
     """
 
     score: str | None = None
@@ -51,6 +64,7 @@ class ColumnNames:
     where: tuple[tuple[str, str], ...] = ()
     id: str | None = None
     unless: tuple[tuple[str, str], ...] = ()
+    na: tuple[str, ...] = MISSING
 
     def by_role(self) -> dict[str, str]:
         """The columns named, by role; groups are numbered."""
@@ -65,6 +79,7 @@ class ColumnNames:
             "positive": self.positive,
             "scale": None if self.scale == "chance" else self.scale,
             "where": self.conditions or None,
+            "na": None if self.na == MISSING else ", ".join(self.na) or "none",
         }
         known = {name: value for name, value in more.items() if value is not None}
         return {**single, "group": ", ".join(self.group), **known}
@@ -84,7 +99,7 @@ class ColumnNames:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         conditions = {name: [list(pair) for pair in getattr(self, name)] for name in ("where", "unless")}
-        return asdict(self) | {"group": list(self.group)} | conditions
+        return asdict(self) | {"group": list(self.group), "na": list(self.na)} | conditions
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ColumnNames:
@@ -93,7 +108,8 @@ class ColumnNames:
             tuple((str(name), str(value)) for name, value in values.get(conditions, ()))
             for conditions in ("where", "unless")
         )
-        return cls(**{**values, "group": tuple(values["group"]), "where": where, "unless": unless})
+        lists = {"group": tuple(values["group"]), "na": tuple(values["na"])}
+        return cls(**{**values, **lists, "where": where, "unless": unless})
 
     def require(self, files: DataFiles, **needed: str) -> None:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""
@@ -118,6 +134,17 @@ class DataFiles:
     name: str
     paths: tuple[Path, ...]
     by_file: bool
+
+
+def ending_of(path: Path) -> str:
+    """The ending of a file's name, of a packed one with that of what is packed: ".csv", ".csv.gz"."""
+    endings = path.suffixes[-2:] if path.suffix.lower() == ".gz" else [path.suffix]
+    return "".join(endings).lower()
+
+
+def client_name(path: Path) -> str:
+    """The client whose rows a file holds: its name without folders and ending."""
+    return path.name[: len(path.name) - len(ending_of(path))]
 
 
 def one_file(path: Path) -> DataFiles:
@@ -145,7 +172,7 @@ def _matching(name: str) -> list[Path]:
 
     folder = Path(name)
     if folder.is_dir():
-        inside = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS and path.is_file())
+        inside = sorted(path for path in folder.iterdir() if ending_of(path) in KINDS and path.is_file())
         if not inside:
             raise InputError(f"{name}: the folder holds no table; known endings are {', '.join(KINDS)}.")
         return inside
@@ -161,6 +188,7 @@ def _check_names(paths: Sequence[Path]) -> None:
     """Raise if two files would be the same client."""
     known: dict[str, Path] = {}
     for path in paths:
-        if path.stem in known:
-            raise InputError(f"{path}: would be the same client as {known[path.stem]}; rename one of them.")
-        known[path.stem] = path
+        name = client_name(path)
+        if name in known:
+            raise InputError(f"{path}: would be the same client as {known[name]}; rename one of them.")
+        known[name] = path

@@ -14,15 +14,16 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats, nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles, DataSource
+from logofair.files.inputs import ColumnNames, DataFiles, DataSource, client_name
 from logofair.files.tables import Table, fingerprint, kind_of, open_table
 from logofair.files.values import (
     as_chances,
+    as_numbers,
     binary_labels,
     check_clients,
-    check_missing,
     check_scores,
     combine_columns,
+    is_number,
     join_groups,
     plain_values,
 )
@@ -131,46 +132,44 @@ def _listed(values: list[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _is_number(role: str) -> bool:
-    return role in ("score", "weight") or role.startswith("feature ")
-
-
 def _part(path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str]) -> tuple[polars.DataFrame, int]:
     """One file's complete rows, with numbers as such and scores as chances; and how many rows were left out."""
     pl = polars_module()
-    with open_table(path, wanted, columns.where, unless=columns.unless) as table:
+    with open_table(path, wanted, columns.where, unless=columns.unless, missing=columns.na) as table:
         rows = table.collect()
         if not rows.height and not columns.conditions:
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")
-        rows = rows.with_columns(*(_checked(table, column) for column in rows.get_columns()))
+        rows = rows.with_columns(*(_checked(table, column, columns.scale) for column in rows.get_columns()))
         complete = rows.drop_nulls()
+        if "weight" in wanted and (rows["weight"] < 0).any():
+            table.check_weights()
         for role in rows.columns if not columns.drop_missing else ():
-            check_missing(rows[role].null_count(), rows.height, table.where(role))
+            table.check_missing(role, rows[role].null_count(), rows.height)
         if "score" in wanted and complete.height:
             scores = complete["score"]
             check_scores(float(scores.min()), float(scores.max()), columns.scale, table.where("score"))  # type: ignore[arg-type]
             complete = complete.with_columns(as_chances(pl.col("score"), columns.scale))
     if files.by_file:
-        complete = complete.with_columns(client=pl.lit(path.stem))
+        complete = complete.with_columns(client=pl.lit(client_name(path)))
     return complete, rows.height - complete.height
 
 
-def _checked(table: Table, column: polars.Series) -> polars.Series:
+def _checked(table: Table, column: polars.Series, scale: str) -> polars.Series:
     """A column of numbers or of a kind that labels may have, null where a value is missing; raise on another."""
-    pl, role = polars_module(), column.name
-    expected = "numbers" if _is_number(role) else "text or numbers"
+    role, scale = column.name, scale if column.name == "score" else "chance"
+    expected = "numbers" if is_number(role) else "text or numbers"
     values = plain_values(column, table.where(role), expected)
-    if _is_number(role):
-        values = values.cast(pl.Float64, strict=False)
+    if is_number(role):
+        values = as_numbers(values, values.dtype, scale)
         if values.null_count() > column.null_count():
-            table.check_numbers(role)  # which names the row by its number in the file
+            table.check_numbers(role, scale)  # which names the row by its number in the file
     return values.fill_nan(None) if values.dtype.is_float() else values
 
 
 def whole_column(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:
     """A column of all files, with labels and decisions as 0 and 1."""
     named = columns.by_role().get(role)
-    if named is None or _is_number(role):
+    if named is None or is_number(role):
         column: polars.Series = polars_module().concat(list(parts))
         return column
     places = [f"{path}: column {named!r}" for path in files.paths]

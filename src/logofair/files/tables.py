@@ -1,14 +1,16 @@
 """A user's file as a table: CSV, Parquet or Arrow, of any size; nothing but the wanted columns is read.
 
-Nothing is guessed about values: nulls stay nulls, and the cells of a CSV file stay text (`logofair.files.values` makes
-numbers and labels of them). Blanks around the cells of a CSV file belong to its layout and are dropped. Quotes and
-fields are left to polars, which reads a clean copy where a CSV file is not UTF-8 without blank lines at its end.
+Nothing is guessed about values: nulls stay nulls, texts become nulls only where they are named, and the cells of a CSV
+file stay text (`logofair.files.values` makes numbers and labels of them). Blanks around the cells of a CSV file belong
+to its layout and are dropped. Quotes and fields are left to polars, which reads a clean copy where a CSV file is packed
+or is not UTF-8 without blank lines at its end.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import hashlib
 import io
 import os
@@ -24,7 +26,8 @@ from typing import IO, TYPE_CHECKING, Any
 from logofair.columns.checks import nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.values import has_value, listed_names
+from logofair.files.inputs import ending_of
+from logofair.files.values import as_numbers, has_value, is_number, listed_names
 from logofair.files.writing import FileName, reason_of
 
 if TYPE_CHECKING:
@@ -43,9 +46,13 @@ __all__ = [
     "zip_errors",
 ]
 
-KINDS = dict.fromkeys((".csv", ".tsv", ".txt"), "CSV") | dict.fromkeys((".parquet", ".pq"), "Parquet")
+_PACKED = ".gz"
+_TEXTS = (".csv", ".tsv", ".txt")
+KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV")
+KINDS |= dict.fromkeys((".parquet", ".pq"), "Parquet")
 KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
 BLOCK = 1 << 22
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _ENDS = 1 << 20  # bytes at either end of a file that hold its first and last line
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode text"
 
@@ -66,22 +73,40 @@ class TableFile:
         return Path(self.member or self.path.name).name
 
     @property
+    def is_packed(self) -> bool:
+        """Whether its bytes are not those of the table itself."""
+        return self.member is not None or self.path.suffix.lower() == _PACKED
+
+    @property
     def size(self) -> int:
-        """Its bytes, unpacked."""
+        """Its bytes, unpacked; of a GZIP file about so many."""
         if self.member is None:
-            return self.path.stat().st_size
+            return self.path.stat().st_size * (4 if self.is_packed else 1)  # text shrinks to about a quarter
         with zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
             return archive.getinfo(self.member).file_size
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Open it for reading bytes."""
+        if self.member is None and self.is_packed:
+            with gzip_errors(self.path), gzip.open(self.path) as unpacked:
+                yield unpacked  # type: ignore[misc]  # reads like any file of bytes
+            return
         if self.member is None:
             with self.path.open("rb") as file:
                 yield file
             return
         with zip_errors(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as packed:
             yield packed
+
+
+@contextmanager
+def gzip_errors(path: Path) -> Iterator[None]:
+    """Turn what may be wrong with a GZIP file into one sentence."""
+    try:
+        yield
+    except (gzip.BadGzipFile, zlib.error, EOFError):
+        raise InputError(f"{path}: is damaged or cut short, or no GZIP file; write it again.") from None
 
 
 @contextmanager
@@ -108,7 +133,8 @@ class Table:
     """A file's wanted columns as a lazy table, named by their roles; ``names`` tells how the file calls them.
 
     The columns of a CSV file are text without outer blanks, null where empty; those of others have their own kind.
-    ``numbered`` is the table with the rows' numbers in the file, from 0, as its first column "row".
+    ``numbered`` is the table with the rows' numbers in the file, from 1, as its first column "row". ``missing`` are the
+    texts that were read as missing values, ``texts`` is the table before they were.
     """
 
     file: TableFile
@@ -116,6 +142,8 @@ class Table:
     names: Mapping[str, str]
     rows: polars.LazyFrame
     numbered: polars.LazyFrame
+    texts: polars.LazyFrame
+    missing: tuple[str, ...] = ()
 
     def where(self, role: str) -> str:
         """How sentences name a column."""
@@ -139,15 +167,44 @@ class Table:
             if part.height:
                 yield part
 
-    def check_numbers(self, role: str) -> None:
+    def check_numbers(self, role: str, scale: str = "chance") -> None:
         """Raise where a cell of a column of numbers holds something else, and name the first."""
-        pl = polars_module()
-        wrong = pl.col(role).is_not_null() & pl.col(role).cast(pl.Float64, strict=False).is_null()
-        found = self.collect(self.numbered.select("row", role).filter(wrong).head(1))
-        if found.height:
-            row, value = found.row(0)
+        pl, kind = polars_module(), self.rows.collect_schema()[role]
+        wrong = pl.col(role).is_not_null() & as_numbers(pl.col(role), kind, scale).is_null()
+        for row, value in self._first(role, wrong):
             hint = "write decimals with a point" if "," in value else "drop or repair such rows"
+            if value.endswith("%") and scale != "percent":
+                hint = "add --scale percent" if role == "score" else "write numbers without %"
             raise InputError(f"{self.where(role)}: row {row} is {shown(value)}, expected numbers; {hint}.")
+
+    def check_weights(self) -> None:
+        """Raise where a weight is negative, and name the first."""
+        kind = self.rows.collect_schema()["weight"]
+        for row, value in self._first("weight", as_numbers(polars_module().col("weight"), kind) < 0):
+            raise InputError(f"{self.where('weight')}: row {row} is {value}; weights must not be negative.")
+
+    def _first(self, role: str, flag: polars.Expr) -> list[tuple[int, Any]]:
+        """The number and the value of the first row that is flagged, if there is one."""
+        found: list[tuple[int, Any]] = self.collect(self.numbered.select("row", role).filter(flag).head(1)).rows()
+        return found
+
+    def check_missing(self, role: str, missing: int, rows: int) -> None:
+        """Raise if rows lack a value in a column."""
+        if missing:
+            have = "has" if missing == 1 else "have"
+            raise InputError(
+                f"{self.where(role)}: {missing:,} of {rows:,} rows {have} no value{self.marker_hint(role)}; fill them "
+                "or add --drop-missing."
+            )
+
+    def marker_hint(self, role: str) -> str:
+        """What to do where a text that counts as missing is a value; empty where none does or numbers are wanted."""
+        pl, kind = polars_module(), self.texts.collect_schema()[role]
+        if not self.missing or kind not in _text_kinds() or is_number(role):
+            return ""
+        cell = pl.col(role).cast(pl.String)
+        found = self.collect(self.texts.select(cell).filter(cell.is_in(list(self.missing))).head(1))
+        return f" ({shown(found.item())} counts as missing; if it is a value, add --na none)" if found.height else ""
 
 
 @contextmanager
@@ -157,12 +214,15 @@ def open_table(
     where: Sequence[tuple[str, str]] = (),
     *,
     unless: Sequence[tuple[str, str]] = (),
+    missing: Sequence[str] = (),
+    verbatim: Sequence[str] = (),
     block: int = BLOCK,
 ) -> Iterator[Table]:
     """Open a file for reading ``wanted``, columns by role; the roles may be any names.
 
-    ``where`` are columns and values: only rows that have all of these values are read, and of those none that have
-    all values of ``unless``. ``block``: characters of a CSV file that are decoded at a time.
+    ``where`` are columns and values: only rows that have all of these values are read, and of those none that have all
+    values of ``unless``. ``missing`` are texts that stand for a missing value, but in the columns of the ``verbatim``
+    roles. ``block``: characters of a CSV file that are decoded at a time.
     """
     source, kind = _found(file)
     pl, pairs = polars_module(), (*where, *unless)
@@ -180,7 +240,7 @@ def open_table(
         # Neither by name nor under it: polars takes "^a.*$" and "*" for patterns.
         columns = [pl.nth(place).alias(role) for role, place in zip(named, places, strict=True)]
         table = table.select(map(_bare, columns) if kind == "CSV" else columns)
-        kinds = table.collect_schema() if pairs else {}
+        kinds = table.collect_schema() if pairs or missing else {}
         holds = [
             has_value(role, kinds[role], value, f"{source}: column {name!r}")
             for role, (name, value) in zip(conditions, pairs, strict=True)
@@ -188,8 +248,14 @@ def open_table(
         kept = holds[: len(where)]
         if unless:  # a row without the value, or without any, is kept
             kept.append(~pl.all_horizontal(holds[len(where) :]).fill_null(value=False))
-        numbered = table.with_row_index("row").filter(*kept).select("row", *wanted)
-        yield Table(source, kind, dict(wanted), table.filter(*kept).select(*wanted) if pairs else table, numbered)
+        # The only place that counts rows: on the command line the first is row 1.
+        numbered = table.with_row_index("row", offset=1).filter(*kept).select("row", *wanted)
+        texts = table.filter(*kept).select(*wanted) if pairs else table
+        marked = [role for role in wanted if missing and role not in verbatim and kinds[role] in _text_kinds()]
+        read = [_unless(pl.col(role), missing) for role in marked]
+        yield Table(
+            source, kind, dict(wanted), texts.with_columns(read), numbered.with_columns(read), texts, tuple(missing)
+        )
 
 
 def column_names(file: FileName | TableFile) -> list[str]:
@@ -238,9 +304,12 @@ def regular_file(path: FileName) -> Path:
 
 def kind_of(path: Path) -> str:
     """What kind of table a file is, by the ending of its name."""
-    kind = KINDS.get(path.suffix.lower())
+    ending = ending_of(path)
+    if ending in _SPREADSHEETS:
+        raise InputError(f"{path}: is a spreadsheet, which is not read here; save the sheet as CSV and pass that file.")
+    kind = KINDS.get(ending)
     if kind is None:
-        raise InputError(f"{path}: its name ends in {path.suffix!r}; known endings are {', '.join(KINDS)}.")
+        raise InputError(f"{path}: its name ends in {ending!r}; known endings are {', '.join(KINDS)}.")
     return kind
 
 
@@ -283,6 +352,18 @@ def _bare(cell: Any) -> Any:
     """A CSV cell without outer blanks; null where nothing is left."""
     text = cell.str.strip_chars()
     return polars_module().when(text != "").then(text)
+
+
+def _text_kinds() -> tuple[Any, ...]:
+    """The kinds of column that hold text."""
+    pl = polars_module()
+    return pl.String, pl.Categorical, pl.Enum
+
+
+def _unless(cell: Any, missing: Sequence[str]) -> Any:
+    """A cell of text, null where it is one of these."""
+    pl = polars_module()
+    return pl.when(~cell.cast(pl.String).is_in(list(missing))).then(cell)
 
 
 def _places(header: list[str], names: list[str], file: TableFile) -> list[int]:
@@ -329,7 +410,7 @@ def _check_last_line(clean: Path, separator: str, header: Sequence[str], file: T
 def _clean_csv(file: TableFile, folder: Path, block: int = BLOCK) -> Path:
     """The file itself where it is UTF-8 without blank lines at its end, else a copy in the folder that is."""
     encoding = _encoding(file, block)
-    if file.member is None and encoding == "utf-8" and not _blank_end(file.path):
+    if not file.is_packed and encoding == "utf-8" and not _blank_end(file.path):
         return file.path
     copy = folder / "clean.csv"
     with file.open() as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:

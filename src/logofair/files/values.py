@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_chances",
+    "as_numbers",
     "binary_labels",
     "check_clients",
-    "check_missing",
     "check_scores",
     "combine_columns",
     "group_expression",
     "has_value",
     "integers_or_text",
+    "is_number",
     "join_groups",
     "known_label",
     "label_text",
@@ -62,11 +63,9 @@ def check_scores(low: float, high: float, scale: str, where: str) -> None:
     raise InputError(f"{range_text}, but scores are chances of the positive label; bring them to 0 to 1 first.")
 
 
-def check_missing(missing: int, rows: int, where: str) -> None:
-    """Raise if rows lack a value."""
-    if missing:
-        have = "has" if missing == 1 else "have"
-        raise InputError(f"{where}: {missing:,} of {rows:,} rows {have} no value; fill them or add --drop-missing.")
+def is_number(role: str) -> bool:
+    """Whether a column of this role holds numbers."""
+    return role in ("score", "weight") or role.startswith("feature ")
 
 
 def check_clients(clients: int, rows: int, column: str | None) -> None:
@@ -95,6 +94,17 @@ def as_chances(scores: Any, scale: str) -> Any:
     if scale == "percent":
         return scores / 100.0
     return 1.0 / (1.0 + (-scores).exp()) if scale == "logit" else scores
+
+
+def as_numbers(cells: Any, kind: Any, scale: str = "chance") -> Any:
+    """A polars column or expression as numbers, null where a cell holds something else; ``kind`` is its own.
+
+    On the scale of percentages a cell of text may end in a percent sign.
+    """
+    pl = polars_module()
+    if scale == "percent" and kind == pl.String:
+        cells = cells.str.strip_suffix("%").str.strip_chars_end()
+    return cells.cast(pl.Float64, strict=False)
 
 
 def number(name: str) -> polars.Expr:

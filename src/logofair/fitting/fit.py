@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -77,7 +78,8 @@ def fit(
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
-        For the calibration folds, and the key of the policy's coins (0 by default: results are reproducible).
+        For the calibration folds (0 by default: the rules are reproducible), and the key of the policy's coins (drawn
+        anew for every fit by default, so that policies toss independent coins; the policy stores it).
     folds : int
         Number of calibration folds.
     merged : bool
@@ -108,12 +110,12 @@ def fit(
     (True, True)
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
-    key = 0 if random_state is None else random_number(random_state)
+    number = None if random_state is None else random_number(random_state)
     requirements = make_requirements(notion, local_tolerance, global_tolerance, client_tolerances, rows.clients)
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings = solver_settings(solver)
-    prepared = prepare(rows, calibration, basis, folds, key)
+    prepared = prepare(rows, calibration, basis, folds, number or 0)
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
@@ -125,7 +127,7 @@ def fit(
         mixtures=mixtures,
         calibrator=fitted.calibrator,
         merged=merged_rule,
-        key=key,
+        key=secrets.randbits(64) if number is None else number,
         info=PolicyInfo(
             requirements=RequirementsInfo.from_dict(requirements.as_dict()),
             certificate=certificate.info,
@@ -150,6 +152,8 @@ def fit(
         policy.info,
         price_sentences=tuple(solution.price_sentences()),
         warnings=tuple(warning.brief() for warning in solution.warnings),
+        coin_share=solution.coin_share,
+        score_blind_rules=solution.score_blind_rules,
     )
     return replace(solution, policy=replace(policy, info=info))
 

@@ -24,6 +24,7 @@ from logofair.columns.segments import Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
 
 __all__ = [
+    "BASES",
     "CalibratedScores",
     "CalibrationRows",
     "Prepared",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 
+BASES = ("eta", "labels")
 _MOST_FOLDS = 1000
 
 
@@ -42,13 +44,14 @@ _MOST_FOLDS = 1000
 class CalibratedScores:
     """What calibration made of rows: the calibrated scores, the chances they count with, and their order.
 
-    ``scores`` is what the stored policy compares with its thresholds, ``eta`` the chance of label 1 each row counts
-    with: estimated without the row itself, and rising with ``scores``. ``order`` is that of the rows by cell and
-    calibrated score.
+    ``scores`` is what the stored policy compares with its thresholds, ``out_of_fold`` the chance of label 1 estimated
+    without the row's fold: the one to compare with labels. ``eta`` is the chance each row counts with: those of rows
+    side by side averaged until they rise with ``scores``. ``order`` is that of the rows by cell and calibrated score.
     """
 
     scores: Floats
     eta: Floats
+    out_of_fold: Floats
     order: RowOrder
 
 
@@ -70,8 +73,13 @@ class CalibrationRows:
 
     @property
     def eta(self) -> Floats:
-        """The chance of label 1 each row counts with."""
+        """The chance of label 1 each row counts with; for a comparison with labels take ``out_of_fold``."""
         return self.scores if self.calibration is None else self.calibration.eta
+
+    @property
+    def out_of_fold(self) -> Floats:
+        """The chance of label 1, estimated without the row's own label."""
+        return self.scores if self.calibration is None else self.calibration.out_of_fold
 
     @property
     def has_clients(self) -> bool:
@@ -102,7 +110,7 @@ def checked_rows(
     scores: object, labels: object, groups: object, clients: object, sample_weight: object, calibration: str, basis: str
 ) -> CalibrationRows:
     """Check every column."""
-    for value, known, where in ((calibration, METHODS, "calibration"), (basis, ("eta", "labels"), "basis")):
+    for value, known, where in ((calibration, METHODS, "calibration"), (basis, BASES, "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
     score = probabilities(scores)
@@ -162,13 +170,13 @@ def _calibrate(
 def with_chances(
     rows: CalibrationRows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers, order: RowOrder | None
 ) -> CalibrationRows:
-    """Add what the stored policy compares with its thresholds, and honest chances that rise with it."""
+    """Add what the stored policy compares with its thresholds, and chances that rise with it."""
     if calibrator.method == "none" or order is None:
         return replace(rows, calibration=None)
     calibrated = calibrator(rows.scores, rows.groups.codes, clients)
     order = order.along(calibrated)
     eta = rising_chances(order, calibrated, out_of_fold, rows.weights)
-    return replace(rows, calibration=CalibratedScores(calibrated, eta, order))
+    return replace(rows, calibration=CalibratedScores(calibrated, eta, out_of_fold, order))
 
 
 def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> Cells:

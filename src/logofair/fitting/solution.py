@@ -30,7 +30,7 @@ from logofair.fitting.figures import (
 from logofair.fitting.prepare import CalibrationRows
 from logofair.notions import Notion, Rate
 from logofair.policy.info import price_sentence, proof_sentence
-from logofair.policy.mixtures import evaluate_single
+from logofair.policy.mixtures import coin_share, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
@@ -97,6 +97,16 @@ class Solution:
         """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
         u, v = (a.reshape(self.problem.shape) for a in evaluate_single(self.problem.cells, self.policy.mixtures))
         return self.problem.accuracy(u, v), self.problem.violation(u, v)
+
+    @cached_property
+    def coin_share(self) -> float:
+        """Share of the calibration rows (by weight) whose chance of acceptance is strictly between 0 and 1."""
+        return coin_share(self.problem.cells, self.policy.mixtures)
+
+    @cached_property
+    def score_blind_rules(self) -> int:
+        """Number of cells with rows whose rule gives the same chance to every score."""
+        return score_blind_rules(self.problem.cells, self.policy.mixtures)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -237,11 +247,12 @@ class Solution:
         )
 
     def coins_summary(self) -> str:
-        """How many cells need a coin, and what doing without would cost, in a sentence."""
+        """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
         mixed, (accuracy, violation) = self.policy.mixtures.mixed, self.deterministic
         return (
-            f"{int(mixed.sum()):,} of {mixed.size:,} cells need a coin; "
-            f"without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}."
+            f"A coin decides on {self.coin_share:.2%} of the rows ({int(mixed.sum()):,} of {mixed.size:,} cells need "
+            f"a coin); without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}. "
+            f"Rules that ignore the score: {self.score_blind_rules:,} of {mixed.size:,}."
         )
 
     def price_sentences(self, most: int = 3) -> list[str]:
@@ -272,6 +283,8 @@ class Solution:
             "rounds": self.rounds,
             "prices": self._prices(),
             "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
+            "coin_share": self.coin_share,
+            "score_blind_rules": self.score_blind_rules,
             "without_coins": {"accuracy": accuracy, "violation": violation},
             "warnings": [warning.as_dict() for warning in self.warnings],
         }

@@ -1,12 +1,15 @@
-"""Reproducible coins: a keyed 64-bit mix of a row's id, or of its position.
+"""Reproducible coins: a keyed 64-bit mix of a row's client, its group, and its id or position.
 
-The same key and id always give the same number in [0, 1), on any machine: a person who is decided upon twice gets
-the same answer twice. The mix is SplitMix64's finaliser (Steele, Lea and Flood 2014), applied to the key and the id
-(text: character by character). It is fair, not secret: whoever knows the key can foretell the coin.
+The same key, client, group and id always give the same number in [0, 1), on any machine: a person who is decided upon
+twice gets the same answer twice. Another policy (its key is another), client or group tosses another coin, so that
+nobody is unlucky everywhere and clients whose ids run alike do not accept alike. The mix is SplitMix64's finaliser
+(Steele, Lea and Flood 2014), applied to one word after another (text: character by character). It is fair, not secret:
+whoever knows the key can foretell the coin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,9 +38,25 @@ def _uniform(words: Words) -> Floats:
     return np.asarray((words >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
-def row_coins(n: int, key: int) -> Floats:
-    """One coin per row position."""
-    return _coins(np.arange(n, dtype=np.uint64), key)
+def coins(words: Words, places: Words, key: int) -> Floats:
+    """One coin per row, by the key, the word of its client and group (:func:`place_words`) and its own word."""
+    # The mix of 0 is 0: unless the key is moved first, id 0 under key 0 would always win.
+    start = _mix(np.array([(key + int(_GOLDEN)) % 2**64], dtype=np.uint64))
+    return _uniform(_step(words, _step(places, start)))
+
+
+def place_words(clients: Sequence[str], groups: Sequence[str]) -> Words:
+    """The words of all clients' groups by their texts, client by client; last the groups of clients not known."""
+    client_words, group_words = (_text_words(np.array(names, dtype=np.str_)) for names in (clients, groups))
+    # The word of no text at all: no client's.
+    client_words = np.append(client_words, np.uint64(0))
+    return _step(np.tile(group_words, client_words.size), np.repeat(client_words, group_words.size))
+
+
+def _step(words: Words, state: Words) -> Words:
+    """Mix the next word into a state."""
+    with np.errstate(over="ignore"):
+        return _mix(words * _GOLDEN + state)
 
 
 def read_ids(ids: object) -> npt.NDArray[Any]:
@@ -69,31 +88,20 @@ def _word(number: int) -> int:
     return number % 2**64 if -(2**63) <= number < 2**64 else number % _PRIME
 
 
-def id_coins(ids: object, key: int) -> Floats:
-    """One coin per id (integers or text)."""
+def id_words(ids: object) -> Words:
+    """One word per id (integers or text)."""
     array = read_ids(ids)
-    return _coins(array, key) if array.dtype.kind == "u" else _text_coins(array, key)
+    return array if array.dtype.kind == "u" else _text_words(array)
 
 
-def _coins(words: Words, key: int) -> Floats:
-    with np.errstate(over="ignore"):
-        mixed = words * _GOLDEN
-        # The mix of 0 is 0: unless the key is moved first, id 0 under key 0 would always win.
-        mixed += _mix(np.array([(key + int(_GOLDEN)) % 2**64], dtype=np.uint64))[0]
-        return _uniform(_mix(mixed))
-
-
-def _text_coins(ids: npt.NDArray[np.str_], key: int) -> Floats:
-    width = ids.dtype.itemsize // 4
+def _text_words(texts: npt.NDArray[np.str_]) -> Words:
+    width = texts.dtype.itemsize // 4
     characters = (
-        np.ascontiguousarray(ids).view(np.uint32).reshape(ids.size, width) if width else np.zeros((ids.size, 0))
+        np.ascontiguousarray(texts).view(np.uint32).reshape(texts.size, width) if width else np.zeros((texts.size, 0))
     )
-    state = np.zeros(ids.size, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for position in range(width):
-            character = characters[:, position].astype(np.uint64)
-            # numpy pads shorter texts with zeros: padding must not change the coin
-            present = character != 0
-            stepped = _mix(state * _GOLDEN + character + np.uint64(position + 1))
-            state = np.where(present, stepped, state)
-    return _coins(state, key)
+    state = np.zeros(texts.size, dtype=np.uint64)
+    for position in range(width):
+        character = characters[:, position].astype(np.uint64)
+        # numpy pads shorter texts with zeros: padding must not change the word
+        state = np.where(character != 0, _step(state, character + np.uint64(position + 1)), state)
+    return state

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
-from logofair.files.inputs import DataSource
+from logofair.files.inputs import MISSING, DataSource
 
 __all__ = [
     "CertificateInfo",
@@ -23,7 +23,9 @@ __all__ = [
     "PolicyInfo",
     "RequirementInfo",
     "RequirementsInfo",
+    "SiteInfo",
     "TestedInfo",
+    "no_rule",
     "price_sentence",
     "proof_sentence",
     "record_from",
@@ -92,6 +94,7 @@ class ColumnsInfo:
     client: str | None = None
     scale: str = "chance"
     client_is_file_name: bool = False
+    na: tuple[str, ...] = MISSING
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,15 @@ class FederationInfo:
     prices: Mapping[str, float]
     groups: Mapping[str, float]
     secure_sums: bool
+
+
+@dataclass(frozen=True)
+class SiteInfo:
+    """What the policy of a federation's site does on the site's own rows, or on their noised histogram."""
+
+    accuracy: float  # expected, as the certificate of the federation is
+    local_gaps: Mapping[str, float]  # of the rates required inside the site, where at least two groups have one
+    accepted: Mapping[str, float]  # the share of each group
 
 
 @dataclass(frozen=True)
@@ -149,17 +161,20 @@ class PolicyInfo:
     """What a reader of a policy wants to know besides its rules."""
 
     requirements: RequirementsInfo = field(default_factory=RequirementsInfo)
-    certificate: CertificateInfo | None = None
-    rows: int | None = None  # that it was made from; a federated policy does not tell
+    certificate: CertificateInfo | None = None  # a federated policy's is about the rows of all sites
+    rows: int | None = None  # that it was made from, at the site of a federated policy; None where they are noised
     calibration: str = "none"
     solver: str | None = None
     version: str = ""
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
+    coin_share: float | None = None  # of the rows it was made from: those decided by a coin
+    score_blind_rules: int | None = None  # of cells with rows: those that give every score the same chance
     tested: TestedInfo | None = None  # None: not yet tested on other rows
     columns: ColumnsInfo | None = None
     data: DataSource | None = None
     site: str | None = None  # a federated policy's own
+    site_figures: SiteInfo | None = None  # what it does there; stays at the site as the policy does
     federation: FederationInfo | None = None
     model: ModelInfo | None = None
     note: str | None = None  # what a site that joined late should know
@@ -178,6 +193,16 @@ class PolicyInfo:
 def price_sentence(price: float, rate: str, where: str) -> str:
     """What 0.01 more tolerance for a rate would win at most."""
     return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
+
+
+def no_rule(basis: str, *, has_clients: bool = True) -> str:
+    """Which rules a bound is about, as the subject of a sentence that says what none of them does.
+
+    With labels the bound covers rules that order people by their score; with chances any rule of these three. Rules
+    that look at other features are not meant: they amount to another score.
+    """
+    rule = "no rule of score, group and client" if has_clients else "no rule of score and group"
+    return "no weighted thresholds of the score" if basis == "labels" else rule
 
 
 def proof_sentence(
@@ -200,11 +225,9 @@ def proof_sentence(
     found = f"{where}, {kept} and expected accuracy is {proof.primal:.4f}"
     if solver == "algorithm1":
         return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
-    rule = "no rule of score, group and client" if has_clients else "no rule of score and group"
-    others = (
-        "no weighted thresholds of the score that meet them exceed" if labels else f"{rule} that meets them exceeds"
-    )
-    return f"{found}; {others} {proof.dual:.4f} (optimality gap {max(proof.optimality_gap, 0.0):.0e})."
+    that = "that meet them exceed" if labels else "that meets them exceeds"
+    bound = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {proof.dual:.4f}"
+    return f"{found}; {bound} (optimality gap {max(proof.optimality_gap, 0.0):.0e})."
 
 
 def record_from(kind: type[Kind], data: Any) -> Kind:

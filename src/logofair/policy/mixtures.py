@@ -1,20 +1,22 @@
 """Mixtures: each cell's rule as at most three weighted thresholds, and back to its (u, v).
 
 At the optimum a cell may need a point inside its polygon, which no single threshold reaches: the paper's rule
-``F >= 0`` says nothing where F vanishes on a whole cell, and for equalized odds it often does. Any point of a convex
-polygon lies in a triangle of one fixed corner and two neighbours, so three thresholds always suffice.
+``F >= 0`` says nothing where F vanishes on a whole cell, and for equalized odds it often does. Three thresholds suffice
+for any point, and there is a choice: the rows that are left to a coin are those between the outermost thresholds. So
+the mixture is a chord of the polygon's edge through the point, as short as it can be with one end on a corner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from logofair.cells.cells import Cells
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, search_runs
 from logofair.files.documents import numbers_in, numbers_out, of_type
 
@@ -44,6 +46,32 @@ class Mixtures:
     def mixed(self) -> Booleans:
         """Which cells need a coin."""
         return np.asarray(((self.weight > 0) & (self.weight < 1)).any(axis=1))
+
+    @property
+    def score_blind(self) -> Booleans:
+        """Which cells give every score the same chance: accept all, reject all, or a coin whatever the score."""
+        cells = np.arange(self.single.size)
+        lowest = self.chances(np.zeros(cells.size), cells)
+        blind = np.abs(self.chances(np.ones(cells.size), cells) - lowest) < NEGLIGIBLE
+        some = cells[blind]
+        # A chance can change at a threshold only: at it, just above it or just below it.
+        for threshold in self.threshold[some].T:
+            for score in (threshold, np.nextafter(threshold, 1.0), np.nextafter(threshold, 0.0)):
+                blind[some] &= np.abs(self.chances(score, some) - lowest[some]) < NEGLIGIBLE
+        return np.asarray(blind)
+
+    def chances(self, scores: Floats, cells: Integers | Indices) -> Floats:
+        """Chance of acceptance of rows, by the numbers of their cells: the weight of all rules that accept a row."""
+        chance = np.zeros(scores.size)
+        for j in range(self.weight.shape[1]):
+            if not self.weight[:, j].any():
+                continue
+            threshold = self.threshold[cells, j]
+            accepts = np.where(self.above[cells, j], scores >= threshold, scores <= threshold)
+            chance += np.where(accepts, self.weight[cells, j], 0.0)
+        # The weights of all rules may sum to slightly less than 1: that is rounding, not chance.
+        chance[chance > 1.0 - NEGLIGIBLE] = 1.0
+        return chance
 
     def at(self, cells: Indices) -> Mixtures:
         """The rules of some cells."""
@@ -111,13 +139,43 @@ def _sum_rules(cells: Cells, weight: Floats, threshold: Floats, above: Booleans)
     for j in range(weight.shape[1]):
         used = np.flatnonzero(weight[:, j] > 0)
         upper = above[used, j]
-        first, last = cells.starts[used], cells.starts[used + 1]
-        # "score >= t" accepts the blocks not below t; "score <= t" those not above it.
-        cuts = search_runs(cells.lowest, first, last, threshold[used, j], right=~upper)
-        corner_u, corner_v = cells.corner(used, cuts, upper)
+        corner_u, corner_v = cells.corner(used, _cuts(cells, used, threshold[used, j], upper), upper)
         u[used] += weight[used, j] * corner_u
         v[used] += weight[used, j] * corner_v
     return u, v
+
+
+def _cuts(cells: Cells, which: Indices, threshold: Floats, above: Booleans) -> Indices:
+    """The cut behind a threshold: "score >= t" accepts the blocks not below t; "score <= t" those not above it."""
+    return search_runs(cells.lowest, cells.starts[which], cells.starts[which + 1], threshold, right=~above)
+
+
+def coin_shares(cells: Cells, mixtures: Mixtures) -> Floats:
+    """Share of every cell's mass whose chance of acceptance is neither 0 nor 1."""
+    cells, mixed, shares = cells.levels, np.flatnonzero(mixtures.mixed), np.zeros(mixtures.single.size)
+    if cells.lowest.size == 0 or mixed.size == 0:
+        return shares
+    # Between neighbouring cuts of a cell's rules all rows have one chance, that of the first of them.
+    first, size = cells.starts[mixed], cells.starts[mixed + 1] - cells.starts[mixed]
+    rules = mixtures.at(mixed)
+    used = np.flatnonzero(rules.weight.any(axis=0))
+    cuts = [_cuts(cells, mixed, rules.threshold[:, j], rules.above[:, j]) for j in used]
+    for low, high in pairwise(np.sort([np.zeros_like(size), *cuts, size], axis=0)):
+        some = np.flatnonzero(low < high)
+        chance = mixtures.chances(cells.lowest[(first + low)[some]], mixed[some])
+        some = some[(chance > 0.0) & (chance < 1.0)]
+        shares[mixed[some]] += cells.below(mixed[some], high[some])[0] - cells.below(mixed[some], low[some])[0]
+    return shares
+
+
+def coin_share(cells: Cells, mixtures: Mixtures) -> float:
+    """Share of all cells' mass whose chance of acceptance is neither 0 nor 1."""
+    return float(coin_shares(cells, mixtures) @ cells.mass / (cells.mass.sum() or 1.0))
+
+
+def score_blind_rules(cells: Cells, mixtures: Mixtures) -> int:
+    """Number of cells with rows whose rule gives the same chance to every score."""
+    return int((mixtures.score_blind & (cells.mass > 0)).sum())
 
 
 def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtures:
@@ -179,18 +237,16 @@ def _edge(cells: Cells, which: Indices, u: Floats, *, upper: bool) -> Corners:
 
 
 def _inside(cells: Cells, every: Indices, u: Floats, v: Floats, top: Corners) -> Corners:
-    """Corners of any point: those of an edge where it lies on one, otherwise of a triangle."""
+    """Corners of any point: those of an edge where it lies on one, otherwise of a short chord."""
     weight, cuts, upper = top
     share = cells.positives * cells.scale
     margin = NEGLIGIBLE * share * (1.0 - share) + _ROUNDING * share
     rest = np.flatnonzero(v < _positives(cells, every, top) - margin)
     if rest.size:
         bottom = _edge(cells, rest, u[rest], upper=False)
-        on_bottom = (v[rest] <= _positives(cells, rest, bottom) + margin[rest])[:, None]
-        triangle = _in_triangle(cells, rest, u[rest], v[rest], cuts[rest], bottom[1])
-        weight[rest], cuts[rest], upper[rest] = (
-            np.where(on_bottom, b, t) for b, t in zip(bottom, triangle, strict=True)
-        )
+        weight[rest], cuts[rest], upper[rest] = bottom
+        rest = rest[v[rest] > _positives(cells, rest, bottom) + margin[rest]]
+        weight[rest], cuts[rest], upper[rest] = _short_chord(cells, rest, u[rest], v[rest])
     return weight, cuts, upper
 
 
@@ -201,61 +257,91 @@ def _positives(cells: Cells, which: Indices, corners: Corners) -> Floats:
     return np.asarray(weight[:, 0] * v1 + weight[:, 1] * v2)
 
 
-def _in_triangle(cells: Cells, which: Indices, u: Floats, v: Floats, top: Indices, bottom: Indices) -> Corners:
-    """Two neighbouring corners and "reject all" or "accept all", whichever needs the smaller weight.
+def _short_chord(cells: Cells, which: Indices, u: Floats, v: Floats) -> Corners:
+    """Three corners that mix to (u, v), a point inside the polygon: a short chord's start, and the two around its end.
 
-    ``top`` and ``bottom`` are the cuts on both sides of u on the upper and the lower edge.
-    """
-    weight, cuts, upper = _fan(cells, which, u, v, top[:, 0], bottom[:, 1])
-    share = (cells.positives * cells.scale)[which]
-    # The complement of a rule rejects what it accepts: the fan from "accept all" is the complement's fan.
-    other, other_cuts, other_upper = _fan(cells, which, 1.0 - u, share - v, bottom[:, 0], top[:, 1])
-    apex, other_apex = 1.0 - weight.sum(axis=1), 1.0 - other.sum(axis=1)
-    swapped = (other_apex < apex - NEGLIGIBLE)[:, None]
-    zero = np.zeros((u.size, 1), dtype=np.int64)
-    accept_all = np.where(swapped[:, 0], np.maximum(other_apex, 0.0), 0.0)
-    return (
-        np.column_stack([np.where(swapped, other, weight), accept_all]),
-        np.hstack([np.where(swapped, other_cuts, cuts), zero]),
-        np.hstack([np.where(swapped, ~other_upper, upper), zero == 0]),
-    )
-
-
-def _fan(cells: Cells, which: Indices, u: Floats, v: Floats, most: Indices, least: Indices) -> Corners:
-    """Weights of the two corners of the edge that the ray from "reject all" through (u, v) meets.
-
-    That edge lies beyond u: its larger corner is at most cut ``most`` on the upper edge, at least ``least`` on the
-    lower one. Where values hardly differ the ray's direction is mere rounding, and this alone keeps the edge right.
+    Only rows between the ends need a coin: on the upper edge all rows above are accepted and all below rejected. For a
+    point below the diagonal the chord is one of the lower edge, whose rules, reversed, are the complement's.
     """
     share = (cells.positives * cells.scale)[which]
     upper = v >= share * u
-
-    def beyond(below_u: Floats, below_v: Floats) -> Booleans:
-        # Mean value of the rows above (upper) or below the cut has passed that of the mixture, v / u.
-        rise = (share - below_v) * u > v * (1.0 - below_u)
-        return np.where(upper, rise, below_v * u > v * below_u)
-
-    block = _first_cut(cells, which, beyond) - 1
-    low, high = _whole_ties(cells, which, np.where(upper, np.minimum(block, most), np.maximum(block, least - 1)))
-    large, small = np.where(upper, low, high), np.where(upper, high, low)
-    weight = _share_out(u, v, *cells.corner(which, large, upper), *cells.corner(which, small, upper))
-    return weight, np.column_stack([large, small]), np.column_stack([upper, upper])
+    u, v = np.where(upper, u, 1.0 - u), np.where(upper, v, share - v)
+    _, cut = _whole_ties(cells, which, _shortest_start(cells, which, u, v) - 1)
+    start, slope, block = _aim(cells, which, u, v, cut)
+    near, second = _whole_ties(cells, which, block)
+    end, part = _meet(cells, which, u, v, slope, near, second)
+    # u is met whatever rounding did to the end.
+    first = (end - u) / (end - start)
+    weight = np.column_stack([first, (1.0 - first) * (1.0 - part), (1.0 - first) * part])
+    return weight, np.column_stack([cut, second, near]), np.column_stack([upper, upper, upper])
 
 
-def _share_out(u: Floats, v: Floats, u1: Floats, v1: Floats, u2: Floats, v2: Floats) -> Floats:
-    """Weights of two corners, u1 >= u2, that mix with (0, 0) to (u, v): exact in u, and in v up to rounding."""
-    first, second = u * v2 - u2 * v, u1 * v - u * v1
-    area = u1 * v2 - u2 * v1
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        w2 = second / area
-        # On the ray through one corner that one will do.
-        w2 = np.where(np.abs(first) <= _ROUNDING * u * v2, u / u2, w2)
-        w2 = np.where(np.abs(second) <= _ROUNDING * u1 * v, 0.0, w2)
-        largest = np.fmin(u / u2, (u1 - u) / (u1 - u2))
-    w2 = np.clip(np.nan_to_num(w2), 0.0, np.clip(np.nan_to_num(largest), 0.0, 1.0))
-    # w2 may be rounding alone where the corners' rays nearly coincide; u must be met whatever it is.
-    w1 = np.divide(u - w2 * u2, u1, out=np.zeros_like(u), where=u1 > 0)
-    return np.column_stack([np.clip(w1, 0.0, 1.0 - w2), w2])
+def _shortest_start(cells: Cells, which: Indices, u: Floats, v: Floats) -> Indices:
+    """The cut of the upper edge from which the chord through (u, v) is shortest, less than a row more than any chord.
+
+    As a start moves left, so does its end. So no chord that starts between two cuts is shorter than from the right one
+    of them to the left one's end: ranges of cuts that cannot win are dropped, the others halved.
+    """
+    owner, best = np.arange(which.size), cells.starts[which + 1] - cells.starts[which]
+    low, high = _first_cut(cells, which, lambda below_u, _: 1.0 - below_u < u), best - 1
+    # "Reject all" is always a start: above the diagonal its chord ends at the latest at "accept all".
+    start, leftmost = _chord_ends(cells, which, u, v, best)
+    shortest = leftmost - start
+    while True:
+        least = leftmost - (1.0 - cells.below(which[owner], low)[0])
+        going = (low <= high) & (least < shortest[owner])
+        owner, low, high, leftmost = owner[going], low[going], high[going], leftmost[going]
+        if owner.size == 0:
+            return best
+        middle = (low + high) >> 1
+        start, end = _chord_ends(cells, which[owner], u[owner], v[owner], middle)
+        np.minimum.at(shortest, owner, end - start)
+        found = end - start == shortest[owner]
+        best[owner[found]] = middle[found]
+        owner, leftmost = np.concatenate([owner, owner]), np.concatenate([end, leftmost])
+        low, high = np.concatenate([low, middle + 1]), np.concatenate([middle - 1, high])
+
+
+def _chord_ends(cells: Cells, which: Indices, u: Floats, v: Floats, cut: Indices) -> tuple[Floats, Floats]:
+    """Where the chord through (u, v) from the upper corner at a cut starts and ends; infinite where it has no end."""
+    start, slope, block = _aim(cells, which, u, v, cut)
+    near = np.maximum(block, 0)
+    end, _ = _meet(cells, which, u, v, slope, near, near + 1)
+    endless = (block < 0) & (cut < cells.starts[which + 1] - cells.starts[which])
+    return start, np.where(endless, np.inf, end)
+
+
+def _aim(cells: Cells, which: Indices, u: Floats, v: Floats, cut: Indices) -> tuple[Floats, Floats, Indices]:
+    """Start and slope of the line from an upper corner through (u, v), and the block in which it leaves the polygon.
+
+    The block is -1 where the line leaves elsewhere than through the upper edge.
+    """
+    share = (cells.positives * cells.scale)[which]
+    below_u, below_v = cells.below(which, cut)
+    start = 1.0 - below_u
+    slope = (v - (share - below_v)) / (u - start)
+
+    def inside(below_u: Floats, below_v: Floats) -> Booleans:
+        beyond = (1.0 - below_u) - u
+        return np.asarray((beyond <= 0.0) | ((share - below_v) - v >= slope * beyond))
+
+    return start, slope, _first_cut(cells, which, inside) - 1
+
+
+def _meet(
+    cells: Cells, which: Indices, u: Floats, v: Floats, slope: Floats, near: Indices, second: Indices
+) -> tuple[Floats, Floats]:
+    """Where the line through (u, v) meets the edge between two upper cuts, and how far from the second one to the near.
+
+    ``near`` is the cut of larger u, on or below the line. The end lies at u or beyond.
+    """
+    upper = np.ones(which.size, dtype=bool)
+    (u1, v1), (u2, v2) = cells.corner(which, near, upper), cells.corner(which, second, upper)
+    below, above = v1 - v - slope * (u1 - u), v2 - v - slope * (u2 - u)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.maximum(np.nan_to_num(above / (above - below)), (u - u2) / (u1 - u2))
+    part = np.clip(part, 0.0, 1.0)
+    return u2 + part * (u1 - u2), part
 
 
 def _first_cut(cells: Cells, which: Indices, beyond: Callable[[Floats, Floats], Booleans]) -> Indices:

@@ -266,7 +266,7 @@ def reliability_by_group(rows: CalibrationRows) -> list[Reliability]:
         mine = np.flatnonzero((rows.groups.codes == code) & (weight > 0))
         if mine.size:
             mine = mine[np.argsort(rows.scores[mine], kind="stable")]
-            columns = (rows.scores[mine], rows.eta[mine], rows.labels[mine], weight[mine])
+            columns = (rows.scores[mine], rows.out_of_fold[mine], rows.labels[mine], weight[mine])
             found.append(_binned(name, *columns))
     return found
 

@@ -85,7 +85,7 @@ def _counts(contents: ReportContents) -> Indices:
 def reliability_section(contents: ReportContents) -> Section:
     """Return how far predicted chances are from what happened, per group, before and after calibration."""
     title = "How reliable the scores are"
-    found = sorted(reliability_by_group(contents.solution.rows), key=lambda r: -int(r.rows.sum()))
+    found = reliability_by_group(contents.solution.rows)
     if not found:
         return Section("reliability", title, (paragraph("There are no labels to compare the scores with."),))
     method = contents.solution.policy.calibrator.method
@@ -99,7 +99,8 @@ def reliability_section(contents: ReportContents) -> Section:
         f"score into bins of equal count; on the diagonal the prediction is right ({done}). "
         "The bars show where chance leaves a share at 95%."
     )
-    diagrams = tag("div", [_diagram(one) for one in found[:_MOST_DIAGRAMS]], class_="diagrams")
+    largest = sorted(found, key=lambda r: -int(r.rows.sum()))[:_MOST_DIAGRAMS]
+    diagrams = tag("div", [_diagram(one) for one in found if one in largest], class_="diagrams")
     rows = [[named(name_of(r.group)), rows_cell(int(r.rows.sum())), number(r.before), number(r.after)] for r in found]
     errors = grid("Calibration error by group", ["group", "rows", "mean error before", "mean error after"], rows)
     return Section("reliability", title, (words, diagrams, errors, _bins(found)))

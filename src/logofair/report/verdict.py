@@ -71,8 +71,7 @@ def _state(solution: Solution, required: int, measured: int) -> tuple[str, str]:
 
 def _required(solution: Solution) -> str:
     """The requirements in words."""
-    count = len(solution.policy.clients)
-    local = f"Inside each of the {count:,} clients" if count > 1 else "Over all rows"
+    local = f"Inside each of the {len(solution.policy.clients):,} clients"
     return " ".join(requirement_sentences(solution.requirements.as_dict(), local))
 
 

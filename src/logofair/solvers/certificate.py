@@ -1,4 +1,8 @@
-"""The certificate: how accurate a stored rule is, how fair, and how much better any other could be.
+"""The certificate: how accurate a stored rule is, how fair, and how much better any other of its kind could be.
+
+All of it is about the calibration rows. In chances (basis "eta") the bound is over every rule of score, group, client
+and coin; with labels over weighted thresholds of the score only, since a rule that knew labels could skip scores. Other
+features are another score.
 
 Everything is recomputed from the stored rules and the prices alone, never taken from a solver's word.
 
@@ -44,8 +48,8 @@ class Certificate:
     primal : float
         Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``.
     dual : float
-        No rule of score, group and client within the tolerances has a higher expected accuracy than this on these
-        rows; with the basis ``"labels"``: no weighted thresholds of the score.
+        No rule of score, group and client within the tolerances has a higher expected accuracy on these rows; with
+        ``basis="labels"`` no weighted thresholds of the score.
     optimality_gap : float
         ``dual - primal``: the accuracy that could still be won. Meaningful only beside ``violation``.
     violation : float

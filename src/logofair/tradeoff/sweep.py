@@ -343,14 +343,14 @@ def frontier(
     test = None
     if test_share is not None:
         rows, test = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
-    (prepared,) = progress((prepare(rows, calibration, basis, folds, key) for _ in range(1)), "Calibrating", 1)
-    sweep = Sweep.of(requirements, prepared, basis, test)
+    made = (Sweep.of(requirements, prepare(rows, calibration, basis, folds, key), basis, test) for _ in range(1))
+    (sweep,) = progress(made, "Calibrating", 1)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(
         progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),
         key=lambda point: (local.index(point.local_tolerance), global_.index(point.global_tolerance)),
     )
-    strictest = make_problem(requirements.at(local[0], global_[0]), prepared.cells)
+    strictest = make_problem(requirements.at(local[0], global_[0]), sweep.prepared.cells)
     return Frontier(
         local_tolerances=local,
         global_tolerances=global_,
@@ -364,7 +364,7 @@ def frontier(
         basis=basis,
         calibration=calibration,
         chosen=grid.chosen,
-        warnings=tuple(map(str, cell_warnings(strictest, prepared.rows, merged=False))),
+        warnings=tuple(map(str, cell_warnings(strictest, sweep.prepared.rows, merged=False))),
     )
 
 

@@ -45,7 +45,7 @@ def _chosen(policy: Policy, client: str | None, group: str | None) -> tuple[list
     """Numbers of the clients and groups asked for."""
     from logofair.files.values import known_label, label_text
 
-    if client is not None and not policy.has_clients:
+    if client is not None and not policy.has_clients and policy.client is None:
         raise InputError("--client: the policy was fitted without clients; leave it out.")
     clients = {label_text(name): place for place, name in enumerate(policy.clients)}
     groups = {label_text(name): place for place, name in enumerate(policy.groups)}

@@ -10,6 +10,7 @@ import click
 
 from logofair.cli.options import (
     NOTIONS,
+    basis_option,
     calibration_option,
     data_options,
     examples,
@@ -71,13 +72,14 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
     help="Tolerance of a single client in place of --local; may be given again.",
 )
 @calibration_option
+@basis_option
 @name_option(
     "--solver",
     ("exact", "algorithm1"),
     "exact, or the paper's algorithm1, which may miss its tolerances.",
     default="exact",
 )
-@seed_option("Of the calibration's folds and the policy's coins.")
+@seed_option("Of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]", default=None)
 @path_option("--out", "Where to write the policy (JSON).", required=True)
 @report_options
 @force_option()
@@ -110,6 +112,8 @@ def fit(
         wanted = work.FitOptions(**options)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
+        if wanted.basis == "labels":
+            columns.require(files, label="labels, which --basis labels counts with")
         rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
         (solution,) = progress(map(work.solve, [rows], [wanted]), "Fitting", total=1)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)

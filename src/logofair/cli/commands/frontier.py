@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.options import (
+    basis_option,
     calibration_option,
     constrained,
     data_options,
@@ -65,6 +66,7 @@ def _ending(ending: str, advice: str) -> Any:
     help="Gaps allowed over all clients together.  [default: likewise]",
 )
 @calibration_option
+@basis_option
 @click.option(
     "--test-share",
     type=float,
@@ -127,6 +129,8 @@ def _solve(
 
     files = find_files(data, client=columns.client)
     columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
+    if options["basis"] == "labels":
+        columns.require(files, label="labels, which --basis labels counts with")
     if options["test_share"] is not None:
         columns.require(files, label="labels, which --test-share measures with")
     rows = read_rows(files, columns, progress)

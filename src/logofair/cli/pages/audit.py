@@ -24,16 +24,15 @@ from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles, find_files
+from logofair.files.inputs import ColumnNames, DataFiles, client_name, find_files
 from logofair.files.rows import no_rows_error, whole_column
 from logofair.files.tables import Table, open_table
 from logofair.files.values import (
     as_chances,
+    as_numbers,
     check_clients,
-    check_missing,
     check_scores,
     join_groups,
-    number,
     plain_values,
 )
 from logofair.notions import NOTIONS
@@ -110,7 +109,9 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
     read = [_part(path, columns, threshold) for path in progress(files.paths, "Counting", len(files.paths))]
     parts, pl = [part for part, _ in read], polars_module()
     if files.by_file:
-        parts = [part.with_columns(client=pl.lit(path.stem)) for part, path in zip(parts, files.paths, strict=True)]
+        parts = [
+            part.with_columns(client=pl.lit(client_name(path))) for part, path in zip(parts, files.paths, strict=True)
+        ]
     used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "client"]
     counted = [role for role in used if role not in ("score", "weight")]
     complete = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
@@ -152,14 +153,16 @@ def _tallied(
 def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.DataFrame, int]:
     """One file's table, checked; and how many rows were left out."""
     pl = polars_module()
-    with open_table(path, columns.by_role(), columns.where) as table:
+    with open_table(path, columns.by_role(), columns.where, missing=columns.na) as table:
         numbers = [role for role in ("score", "weight") if role in table.names]
         schema = table.rows.collect_schema()
         for role, kind in schema.items():  # refuses dates, lists and whatever else no column may hold
             expected = "numbers" if role in numbers else "text or numbers"
             plain_values(pl.Series([], dtype=kind), table.where(role), expected)
         keys = [role for role in table.names if role not in numbers]
-        rows = table.rows.with_columns(*(each for role in numbers for each in _number(role, schema[role])))
+        rows = table.rows.with_columns(
+            *(each for role in numbers for each in _number(role, schema[role], columns.scale))
+        )
         counted = table.collect(rows.group_by(keys).agg(*_sums(numbers, columns, threshold)))
         _check(table, counted, keys, columns)
         complete = counted.drop_nulls(keys)
@@ -167,11 +170,12 @@ def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.Da
         return complete.filter(pl.col("rows") > 0), left_out
 
 
-def _number(role: str, kind: Any) -> list[Any]:
+def _number(role: str, kind: Any, scale: str) -> list[Any]:
     """A column of numbers, null where one is missing; and, of text, whether a cell holds something else."""
     pl = polars_module()
-    unread = pl.col(role).is_not_null() & pl.col(role).cast(pl.Float64, strict=False).is_null()  # NaN can be read
-    return [number(role), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
+    read = as_numbers(pl.col(role), kind, scale if role == "score" else "chance")
+    unread = pl.col(role).is_not_null() & read.is_null()  # NaN can be read
+    return [read.fill_nan(None), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
 
 
 def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> list[Any]:
@@ -200,23 +204,24 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
         raise InputError(f"{table.file}: has too many clients and groups to audit; name columns of sites, not of ids.")
     for role in ("score", "weight"):
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
-            table.check_numbers(role)
+            table.check_numbers(role, columns.scale if role == "score" else "chance")
     if not columns.drop_missing:
         for role in keys:
-            check_missing(int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows, table.where(role))
+            table.check_missing(role, int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows)
         for role in ("score", "weight"):
             if role in table.names and counted["rows"].sum() < rows:
-                check_missing(_missing(table, role), rows, table.where(role))
+                table.check_missing(role, _missing(table, role, columns.scale), rows)
     if "low" in counted.columns and counted["low"].count():
         low, high = counted.select(pl.col("low").min(), pl.col("high").max()).row(0)
         check_scores(low, high, columns.scale, table.where("score"))
     if "lightest" in counted.columns and (counted["lightest"].min() or 0) < 0:  # type: ignore[operator]
-        raise InputError(f"{table.where('weight')}: holds a negative weight; weights must not be negative.")
+        table.check_weights()
 
 
-def _missing(table: Table, role: str) -> int:
+def _missing(table: Table, role: str, scale: str) -> int:
     """How many rows lack a number."""
-    return int(table.collect(table.rows.select(number(role).is_null().sum())).item())
+    read = _number(role, table.rows.collect_schema()[role], scale)[0]
+    return int(table.collect(table.rows.select(read.is_null().sum())).item())
 
 
 def show(found: FileAudit, worst: int, console: Console) -> None:

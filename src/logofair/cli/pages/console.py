@@ -53,8 +53,10 @@ def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with bars.Progress(*columns, console=console, transient=True) as shown:
+        starting = shown.add_task("Starting", total=None)  # libraries take their time to load
 
         def progress(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
+            shown.update(starting, visible=False)
             return shown.track(steps, total=total, description=what)
 
         yield progress

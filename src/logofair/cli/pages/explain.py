@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,12 +12,13 @@ from rich.console import Console
 from logofair.auditing import Gap, Measured
 from logofair.auditing.measure import plain
 from logofair.auditing.result import NOT_TESTED
-from logofair.cli.pages.console import notes, print_page, titled
-from logofair.columns.checks import Floats
+from logofair.cli.pages.console import notes, print_page, share, titled
+from logofair.columns.checks import Floats, listed
 from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, proof_sentence
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
 from logofair.requirements import requirement_sentences
+from logofair.solvers.certificate import LARGEST_VIOLATION
 
 __all__ = ["Band", "as_dict", "bands_of", "raw_scores", "rule_in_words", "show"]
 
@@ -47,6 +48,7 @@ def _overview(policy: Policy) -> str:
     made = "" if rows is None else f", made from {rows:,} rows"
     made += "" if data is None else f" of {data.name}"
     clients = f"{len(policy.clients):,} clients and " if policy.has_clients else ""
+    clients += "" if policy.client is None else f"site {policy.client!r} alone, "
     coins, cells = int(policy.mixtures.mixed.sum()), len(policy.mixtures.weight)
     tossed = f"{coins:,} of {cells:,} rules toss a coin for some scores" if coins else "no rule tosses a coin"
     method = policy.calibrator.method
@@ -58,12 +60,48 @@ def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, s
     """What a policy tells of requirements, test, certificate, prices and warnings, each with a word beside it."""
     yield from titled("Requirements", requirement_sentences(info.requirements.as_dict()))
     yield from titled("Tested", _test_sentences(info.tested))
+    yield from titled("This site", _at_site(info))
     proof = info.certificate
-    if proof is not None:
+    if info.federation is not None:
+        yield from titled("All sites", _over_all_sites(info))
+    elif proof is not None:
         about = info.rows, info.calibration, info.solver
         yield "Proof", proof_sentence(proof, *about, has_clients=has_clients)
     yield from titled("Price", info.price_sentences)
     yield from titled("Warning", info.warnings)
+    yield from titled("Note", () if info.note is None else (info.note,))
+
+
+def _at_site(info: PolicyInfo) -> Iterator[str]:
+    """What a federated policy does on the rows of its own site."""
+    figures = info.site_figures
+    if figures is None:
+        return
+    rows = "By the noised counts of its rows" if info.rows is None else f"On its own {info.rows:,} rows"
+    accepted = listed((f"{share(part)} of {group}" for group, part in figures.accepted.items()), len(figures.accepted))
+    yield f"{rows}, the policy is expected to be right in {figures.accuracy:.2%} of all cases; it accepts {accepted}."
+    if figures.local_gaps:
+        yield f"Gaps inside the site: {_gaps(figures.local_gaps)}. New rows differ by chance."
+
+
+def _over_all_sites(info: PolicyInfo) -> Iterator[str]:
+    """What the policies of a federation's sites do together."""
+    run, proof = info.federation, info.certificate
+    if run is None or proof is None:
+        return
+    met = "meet them" if proof.violation <= LARGEST_VIOLATION else f"miss them by up to {proof.violation:.4f}"
+    without = "" if info.site in run.sites else ", without this one"
+    yield (
+        f"Over the rows of the {len(run.sites):,} sites of run {run.run!r}{without}, their policies together {met} and "
+        f"are expected to be right in {proof.primal:.2%} of all cases; none that meet them are in more than "
+        f"{proof.dual:.2%}."
+    )
+    if run.global_gaps:
+        yield f"Gaps over all sites: {_gaps(run.global_gaps)}."
+
+
+def _gaps(gaps: Mapping[str, float]) -> str:
+    return ", ".join(f"{rate} {gap:.4f}" for rate, gap in gaps.items())
 
 
 def _test_sentences(tested: TestedInfo | None) -> Iterator[str]:
@@ -99,7 +137,8 @@ def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None
             yield f"{policy.groups[group]}: {rule_in_words(bands_of(policy, client, group), calibrated=calibrated)}"
 
     for client in clients:
-        yield from titled(f"At {policy.clients[client]}" if policy.has_clients else "Rules", at_client(client))
+        named = policy.has_clients or policy.client is not None
+        yield from titled(f"At {policy.clients[client]}" if named else "Rules", at_client(client))
     if at is None and policy.has_clients and policy.merged is not None:
         yield from titled("Elsewhere", at_client(-1))
         yield "", "(clients the policy does not know, with --on-unknown merged)"

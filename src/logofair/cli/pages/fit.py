@@ -50,8 +50,9 @@ class FitOptions:
     global_tolerance: float
     local_for: Mapping[str, float | None]
     calibration: str | None
+    basis: str
     solver: str
-    seed: int
+    seed: int | None
     test: Sequence[str] = ()
     test_where: tuple[tuple[str, str], ...] = ()
     title: str | None = None
@@ -94,6 +95,7 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
         client_tolerances=wanted.single(rows),
         solver=wanted.solver,
         calibration=wanted.method(rows),
+        basis=wanted.basis,
         sample_weight=rows.weights,
         random_state=wanted.seed,
     )
@@ -122,7 +124,7 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_fi
     """Add to the policy what apply and explain want to know."""
     info = replace(
         solution.policy.info,
-        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file),
+        columns=ColumnsInfo(columns.score, tuple(columns.group), columns.client, columns.scale, by_file, columns.na),
         data=rows.source,
     )
     return replace(solution, policy=replace(solution.policy, info=info))
@@ -146,6 +148,7 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
             client_tolerances=wanted.single(rows),
             chosen=(sides["local"][name], sides["global"][name]),
             calibration=wanted.method(rows),
+            basis=wanted.basis,
             sample_weight=rows.weights,
             random_state=wanted.seed,
         )
@@ -162,7 +165,7 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
 def repeat_command(
     data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
 ) -> str:
-    """The command that makes the same policy again."""
+    """The command that makes the same rules again, and with a seed the same coins."""
     words = ["logofair", "fit", *data, *column_words(columns)]
     words += [word for name in wanted.test for word in ("--test", name)]
     words += [word for pair in wanted.test_where for word in ("--test-where", "=".join(pair))]
@@ -172,8 +175,9 @@ def repeat_command(
         words += [side, typed(constrained(tolerance))]
     words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={typed(own)}")]
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
+    words += ["--basis", wanted.basis] if wanted.basis != "eta" else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
-    words += ["--seed", str(wanted.seed)] if wanted.seed else []
+    words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
     for name in ("title", "purpose", "author", "decision_word"):
         words += [f"--{name.replace('_', '-')}", value] if (value := getattr(wanted, name)) is not None else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
@@ -194,7 +198,7 @@ def show(
         if title == NOT_TESTED_TITLE:
             parts += [Text(_HOW_TO_TEST)]
     parts += ["", notes(solution.notes())]
-    print_page([*parts, "", notes(_next(*written))], console)
+    print_page([*parts, "", notes(_next(solution, *written))], console)
 
 
 def _rows_read(rows: DataRows) -> str:
@@ -216,11 +220,11 @@ def _table(lines: list[list[str]]) -> Table:
     return table
 
 
-def _next(policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
+def _next(solution: Solution, policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
     """What was written and what to do with it."""
     yield "Wrote", str(policy) if report is None else f"{policy} and {report}"
-    name = shlex.quote(str(policy))
-    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW --out decisions.csv"))
+    name, ids = shlex.quote(str(policy)), " --id COLUMN" if solution.policy.mixtures.mixed.any() else ""
+    yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW{ids} --out decisions.csv"))
 
 
 def as_dict(solution: Solution, rows: DataRows) -> dict[str, Any]:

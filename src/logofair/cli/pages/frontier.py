@@ -80,19 +80,21 @@ def _cell(point: Point, *, marked: bool) -> Text:
 
 def _held_out_table(surface: Frontier) -> Table:
     """What the strictest, the marked and the loosest point do on rows kept back."""
-    table = grid("held-out rows", "local", "global", "accuracy", "local gap", "gap 30+", "global gap")
+    sides, local = (("local", "global"), ("local gap", "gap 30+")) if surface.has_clients else (("tolerance",), ())
+    table = grid("held-out rows", *sides, "accuracy", *local, "global gap" if local else "gap")
     shown = {"strictest": surface.points[0], "knee": surface.knee.point, "loosest": surface.points[-1]}
     for name, point in shown.items():
         if point is not None and point.held_out is not None:
-            requirements = (tolerance_text(point.local_tolerance), tolerance_text(point.global_tolerance))
-            table.add_row(name, *requirements, *_measured(point.held_out))
+            both = (tolerance_text(point.local_tolerance), tolerance_text(point.global_tolerance))
+            table.add_row(name, *both[-len(sides) :], *_measured(point.held_out, local=surface.has_clients))
     return table
 
 
-def _measured(found: HeldOut) -> Iterator[str]:
+def _measured(found: HeldOut, *, local: bool) -> Iterator[str]:
     yield "undefined" if found.accuracy is None else f"{100 * found.accuracy:.2f}"
-    yield _gap(found.local_gap, found.local_gap_rows)
-    yield _gap(found.large_local_gap, found.large_local_gap_rows)
+    if local:
+        yield _gap(found.local_gap, found.local_gap_rows)
+        yield _gap(found.large_local_gap, found.large_local_gap_rows)
     yield _gap(found.global_gap, found.global_gap_rows)
 
 
@@ -104,10 +106,11 @@ def _gap(value: float | None, rows: int | None) -> str:
 def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     """How to read the table, and where the knee is."""
     yield "Knee", f"{surface.knee.sentence}{' It is marked *.' if surface.knee.point is not None else ''}"
+    each, free = ("pair of tolerances", " on that side") if surface.has_clients else ("tolerance", "")
     yield (
         "Table",
-        "Expected accuracy in % of the best rule within each pair of tolerances, below it the percentage points lost; "
-        "none: no requirement on that side.",
+        f"Expected accuracy in % of the best rule within each {each}, below it the percentage points lost; "
+        f"none: no requirement{free}.",
     )
     worst = max(point.certificate.optimality_gap for point in surface.points)
     excess = max(point.certificate.violation for point in surface.points)
@@ -121,11 +124,12 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
 
 def _cautions(surface: Frontier) -> Iterator[tuple[str, str]]:
     """What the figures do not say."""
+    large = f" 'gap 30+' compares only rates that rest on {FEW_ROWS} rows or more."
     if surface.held_out_rows:
         yield (
             "Held out",
             f"Counted with labels on {surface.held_out_rows:,} rows that took no part; below each gap the rows behind "
-            f"the smaller side of it. 'gap 30+' compares only rates that rest on {FEW_ROWS} rows or more.",
+            f"the smaller side of it.{large if surface.has_clients else ''}",
         )
     else:
         yield "New rows", "They differ from these by chance; --test-share 0.3 measures on rows kept back."

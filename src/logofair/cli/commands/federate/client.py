@@ -277,7 +277,7 @@ def join(
     over all sites were met without it. A site that took part gets the policy it had.
     """
     from logofair.engines.folder import read_result
-    from logofair.engines.site import SiteSettings, read_site, stored_release
+    from logofair.engines.site import SiteSettings, read_site, stored_release, with_columns
     from logofair.federation import late_policy
 
     found = read_result(result)
@@ -292,6 +292,6 @@ def join(
     settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
-    policy = late_policy(found, rows, site, release)
+    policy = with_columns(late_policy(found, rows, site, release), settings)
     policy.save(out)
     _show(policy, out)

@@ -96,7 +96,9 @@ plan_options = together(
         "Rounds of that training.  [default: 20]",
     ),
     click.option("--quorum", type=int, help="Fail with fewer sites than this.  [default: 2; 3 with --secure]"),
-    seed_option("The same seed and files give the same policies.  [default: 0]", default=None),
+    seed_option(
+        "The same seed and files give the same rules; coins hang on the run's name.  [default: 0]", default=None
+    ),
     click.option(
         "--run", "run_name", metavar="NAME", help="Name of the run: letters, digits, - and _.  [default: random]"
     ),

@@ -73,13 +73,20 @@ def simulate(
     """
     if engine == "flower":
         _require_flower()
-    plan, parts = _plan_and_parts(data, columns, options)
+    from logofair.cli.pages.console import showing_progress
+
+    with showing_progress(quiet=as_json) as progress:
+        ((plan, parts),) = progress(map(_plan_and_parts, [data], [columns], [options]), "Reading", total=1)
     _check_folder(folder, force)
     with locked(folder / "command.lock", wait=False):
         _clear(folder)
         sites = write_sites(folder, parts, columns)
         (folder / _POLICIES).mkdir()
-        (_with_flower if engine == "flower" else _in_process)(folder, plan, sites)
+        if engine == "flower":
+            _with_flower(folder, plan, sites)  # which tells what goes on in lines
+        else:
+            with showing_progress(quiet=as_json) as progress:
+                list(progress(map(_in_process, [folder], [plan], [sites]), "Running the plan", total=1))
     report(folder, as_json)
     if not as_json:
         click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
@@ -92,7 +99,8 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: C
     from logofair.engines.site import SiteSettings
 
     home = folder.resolve()
-    written = ColumnNames(columns.score, columns.label, (", ".join(columns.group),), weight=columns.weight)
+    group = (", ".join(columns.group),)
+    written = ColumnNames(columns.score, columns.label, group, columns.client, columns.weight, na=())
     (home / _SITES).mkdir(parents=True)
     sites = []
     for site, table in parts.items():
@@ -157,12 +165,12 @@ def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     """Run in this process, and write what the sites and the server would have written."""
     from logofair.engines.folder import RunOptions, write_plan, write_result
     from logofair.engines.inprocess import run
-    from logofair.engines.site import read_site
+    from logofair.engines.site import read_site, with_columns
 
     write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
     done = run(plan, {site.site: read_site(site, plan) for site in sites})
     for site in sites:
-        done.policies[site.site].save(site.policy)
+        with_columns(done.policies[site.site], site).save(site.policy)
     write_result(folder / RESULT, done.result)
 
 
