@@ -123,6 +123,7 @@ def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> 
     )
     assert "no rule of score, group and client that meets them exceeds" in page
     assert "Tested Not yet tested on other rows." in page
+    assert "% of the rows it was made from; 0 of 6 rules ignore the score." in page
     for site in range(3):
         assert f"At site {site:02d} Female: " in page
     assert "Elsewhere Female: " in page

@@ -106,7 +106,7 @@ def test_the_basis_is_told_in_the_page_the_json_and_the_command_of_the_report(fi
     assert found["certificate"]["basis"] == "labels"
     assert "--basis labels" in (tmp_path / "a.html").read_text()
     page = " ".join(run(*words, "--out", tmp_path / "b.json")[1].split())
-    assert "counted in labels" in page
+    assert "counted with labels" in page
     assert "chances" not in page
     unlabelled = ("--score", "p", "--group", "sex", "--basis", "labels", "--out", tmp_path / "c.json")
     assert "--label: not given" in refused(file, *unlabelled)

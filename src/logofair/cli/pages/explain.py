@@ -53,7 +53,15 @@ def _overview(policy: Policy) -> str:
     tossed = f"{coins:,} of {cells:,} rules toss a coin for some scores" if coins else "no rule tosses a coin"
     method = policy.calibrator.method
     scores = "raw scores" if method == "none" else f"calibrated scores ({method}: the chance of a positive label)"
-    return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}."
+    return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}.{_coins(policy, cells)}"
+
+
+def _coins(policy: Policy, cells: int) -> str:
+    """How many of the rows it was made from a coin decides on, and how many rules ignore the score, where it tells."""
+    share_of_rows, blind = policy.info.coin_share, policy.info.score_blind_rules
+    if share_of_rows is None or blind is None:
+        return ""
+    return f" A coin decides on {share_of_rows:.2%} of the rows it was made from; {blind:,} of {cells:,} rules ignore the score."
 
 
 def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, str]]:
