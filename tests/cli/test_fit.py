@@ -298,13 +298,13 @@ def test_the_test_is_that_of_the_library_on_the_same_rows(parts: dict[str, Path]
         ids=test_rows["person"].to_list(),
     )
     wanted = solution.as_dict()["tested"]
-    asked = (
+    ways = (
         (parts["all"], *COLUMNS, "--test-where", "part=test"),
         (parts["all"], *COLUMNS, "--where", "part=fit", "--test-where", "part=test", "--id", "person"),
         (parts["all"], *COLUMNS, "--where", "part=fit", "--test", parts["all"], "--test-where", "part=test"),
         (parts["fit"], *COLUMNS, "--test", parts["test"], "--id", "person"),
     )
-    for place, words in enumerate(asked):
+    for place, words in enumerate(ways):
         out = tmp_path / f"{place}.json"
         found = fitted(*words, "--out", out)
         data = found["tested"].pop("data")
@@ -434,9 +434,18 @@ def test_the_report_is_headed_as_asked(file: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(logofair.report, "ReportHeading", lambda **heading: heading, raising=False)
     monkeypatch.setattr(logofair.report, "write_report", lambda path, solution, **rest: seen.update(rest))
     monkeypatch.setattr("logofair.tradeoff.frontier", lambda *columns, **options: None)
-    asked = ("--title", "Loans 2026", "--purpose", "Who gets a loan", "--author", "Risk", "--decision-word", "granted")
+    heading_words = (
+        "--title",
+        "Loans 2026",
+        "--purpose",
+        "Who gets a loan",
+        "--author",
+        "Risk",
+        "--decision-word",
+        "granted",
+    )
     words = ("--test-where", "race=B", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
-    assert run(file, *COLUMNS, *asked, *words)[0] == 0
+    assert run(file, *COLUMNS, *heading_words, *words)[0] == 0
     heading = seen["heading"]
     assert heading.pop("made")
     assert heading == {"title": "Loans 2026", "purpose": "Who gets a loan", "author": "Risk", "accepted": "granted"}

@@ -41,8 +41,8 @@ def parts_of(
             f"--test: {same.name} is fitted on too; name other files, or say which rows with --test-where."
         )
     # Rows of DATA that --where leaves out are left out here too, unless --test-where asks for another value.
-    asked = {name for name, _ in test_where}
-    kept = () if test else tuple(pair for pair in columns.where if pair[0] not in asked)
+    tested = {name for name, _ in test_where}
+    kept = () if test else tuple(pair for pair in columns.where if pair[0] not in tested)
     fitted = columns if same is None else replace(columns, unless=test_where)
     return fitted, (others, replace(columns, where=(*kept, *test_where)))
 

@@ -119,6 +119,7 @@ def fit(
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
+        (figures,) = progress(map(work.figures, [solution]), "Measuring", total=1)
         solution.policy.save(out)
         if report is not None:
             command = work.repeat_command(data, columns, wanted, out, report)
@@ -128,4 +129,4 @@ def fit(
         paths = {"policy": str(out), "report": None if report is None else str(report)}
         print_json(paths | work.as_dict(solution, rows))
     else:
-        work.show(solution, rows, other, (out, report), page())
+        work.show(solution, figures, (rows, other), (out, report), page())

@@ -61,7 +61,8 @@ def _coins(policy: Policy, cells: int) -> str:
     share_of_rows, blind = policy.info.coin_share, policy.info.score_blind_rules
     if share_of_rows is None or blind is None:
         return ""
-    return f" A coin decides on {share_of_rows:.2%} of the rows it was made from; {blind:,} of {cells:,} rules ignore the score."
+    decided = f" A coin decides on {share_of_rows:.2%} of the rows it was made from"
+    return f"{decided}; {blind:,} of {cells:,} rules ignore the score."
 
 
 def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, str]]:

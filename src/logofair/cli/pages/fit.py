@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -30,6 +30,7 @@ __all__ = [
     "FitOptions",
     "annotated",
     "as_dict",
+    "figures",
     "measured_on",
     "repeat_command",
     "show",
@@ -183,16 +184,29 @@ def repeat_command(
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 
+Figures: TypeAlias = list[tuple[str, list[list[str]], list[tuple[str, str]]]]
+
+
+def figures(solution: Solution) -> Figures:
+    """Figures on other rows, then those on the calibration rows: title, table and sentences."""
+    return list(solution.blocks())
+
+
 def show(
-    solution: Solution, rows: DataRows, other: DataRows | None, written: tuple[Path, Path | None], console: Console
+    solution: Solution,
+    blocks: Figures,
+    read: tuple[DataRows, DataRows | None],
+    written: tuple[Path, Path | None],
+    console: Console,
 ) -> None:
     """Print a fit: what was required, figures on other rows, those on the calibration rows, what is proved."""
+    rows, other = read
     groups = f"; {len(solution.policy.groups):,} groups"
     parts: list[Any] = [Text(f"{_rows_read(rows)}{groups}")]
     parts += [] if other is None else [Text(f"Tested on {_rows_read(other)}")]
     required = requirement_sentences(solution.requirements.as_dict())
     parts += ["", notes(titled("Requirements", required))]
-    for title, lines, sentences in solution.blocks():
+    for title, lines, sentences in blocks:
         parts += ["", Text(title, style="bold")]
         parts += ["", _table(lines), "", notes(sentences)] if lines else []
         if title == NOT_TESTED_TITLE:
