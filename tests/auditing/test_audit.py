@@ -196,9 +196,9 @@ def test_large_gaps_compare_only_groups_with_thirty_rows_behind_their_rate():
     found = audit_of(rows)
     assert found.local_gap == 1.0
     assert found.large_local_gap == approximately(0.25)
-    told = found.headline_local
-    assert (told.highest, told.lowest, told.value.rows) == ("X", "M", 30)
-    assert told.value == found.large_local_gap
+    headline = found.headline_local
+    assert (headline.highest, headline.lowest, headline.value.rows) == ("X", "M", 30)
+    assert headline.value == found.large_local_gap
     assert [row.large_gap for row in found.by_client] == approximately([0.25, 0.1])
     assert found.small_cells.tolist() == [[True, False, False], [False, False, True]]  # no X at b: no rows at all
     assert found.small_clients == 2

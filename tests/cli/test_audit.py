@@ -18,7 +18,12 @@ pytest.importorskip("polars")
 import polars as pl
 
 import logofair
+from logofair.auditing.measure import tally_of
 from logofair.cli.options import NOTIONS
+from logofair.cli.pages.audit import count_rows
+from logofair.columns.labels import encode
+from logofair.files.inputs import ColumnNames, DataFiles, find_files
+from logofair.progress import no_progress
 
 pytestmark = pytest.mark.tool
 
@@ -42,16 +47,21 @@ def people() -> pl.DataFrame:
 COLUMNS = ("--score", "p", "--label", "y", "--positive", ">50K", "--client", "site")
 
 
-def close(found: Any, expected: float | None) -> bool:
-    return found is None if expected is None else found == pytest.approx(expected, abs=1e-12)
+def alike(found: Any, expected: Any) -> bool:
+    """Whether plain values are the same, numbers but for rounding."""
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(alike(found[name], expected[name]) for name in expected)
+    return found == (pytest.approx(expected, abs=1e-9) if isinstance(expected, float) else expected)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "weighted", "ids"])
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
-def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, weighted: bool, tmp_path: Path) -> None:
+def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kind: str, tmp_path: Path) -> None:
     file = tmp_path / f"people.{ending}"
+    people = people.with_columns(person=(pl.int_range(pl.len()) * 7919) % 1700)
     {"csv": people.write_csv, "parquet": people.write_parquet, "arrow": people.write_ipc}[ending](file)
-    found = audited(file, *COLUMNS, "--group", "race", *(["--weight", "w"] if weighted else []), "--threshold", "0.4")
+    more = {"plain": (), "weighted": ("--weight", "w"), "ids": ("--id", "person")}[kind]
+    found = audited(file, *COLUMNS, "--group", "race", *more, "--threshold", "0.4", "--tolerance", "0.1")
     for notion in NOTIONS:
         measured = logofair.audit(
             people["p"].to_numpy() >= 0.4,
@@ -59,37 +69,101 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, wei
             groups=people["race"].to_list(),
             clients=people["site"].to_list(),
             notion=notion,
-            sample_weight=people["w"].to_numpy() if weighted else None,
+            sample_weight=people["w"].to_numpy() if kind == "weighted" else None,
+            ids=people["person"].to_list() if kind == "ids" else None,
         )
-        figures = found["notions"][notion]
-        assert close(found["accuracy"], measured.accuracy)
-        assert close(figures["global"]["value"], measured.global_gap)
-        assert close(figures["largest_local"]["value"], measured.local_gap)
+        expected = measured.as_dict()
+        assert alike(found["accuracy"], expected["accuracy"])
+        assert alike(found["accepted"], expected["accepted"])
+        assert all(alike(found["rates"][rate], row) for rate, row in expected["rates"].items())
+        for name, gaps in measured.largest_as_dict().items():
+            assert alike(found["notions"][notion][name], gaps)
+        assert found["notions"][notion]["check"] == measured.check_clients(0.1).as_dict()
         by_client = {row["client"]: row for row in found["clients"]}
-        for row in measured.by_client:
+        for row, gap, plain in zip(measured.by_client, measured.client_gaps, expected["by_client"], strict=True):
             assert by_client[row.client]["rows"] == row.rows
-            assert close(by_client[row.client]["accuracy"], row.accuracy)
-            assert close(by_client[row.client]["gaps"][notion]["value"], row.gap)
+            assert alike(by_client[row.client]["accuracy"], row.accuracy)
+            assert alike(by_client[row.client]["gaps"][notion], gap.as_dict())
+            assert all(alike(by_client[row.client]["rates"][rate], each) for rate, each in plain["rates"].items())
 
 
-def test_gaps_on_30_rows_count_only_rates_that_have_them(people: pl.DataFrame, tmp_path: Path) -> None:
+def test_rates_come_first(people: pl.DataFrame, tmp_path: Path) -> None:
+    people.write_parquet(tmp_path / "a.parquet")
+    for client in (COLUMNS[-2:], ()):
+        words = (tmp_path / "a.parquet", *COLUMNS[:-2], *client, "--group", "sex")
+        found, page = list(audited(*words)), run(*words)[1]
+        assert found.index("rates") < min(map(found.index, ("accepted", "accuracy", "notions", "clients")))
+        places = [page.index(word) for word in ("selection rate", "Accuracy", "Demographic parity")]
+        assert places == sorted(places)
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_people_and_their_squared_weights_are_counted_as_in_rows(
+    people: pl.DataFrame, labelled: bool, weighted: bool, ids: bool, tmp_path: Path
+) -> None:
+    people = people.with_columns(person=(pl.int_range(pl.len()) * 7919) % 400)
+    files = []
+    for place, part in enumerate((people[:1000], people[1000:1100], people[1100:])):  # people are in several files
+        files.append(tmp_path / f"{place}.csv")
+        part.write_csv(files[-1])
+    columns = ColumnNames(
+        score="p",
+        group=("race",),
+        client="site",
+        label="y" if labelled else None,
+        positive=">50K",
+        weight="w" if weighted else None,
+        id="person" if ids else None,
+    )
+    found = count_rows(DataFiles("people", tuple(files), by_file=False), columns, 0.4, no_progress)
+    expected = tally_of(
+        (people["p"] >= 0.4).cast(float).to_numpy(),
+        (people["y"] == ">50K").cast(float).to_numpy() if labelled else None,
+        people["w"].to_numpy() if weighted else None,
+        encode(people["race"].to_list(), "groups"),
+        encode(people["site"].to_list(), "clients"),
+        encode(people["person"].to_list(), "ids") if ids else None,
+    )
+    scale = expected.mass.sum() / found.tally.mass.sum()  # of weights only the proportions matter
+    for name, unit in {"rows": 1, "mass": scale, "accepted": scale, "people": 1, "squares": scale**2}.items():
+        assert np.allclose(unit * getattr(found.tally, name), getattr(expected, name), rtol=1e-12), name
+    assert found.tally.labelled == labelled
+
+
+def test_an_id_under_both_labels_is_one_person(tmp_path: Path) -> None:
+    # At north, group F: id 1 has weights 2 (label 1) and 1 (label 0), id 2 has 3 (label 1), id 3 weighs nothing.
+    rows = ["0.9,1,F,north,1,2", "0.1,0,F,north,1,1", "0.9,1,F,north,2,3", "0.9,1,F,north,3,0", "0.2,0,M,north,1,4"]
+    (tmp_path / "a.csv").write_text("\n".join(["p,y,sex,site,who,w", *rows, "0.9,1,F,south,1,5"]))
+    columns = ColumnNames(score="p", label="y", group=("sex",), client="site", weight="w", id="who")
+    tally = count_rows(find_files([str(tmp_path / "a.csv")], client="site"), columns, 0.5, no_progress).tally
+    assert tally.people.tolist() == [[[1, 2, 2], [1, 0, 1]], [[0, 1, 1], [0, 0, 0]]]
+    assert tally.squares.tolist() == [[[1, 4 + 9, 9 + 9], [16, 0, 16]], [[0, 25, 25], [0, 0, 0]]]
+
+
+def test_the_gap_told_first_is_between_rates_on_30_rows(people: pl.DataFrame, tmp_path: Path) -> None:
     people.write_parquet(tmp_path / "people.parquet")
-    found = audited(tmp_path / "people.parquet", *COLUMNS, "--group", "race", "--notion", "equal_opportunity")
-    for row in found["clients"]:
-        mine = people.filter(pl.col("site") == row["client"], pl.col("y") == ">50K")
+    words = (tmp_path / "people.parquet", *COLUMNS, "--group", "race", "--notion", "equal_opportunity")
+    found, gaps = audited(*words)["notions"]["equal_opportunity"], {}
+    for (site,), mine in people.filter(y=">50K").group_by("site"):
         rates = {
             race: ((part["p"] >= 0.5).mean(), part.height)
             for (race,), part in mine.group_by("race")
             if part.height >= 30
         }
-        gap = row["gaps_30_rows"]["equal_opportunity"]
-        if len(rates) < 2:
-            assert gap["value"] is None
-        else:
+        if len(rates) > 1:
             high, low = max(rates, key=lambda r: rates[r][0]), min(rates, key=lambda r: rates[r][0])
-            assert gap["value"] == pytest.approx(rates[high][0] - rates[low][0], abs=1e-12)
-            assert (gap["highest"], gap["lowest"]) == (high, low)
-            assert gap["rows"] == min(rates[high][1], rates[low][1])
+            gaps[site] = rates[high][0] - rates[low][0], high, low, min(rates[high][1], rates[low][1])
+    worst = max(gaps, key=lambda site: gaps[site][0])
+    gap = found["headline"]["local"]
+    assert (gap["client"], gap["highest"], gap["lowest"], gap["rows"]) == (worst, *gaps[worst][1:])
+    assert gap["value"] == pytest.approx(gaps[worst][0], abs=1e-12)
+    other = found["largest_local"]
+    assert other["value"] > gap["value"]
+    page = " ".join(run(*words)[1].split())
+    assert f"largest {gap['value']:.4f} (true positive rate, " in page
+    assert f"With groups of fewer than 30 rows {other['value']:.4f}, on {other['rows']} row" in page
 
 
 def test_a_folder_with_a_file_per_client_is_audited_like_one_file_with_a_client_column(
@@ -137,53 +211,85 @@ def written(path: Path, *cells: tuple[str, str, int, int]) -> Path:
     return path
 
 
-def test_clients_unfair_inside_a_fair_whole_are_named(tmp_path: Path) -> None:
-    # Women are ahead in one half and behind in the other: the whole is fair.
+WORDS = ("--score", "p", "--group", "sex", "--client", "site")
+
+
+def test_clients_are_counted_by_what_their_rows_show(tmp_path: Path) -> None:
+    # Women are ahead at one site and behind at another, by as much: over all there is no gap.
     file = written(
         tmp_path / "a.csv",
-        ("north", "F", 60, 40), ("north", "M", 40, 60), ("south", "F", 40, 60), ("south", "M", 60, 40),
-        ("small", "F", 5, 0), ("small", "M", 0, 5), ("even", "F", 50, 50), ("even", "M", 50, 50),
+        ("north", "F", 600, 400), ("north", "M", 400, 600), ("south", "F", 400, 600), ("south", "M", 600, 400),
+        ("small", "F", 5, 0), ("small", "M", 0, 5), ("even", "F", 9, 8991), ("even", "M", 9, 8991),
     )  # fmt: skip
-    words = ("--score", "p", "--group", "sex", "--client", "site")
-    parity = audited(file, *words)["notions"]["demographic_parity"]
-    assert parity["global"]["value"] < 0.05
-    assert parity["unfair_clients_though_globally_fair"] == ["north", "south"]
-    assert parity["fair_clients_though_globally_unfair"] == []
-    assert parity["clients_too_small_to_say"] == 1
-    assert parity["largest_local"]["client"] == "small"
-    assert parity["largest_local_30_rows"]["client"] in ("north", "south")
-    page = run(file, *words)[1]
-    assert "fair over all (0.0" in page
-    assert "unfair inside 2 of 3 clients" in " ".join(page.split())
-    assert (
-        audited(file, *words, "--tolerance", "0.5")["notions"]["demographic_parity"][
-            "unfair_clients_though_globally_fair"
-        ]
-        == []
-    )
+    parity = audited(file, *WORDS)["notions"]["demographic_parity"]
+    assert parity["headline"]["global"]["finding"].startswith("no unfairness shown; gaps below 0.0")
+    check = parity["check"]
+    assert (check["above"], check["within"], check["unclear"]) == (["north", "south"], 1, 1)
+    assert (parity["largest_local"]["client"], parity["headline"]["local"]["client"]) == ("small", "north")
+    page = " ".join(run(file, *WORDS)[1].split())
+    assert check["sentence"].replace("\n", " ") in page
+    assert "A gap above 0.05 is shown at 2 of 4 clients ('north', 'south'); 1 is shown to be within" in page
+    assert "unfair inside" not in page
+    assert audited(file, *WORDS, "--tolerance", "0.5")["notions"]["demographic_parity"]["check"]["above"] == []
 
 
-def test_fair_clients_inside_an_unfair_whole_are_named(tmp_path: Path) -> None:
-    # Inside each site rates agree, but women live where few are accepted.
-    file = written(
-        tmp_path / "a.csv",
-        ("rich", "F", 24, 6), ("rich", "M", 160, 40), ("poor", "F", 40, 160), ("poor", "M", 6, 24),
-    )  # fmt: skip
-    words = ("--score", "p", "--group", "sex", "--client", "site")
-    parity = audited(file, *words)["notions"]["demographic_parity"]
-    assert parity["global"]["value"] > 0.3
-    assert parity["fair_clients_though_globally_unfair"] == ["poor", "rich"]
-    assert "fair inside 2 of 2 clients" in " ".join(run(file, *words)[1].split())
-
-
-def test_every_gap_on_the_page_stands_beside_its_rows(tmp_path: Path) -> None:
+def test_every_gap_on_the_page_stands_beside_its_interval_rows_and_floor(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", ("x", "F", 33, 4), ("x", "M", 4, 40), ("y", "F", 1, 1), ("y", "M", 50, 1))
-    page = run(file, "--score", "p", "--group", "sex", "--client", "site")[1]
-    assert "over all" in page
-    lines = {line.split()[0]: line for line in page.splitlines() if line.startswith(("x ", "y "))}
-    assert lines["x"].split() == ["x", "81", "37", "-", "0.8010"]
-    assert lines["y"].split()[-1].startswith("(")  # two rows of one group: in brackets
-    assert all(len(line) <= 80 for line in page.splitlines())
+    output = run(file, *WORDS)[1]
+    assert all(len(line) <= 80 for line in output.splitlines())
+    parity, page = audited(file, *WORDS)["notions"]["demographic_parity"], " ".join(output.split())
+    for gap, where in ((parity["headline"]["global"], ""), (parity["headline"]["local"], ", client 'x'")):
+        rests = f"95%: {gap['low']:.4f} to {gap['high']:.4f}; {gap['rows']} rows"
+        assert f"{gap['value']:.4f} (selection rate, '{gap['highest']}' over '{gap['lowest']}'{where}; {rests})" in page
+        assert gap["finding"] in page
+    local = parity["headline"]["local"]
+    assert local["value"] == pytest.approx(33 / 37 - 4 / 44)
+    assert f"chance alone shows {local['floor']:.4f} on average, up to {local['detectable']:.4f}" in page
+
+
+def test_the_worst_clients_are_those_where_most_is_shown(tmp_path: Path) -> None:
+    # few has a gap of 1 on three rows, many one of 0.4 on a hundred: more is shown at many.
+    file = written(
+        tmp_path / "a.csv",
+        ("few", "F", 3, 0), ("few", "M", 0, 3), ("many", "F", 70, 30), ("many", "M", 30, 70),
+        ("none", "F", 50, 50), ("none", "M", 50, 50),
+    )  # fmt: skip
+    page = run(file, *WORDS)[1]
+    listed = [line.split() for line in page[page.index("Worst clients, 3 of 3") :].splitlines()]
+    lines = {line[0]: line for line in listed if line and line[0] in ("few", "many", "none")}
+    assert list(lines) == ["many", "few", "none"]
+    gaps = {row["client"]: row["gaps"]["demographic_parity"] for row in audited(file, *WORDS)["clients"]}
+    for site, line in lines.items():
+        ends = [f"{gaps[site]['low']:.4f}", "to", f"{gaps[site]['high']:.4f}"]
+        assert line[1:6] == [f"{gaps[site]['value']:.4f}", *ends, str(gaps[site]["rows"])]
+    assert "Worst" not in run(file, *WORDS, "--worst", 0)[1]
+    assert "Worst clients, 1 of 3" in run(file, *WORDS, "--worst", 1)[1]
+
+
+def test_hundreds_of_small_sites_are_a_count_and_no_list(tmp_path: Path) -> None:
+    cells = [(f"site {site}", sex, 2, 3) for site in range(60) for sex in "FM"]
+    file = written(tmp_path / "a.csv", *cells)
+    page = " ".join(run(file, *WORDS)[1].split())
+    assert "A gap above 0.05 is shown at 0 of 60 clients; 0 are shown to be within; at 60 rows are too few" in page
+    assert "0 of 60 clients can be checked at this tolerance" in page
+    assert "Worst" not in page
+    assert "Worst clients, 3 of 60" in run(file, *WORDS, "--worst", 3)[1]
+
+
+def test_without_clients_nothing_is_said_of_them(people: pl.DataFrame, tmp_path: Path) -> None:
+    people.write_parquet(tmp_path / "a.parquet")
+    words = (tmp_path / "a.parquet", *COLUMNS[:-2], "--group", "sex")
+    page = run(*words)[1]
+    assert not any(word in page for word in ("client", "Worst"))
+    assert audited(*words)["notions"]["equalized_odds"]["check"] is None
+
+
+def test_of_many_groups_the_largest_are_on_the_page(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", *(("x", f"g{n:02}", n, 1) for n in range(1, 16)))
+    page = run(file, *WORDS[:-2])[1]
+    shown = [line.split()[-6] for line in page.splitlines() if " to " in line and line.split()[-6].startswith("g")]
+    assert shown == [f"g{n:02}" for n in range(4, 16)]
+    assert "and 3 smaller" in page
 
 
 def test_without_labels_only_what_needs_none_is_measured(people: pl.DataFrame, tmp_path: Path) -> None:

@@ -143,11 +143,12 @@ def test_the_figures_are_those_of_an_audit_of_the_test_rows(notion: str, tmp_pat
     code, output, error = run("audit", out, *READ, "--where", "part=test", "--notion", notion, "--json")
     assert code == 0, error
     audited = json.loads(output)
-    names = ("global", "largest_local", "largest_local_30_rows")
+    names = ("global", "largest_local", "headline")
     assert found["test"]["gaps"][notion] == {name: audited["notions"][notion][name] for name in names}
-    assert (found["test"]["accuracy"], found["test"]["accepted"]) == (audited["accuracy"], audited["accepted"])
+    for name in ("rates", "accuracy", "accepted"):
+        assert found["test"][name] == audited[name]
     test = pl.read_csv(out).filter(part="test").with_columns(yes=pl.col("score") >= 0.5)
-    assert found["test"]["accuracy"] == pytest.approx((test["yes"] == (test["label"] == 1)).mean())
+    assert found["test"]["accuracy"]["value"] == pytest.approx((test["yes"] == (test["label"] == 1)).mean())
     if notion == "demographic_parity":
         low, high = sorted(test.group_by("group").agg(pl.col("yes").mean())["yes"])
         assert found["test"]["gaps"][notion]["global"]["value"] == pytest.approx(high - low)
@@ -178,39 +179,36 @@ def test_the_page_fits_and_its_next_commands_can_be_typed(tmp_path: Path, monkey
     assert "equal_opportunity" in json.dumps(policy)
 
 
-def test_every_gap_of_the_page_stands_beside_the_rows_behind_it(tmp_path: Path) -> None:
+def test_the_page_tells_the_test_rows_first_each_figure_with_its_interval(tmp_path: Path) -> None:
     words = ("--method", "fedavg", *SMALL, "--clients", 10, "--alpha", 1, "--seed", 1)
     page = run("train", *words, "--out", tmp_path / "s.csv")[1]
     found = trained(*words, "--out", tmp_path / "t.csv")
     assert max(map(len, page.splitlines())) <= 80
-    text = " ".join(page.split())
-    assert "score >= 1/2 trained on rows test rows" in text
-    names = {"global": "parity gap", "largest_local": "at the worst client", "largest_local_30_rows": "30+ rows"}
-    for kind, name in names.items():
-        (line,) = (line for line in page.splitlines() if name in line)
-        figures = [found[part]["gaps"]["demographic_parity"][kind] for part in ("train", "test")]
-        shown = [w for f in figures for w in (f["client"], f"{f['value']:.4f}", f["rows"]) if w is not None]
-        assert line.split()[-len(shown) :] == [*map(str, shown)]
-    assert found["train"]["gaps"]["demographic_parity"]["largest_local"]["rows"] < 30
-    support = found["test_support"]
-    assert f"rests on {support['smallest']['rows']} test row" in text
-    assert f"at {support['clients']} of 10 clients some rate rests on fewer than 30, so that its gap is " in text
+    text, test, train = " ".join(page.split()), found["test"], found["train"]
+    for group, rate in test["rates"]["selection rate"].items():
+        figures = f"{rate['value']:.4f} {rate['low']:.4f} to {rate['high']:.4f} {rate['rows']}"
+        assert f"{group} {figures}" in text
+    places = [text.index("Score >= 1/2 on the 600 test rows"), text.index("selection rate")]
+    places += [text.index(f"Accuracy {test['accuracy']['value']:.4f} (95%: "), text.index("Demographic parity")]
+    for side in ("global", "local"):
+        gap = test["gaps"]["demographic_parity"]["headline"][side]
+        places.append(text.index(f"{gap['value']:.4f} (selection rate, "))
+        assert f"95%: {gap['low']:.4f} to {gap['high']:.4f}; {gap['rows']} rows): {gap['finding']}" in text
+    places.append(text.index(f"The rows that the model has seen: accuracy {train['accuracy']['value']:.4f}, "))
+    assert places == sorted(places)
 
 
-def test_few_rows_are_told_only_where_they_are_few(tmp_path: Path) -> None:
-    words = ("train", *QUICK, "--clients", 1, "--out", tmp_path / "s.csv", "--force")
-    page = run(*words)[1]
+def test_with_one_client_nothing_is_said_of_gaps_inside_clients(tmp_path: Path) -> None:
+    page = run("train", *QUICK, "--clients", 1, "--out", tmp_path / "s.csv")[1]
     assert "2,000 rows at 1 client; " in page
-    assert "Small" not in page
-    page = " ".join(run(*words, "--train-share", 0.9, "--calibration-share", 0.08)[1].split())
-    assert "test rows, fewer than 30, so that the gap is mostly chance." in page
+    assert "inside clients" not in page
 
 
 def test_what_is_to_know_about_the_data_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noted = replace(CATALOGUE["generated"].load(rows=2000), notes=("The year is 2018.", "Read as they are."))
     monkeypatch.setattr(train_rows, "load", lambda name, **choices: noted)
     page = run("train", *QUICK, "--out", tmp_path / "s.csv")[1]
-    assert "\nNote     The year is 2018.\n         Read as they are.\n" in page
+    assert "\nNote        The year is 2018.\n            Read as they are.\n" in page
     assert trained(*QUICK, "--out", tmp_path / "t.csv")["notes"] == [*noted.notes]
 
 
@@ -370,7 +368,7 @@ def test_the_history_tells_every_round(tmp_path: Path) -> None:
     assert [line["round"] for line in lines] == [1, 2, 3]
     assert lines[2]["loss"] < lines[0]["loss"]
     last, gaps = lines[-1], found["train"]["gaps"]["demographic_parity"]
-    assert last["accuracy"] == found["train"]["accuracy"]
+    assert last["accuracy"] == found["train"]["accuracy"]["value"]
     assert last["global_gap"] == pytest.approx(gaps["global"]["value"])
     assert last["local_gap"] == pytest.approx(gaps["largest_local"]["value"])
     assert [client["client"] for client in last["clients"]] == found["clients"]

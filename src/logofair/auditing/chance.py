@@ -16,7 +16,7 @@ from scipy.special import betaincinv
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = ["TAIL", "Floor", "noise_floor", "pair_limits", "share_limits"]
+__all__ = ["TAIL", "Floor", "common_shares", "noise_floor", "pair_limits", "share_limits"]
 
 TAIL = 0.025  # chance of an error at either end of an interval: both together 5%
 _DRAWS, _DRAWN = 600, 5_000_000  # draws of the noise floor, fewer where there are very many cells
@@ -88,9 +88,7 @@ def noise_floor(shares: Floats, people: Floats) -> Floor:
     known = ~np.isnan(shares) & (people > 0)
     compared = known.sum(axis=-1) >= 2
     counts = np.maximum(np.rint(np.where(known, people, 1.0)), 1.0).astype(np.int64)
-    mass = np.where(known, people, 0.0)
-    common = (mass * np.where(known, shares, 0.0)).sum(-1) / np.maximum(mass.sum(-1), 1e-300)
-    chance = np.broadcast_to(np.clip(common, 0.0, 1.0)[..., None], counts.shape)
+    chance = np.broadcast_to(common_shares(shares, people), counts.shape)
     draws = int(np.clip(_DRAWN // max(counts.size, 1), _FEWEST_DRAWS, _DRAWS))
     rng = np.random.default_rng(0)  # a fixed stream: the same rows have the same floor
     by_client, largest = np.zeros(shares.shape[1]), np.empty((draws, shares.shape[0]))
@@ -105,8 +103,15 @@ def noise_floor(shares: Floats, people: Floats) -> Floor:
     by_rate[~compared.any(axis=1)] = np.nan
     if not compared.any():
         return Floor(np.nan, np.nan, by_rate, by_client)
-    overall = largest.max(axis=1)
-    return Floor(float(overall.mean()), float(np.quantile(overall, 0.95)), by_rate, by_client)
+    of_all = largest.max(axis=1)
+    return Floor(float(of_all.mean()), float(np.quantile(of_all, 0.95)), by_rate, by_client)
+
+
+def common_shares(shares: Floats, people: Floats) -> Floats:
+    """The share of all groups of a client together, by rate and client, with one place for all groups; 0 of nobody."""
+    mass = np.where(np.isnan(shares), 0.0, people)
+    common = (mass * np.where(np.isnan(shares), 0.0, shares)).sum(-1) / np.maximum(mass.sum(-1), 1e-300)
+    return np.asarray(np.clip(common, 0.0, 1.0)[..., None])
 
 
 def _drawn_gaps(

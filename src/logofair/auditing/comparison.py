@@ -164,8 +164,8 @@ class _Changes:
             mean = (self.up.accepted - self.down.accepted)[..., counting].sum(-1) / mass
             people = self.up.effective_rows(rate)
             # One change more than was seen, either way: without it nothing seen would mean nothing possible.
-            spread = (self.squared[..., counting].sum(-1) / mass**2) * people + 1.0 / people
-            return mean, np.maximum(spread - mean * mean, 0.0) / people
+            variance = (self.squared[..., counting].sum(-1) / mass**2) * people + 1.0 / people
+            return mean, np.maximum(variance - mean * mean, 0.0) / people
 
 
 def _weight_of_person(weight: Floats | None, rows: tuple[Any, ...]) -> Floats:
@@ -225,14 +225,14 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
         int(other.could_be_worst(k, a).sum()) for k in range(len(other.rates)) for a in range(len(other.groups))
     )
     errors, (own, others) = float(-ndtri(TAIL / max(chosen, 1))), (each.squared_errors for each in (side, other))
-    shared = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that client
+    covariance = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that client
     most = -np.inf
     for rate, first in np.ndindex(len(side.rates), len(side.groups)):
         squared = own[rate, :, first : first + 1] + own[rate] + others[at][list(ends)].sum()
         if rate == at[0]:
             for end, sign in zip(ends, (2.0, -2.0), strict=True):  # the same people count in both gaps
-                squared[at[1], end] += sign * shared[end]
-                squared[at[1]] -= sign * shared[first] * (first == end)
+                squared[at[1], end] += sign * covariance[end]
+                squared[at[1]] -= sign * covariance[first] * (first == end)
         gaps = side.values[rate, :, first : first + 1] - side.values[rate] - other.gaps[at]
         limits = gaps + errors * np.sqrt(np.maximum(squared, 0.0))
         most = max(most, -_least(-limits, side.could_be_worst(rate, first)))

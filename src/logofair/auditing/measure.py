@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.chance import TAIL, Floor, noise_floor, pair_limits, share_limits
+from logofair.auditing.chance import TAIL, Floor, common_shares, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans, Indices
@@ -24,11 +24,13 @@ __all__ = [
     "Side",
     "Tally",
     "comparable",
+    "people_of",
     "plain",
     "side_of",
     "tally_of",
     "text",
     "value_of",
+    "with_both_labels",
 ]
 
 FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
@@ -129,6 +131,14 @@ class Gap:
         unseen = "" if gap.detectable is None else f"; gaps below {text(gap.detectable)} could not be seen here"
         return f"no unfairness shown{unseen}"
 
+    @property
+    def chance(self) -> str:
+        """What a rule without any gap would show on these rows, in words; empty where that is not known."""
+        gap = self.value
+        if gap is None or gap.floor is None or gap.detectable is None:
+            return ""
+        return f"chance alone shows {text(gap.floor)} on average, up to {text(gap.detectable)}"
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         named = {name: plain(getattr(self, name)) for name in ("highest", "lowest", "client")}
@@ -157,8 +167,7 @@ class Tally:
         """Labelled rows of which nobody stands under both labels, and whose weights hardly differ within a cell."""
         with np.errstate(invalid="ignore", divide="ignore"):
             squares = np.where(rows > 0, mass * mass / rows, 0.0)
-        people, squares = (np.concatenate([each, each.sum(2, keepdims=True)], axis=2) for each in (rows, squares))
-        return cls(rows, mass, accepted, people, squares, labelled=True)
+        return cls(rows, mass, accepted, with_both_labels(rows), with_both_labels(squares), labelled=True)
 
     def merged(self) -> Tally:
         """All clients as one."""
@@ -325,19 +334,20 @@ class Side:
 
         A client whose gap cannot be measured, or of whom nothing is required, is not among them.
         """
-        return self._shown(tolerance, self.gaps)
+        return self._shown(tolerance, self._shares)
 
     def checkable(self, tolerance: Floats | float) -> Booleans:
         """Which clients have rows enough to show that a gap of 0 is within its tolerance, all judged together."""
-        return self._shown(tolerance, np.zeros_like(self.gaps))
+        alike = np.where(np.isnan(self._shares), np.nan, common_shares(self._shares, self.effective))
+        return self._shown(tolerance, alike) | self.within(tolerance)
 
-    def _shown(self, tolerance: Floats | float, gaps: Floats) -> Booleans:
-        """Where these gaps with the margin of the measured ones stay within tolerance."""
+    def _shown(self, tolerance: Floats | float, shares: Floats) -> Booleans:
+        """Where the gaps between these shares, of as many rows as were measured, are shown to be within tolerance."""
         required = np.isfinite(np.broadcast_to(tolerance, self.gaps.shape))
         judged = max(int((required & ~np.isnan(self.gaps)).any(axis=0).sum()), 1)
-        upper = pair_limits(self._shares, self.effective, np.full(self.gaps.shape, TAIL / judged), upper=True)
+        upper = pair_limits(shares, self.effective, np.full(self.gaps.shape, TAIL / judged), upper=True)
         with np.errstate(invalid="ignore"):
-            kept = gaps + (upper - self.gaps) <= tolerance  # NaN, what cannot be measured, is not kept
+            kept = upper <= tolerance  # NaN, what cannot be measured, is not kept
         return np.asarray((kept | ~required).all(axis=0) & required.any(axis=0))
 
     def could_be_worst(self, rate: int, first: int) -> Booleans:
@@ -470,9 +480,9 @@ def tally_of(
     rows = np.bincount(2 * cell + label, minlength=math.prod(both)).reshape(both)
     mass = rows.astype(np.float64) if weight is None else _sums(2 * cell + label, weight, both)
     accepted = _sums(2 * cell + label, chance if weight is None else weight * chance, both)
-    people, squares = (rows, mass) if weight is None and ids is None else _people(cell, label, weight, ids, shape)
-    if ids is None:  # without ids, nobody stands under both labels
-        people, squares = (np.concatenate([part, part.sum(2, keepdims=True)], axis=2) for part in (people, squares))
+    people, squares = (rows, mass) if weight is None and ids is None else people_of(cell, label, weight, ids, shape)
+    if ids is None:
+        people, squares = with_both_labels(people), with_both_labels(squares)
     return Tally(rows, mass, accepted, people, squares, positive is not None)
 
 
@@ -481,7 +491,12 @@ def comparable(weight: Floats | None) -> Floats | None:
     return None if weight is None else np.ldexp(weight, -int(np.frexp(weight.max(initial=0.0))[1]))
 
 
-def _people(
+def with_both_labels(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What was counted by label and, behind it, without regard to labels, where nobody stands under both."""
+    return np.concatenate([part, part.sum(axis=2, keepdims=True)], axis=2)
+
+
+def people_of(
     cell: npt.NDArray[np.intp],
     label: npt.NDArray[np.intp],
     weight: Floats | None,

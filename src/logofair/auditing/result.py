@@ -370,8 +370,8 @@ class Audit:
         rates = [["group", "rows", *self.rates]]
         sizes = self.global_.tally.rows[0].sum(axis=1).tolist()
         for group, size in zip(self.groups, sizes, strict=True):
-            rates.append([str(group), f"{size:,}", *(_told(row[group]) for row in self.rates.values())])
-        figures = [["accuracy", _told(self.accuracy)], *self._told_gaps()]
+            rates.append([str(group), f"{size:,}", *(_shown(row[group]) for row in self.rates.values())])
+        figures = [["accuracy", _shown(self.accuracy)], *self._gap_lines()]
         figures += [] if self.score_auc is None else [["score AUC", text(self.score_auc)]]
         if self.fitted_rows:
             figures.append(["", FITTED_ROWS])
@@ -381,13 +381,13 @@ class Audit:
         parts = [aligned(rates), aligned(figures), clients, "\n".join(reasons)]
         return "\n\n".join(part for part in parts if part)
 
-    def _told_gaps(self) -> Iterator[list[str]]:
+    def _gap_lines(self) -> Iterator[list[str]]:
         """The gaps of the summary, each with what it shows beyond chance."""
-        told = {"global gap": self.worst_global, "  30+ rows": self.headline_global}
+        gaps = {"global gap": self.worst_global, "  30+ rows": self.headline_global}
         if self.local is not self.global_:
-            told |= {"local gap": self.worst_local, "  30+ rows ": self.headline_local}
+            gaps |= {"local gap": self.worst_local, "  30+ rows ": self.headline_local}
         before = None
-        for name, gap in told.items():
+        for name, gap in gaps.items():
             if before is None or gap != before:
                 yield [name, str(gap)]
                 yield from ([["", gap.finding]] if gap.finding else [])
@@ -464,7 +464,7 @@ def _largest(gaps: Floats) -> float:
     return float(np.max(gaps, where=~np.isnan(gaps), initial=-1.0)) if not np.isnan(gaps).all() else np.nan
 
 
-def _told(figure: Measured | None) -> str:
+def _shown(figure: Measured | None) -> str:
     return "undefined" if figure is None else str(figure)
 
 

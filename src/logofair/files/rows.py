@@ -32,7 +32,7 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["DataRows", "no_rows_error", "read_rows", "whole_column"]
+__all__ = ["DataRows", "no_rows_error", "read_rows", "source_of", "whole_column"]
 
 _LISTED = 10
 
@@ -75,7 +75,6 @@ def read_rows(
     if "client" in combined:
         check_clients(combined["client"].n_unique(), group.len(), columns.client)
     arrays = {role: _array(column) for role, column in combined.items()}
-    names = tuple(path.name for path in files.paths)
     return DataRows(
         scores=arrays.get("score"),
         labels=arrays.get("label"),
@@ -85,8 +84,14 @@ def read_rows(
         ids=arrays.get("id"),
         features=_matrix([arrays[role] for role in wanted if role.startswith("feature ")]),
         dropped=sum(left_out for _, left_out in read),
-        source=DataSource(files.name, names, _fingerprint(files.paths), group.len(), columns.described()),
+        source=source_of(files, columns, group.len()),
     )
+
+
+def source_of(files: DataFiles, columns: ColumnNames, rows: int) -> DataSource:
+    """Where so many rows came from."""
+    names = tuple(path.name for path in files.paths)
+    return DataSource(files.name, names, _fingerprint(files.paths), rows, columns.described())
 
 
 def no_rows_error(files: DataFiles, columns: ColumnNames, option: str = "--where") -> InputError:

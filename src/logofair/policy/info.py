@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from logofair.files.documents import of_type
-from logofair.files.inputs import MISSING, DataSource
+from logofair.files.inputs import MISSING, ColumnNames, DataSource
 
 __all__ = [
     "CertificateInfo",
@@ -95,6 +95,17 @@ class ColumnsInfo:
     scale: str = "chance"
     client_is_file_name: bool = False
     na: tuple[str, ...] = MISSING
+
+    def filling(self, columns: ColumnNames, scale: str | None, na: tuple[str, ...] | None) -> ColumnNames:
+        """The columns named, and for the others those of the fit; ``scale`` and ``na`` are None where not named."""
+        return replace(
+            columns,
+            score=columns.score or self.score,
+            group=columns.group or self.group,
+            client=columns.client or self.client,
+            scale=scale or self.scale,
+            na=self.na if na is None else na,
+        )
 
 
 @dataclass(frozen=True)

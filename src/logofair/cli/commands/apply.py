@@ -147,13 +147,7 @@ def _columns(
     from logofair.policy.info import ColumnsInfo
 
     known = policy.info.columns or ColumnsInfo()
-    return ColumnNames(
-        score=score or known.score,
-        group=group or known.group,
-        client=client or known.client,
-        scale=scale or known.scale,
-        na=known.na if na is None else na,
-    )
+    return known.filling(ColumnNames(score=score, group=group, client=client), scale, na)
 
 
 def _check(policy: Policy, columns: ColumnNames, files: DataFiles, out: Path) -> None:

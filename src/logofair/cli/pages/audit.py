@@ -6,26 +6,28 @@ columns are checked on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table as Grid
+import numpy.typing as npt
 from rich.text import Text
 
-from logofair.auditing import FEW_ROWS, Audit, Gap
-from logofair.auditing.measure import Tally, plain, value_of
+from logofair.auditing import Audit, Gap, Measured
+from logofair.auditing.measure import Tally, people_of, plain, text, value_of, with_both_labels
 from logofair.auditing.result import RuleAudit
-from logofair.cli.pages.console import grid, notes, print_page, share, spoken
+from logofair.cli.comparing import BASE, ComparedRules, RuleNames, compare_rules
+from logofair.cli.pages.console import grid, notes, spoken
+from logofair.cli.pages.figures import gap_lines, interval_text, rates_table
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles, client_name, find_files
-from logofair.files.rows import no_rows_error, whole_column
+from logofair.files.inputs import ColumnNames, DataFiles, DataSource, client_name, find_files
+from logofair.files.rows import no_rows_error, source_of, whole_column
 from logofair.files.tables import Table, open_table
 from logofair.files.values import (
     as_chances,
@@ -35,25 +37,33 @@ from logofair.files.values import (
     join_groups,
     plain_values,
 )
-from logofair.notions import NOTIONS
+from logofair.notions import NOTIONS, Notion
 
 if TYPE_CHECKING:
     import polars
 
     from logofair.progress import Progress
 
-__all__ = ["FileAudit", "FileTally", "as_dict", "count_rows", "examine", "show"]
+__all__ = [
+    "BASE",
+    "FileAudit",
+    "FileTally",
+    "RuleNames",
+    "as_dict",
+    "count_rows",
+    "examine",
+    "examine_policy",
+    "page_parts",
+    "write_report_page",
+]
 
 
-_SHORT = {
-    "demographic_parity": "demographic\nparity",
-    "equal_opportunity": "equal\nopportunity",
-    "predictive_equality": "predictive\nequality",
-    "equalized_odds": "equalized\nodds",
-}
-_NAMED = 5
+Places: TypeAlias = npt.NDArray[np.intp]
+
 _GROUPS = 8
-_COUNTS = ("rows", "mass", "accepted")
+_WORST = 5
+_MANY = 50  # clients; where most of them are small, a count of them replaces the list of the worst
+_COUNTS = ("rows", "mass", "accepted", "people", "squares")
 _MOST_CELLS = 2_000_000  # more combinations of client, group and label than this are ids passed by mistake
 
 
@@ -70,15 +80,16 @@ class FileTally:
 
 @dataclass(frozen=True, eq=False)
 class FileAudit:
-    """What an audit of files found."""
+    """What an audit of files found; ``compared`` where a policy decided."""
 
     data: str
     files: int
     columns: ColumnNames
-    threshold: float
+    threshold: float | None
     tolerance: float
     counted: FileTally
     measured: RuleAudit
+    compared: ComparedRules | None = None
 
 
 def examine(
@@ -96,12 +107,38 @@ def examine(
         columns.require(files, score="scores (or --decision that of decisions)")
     elif columns.score is not None:
         raise InputError("--decision: given together with --score; audit either the scores or the decisions.")
-    wanted = list(dict.fromkeys(notion or NOTIONS))
-    if any(NOTIONS[name].needs_labels for name in notion):
-        columns.require(files, label="labels, which these notions count by")
+    wanted = _notions(notion, files, columns)
     counted = count_rows(files, columns, threshold, progress)
-    measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, [NOTIONS[name] for name in wanted])
-    return FileAudit(files.name, len(files.paths), columns, threshold, tolerance, counted, measured)
+    measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, wanted)
+    limit = None if columns.decision else threshold
+    return FileAudit(files.name, len(files.paths), columns, limit, tolerance, counted, measured)
+
+
+def examine_policy(
+    data: Sequence[str],
+    columns: ColumnNames,
+    names: RuleNames,
+    tolerance: float,
+    notion: Sequence[str],
+    progress: Progress,
+) -> FileAudit:
+    """Measure a policy on the rows of the files, and compare it with another rule."""
+    if columns.decision is not None:
+        raise InputError("--decision: given together with --policy; audit either the decisions or the policy.")
+    wanted = _notions(notion, find_files(data, client="any"), columns)
+    compared = compare_rules(data, columns, names, wanted, progress)
+    measured, rows = compared.policy_audit, compared.rows
+    audit = next(iter(measured.by_notion.values()))
+    counted = FileTally(measured.tally, audit.groups, audit.local.clients, rows.source.rows, rows.dropped)
+    limit, files = names.threshold if names.against == BASE else None, len(rows.source.files)
+    return FileAudit(rows.source.name, files, compared.columns, limit, tolerance, counted, measured, compared)
+
+
+def _notions(names: Sequence[str], files: DataFiles, columns: ColumnNames) -> list[Notion]:
+    """The notions asked for, by default all; labels must be there where one that was asked for counts by them."""
+    if any(NOTIONS[name].needs_labels for name in names):
+        columns.require(files, label="labels, which these notions count by")
+    return [NOTIONS[name] for name in dict.fromkeys(names or NOTIONS)]
 
 
 def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress) -> FileTally:
@@ -146,8 +183,27 @@ def _tallied(
 
     mass = complete.get("mass", complete["rows"])
     accepted = mass * complete["decision"] if columns.decision else complete["accepted"]
-    rows = summed(complete["rows"]).round().astype(np.intp)
-    return Tally(rows, summed(mass), summed(accepted), columns.label is not None), groups.names, names
+    rows, (people, squares) = _integers(summed(complete["rows"])), _people(complete, summed, cell, shape)
+    return Tally(rows, summed(mass), summed(accepted), people, squares, columns.label is not None), groups.names, names
+
+
+def _people(
+    complete: dict[str, polars.Series],
+    summed: Callable[[polars.Series], Floats],
+    cell: Places,
+    shape: tuple[int, int, int],
+) -> tuple[Places, Floats]:
+    """How many people there are, and the sum of their squared weights; people are rows where there are no ids."""
+    rows = complete["rows"]
+    if "id" in complete:
+        mass = complete.get("mass", rows).cast(polars_module().Float64).to_numpy()
+        return people_of(cell // 2, cell % 2, mass, encode(complete["id"].to_list(), "ids"), shape[:2])
+    people, squares = (summed(complete.get(name, rows)) for name in ("people", "squares"))
+    return with_both_labels(_integers(people)), with_both_labels(squares)
+
+
+def _integers(counts: Floats) -> Places:
+    return counts.round().astype(np.intp)
 
 
 def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.DataFrame, int]:
@@ -187,7 +243,9 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
     found = [pl.len().alias("lines"), complete.sum().alias("rows")]
     found += [pl.col(f"^unread {role}$").any() for role in numbers]
     if weighted:
-        found += [pl.col("weight").filter(complete).sum().alias("mass"), pl.col("weight").min().alias("lightest")]
+        weight = pl.col("weight").filter(complete)
+        found += [weight.sum().alias("mass"), pl.col("weight").min().alias("lightest")]
+        found += [(weight > 0).sum().alias("people"), (weight * weight).sum().alias("squares")]
     if "score" in numbers:
         accepts = as_chances(pl.col("score"), columns.scale) >= threshold
         accepted = pl.col("weight").filter(complete & accepts).sum() if weighted else accepts.sum().cast(pl.Float64)
@@ -200,7 +258,7 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
     pl, rows = polars_module(), int(counted["lines"].sum())
     if not rows and not columns.where:
         raise InputError(f"{table.file}: has columns but no rows; pass a file with at least one.")
-    if counted.height > _MOST_CELLS:
+    if counted.height > _MOST_CELLS and counted.select(pl.struct(_but_id(keys)).n_unique()).item() > _MOST_CELLS:
         raise InputError(f"{table.file}: has too many clients and groups to audit; name columns of sites, not of ids.")
     for role in ("score", "weight"):
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
@@ -218,24 +276,66 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
         table.check_weights()
 
 
+def _but_id(keys: Sequence[str]) -> list[str]:
+    return [role for role in keys if role != "id"]
+
+
 def _missing(table: Table, role: str, scale: str) -> int:
     """How many rows lack a number."""
     read = _number(role, table.rows.collect_schema()[role], scale)[0]
     return int(table.collect(table.rows.select(read.is_null().sum())).item())
 
 
-def show(found: FileAudit, worst: int, console: Console) -> None:
-    """Print an audit."""
-    several = len(found.counted.clients) > 1
-    parts: list[Any] = [_heading(found), "", _gaps(found, several)]
-    if several and worst:
-        parts += ["", *_worst(found, worst)]
-    parts += ["", notes([*_reading(found, several), *(_unlike(found) if several else ())])]
-    print_page(parts, console)
+def write_report_page(
+    path: Path, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]
+) -> None:
+    """Write an audit as a report; ``heading`` holds what the options of a report say."""
+    from logofair.report import ReportHeading, write_audit_report
+
+    compared, made = found.compared, date.today().isoformat()
+    words = {name: heading[name] for name in ("title", "purpose", "author")}
+    write_audit_report(
+        path,
+        found.measured,
+        data=_source(found, data),
+        command=command,
+        tolerance=found.tolerance,
+        heading=ReportHeading(**words, made=made, accepted=heading["decision_word"] or "accepted"),
+        policy=None if compared is None else compared.policy,
+        comparison=None if compared is None else next(iter(compared.by_notion.values())),
+    )
 
 
-def _heading(found: FileAudit) -> Text:
-    counted, columns, accuracy = found.counted, found.columns, found.measured.accuracy
+def _source(found: FileAudit, data: Sequence[str]) -> DataSource:
+    """Where the rows came from."""
+    if found.compared is not None:
+        return found.compared.rows.source
+    files = find_files(data, client=found.columns.client)
+    return source_of(files, found.columns, found.counted.rows)
+
+
+def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report: Path | None) -> list[Any]:
+    """The page, part by part; ``worst``: how many clients to list, by default none where most of very many are small.
+
+    ``word`` is what being accepted is called, ``report`` the report that was written.
+    """
+    audits = found.measured.by_notion
+    gaps = [line for name, audit in audits.items() for line in gap_lines(name, audit, found.tolerance)]
+    parts: list[Any] = [_heading(found, word), "", rates_table(found.measured.rates), ""]
+    if found.measured.accuracy is not None:
+        parts += [Text(f"Accuracy {found.measured.accuracy}"), ""]
+    parts += [notes(gaps)]
+    if found.compared is not None:
+        parts += ["", *_comparison(found.compared)]
+    most = _listed(found) if worst is None else worst
+    if len(found.counted.clients) > 1 and most:
+        parts += ["", *_worst(found, most)]
+    written = [] if report is None else [("Wrote", str(report))]
+    return [*parts, "", notes([*_reading(found), *written])]
+
+
+def _heading(found: FileAudit, word: str | None) -> Text:
+    counted, columns, compared = found.counted, found.columns, found.compared
     sizes = counted.tally.rows.sum((0, 2))
     groups = [f"{name} {size:,}" for name, size in zip(counted.groups, sizes.tolist(), strict=True)]
     more = f" and {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
@@ -243,68 +343,68 @@ def _heading(found: FileAudit) -> Text:
     clients = "" if counted.clients == (None,) else f" at {len(counted.clients):,} clients"
     dropped = f" ({counted.dropped:,} left out for lack of a value)" if counted.dropped else ""
     where = f" where {columns.conditions}" if columns.where else ""
-    rule = (
-        f"decisions {columns.decision!r}"
-        if columns.decision
-        else f"score {columns.score!r} from {found.threshold:g} on"
-    )
-    known = "" if accuracy is None else f"; accuracy {accuracy:.4f}"
-    lines = [
-        f"{found.data}: {counted.rows:,} rows{where}{dropped}{clients}; {separator.join(groups[:_GROUPS])}{more}",
-        f"Accepted ({rule}): {share(found.measured.accepted)}{known}",
-    ]
+    lines = [f"{found.data}: {counted.rows:,} rows{where}{dropped}{clients}; {separator.join(groups[:_GROUPS])}{more}"]
+    if compared is not None:
+        lines.append(f"Policy {compared.name}: {compared.sentence}.")
+    lines.append(f"{(word or 'accepted').capitalize()} ({_rule(found)}): {found.measured.accepted or 'undefined'}")
     return Text("\n".join(lines))
 
 
-def _gaps(found: FileAudit, several: bool) -> Grid:
-    """Per notion the gap over all and the largest at a client, each with what it rests on."""
-    table = grid("notion", "where", "gap", "rows", "rate", "groups", left=2)
-    table.columns[4].justify = table.columns[5].justify = "left"
-    table.columns[5].no_wrap = False
-    for name, audit in found.measured.by_notion.items():
-        lines = [("over all", audit.worst_global)]
-        if several:
-            lines.append((_at(audit.worst_local), audit.worst_local))
-            if audit.worst_large != audit.worst_local:
-                lines.append((f"{_at(audit.worst_large)} ({FEW_ROWS}+)", audit.worst_large))
-        for place, (where, gap) in enumerate(lines):
-            table.add_row("" if place else spoken(name), where, *_row(gap, found.tolerance))
-    return table
+def _rule(found: FileAudit) -> str:
+    """What decides, in words."""
+    if found.compared is not None:
+        return f"by {found.compared.name}, in expectation over its coins"
+    columns = found.columns
+    return f"decisions {columns.decision!r}" if columns.decision else f"score {columns.score!r} >= {found.threshold:g}"
 
 
-def _row(gap: Gap, tolerance: float) -> tuple[Text | str, ...]:
-    if gap.value is None:
-        return "undefined", "", "", "fewer than two to compare"
-    rate = {"selection rate": "accepted", "true positive rate": "TPR", "false positive rate": "FPR"}[gap.rate]
-    pair = f"{gap.highest} over {gap.lowest}" if gap.value else ""
-    return Text(f"{gap.value:.4f}", style="bold" if gap.value > tolerance else ""), f"{gap.rows:,}", rate, pair
+def _comparison(compared: ComparedRules) -> Iterator[Any]:
+    """The policy against another rule, every figure paired on the same rows."""
+    yield Text(f"{compared.against} -> {compared.name} on the same rows", style="bold")
+    first = next(iter(compared.by_notion.values()))
+    lines = [] if first.accuracy is None else [("accuracy", first.sentence("accuracy"))]
+    lines.append(("accepted", first.sentence("accepted")))
+    for name, found in compared.by_notion.items():
+        lines.append((f"{spoken(name)} gap", found.sentence("global_gap")))
+        lines += [("  inside clients, all groups", found.sentence("local_gap"))] if len(found.first.clients) > 1 else []
+    yield notes(lines)
 
 
-def _at(gap: Gap) -> str:
-    return "at any client" if gap.value is None else f"at {gap.client}"
+def _listed(found: FileAudit) -> int:
+    """How many of the worst clients to list where nobody said: none where most of very many are small."""
+    clients = len(found.counted.clients)
+    small = sum(bool(np.isnan(audit.local.large.gaps).any(0).sum() * 2 > clients) for audit in _columns(found).values())
+    return 0 if clients > _MANY and small else _WORST
 
 
 def _worst(found: FileAudit, most: int) -> Iterator[Any]:
-    """The clients with the largest gap of any notion; gaps on few rows in brackets and ranked last."""
-    counted, audits = found.counted, _columns(found.measured.by_notion)
-    large, every = (
-        np.array([[-1.0 if gap.value is None else gap.value for gap in gaps] for gaps in by_notion]).max(0)
-        for by_notion in ([a.large_client_gaps for a in audits.values()], [a.client_gaps for a in audits.values()])
+    """The clients whose largest gap has the highest lower limit, each with that gap."""
+    gaps = [max(each, key=_weight) for each in zip(*(a.client_gaps for a in _columns(found).values()), strict=True)]
+    order = sorted(range(len(gaps)), key=lambda place: _weight(gaps[place]), reverse=True)[:most]
+    counted = found.counted
+    yield Text(
+        f"Worst clients, {len(order)} of {len(counted.clients):,}, by the lower limit of their largest gap",
+        style="bold",
     )
-    order = np.lexsort((-every, -large))[:most]
-    accuracy, sizes = counted.tally.accuracy(), counted.tally.rows.sum(2)
-    yield Text(f"Worst clients, {order.size} of {len(counted.clients):,}, by their largest gap", style="bold")
-    table = grid("\nclient", "\nrows", "smallest\ngroup", "\naccuracy", *(_SHORT.get(name, name) for name in audits))
-    for place in order.tolist():
-        exact = value_of(accuracy[place])
-        gaps = [_gap_text(a.client_gaps[place], a.large_client_gaps[place]) for a in audits.values()]
-        known = "-" if exact is None else f"{exact:.4f}"
-        table.add_row(str(counted.clients[place]), f"{sizes[place].sum():,}", f"{sizes[place].min():,}", known, *gaps)
+    table = grid("client", "gap", "95%", "rows", "rate", "groups")
+    table.columns[4].justify = table.columns[5].justify = "left"
+    table.columns[5].no_wrap = False
+    for place in order:
+        gap = gaps[place]
+        pair = f"{gap.highest} over {gap.lowest}" if gap.value else ""
+        rows = "" if gap.value is None else f"{gap.value.rows:,}"
+        table.add_row(str(gap.client), text(gap.value), interval_text(gap.value), rows, gap.rate, pair)
     yield table
 
 
-def _columns(audits: Mapping[str, Audit]) -> Mapping[str, Audit]:
-    """The notions worth a column: not those whose rates each have a column of their own."""
+def _weight(gap: Gap) -> tuple[float, float]:
+    """By what gaps are ranked: what is shown beyond chance, then what was found."""
+    return (-1.0, -1.0) if gap.value is None else (gap.value.low or 0.0, float(gap.value))
+
+
+def _columns(found: FileAudit) -> Mapping[str, Audit]:
+    """The notions that say something of their own: not those whose rates each have a notion of their own."""
+    audits = found.measured.by_notion
     alone = {audit.local.rates[0] for audit in audits.values() if len(audit.local.rates) == 1}
     return {
         name: audit
@@ -313,92 +413,68 @@ def _columns(audits: Mapping[str, Audit]) -> Mapping[str, Audit]:
     }
 
 
-def _gap_text(every: Gap, large: Gap) -> str:
-    """A client's gap; in brackets where it rests on few rows."""
-    if large.value is not None:
-        return f"{large.value:.4f}"
-    return "-" if every.value is None else f"({every.value:.4f})"
-
-
-def _reading(found: FileAudit, several: bool) -> Iterator[tuple[str, str]]:
+def _reading(found: FileAudit) -> Iterator[tuple[str, str]]:
     """How to read the figures."""
-    audits = found.measured.by_notion.values()
     yield "Gap", "The largest rate of a group minus the smallest. Rows: each of these two rates has at least so many."
-    if several and any(audit.worst_local != audit.worst_large for audit in audits):
-        small = any(gap.value is None for audit in audits for gap in audit.large_client_gaps)
-        brackets = " and stands in brackets" if small else ""
-        text = f"Only rates that rest on {FEW_ROWS} rows or more: a gap on fewer is mostly chance{brackets}."
-        yield f"{FEW_ROWS}+", text
+    yield (
+        "95%",
+        "An interval so made holds the true figure in 19 of 20 cases. The lower end of a largest gap allows for its "
+        "having been chosen as the largest.",
+    )
+    if found.columns.id is not None:
+        yield "Rows", f"Those of the same {found.columns.id!r} at a client count as one in every interval."
+    if found.compared is not None and found.compared.unknown:
+        rows = f"{found.compared.unknown:,} rows are of clients"
+        yield "Unknown", f"{rows} that the policy does not know; they took the rule of all clients taken as one."
+    if found.compared is not None and found.compared.against_in_fit in ("all", "some"):
+        yield "Fit", f"{found.compared.against} was fitted on these rows or some of them, which favours it."
     if found.columns.label is None:
         yield "Labels", "None were named (--label), so accuracy and the notions that count by label are left out."
 
 
-def _unlike(found: FileAudit) -> Iterator[tuple[str, str]]:
-    """Where local and global disagree, judged by clients whose gap rests on enough rows; then where they agree."""
-    alike: dict[str, list[str]] = {}
-    title = "Disagree"
-    for name, audit in found.measured.by_notion.items():
-        global_gap, known = audit.global_gap, sum(gap.value is not None for gap in audit.large_client_gaps)
-        if global_gap is None or not known:
-            continue
-        kind, contrary = ("fair", "unfair") if global_gap <= found.tolerance else ("unfair", "fair")
-        others = audit.contrary_clients(found.tolerance)
-        if not others:
-            alike.setdefault(kind, []).append(f"{spoken(name)} ({known:,})")
-            continue
-        listed = ", ".join(f"{gap.client} {gap.value:.4f}" for gap in others[:_NAMED])
-        more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
-        yield (
-            title,
-            f"{spoken(name).capitalize()} is {kind} over all ({global_gap:.4f}), but {contrary} inside "
-            f"{len(others):,} of {known:,} clients: {listed}{more}.",
-        )
-        title = ""
-    for kind, names in alike.items():
-        yield "Agree", f"{kind.capitalize()} over all and inside every client: {', '.join(names)}."
-    yield (
-        "",
-        f"Fair means a gap of at most {found.tolerance:g} (--tolerance). Only clients count that have two groups of "
-        f"{FEW_ROWS}+ rows; their number stands in brackets.",
-    )
-
-
 def as_dict(found: FileAudit) -> dict[str, Any]:
-    """Plain values, ready for JSON."""
-    counted, accuracy = found.counted, found.counted.tally.accuracy()
-    sizes, audits = counted.tally.rows.sum(2), found.measured.by_notion
+    """Plain values, ready for JSON: rates first, every figure with its interval and rows."""
+    counted, measured = found.counted, found.measured.as_dict()
     return {
         "data": found.data,
         "files": found.files,
         "columns": found.columns.described(),
-        "threshold": None if found.columns.decision else found.threshold,
+        "threshold": found.threshold,
         "tolerance": found.tolerance,
         "rows": counted.rows,
         "rows_left_out": counted.dropped,
         "groups": [plain(name) for name in counted.groups],
-        "accepted": found.measured.accepted,
-        "accuracy": found.measured.accuracy,
-        "notions": {name: _notion_dict(audit, found.tolerance) for name, audit in audits.items()},
-        "clients": [
-            {
-                "client": plain(name),
-                "rows": int(sizes[place].sum()),
-                "rows_by_group": sizes[place].tolist(),
-                "accuracy": value_of(accuracy[place]),
-                "gaps": {name: audit.client_gaps[place].as_dict() for name, audit in audits.items()},
-                "gaps_30_rows": {name: audit.large_client_gaps[place].as_dict() for name, audit in audits.items()},
-            }
-            for place, name in enumerate(counted.clients)
-        ],
+        "fitted_rows": any(audit.fitted_rows for audit in found.measured.by_notion.values()),
+        **{name: measured[name] for name in ("rates", "accepted", "accuracy")},
+        "notions": {name: _notion_dict(audit, found.tolerance) for name, audit in found.measured.by_notion.items()},
+        "compared": None if found.compared is None else found.compared.as_dict(),
+        "clients": list(_clients(found)),
     }
 
 
 def _notion_dict(audit: Audit, tolerance: float) -> dict[str, Any]:
-    """One notion's gaps, and the clients that are otherwise than all together."""
-    others = [plain(gap.client) for gap in audit.contrary_clients(tolerance)]
-    fair = audit.global_gap is not None and audit.global_gap <= tolerance
-    return audit.largest_as_dict() | {
-        "unfair_clients_though_globally_fair": others if fair else [],
-        "fair_clients_though_globally_unfair": [] if fair else others,
-        "clients_too_small_to_say": sum(gap.value is None for gap in audit.large_client_gaps),
-    }
+    """One notion's gaps, and how many clients are shown to be above the tolerance or within."""
+    check = audit.check_clients(tolerance).as_dict() if len(audit.clients) > 1 else None
+    return audit.largest_as_dict() | {"check": check, "small": audit.small_as_dict()}
+
+
+def _clients(found: FileAudit) -> Iterator[dict[str, Any]]:
+    """Every client with its rates and gaps."""
+    counted, audits = found.counted, found.measured.by_notion
+    sizes, accuracy = counted.tally.rows.sum(2), counted.tally.accuracy()
+    for place, name in enumerate(counted.clients):
+        rates = {rate: row for audit in audits.values() for rate, row in audit.local.measured_rates(place).items()}
+        yield {
+            "client": plain(name),
+            "rows": int(sizes[place].sum()),
+            "rows_by_group": sizes[place].tolist(),
+            "rates": {
+                rate: {str(group): _plain(figure) for group, figure in row.items()} for rate, row in rates.items()
+            },
+            "accuracy": value_of(accuracy[place]),
+            "gaps": {notion: audit.client_gaps[place].as_dict() for notion, audit in audits.items()},
+        }
+
+
+def _plain(figure: Measured | None) -> dict[str, Any] | None:
+    return None if figure is None else figure.as_dict()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from logofair.auditing import FEW_ROWS, Gap
-from logofair.auditing.measure import plain, tally_of
+from logofair.auditing.measure import plain, tally_of, text
 from logofair.auditing.result import Audit, RuleAudit
-from logofair.cli.pages.console import counted, figure, grid, notes, print_page, share, spoken, titled
+from logofair.cli.pages.console import counted, notes, print_page, spoken, titled
+from logofair.cli.pages.figures import gap_lines, rates_table
 from logofair.cli.training_run import TrainedModel
 from logofair.cli.training_settings import TrainingRows
 from logofair.columns.labels import Codes, encode, encode_known
@@ -26,7 +25,6 @@ __all__ = ["TrainingMeasures", "as_dict", "show", "training_measures"]
 
 
 _GROUPS = 8
-_NAME = 10
 _PURPOSE = {"calibration": "calibrate", "test": "test"}
 
 
@@ -60,10 +58,13 @@ def training_measures(trained: TrainedModel) -> TrainingMeasures:
 
 
 def show(measures: TrainingMeasures, out: Path, console: Console) -> None:
-    """Print what was trained on what, how it does, and what to type next."""
-    trained = measures.trained
+    """Print what was trained on what, how it does on the test rows, and what to type next."""
+    trained, test = measures.trained, measures.test
+    parts: list[Any] = [_heading(trained), "", _tested(measures), "", rates_table(test.rates), ""]
+    parts += [Text(f"Accuracy {test.accuracy or 'undefined'}"), ""]
+    parts.append(notes(gap_lines(trained.settings.notion, measures.tested)))
     lines = [*_reading(measures), *_terms(trained.rows), *_next(trained, out)]
-    print_page([_heading(trained), "", _table(measures), "", notes(lines)], console)
+    print_page([*parts, "", notes(lines)], console)
 
 
 def _heading(trained: TrainedModel) -> Text:
@@ -86,61 +87,22 @@ def _heading(trained: TrainedModel) -> Text:
     return Text("\n".join(lines))
 
 
-def _table(measures: TrainingMeasures) -> Table:
-    """Accuracy and gaps on the rows trained on and on the test rows."""
-    rows, notion = measures.trained.rows, measures.trained.settings.notion
-    before, after = measures.train.by_notion[notion], measures.tested
-    table = grid("score >= 1/2", "trained on", "rows", "test", "rows", left=1)
-    sizes = [f"{rows.parts[name].places.size:,}" for name in ("train", "test")]
-    stages = (measures.train, measures.test)
-    table.add_row("accepted", *_pairs([share(stage.accepted) for stage in stages], sizes))
-    table.add_row("accuracy", *_pairs([figure(stage.accuracy) for stage in stages], sizes))
-    lines = {f"{spoken(notion)} gap": (before.worst_global, after.worst_global)}
-    if len(rows.clients) > 1:
-        lines["  at the worst client"] = worst = (before.worst_local, after.worst_local)
-        if worst != (large := (before.worst_large, after.worst_large)):
-            lines[f"  the worst with {FEW_ROWS}+ rows"] = large
-    for name, gaps in lines.items():
-        table.add_row(name, *_pairs(map(_gap, gaps), map(_rows, gaps)))
-    return table
-
-
-def _pairs(values: Iterable[str], rows: Iterable[str]) -> list[str]:
-    """Every figure and the rows behind it, side by side."""
-    return [text for pair in zip(values, rows, strict=True) for text in pair]
-
-
-def _gap(gap: Gap) -> str:
-    """A gap and where it is."""
-    where = "" if gap.client is None else f"{_short(str(gap.client))}  "
-    return "undefined" if gap.value is None else f"{where}{gap.value:.4f}"
-
-
-def _short(name: str) -> str:
-    """A client's name as far as a column has room for it; --json tells it whole."""
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip(' ,')}…"
-
-
-def _rows(gap: Gap) -> str:
-    return "" if gap.rows is None else f"{gap.rows:,}"
+def _tested(measures: TrainingMeasures) -> Text:
+    """What the figures below are of."""
+    rows = counted(measures.trained.rows.parts["test"].places.size, "test row")
+    return Text(f"Score >= 1/2 on the {rows}\nAccepted {measures.test.accepted or 'undefined'}")
 
 
 def _reading(measures: TrainingMeasures) -> Iterator[tuple[str, str]]:
-    """How to read the gaps, and what they rest on."""
-    smallest, small, clients = measures.tested.smallest, measures.tested.small_clients, len(measures.tested.clients)
+    """How to read the figures, and those of the rows trained on."""
     yield "Gap", "The largest rate of a group minus the smallest. Rows: each of these two rates has at least so many."
     if measures.test.accepted in (0.0, 1.0):
         everybody = "accepts everybody" if measures.test.accepted else "refuses everybody"
         yield "Constant", f"The model {everybody} on the test rows: gaps of 0 then say nothing about fairness."
-    if not small:
-        return
-    where = f"The {smallest.rate} of {smallest.group} at client {smallest.client}"
-    cell = f"{where} rests on {counted(smallest.rows, 'test row')}"
-    if clients == 1:
-        yield "Small", f"{cell}, fewer than {FEW_ROWS}, so that the gap is mostly chance."
-        return
-    others = f"at {small:,} of {clients:,} clients some rate rests on fewer than {FEW_ROWS}"
-    yield "Small", f"{cell}, the fewest; {others}, so that its gap is mostly chance."
+    before, train = measures.train.by_notion[measures.trained.settings.notion], measures.train
+    largest = f", inside clients {text(before.headline_local.value)}" if len(before.clients) > 1 else ""
+    figures = f"accuracy {text(train.accuracy)}, gap over all {text(before.headline_global.value)}{largest}"
+    yield "Trained on", f"The rows that the model has seen: {figures}. On new rows expect what the test rows show."
 
 
 def _terms(rows: TrainingRows) -> Iterator[tuple[str, str]]:
@@ -190,8 +152,8 @@ def as_dict(measures: TrainingMeasures, out: Path) -> dict[str, Any]:
         "groups": [plain(group) for group in rows.groups],
         "clients": [plain(client) for client in rows.clients],
         "clients_left_out": rows.left_out,
-        "train": measures.train.as_dict(),
         "test": measures.test.as_dict(),
+        "train": measures.train.as_dict(),
         "test_support": measures.tested.small_as_dict(),
         "next": [" ".join(command) for command in _commands(trained, out)],
     }

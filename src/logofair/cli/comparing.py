@@ -1,0 +1,239 @@
+"""A stored policy on the rows of some files, compared with another rule on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.auditing import Comparison
+from logofair.auditing.comparison import compared_audits
+from logofair.auditing.result import FITTED_ROWS, RuleAudit
+from logofair.auditing.rows import AuditedRows, checked_columns
+from logofair.columns.checks import Floats, Label, listed, shown
+from logofair.columns.labels import encode
+from logofair.errors import InputError
+from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
+from logofair.files.rows import DataRows, read_rows
+from logofair.files.tables import column_names
+from logofair.files.values import label_text
+from logofair.notions import Notion
+from logofair.policy.info import ColumnsInfo
+from logofair.policy.policy import Policy
+from logofair.progress import Progress
+
+__all__ = ["BASE", "ComparedRules", "RuleNames", "compare_rules", "policy_columns", "rows_in_fit"]
+
+BASE = "base"  # the rule that accepts scores from the threshold on
+
+_IN_FIT = {
+    "all": FITTED_ROWS,
+    "some": "some of these rows chose the rule, so that these figures are no test of it; leave those out (--where)",
+    "none": "these rows took no part in the fit, as far as the file's fingerprint tells",
+    "unknown": "the policy does not tell which file it was fitted on, so that these rows may be of the fit",
+}
+
+
+@dataclass(frozen=True)
+class RuleNames:
+    """A policy's file and the rule to compare it with: another policy's file, or `BASE`, score >= ``threshold``.
+
+    ``scale`` is that of the scores, ``na`` the texts that stand for a missing value; None: as in the fit.
+    """
+
+    policy: Path
+    against: str = BASE
+    threshold: float = 0.5
+    scale: str | None = None
+    na: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRules:
+    """A policy against another rule on the same rows: for every notion the difference, the policy less the other.
+
+    ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none" or "unknown"; ``against_in_fit``
+    the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that the policy does not
+    know, which took its merged rule.
+    """
+
+    policy: Policy
+    name: str
+    against: str
+    by_notion: Mapping[str, Comparison]
+    columns: ColumnNames
+    rows: DataRows
+    unknown: int
+    in_fit: str
+    against_in_fit: str | None
+
+    @property
+    def sentence(self) -> str:
+        """Whether the rows tested the policy, in words without a full stop."""
+        return _IN_FIT[self.in_fit]
+
+    @property
+    def policy_audit(self) -> RuleAudit:
+        """What the policy does on the rows."""
+        audits = {name: found.second for name, found in self.by_notion.items()}
+        return RuleAudit(next(iter(audits.values())).local.tally, audits)
+
+    @property
+    def against_audit(self) -> RuleAudit:
+        """What the other rule does on the rows."""
+        audits = {name: found.first for name, found in self.by_notion.items()}
+        return RuleAudit(next(iter(audits.values())).local.tally, audits)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "policy": self.name,
+            "against": self.against,
+            "rows_in_fit": self.in_fit,
+            "rows_in_fit_of_other": self.against_in_fit,
+            "unknown_client_rows": self.unknown,
+            "sentence": self.sentence,
+            "differences": {name: found.as_dict() for name, found in self.by_notion.items()},
+            "other": self.against_audit.as_dict(),
+        }
+
+
+def compare_rules(
+    data: Sequence[str],
+    columns: ColumnNames,
+    names: RuleNames,
+    notions: Sequence[Notion],
+    progress: Progress,
+) -> ComparedRules:
+    """Decide on the rows of files by a policy and by another rule, in expectation over coins, and compare them.
+
+    What ``columns`` does not name is as in the fit.
+    """
+    rules = Policy.load(names.policy)
+    files, named = policy_columns(rules, data, columns, names)
+    rows = read_rows(files, named, progress)
+    after, unknown = _chances(rules, rows, names.policy.name)
+    before, other, other_in_fit = _others(data, columns, names, rows, progress)
+    checked = _checked(after, rows)
+    in_fit = rows_in_fit(rules, rows.source)
+    wanted = [notion for notion in notions if checked.positive is not None or not notion.needs_labels]
+    steps = progress(wanted, "Comparing", len(wanted))
+    compared = {notion.name: _compared(before, checked, notion, fitted=in_fit in ("all", "some")) for notion in steps}
+    return ComparedRules(rules, names.policy.name, other, compared, named, rows, unknown, in_fit, other_in_fit)
+
+
+def policy_columns(
+    policy: Policy, data: Sequence[str], columns: ColumnNames, names: RuleNames
+) -> tuple[DataFiles, ColumnNames]:
+    """The files, and the columns named with those of the fit for the others."""
+    named = (policy.info.columns or ColumnsInfo()).filling(columns, names.scale, names.na)
+    if columns.client is None and (
+        policy.client is not None  # then all rows are of the policy's site
+        or named.client not in (None, *column_names(find_files(data, client="any").paths[0]))  # or named by their files
+    ):
+        named = replace(named, client=None)
+    files = find_files(data, client=named.client)
+    named.require(files, score="the model's scores", group="the groups")
+    return (files if policy.client is None else replace(files, by_file=False)), named
+
+
+def rows_in_fit(policy: Policy, source: DataSource) -> str:
+    """Which of the rows of some files the policy was fitted on: "all", "some", "none" or "unknown"."""
+    fitted = policy.info.data
+    if fitted is None:
+        return "unknown"
+    if fitted.fingerprint != source.fingerprint:
+        return "none"
+    here, there = (each.columns.get("where", "") for each in (source, fitted))
+    if here == there:
+        return "all"
+    (has, _), (had, had_not) = _conditions(here), _conditions(there)
+    others = any(has.get(name, value) != value for name, value in had.items())
+    return "none" if others or (had_not and had_not.items() <= has.items()) else "some"
+
+
+def _conditions(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Columns and values that rows have, and those that they have not, of what `ColumnNames.conditions` says."""
+    have, _, have_not = f" and {text}".partition(" and not ")
+    pairs = [[pair.partition("=") for pair in part.split(" and ") if pair] for part in (have, have_not)]
+    has, has_not = ({name: value for name, _, value in part} for part in pairs)
+    return has, has_not
+
+
+def _others(
+    data: Sequence[str], columns: ColumnNames, names: RuleNames, rows: DataRows, progress: Progress
+) -> tuple[Floats, str, str | None]:
+    """The other rule's chances on the same rows, its name, and which of the rows it was fitted on."""
+    assert rows.scores is not None
+    if names.against == BASE:
+        return (rows.scores >= names.threshold).astype(np.float64), f"score >= {names.threshold:g}", None
+    rules, name = Policy.load(names.against), Path(names.against).name
+    files, named = policy_columns(rules, data, columns, names)
+    own = rows if named.described() == rows.source.columns else read_rows(files, named, progress)
+    if own.source.rows != rows.source.rows:
+        raise InputError(
+            f"--against: {own.source.rows:,} rows are complete for this policy, {rows.source.rows:,} for the first; "
+            "leave the others out of the file to compare on the same rows."
+        )
+    return _chances(rules, own, name)[0], name, rows_in_fit(rules, rows.source)
+
+
+def _chances(policy: Policy, rows: DataRows, name: str) -> tuple[Floats, int]:
+    """A policy's chances of acceptance, and how many rows are of clients that it does not know."""
+    groups, clients = _numbers(rows.groups, policy.groups), None
+    if (groups < 0).any():
+        strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
+        raise InputError(
+            f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} "
+            f"(it knows {known}); leave them out, or correct --group."
+        )
+    if policy.has_clients:
+        if rows.clients is None:
+            many = f"{len(policy.clients):,} clients"
+            raise InputError(f"--client: not given, but {name} has rules for {many}; name the column of clients.")
+        clients = _numbers(rows.clients, policy.clients)
+        if (clients < 0).any() and policy.merged is None:
+            strange = rows.clients[clients < 0]
+            raise InputError(
+                f"--client: {strange.size:,} rows are of clients that {name} does not know, such as "
+                f"{shown(strange[0])}, and it lacks the rule of all clients taken as one; leave such rows out."
+            )
+    elif policy.client is not None and rows.clients is not None:
+        _check_site(policy.client, rows.clients, name)
+    numbered = replace(policy, groups=tuple(range(len(policy.groups))), clients=_numbered_clients(policy))
+    chance = numbered.probabilities(rows.scores, groups=groups, clients=clients, on_unknown="merged")
+    return chance, 0 if clients is None else int((clients < 0).sum())
+
+
+def _numbered_clients(policy: Policy) -> tuple[Label, ...]:
+    return tuple(range(len(policy.clients))) if policy.has_clients else policy.clients
+
+
+def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> npt.NDArray[np.int64]:
+    """The place of every label among names, found as files hold them; -1 where it is not there."""
+    known = {label_text(name): place for place, name in enumerate(names)}
+    found = encode(labels, "labels")
+    return np.array([known.get(label_text(name), -1) for name in found.names], dtype=np.int64)[found.codes]
+
+
+def _check_site(site: str, clients: npt.NDArray[Any], name: str) -> None:
+    strange = [client for client in encode(clients, "clients").names if label_text(client) != site]
+    if strange:
+        others = listed(map(repr, strange), len(strange))
+        raise InputError(f"--client: {name} is of site {site!r} alone, but there are rows of {others}; leave them out.")
+
+
+def _checked(chance: Floats, rows: DataRows) -> AuditedRows:
+    """The columns of an audit of chances."""
+    columns = (rows.labels, rows.groups, rows.clients, "demographic_parity", rows.scores, rows.weights, rows.ids)
+    return checked_columns(chance, *columns)
+
+
+def _compared(before: Floats, rows: AuditedRows, notion: Notion, *, fitted: bool) -> Comparison:
+    columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
+    found = compared_audits(before, rows.chance, columns, notion.rates, notion.rates)
+    return replace(found, second=replace(found.second, fitted_rows=fitted))

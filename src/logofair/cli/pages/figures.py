@@ -1,0 +1,65 @@
+"""Measured figures on a page: rates per group first, then gaps with what they show beyond chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.table import Table
+
+from logofair.auditing import FEW_ROWS, Audit, Gap, Measured
+from logofair.auditing.measure import text
+from logofair.cli.pages.console import grid, spoken
+from logofair.columns.checks import Label
+
+__all__ = ["gap_lines", "interval_text", "rates_table"]
+
+_GROUPS = 12
+
+
+def interval_text(figure: Measured | None) -> str:
+    """Both ends of a figure's interval."""
+    return "" if figure is None or figure.low is None else f"{text(figure.low)} to {text(figure.high)}"
+
+
+def rates_table(rates: Mapping[str, Mapping[Label, Measured | None]]) -> Table:
+    """Every rate of every group with its interval and rows; of many groups the largest, in their own order."""
+    table = grid("rate", "group", "", "95%", "rows", left=2)
+    for name, row in rates.items():
+        largest = sorted(row, key=lambda group: -_rows(row[group]))[:_GROUPS]
+        title = name
+        for group, figure in row.items():
+            if group in largest:
+                rows = "" if figure is None else f"{figure.rows:,}"
+                table.add_row(title, str(group), text(figure), interval_text(figure), rows)
+                title = ""
+        if len(row) > _GROUPS:
+            table.add_row("", f"and {len(row) - _GROUPS:,} smaller")
+    return table
+
+
+def _rows(figure: Measured | None) -> int:
+    return 0 if figure is None else figure.rows or 0
+
+
+def gap_lines(name: str, audit: Audit, tolerance: float | None = None) -> Iterator[tuple[str, str]]:
+    """A notion's gap over all clients and the largest inside one, each with what it shows, as notes.
+
+    With a tolerance also how many clients are shown to be above it, or within.
+    """
+    yield spoken(name).capitalize(), ""
+    yield "  over all", _shown(audit.headline_global, audit.worst_global)
+    if len(audit.clients) > 1:
+        yield "  inside clients", f"largest {_shown(audit.headline_local, audit.worst_local, floor=True)}"
+        if tolerance is not None:
+            yield "  each client", str(audit.check_clients(tolerance))
+
+
+def _shown(gap: Gap, over_all_groups: Gap, *, floor: bool = False) -> str:
+    """A gap, what it shows beyond chance and, where it leaves small groups out, the gap with them."""
+    found = f": {gap.finding}" if gap.finding else ""
+    chance = f" ({gap.chance})" if floor and gap.chance else ""
+    small = ""
+    if over_all_groups.value is not None and gap.value != over_all_groups.value:
+        rows = f"{over_all_groups.value.rows:,} row{'' if over_all_groups.value.rows == 1 else 's'}"
+        small = f" With groups of fewer than {FEW_ROWS} rows {text(over_all_groups.value)}, on {rows}."
+    return f"{gap}{found}{chance}.{small}"

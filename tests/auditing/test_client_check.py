@@ -1,0 +1,31 @@
+"""Which clients have rows enough to be checked at a tolerance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from logofair.auditing import audit
+
+
+def test_a_gap_of_1_on_few_rows_does_not_make_a_client_checkable() -> None:
+    # Site by site two groups of five, all of one accepted and none of the other: no margin is left above a gap of 1.
+    group = np.tile(["a"] * 5 + ["b"] * 5, 40)
+    check = audit(group == "a", None, groups=group, clients=np.repeat(np.arange(40), 10)).check_clients(0.05)
+    assert (check.checkable, check.wider) == (0, None)  # ten rows show nothing at any tolerance up to 0.5
+
+
+def test_a_client_is_checkable_from_the_rows_on_that_a_gap_of_0_needs() -> None:
+    rows, group = np.tile([0, 1], 20_000), np.repeat(["a", "b"], 20_000)
+    found = audit(rows, None, groups=group, clients=["x"] * 40_000)
+    # 0.5 of 20,000 people is known to 1.96 * 0.5 / sqrt(20,000) = 0.0069, the difference of two to 0.0098
+    assert found.check_clients(0.0099).checkable == 1
+    assert found.check_clients(0.0097).checkable == 0
+    assert audit(rows * 0, None, groups=group).check_clients(0.001).checkable == 1  # 3.7 / 20,000 twice, as squares
+
+
+def test_a_client_shown_to_be_within_can_be_checked() -> None:
+    rng = np.random.default_rng(1)
+    group, site = rng.choice(["a", "b", "c"], 30_000), rng.choice(20, 30_000, p=np.arange(1, 21) / 210)
+    found = audit(rng.random(30_000) < 0.1, None, groups=group, clients=site)
+    for tolerance in (0.02, 0.05, 0.1, 0.2):
+        assert (found.local.checkable(tolerance) >= found.local.within(tolerance)).all()
