@@ -118,7 +118,12 @@ def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> 
     both = "the true positive rate and the false positive rate of any two groups differ by at most"
     assert f"Inside each client, {both} 0.05" in page
     assert f"Over all clients, {both} 0.02" in page
-    assert "the policy meets them" in page
+    assert (
+        "On the 1,200 calibration rows, in calibrated chances, every requirement is met and expected accuracy" in page
+    )
+    assert "no rule of score, group and client that meets them exceeds" in page
+    assert "Tested Not yet tested on other rows." in page
+    assert "% of the rows it was made from; 0 of 6 rules ignore the score." in page
     for site in range(3):
         assert f"At site {site:02d} Female: " in page
     assert "Elsewhere Female: " in page
@@ -180,3 +185,19 @@ def test_a_file_that_is_no_policy_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{")
     assert "not a policy file, or cut short" in refused(tmp_path / "a.json")
     assert "cannot be read (No such file or directory)" in refused(tmp_path / "b.json")
+
+
+def test_a_tested_policy_tells_what_its_test_found(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    score, sex, site = rng.random(3000), rng.choice(["F", "M"], 3000), rng.choice(["a", "b"], 3000)
+    label, half = rng.random(3000) < score, slice(0, 1500)
+    solution = logofair.fit(score[half], label[half], groups=sex[half], clients=site[half])
+    other = slice(1500, 3000)
+    tested = solution.test(score[other], label[other], groups=sex[other], clients=site[other])
+    tested.policy.save(tmp_path / "policy.json")
+    page, after = words_of(tmp_path / "policy.json"), tested.tested.second
+    assert f"On 1,500 other rows. Accuracy {after.accuracy}. Global gap {after.headline_global.value}: " in page
+    local = after.headline_local
+    assert f"Local gap {local.value} at client {local.client!r}: {local.finding}." in page
+    stored = json.loads(run(tmp_path / "policy.json", "--json")[1])["info"]["tested"]
+    assert stored["accuracy"]["low"] == after.accuracy.low

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def test_the_basis_is_told_in_the_page_the_json_and_the_command_of_the_report(fi
     assert found["certificate"]["basis"] == "labels"
     assert "--basis labels" in (tmp_path / "a.html").read_text()
     page = " ".join(run(*words, "--out", tmp_path / "b.json")[1].split())
-    assert "counted in labels" in page
+    assert "counted with labels" in page
     assert "chances" not in page
     unlabelled = ("--score", "p", "--group", "sex", "--basis", "labels", "--out", tmp_path / "c.json")
     assert "--label: not given" in refused(file, *unlabelled)
@@ -124,11 +125,14 @@ def test_figures_before_and_after_are_those_of_the_library_audit(
             clients=people["site"].to_list(),
             notion="equal_opportunity",
         )
-        gaps = found[stage]["gaps"]["equal_opportunity"]
-        assert found[stage]["accuracy"] == pytest.approx(measured.accuracy, abs=1e-12)
+        rows = found["calibration"]
+        for name, figure in measured.rates["true positive rate"].items():
+            assert rows["rates"]["true positive rate"][name][stage] == pytest.approx(figure.as_dict(), abs=1e-12)
+        assert rows["accuracy"][stage] == pytest.approx(measured.accuracy.as_dict(), abs=1e-12)
+        gaps = {side: both[stage] for side, both in rows["gaps_of_all_groups"].items()}
         assert gaps["global"]["value"] == pytest.approx(measured.global_gap, abs=1e-12)
-        assert gaps["largest_local"]["value"] == pytest.approx(measured.local_gap, abs=1e-12)
-        assert gaps["global"]["rows"] >= gaps["largest_local"]["rows"] > 0
+        assert gaps["local"]["value"] == pytest.approx(measured.local_gap, abs=1e-12)
+        assert gaps["global"]["rows"] >= gaps["local"]["rows"] > 0
 
 
 def test_a_folder_of_clients_and_one_file_with_a_client_column_give_the_same_rules(
@@ -152,8 +156,8 @@ def test_intersections_are_groups_of_their_own(file: Path, tmp_path: Path) -> No
 
 def test_without_labels_the_scores_are_taken_as_chances(people: pl.DataFrame, file: Path, tmp_path: Path) -> None:
     found = fitted(file, "--score", "p", "--group", "sex", "--out", tmp_path / "policy.json")
-    assert found["calibration"] == "none"
-    assert found["before"]["accuracy"] is None
+    assert found["calibration_method"] == "none"
+    assert found["calibration"]["accuracy"] == {"before": None, "after": None, "difference": None}
     assert found["clients"] is None
     sentence = refused(file, "--score", "p", "--group", "sex", "--calibration", "beta", "--out", tmp_path / "b.json")
     assert "labels: missing" in sentence
@@ -188,7 +192,10 @@ def test_the_page_tells_promise_proof_prices_and_what_to_do_next(file: Path, tmp
     page = " ".join(output.split())
     assert code == 0
     assert "Inside each client, the selection rate of any two groups differs by at most 0.02" in page
-    assert "in calibrated chances, all are met" in page
+    assert "On the 1,500 calibration rows, in calibrated chances, every requirement is met" in page
+    assert "Not yet tested on other rows. Add --test FILE" in page
+    assert "measured on the rows that chose the rule" in page
+    assert page.index("Not yet tested") < page.index("selection rate Female") < page.index("Proof")
     assert "0.01 more tolerance for the selection rate" in page
     assert "logofair explain" in page
     assert "1,500" in page
@@ -263,3 +270,186 @@ def test_bad_input_is_one_sentence_and_writes_nothing(
 ) -> None:
     assert sentence in refused(file, *COLUMNS, *words, "--out", tmp_path / "policy.json")
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+# --- rows that took no part in the fit
+
+
+@pytest.fixture
+def parts(people: pl.DataFrame, tmp_path: Path) -> dict[str, Path]:
+    """The same rows in one file with their parts and ids, and in two files."""
+    rng = np.random.default_rng(5)
+    marked = people.with_columns(part=rng.choice(["fit", "test"], people.height), person=pl.int_range(pl.len()))
+    files = {"all": tmp_path / "all.csv", "fit": tmp_path / "fit.csv", "test": tmp_path / "test.parquet"}
+    marked.write_csv(files["all"])
+    marked.filter(part="fit").write_csv(files["fit"])
+    marked.filter(part="test").write_parquet(files["test"])
+    return files
+
+
+def test_the_test_is_that_of_the_library_on_the_same_rows(parts: dict[str, Path], tmp_path: Path) -> None:
+    table = pl.read_csv(parts["all"])
+    fit_rows, test_rows = table.filter(part="fit"), table.filter(part="test")
+    solution = expected(fit_rows).test(
+        test_rows["p"].to_numpy(),
+        (test_rows["y"] == "good").to_numpy(),
+        groups=test_rows["sex"].to_list(),
+        clients=test_rows["site"].to_list(),
+        ids=test_rows["person"].to_list(),
+    )
+    wanted = solution.as_dict()["tested"]
+    ways = (
+        (parts["all"], *COLUMNS, "--test-where", "part=test"),
+        (parts["all"], *COLUMNS, "--where", "part=fit", "--test-where", "part=test", "--id", "person"),
+        (parts["all"], *COLUMNS, "--where", "part=fit", "--test", parts["all"], "--test-where", "part=test"),
+        (parts["fit"], *COLUMNS, "--test", parts["test"], "--id", "person"),
+    )
+    for place, words in enumerate(ways):
+        out = tmp_path / f"{place}.json"
+        found = fitted(*words, "--out", out)
+        data = found["tested"].pop("data")
+        assert data["rows"] == test_rows.height
+        assert found["tested"] == wanted
+        assert found["rows"] == fit_rows.height
+        assert found["certificate"]["primal"] == solution.certificate.primal
+        info = logofair.Policy.load(out).info.tested
+        assert asdict(info.data) | {"files": data["files"]} == data
+        assert info.accuracy.value == wanted["accuracy"]["after"]["value"]
+
+
+def test_the_page_tells_the_test_before_the_calibration_rows(parts: dict[str, Path], tmp_path: Path) -> None:
+    words = (parts["all"], *COLUMNS, "--test-where", "part=test", "--out", tmp_path / "policy.json")
+    page = " ".join(run(*words)[1].split())
+    tested = fitted(*words, "--force")["tested"]
+    assert f"rows where not part=test at 3 clients; 2 groups Tested on all.csv: {tested['rows']} rows" in page
+    place = page.index(f"On {tested['rows']} rows that took no part in the fit")
+    headline = page[place : page.index("calibration rows (measured on the rows that chose the rule")]
+    after = tested["accuracy"]["after"]
+    assert f"{after['value']:.4f} ({after['low']:.4f} to {after['high']:.4f})" in headline
+    assert f"difference {tested['accuracy']['difference']['value']:+.4f} (95%: " in headline
+    assert tested["gaps"]["local"]["after"]["finding"] in headline
+    assert " ".join(tested["check"]["sentence"].split()) in headline
+    assert headline.index("selection rate") < headline.index("accuracy") < headline.index("global gap")
+
+
+def test_people_of_the_calibration_rows_are_not_tested_on(parts: dict[str, Path], tmp_path: Path) -> None:
+    table = pl.read_csv(parts["all"])
+    twice = pl.concat([pl.read_csv(parts["fit"]).head(2), table.filter(part="test")])
+    twice.with_columns(person=pl.col("person").cast(pl.String)).write_parquet(tmp_path / "twice.parquet")
+    words = (parts["fit"], *COLUMNS, "--test", tmp_path / "twice.parquet", "--out", tmp_path / "policy.json")
+    sentence = refused(*words, "--id", "person")
+    example = min(map(str, twice["person"].head(2).to_list()))
+    assert "--id: 2 ids of the test rows are among the rows to fit on too, such as" in sentence
+    assert f"'{example}' in column 'person'; a test needs other people" in sentence
+    assert not (tmp_path / "policy.json").exists()
+    assert run(*words)[0] == 0  # without ids nobody can know
+
+
+def test_rows_of_the_fit_are_not_tested_on_under_another_name_either(parts: dict[str, Path], tmp_path: Path) -> None:
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(parts["all"].read_bytes())
+    words = (parts["all"], *COLUMNS, "--out", tmp_path / "policy.json", "--test", copy)
+    for where in ((), ("--where", "part=fit")):
+        assert "--test: copy.csv is fitted on too; name other files, or say which rows with --test-where." in refused(
+            *words, *where
+        )
+    rows = pl.read_csv(copy)
+    found = fitted(*words, "--where", "part=fit", "--test-where", "race=A")
+    assert found["rows"] == rows.filter(part="fit", race="B").height
+    assert found["tested"]["rows"] == rows.filter(race="A").height
+
+
+def test_a_person_counts_once_in_the_intervals_of_the_test(parts: dict[str, Path], tmp_path: Path) -> None:
+    test = pl.read_parquet(parts["test"])
+    pl.concat([test, test]).write_parquet(tmp_path / "twice.parquet")
+    words = (parts["fit"], *COLUMNS, "--test", tmp_path / "twice.parquet", "--force", "--out", tmp_path / "p.json")
+    found = fitted(*words, "--id", "person")["tested"]
+    once = fitted(parts["fit"], *COLUMNS, "--test", parts["test"], "--force", "--out", tmp_path / "p.json")["tested"]
+    assert found["accuracy"]["after"] == pytest.approx(once["accuracy"]["after"], abs=1e-12)
+    page = " ".join(run(*words, "--id", "person")[1].split())
+    assert f"Tested on twice.parquet: {2 * test.height:,} rows of {test.height} people" in page
+
+
+def test_clients_nobody_knew_take_the_merged_rule_and_are_counted(people: pl.DataFrame, tmp_path: Path) -> None:
+    codes = {"north": "1", "south": "2", "east": "3"}
+    numbered = people.with_columns(pl.col("site").replace(codes))
+    numbered.head(1000).write_csv(tmp_path / "fit.csv")  # clients read as numbers
+    west = pl.col("site").replace({"3": "west"})
+    numbered.tail(500).with_columns(west).write_csv(tmp_path / "test.csv")  # clients read as text
+    words = (tmp_path / "fit.csv", *COLUMNS, "--test", tmp_path / "test.csv", "--out", tmp_path / "policy.json")
+    page = " ".join(run(*words)[1].split())
+    unknown = people.tail(500).filter(site="east").height
+    assert f"{unknown} rows are of clients the policy does not know ('west'): they take its merged rule." in page
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--test-where", "part=tets"], "--test-where: no row has part=tets (did you mean 'test'?); part holds"),
+        (["--test-where", "part"], "logofair fit --test-where: got 'part'; pass COLUMN=VALUE"),
+        (["--where", "part=fit", "--test-where", "part=fit"], "--test-where: takes every row of all.csv"),
+        (["--test", "nowhere.csv"], "nowhere.csv: cannot be read"),
+        (["--id", "person"], "--id: tells people of test rows apart; name these with --test"),
+        (["--id", "persn", "--test-where", "part=test"], "no column 'persn' (did you mean 'person'?)"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_test_rows_that_cannot_be_had_are_one_sentence(
+    parts: dict[str, Path], tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    assert sentence in refused(parts["all"], *COLUMNS, *words, "--out", tmp_path / "policy.json")
+    assert not (tmp_path / "policy.json").exists()
+
+
+def test_a_group_without_a_rule_is_named(parts: dict[str, Path], tmp_path: Path) -> None:
+    other = pl.read_parquet(parts["test"]).with_columns(sex=pl.lit("X"))
+    other.write_parquet(tmp_path / "other.parquet")
+    words = (parts["fit"], *COLUMNS, "--test", tmp_path / "other.parquet", "--out", tmp_path / "policy.json")
+    assert "--test: has rows of group 'X', which no row to fit on is of; leave them out." in refused(*words)
+
+
+def test_a_folder_is_tested_on_a_folder(people: pl.DataFrame, tmp_path: Path) -> None:
+    for name, rows in (("fit", people.head(1000)), ("test", people.tail(500))):
+        (tmp_path / name).mkdir()
+        for (site,), part in rows.group_by("site"):
+            part.drop("site").write_csv(tmp_path / name / f"{site}.csv")
+    words = (tmp_path / "fit", *COLUMNS[:-2], "--test", tmp_path / "test", "--out", tmp_path / "policy.json")
+    found = fitted(*words)
+    assert found["tested"]["rows"] == 500
+    assert found["tested"]["unknown"] == {"clients": [], "rows": 0}
+    assert len(found["tested"]["by_client"]) == 3
+
+
+def test_without_clients_the_page_does_not_speak_of_any(file: Path, tmp_path: Path) -> None:
+    words = (file, *COLUMNS[:-2], "--test-where", "race=B", "--local", "none", "--global", "0.05")
+    output = run(*words, "--out", tmp_path / "policy.json")[1].partition("Wrote")[0]
+    assert "client" not in output
+    assert "largest gap" in output
+
+
+def test_the_report_is_headed_as_asked(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import logofair.report
+
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(logofair.report, "ReportHeading", lambda **heading: heading, raising=False)
+    monkeypatch.setattr(logofair.report, "write_report", lambda path, solution, **rest: seen.update(rest))
+    monkeypatch.setattr("logofair.tradeoff.frontier", lambda *columns, **options: None)
+    heading_words = (
+        "--title",
+        "Loans 2026",
+        "--purpose",
+        "Who gets a loan",
+        "--author",
+        "Risk",
+        "--decision-word",
+        "granted",
+    )
+    words = ("--test-where", "race=B", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
+    assert run(file, *COLUMNS, *heading_words, *words)[0] == 0
+    heading = seen["heading"]
+    assert heading.pop("made")
+    assert heading == {"title": "Loans 2026", "purpose": "Who gets a loan", "author": "Risk", "accepted": "granted"}
+    again = shlex.split(seen["command"])
+    assert again[again.index("--title") + 1] == "Loans 2026"
+    assert "--decision-word" in again
+    assert again[again.index("--test-where") + 1] == "race=B"

@@ -203,7 +203,11 @@ def test_without_labels_nothing_is_measured():
     scores, _, columns = rows(*FULL)
     solution = fit((scores, None, columns))
     assert solution.measured is None
-    assert "Counted with labels" not in solution.summary()
+    assert "accuracy  " not in solution.summary()
+    assert fit((scores, None, columns), notion="equal_opportunity").compared is None
+    assert (
+        "nothing was counted: they have no labels" in fit((scores, None, columns), notion="equal_opportunity").summary()
+    )
 
 
 @modest
@@ -224,9 +228,10 @@ def test_the_summary_says_what_matters():
     text = solution.summary()
     rates = "the true positive rate and the false positive rate of any two groups differ by at most"
     assert f"Inside each client, {rates} 0.03 (equalized odds). Over all clients, {rates} 0.01" in text
-    assert f"Expected accuracy {solution.certificate.primal:.4f} on 121 calibration rows" in text
-    assert f"no rule within the tolerances exceeds {solution.certificate.dual:.4f}" in text
-    assert f"accuracy {solution.measured.accuracy:.4f}" in text
+    proof = f"every requirement is met and expected accuracy is {solution.certificate.primal:.4f}"
+    assert f"On the 121 calibration rows, taking scores as chances, {proof}" in text
+    assert f"no rule of score, group and client that meets them exceeds {solution.certificate.dual:.4f}" in text
+    assert f"{solution.measured.accuracy:.4f} ({solution.measured.accuracy.low:.4f} to " in text
     assert all(str(warning) in text for warning in solution.warnings)
     assert "need a coin" in text
     assert f"A coin decides on {solution.coin_share:.2%} of the rows" in text
@@ -262,6 +267,116 @@ def test_without_clients_there_is_one_requirement_and_no_client_is_spoken_of(tol
     assert said in text
     assert not any(word in text.lower() for word in ("client", "inside", "local", "global"))
     assert list(requirement_sentences(solution.policy.info.requirements.as_dict())) == [said]
+
+
+def test_rows_that_took_no_part_come_first_or_it_is_said_that_there_are_none():
+    scores, labels, columns = rows(*FULL)
+    solution = fit((scores, labels, columns))
+    text = solution.summary()
+    assert (
+        text.index("Not yet tested on other rows.") < text.index("On the 160 calibration rows") < text.index("Proof:")
+    )
+    assert "measured on the rows that chose the rule" in text
+    assert "met" not in text[: text.index("Proof:")]
+    tested = solution.test(scores[::2], labels[::2], **{name: column[::2] for name, column in columns.items()})
+    text = tested.summary()
+    assert "Not yet" not in text
+    first, second = text.index("On 80 rows that took no part"), text.index("On the 160 calibration rows")
+    assert first < second < text.index("Proof:")
+    headline = text[first:second]
+    assert headline.index("selection rate") < headline.index("accuracy") < headline.index("global gap")
+    for group, rate in tested.tested.second.rates["selection rate"].items():
+        before = tested.tested.first.rates["selection rate"][group]
+        line = next(line for line in headline.splitlines() if line.strip().startswith(f"{group} "))
+        assert line.split(maxsplit=2)[1] == str(rate.rows)
+        assert f"{before:.4f} ({before.low:.4f} to {before.high:.4f})  {rate:.4f} ({rate.low:.4f} to" in line
+    assert f"Accuracy: {tested.tested.sentence('accuracy')}." in headline
+    assert tested.tested.second.headline_local.finding in headline
+    assert str(tested.check) in headline
+    assert tested.measured == solution.measured or tested.measured.accuracy == solution.measured.accuracy
+
+
+def test_what_is_proved_names_the_rules_that_are_meant():
+    table = rows(*FULL)
+    assert "in calibrated chances" in fit(table, calibration="beta").proof_sentence()
+    labels = fit(table, basis="labels").proof_sentence()
+    assert "counted with labels" in labels
+    assert "no weighted thresholds of the score that meet them exceed" in labels
+    assert "no rule" not in labels
+    paper = fit(table, solver="algorithm1", local_tolerance=0.001).proof_sentence()
+    assert "Algorithm 1 claims neither" in paper
+    assert "exceed 0" not in paper
+    assert "optimality gap" not in paper
+
+
+def test_the_check_of_clients_judges_each_by_its_own_tolerance():
+    rng = np.random.default_rng(0)
+    n = 6000
+    scores, site = rng.random(n), rng.choice(["east", "north", "south"], n)
+    labels, groups = (rng.random(n) < scores).astype(int), rng.choice(["F", "M"], n)
+    half = np.arange(n) < n // 2
+    options = {"local_tolerance": 0.3, "global_tolerance": None, "client_tolerances": {"north": None, "south": 0.2}}
+    solution = logofair.fit(scores[half], labels[half], groups=groups[half], clients=site[half], **options)
+    other = {"groups": groups[~half], "clients": np.where(site[~half] == "east", "west", site[~half])}
+    tested = solution.test(scores[~half], labels[~half], **other)
+    check = tested.check
+    assert (check.clients, check.tolerance, check.wider) == (2, None, None)
+    local = tested.tested.second.local
+    assert check.within == local.within(np.array([[np.inf, 0.2, 0.3]])).sum()
+    assert "of 2 clients" in str(check)
+    assert (
+        f"{(other['clients'] == 'west').sum():,} rows are of clients the policy does not know ('west')"
+        in tested.summary()
+    )
+    assert tested.as_dict()["tested"]["unknown"]["clients"] == ["west"]
+    equal = logofair.fit(scores[half], labels[half], groups=groups[half], clients=site[half], local_tolerance=0.2)
+    found = equal.test(scores[~half], labels[~half], groups=groups[~half], clients=site[~half])
+    assert found.check == found.tested.second.check_clients(0.2)
+    free = logofair.fit(scores[half], labels[half], groups=groups[half], clients=site[half], local_tolerance=None)
+    assert free.test(scores[~half], labels[~half], groups=groups[~half], clients=site[~half]).check is None
+
+
+def test_with_one_client_nothing_is_said_of_clients():
+    scores, labels, columns = rows(*FULL)
+    solution = logofair.fit(scores, labels, groups=columns["groups"]).test(scores, labels, groups=columns["groups"])
+    text = solution.summary()
+    assert "client" not in text
+    assert "largest gap" in text
+    assert "local" not in text
+    assert solution.as_dict()["tested"]["gaps"].keys() == {"global"}
+
+
+def test_a_policy_knows_its_test_and_an_old_one_that_it_had_none(tmp_path):
+    scores, labels, columns = rows(*FULL)
+    solution = fit((scores, labels, columns))
+    tested = solution.test(scores[::2], labels[::2], **{name: column[::2] for name, column in columns.items()})
+    assert solution.policy.info.tested is None
+    assert "tested" not in solution.policy.info.as_dict()
+    tested.policy.save(tmp_path / "policy.json")
+    info, after = logofair.Policy.load(tmp_path / "policy.json").info.tested, tested.tested.second
+    assert info == tested.policy.info.tested
+    assert info.rows == 80
+    assert (info.accuracy.value, info.accuracy.low, info.accuracy.high) == (
+        after.accuracy,
+        after.accuracy.low,
+        after.accuracy.high,
+    )
+    assert info.local_gap.value == after.headline_local.value
+    assert info.local_gap_client == after.headline_local.client
+
+
+def test_many_cells_are_a_number_and_three_names():
+    cells = [(client, group, [0.3, 0.6]) for client in range(30) for group in "FM"]
+    (few, *_) = (w for w in fit(rows(*cells)).warnings if w.kind == "few rows")
+    assert few.brief() == (
+        "60 cells, such as group 'F' at client 0, group 'M' at client 0, group 'F' at client 1: fewer than 30 rows, so "
+        "rates are mostly noise."
+    )
+    assert "and 40 more" in str(few)
+    assert few.brief() in fit(rows(*cells)).policy.info.warnings
+    blind = fit(rows(*((c, "F", many(40, c)) for c in range(5)), *FULL)).warnings
+    (unmeasured,) = (w for w in blind if w.kind == "unmeasured gap")
+    assert unmeasured.brief(2).startswith("the gap of the selection rate cannot be measured inside 5 clients, such as ")
 
 
 def test_a_summary_without_any_requirement_says_so():
@@ -311,7 +426,12 @@ def test_its_plain_values_are_ready_for_json():
     assert found["certificate"]["primal"] == solution.certificate.primal
     assert found["certificate"]["holds"] is True
     assert found["rows"] == 121
-    assert found["measured"]["accuracy"] == solution.measured.accuracy
+    assert found["tested"] is None
+    assert found["calibration"]["accuracy"]["after"]["value"] == solution.measured.accuracy
+    assert found["calibration"]["fitted_rows"] is True
+    assert found["calibration"]["rates"]["selection rate"]["F"]["before"].keys() == {"value", "low", "high", "rows"}
+    assert found["certificate"]["sentence"] == solution.proof_sentence()
+    assert list(found["calibration"]).index("rates") < list(found["calibration"]).index("accuracy")
     assert found["requirements"] == solution.requirements.as_dict()
     assert [warning["sentence"] for warning in found["warnings"]] == list(map(str, solution.warnings))
 
@@ -323,4 +443,4 @@ def test_it_measures_itself_as_an_audit_of_its_decisions_would():
         solution = fit((scores, labels, given), notion="equalized_odds", calibration="beta")
         chance = solution.policy.probabilities(scores, **given)
         found = logofair.audit(chance, labels, **given, notion="equalized_odds")
-        assert solution.measured.as_dict() == found.as_dict()
+        assert solution.measured.as_dict() == found.as_dict() | {"fitted_rows": True}

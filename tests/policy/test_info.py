@@ -12,11 +12,13 @@ from logofair.policy.info import (
     CertificateInfo,
     ColumnsInfo,
     FederationInfo,
+    FigureInfo,
     ModelInfo,
     PolicyInfo,
     RequirementInfo,
     RequirementsInfo,
     SiteInfo,
+    TestedInfo,
     record_from,
 )
 
@@ -35,6 +37,14 @@ FULL = PolicyInfo(
     warnings=("group 'F': one row only.",),
     coin_share=0.03,
     score_blind_rules=2,
+    tested=TestedInfo(
+        rows=500,
+        accuracy=FigureInfo(0.8, 0.76, 0.84, 500),
+        global_gap=FigureInfo(0.02, 0.0, 0.08, 240, 0.03, 0.07),
+        local_gap=FigureInfo(0.1, 0.0, 0.3, 31, 0.1, 0.25),
+        local_gap_client="north",
+        data=DataSource("test.csv", ("test.csv",), "7d79", 500, {"score": "p", "where": "part=test"}),
+    ),
     columns=ColumnsInfo("p", ("sex", "race"), None, "percent", client_is_file_name=True),
     data=DataSource("people.csv", ("people.csv",), "5d41", 12, {"score": "p"}),
     site="north",
@@ -63,7 +73,7 @@ def test_every_field_comes_back_from_json_as_it_was():
 def test_what_is_not_known_is_not_written():
     plain = PolicyInfo(rows=3).as_dict()
     assert plain["rows"] == 3
-    assert {"certificate", "data", "site", "note"}.isdisjoint(plain)
+    assert {"certificate", "tested", "data", "site", "note"}.isdisjoint(plain)
     assert PolicyInfo.from_dict(plain) == PolicyInfo(rows=3)
 
 

@@ -186,8 +186,8 @@ def _noised_warnings(one: ClientBatch) -> Iterator[FitWarning]:
     few = [groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
     finding = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise"
     if few:
-        subject, site = ", ".join(f"group {group!r}" for group in few), one.state.sites[0]
-        yield FitWarning("few rows", subject, finding, tuple((site, group) for group in few), len(few))
+        site = one.state.sites[0]
+        yield FitWarning("few rows", "", finding, tuple((site, group) for group in few), len(few))
 
 
 def _alone(batch: ClientBatch, number: int) -> ClientBatch:

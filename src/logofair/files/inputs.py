@@ -62,7 +62,6 @@ class ColumnNames:
     scale: str = "chance"
     drop_missing: bool = False
     where: tuple[tuple[str, str], ...] = ()
-    id: str | None = None
     unless: tuple[tuple[str, str], ...] = ()
     na: tuple[str, ...] = MISSING
 

@@ -57,16 +57,21 @@ class DataRows:
 
 
 def read_rows(
-    files: DataFiles, columns: ColumnNames, progress: Progress = no_progress, *, features: Sequence[str] = ()
+    files: DataFiles,
+    columns: ColumnNames,
+    progress: Progress = no_progress,
+    *,
+    features: Sequence[str] = (),
+    option: str = "--where",
 ) -> DataRows:
-    """Read the named columns of all files, and ``features``, columns of numbers."""
+    """Read the named columns of all files, and ``features``, columns of numbers; ``option`` asked for these rows."""
     wanted = columns.by_role() | {f"feature {place}": name for place, name in enumerate(features)}
     read = [_part(path, files, columns, wanted) for path in progress(files.paths, "Reading", len(files.paths))]
     parts = [part for part, _ in read]
+    if not any(part.height for part in parts):
+        raise no_rows_error(files, columns, option)
     combined = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
     group = join_groups([combined.pop(role) for role in parts[0].columns if role.startswith("group ")])
-    if not group.len():
-        raise no_rows_error(files, columns)
     if "client" in combined:
         check_clients(combined["client"].n_unique(), group.len(), columns.client)
     arrays = {role: _array(column) for role, column in combined.items()}
@@ -89,8 +94,8 @@ def source_of(files: DataFiles, columns: ColumnNames, rows: int) -> DataSource:
     return DataSource(files.name, names, _fingerprint(files.paths), rows, columns.described())
 
 
-def no_rows_error(files: DataFiles, columns: ColumnNames) -> InputError:
-    """Say why no row is left: none has the values asked for, or all lack a value."""
+def no_rows_error(files: DataFiles, columns: ColumnNames, option: str = "--where") -> InputError:
+    """Say why no row is left: none has the values ``option`` asked for, or all lack a value."""
     if columns.unless and any(_has_rows(path, (*columns.where, *columns.unless)) for path in files.paths):
         return InputError(f"--test-where: takes every row of {files.name}; none is left to fit on.")
     if not columns.where or any(_has_rows(path, columns.where) for path in files.paths):
@@ -100,8 +105,8 @@ def no_rows_error(files: DataFiles, columns: ColumnNames) -> InputError:
             name, value = condition
             seen = _values(files, name)
             hint = nearest_name(value, [text for text in seen if text != value])
-            return InputError(f"--where: no row has {name}={value}{hint}; {name} holds {_listed(seen)}.")
-    return InputError(f"--where: no row has {columns.conditions}, though some have each of them; ask for less.")
+            return InputError(f"{option}: no row has {name}={value}{hint}; {name} holds {_listed(seen)}.")
+    return InputError(f"{option}: no row has {columns.conditions}, though some have each of them; ask for less.")
 
 
 def _has_rows(path: Path, where: Sequence[tuple[str, str]]) -> bool:

@@ -154,7 +154,7 @@ def fit(
     info = replace(
         policy.info,
         price_sentences=tuple(solution.price_sentences()),
-        warnings=tuple(map(str, solution.warnings)),
+        warnings=tuple(warning.brief() for warning in solution.warnings),
         coin_share=solution.coin_share,
         score_blind_rules=solution.score_blind_rules,
     )

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 
-from logofair.auditing import Audit, Comparison
+from logofair.auditing import Audit, ClientCheck, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.measure import FEW_ROWS, plain
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, aligned
 from logofair.auditing.rows import checked_columns
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
+from logofair.fitting.figures import (
+    figure_sentences,
+    figures_as_dict,
+    figures_table,
+    required_check,
+    rows_of,
+    tested_info,
+    unknown_clients,
+)
 from logofair.fitting.prepare import CalibrationRows
 from logofair.notions import Notion, Rate
-from logofair.policy.info import price_sentence
+from logofair.policy.info import price_sentence, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-__all__ = ["FitWarning", "Solution", "cell_warnings"]
+__all__ = ["NOT_TESTED_TITLE", "FitWarning", "Solution", "cell_warnings"]
+
+NOT_TESTED_TITLE = f"{NOT_TESTED.capitalize()}."
+_NAMED_BRIEFLY = 3
+_LEAST_PRICE = 5e-4  # what 0.01 more tolerance wins would be written 0.00000 below it
 
 
 @dataclass(frozen=True)
@@ -128,7 +143,8 @@ class Solution:
         Returns
         -------
         Solution
-            The same with ``tested``: score >= 1/2 and the policy on these rows, which every page then tells first.
+            The same with ``tested``: score >= 1/2 and the policy on these rows, which every page then tells first; its
+            policy stores that it was tested.
 
         Examples
         --------
@@ -149,7 +165,15 @@ class Solution:
         rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
         assert rows.score is not None
         columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
-        return replace(self, tested=self._compared(chance, rows.score, columns))
+        tested = self._compared(chance, rows.score, columns)
+        info = replace(self.policy.info, tested=tested_info(tested))
+        return replace(self, tested=tested, policy=replace(self.policy, info=info))
+
+    @property
+    def check(self) -> ClientCheck | None:
+        """At how many clients the test showed gaps above what is required inside them, or within; None: no test."""
+        found = self.tested
+        return None if found is None else required_check(found.second, self.requirements, self.policy.clients)
 
     @property
     def _rates(self) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
@@ -162,23 +186,65 @@ class Solution:
         return compared_audits(base, chance, rows, *self._rates)
 
     def summary(self) -> str:
-        """Return the solution in a few lines for people."""
-        c = self.certificate
-        lines = [
-            f"Required: {self.requirements.summary()}",
-            f"Expected accuracy {c.primal:.4f} on {self.rows.scores.size:,} calibration rows; "
-            f"no rule within the tolerances exceeds {c.dual:.4f} (optimality gap {c.optimality_gap:.1e}, "
-            f"violation {c.violation:.1e}, counted in {c.basis}, {self.solver} solver, {self.rounds} rounds).",
-            self.coins_summary(),
-        ]
-        if self.measured is not None:
-            m = self.measured
-            both = f"global gap {_number(m.global_gap)}, largest local gap {_number(m.local_gap)} (both include"
-            gaps = both if self.rows.has_clients else f"largest gap {_number(m.local_gap)} (it includes"
-            counted = f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, {gaps} chance"
-            lines.append(f"{counted}; see the cells' sizes).")
-        lines += [f"Price: {sentence}" for sentence in self.price_sentences()]
-        return "\n".join([*lines, *(f"Warning: {warning}" for warning in self.warnings)])
+        """Return the solution as text for people: other rows first, then the calibration rows, then what is proved."""
+        parts = [f"Required: {self.requirements.summary()}"]
+        for title, table, sentences in self.blocks():
+            lines = [title, *([aligned(table)] if table else []), *_lines(sentences)]
+            parts.append("\n".join(lines))
+        return "\n\n".join([*parts, "\n".join(_lines(self.notes()))])
+
+    def blocks(self) -> Iterator[tuple[str, list[list[str]], list[tuple[str, str]]]]:
+        """Return the test's figures, then those of the calibration rows: title, table and sentences.
+
+        The table's first line is its head; each sentence comes with the figure it is about.
+        """
+        found = self.tested
+        if found is None:
+            yield NOT_TESTED_TITLE, [], []
+        else:
+            sentences = [*figure_sentences(found, self.check), *self._unknown()]
+            yield (
+                f"On {rows_of(found):,} rows that took no part in the fit (95% intervals):",
+                figures_table(found),
+                sentences,
+            )
+        rows = f"On the {self.rows.scores.size:,} calibration rows"
+        if self.compared is None:
+            yield f"{rows} nothing was counted: they have no labels.", [], []
+        else:
+            table, sentences = figures_table(self.compared), list(figure_sentences(self.compared, None))
+            yield f"{rows} ({FITTED_ROWS}):", table, sentences
+
+    def _unknown(self) -> Iterator[tuple[str, str]]:
+        """How many of the test rows are of clients that the policy does not know."""
+        if self.tested is not None:
+            names, rows = unknown_clients(self.tested.second, self.policy.clients)
+            named = listed(map(repr, names), len(names), _NAMED_BRIEFLY)
+            if names:
+                yield (
+                    "Unknown",
+                    f"{rows:,} rows are of clients the policy does not know ({named}): they take its merged rule.",
+                )
+
+    def notes(self) -> Iterator[tuple[str, str]]:
+        """Return what is proved, coins, prices and warnings as sentences, each with the word it is about.
+
+        A word stands beside its first sentence only.
+        """
+        yield "Proof", self.proof_sentence()
+        yield "Coins", self.coins_summary()
+        for word, sentences in (("Price", self.price_sentences()), ("Warning", (w.brief() for w in self.warnings))):
+            yield from zip(chain([word], repeat("")), sentences, strict=False)
+
+    def proof_sentence(self) -> str:
+        """What the certificate proves, on which rows, counted in what, and against which rules."""
+        return proof_sentence(
+            self.certificate.info,
+            rows=int(self.rows.scores.size),
+            calibration=self.policy.calibrator.method,
+            solver=self.solver,
+            has_clients=self.rows.has_clients,
+        )
 
     def coins_summary(self) -> str:
         """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
@@ -198,7 +264,7 @@ class Solution:
             name = self.policy.clients[c]
             where = "" if name is None else f" inside client {name!r}"
             entries.append((float(self.certificate.prices.local[c, k]), self.problem.local_rates[k].name, where))
-        entries = sorted((entry for entry in entries if entry[0] > 1e-9), reverse=True)[:most]
+        entries = sorted((entry for entry in entries if entry[0] > _LEAST_PRICE), reverse=True)[:most]
         return [price_sentence(*entry) for entry in entries]
 
     def as_dict(self) -> dict[str, Any]:
@@ -209,8 +275,10 @@ class Solution:
             "clients": [plain(name) for name in self.policy.clients] if self.rows.has_clients else None,
             "rows": int(self.rows.scores.size),
             "requirements": self.requirements.as_dict(),
-            "certificate": self.certificate.as_dict(),
-            "calibration": self.policy.calibrator.method,
+            "tested": self._tested_as_dict(),
+            "calibration": None if self.compared is None else figures_as_dict(self.compared, None),
+            "certificate": self.certificate.as_dict() | {"sentence": self.proof_sentence()},
+            "calibration_method": self.policy.calibrator.method,
             "solver": self.solver,
             "rounds": self.rounds,
             "prices": self._prices(),
@@ -218,9 +286,15 @@ class Solution:
             "coin_share": self.coin_share,
             "score_blind_rules": self.score_blind_rules,
             "without_coins": {"accuracy": accuracy, "violation": violation},
-            "measured": None if self.measured is None else self.measured.as_dict(),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
+
+    def _tested_as_dict(self) -> dict[str, Any] | None:
+        if self.tested is None:
+            return None
+        names, rows = unknown_clients(self.tested.second, self.policy.clients)
+        unknown = {"clients": [plain(name) for name in names], "rows": rows}
+        return figures_as_dict(self.tested, self.check) | {"unknown": unknown}
 
     def _prices(self) -> dict[str, Any]:
         """Every price above 0 inside a client, and those over all clients."""
@@ -244,8 +318,9 @@ def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
     return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, prices.shape), strict=True)]
 
 
-def _number(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
+def _lines(sentences: Iterable[tuple[str, str]]) -> list[str]:
+    """Sentences after the word each is about, those of no word below the one before."""
+    return [f"{word}: {sentence}" if word else f"  {sentence}" for word, sentence in sentences]
 
 
 @dataclass(frozen=True)
@@ -253,18 +328,40 @@ class FitWarning:
     """What people should know about some cells; ``str()`` gives the sentence."""
 
     kind: str  # "no rows", "no weight", "one row", "one label", "few rows", "unmeasured gap" or "group left out"
-    subject: str  # the two halves of the sentence: what it is about,
-    finding: str  # and what was found
+    about: str  # what the sentence is about besides cells, such as "the gap of the selection rate"; may be empty
+    finding: str  # what was found
     cells: tuple[tuple[Label | None, Label | None], ...]  # the first (client, group) concerned
     count: int  # of the cells concerned
 
+    @property
+    def subject(self) -> str:
+        """What the sentence is about, the first 20 cells by name."""
+        named = [name for name in (_cell_name(*cell) for cell in self.cells) if name]
+        return " ".join(part for part in (self.about, listed(named, self.count) if named else "") if part)
+
     def __str__(self) -> str:
         return f"{self.subject}: {self.finding}."
+
+    def brief(self, most: int = _NAMED_BRIEFLY) -> str:
+        """Return the sentence with no more names than this: of many cells their number and the first."""
+        if self.count <= most:
+            return str(self)
+        named = ", ".join(_cell_name(*cell) for cell in self.cells[:most])
+        what = "cells" if any(group is not None for _, group in self.cells) else "clients"
+        about = f"{self.about} {self.count:,} {what}" if self.about else f"{self.count:,} {what}"
+        return f"{about}, such as {named}: {self.finding}."
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         cells = [{"client": plain(client), "group": plain(group)} for client, group in self.cells]
         return {"kind": self.kind, "cells": cells, "count": self.count, "sentence": str(self)}
+
+
+def _cell_name(client: Label | None, group: Label | None) -> str:
+    """A cell, a group at all clients, or a client's name; empty where it is everybody."""
+    if group is None:
+        return "" if client is None else repr(client)
+    return f"group {group!r}" + ("" if client is None else f" at client {client!r}")
 
 
 def cell_warnings(problem: Problem, rows: CalibrationRows, *, merged: bool) -> Iterator[FitWarning]:
@@ -275,7 +372,7 @@ def cell_warnings(problem: Problem, rows: CalibrationRows, *, merged: bool) -> I
     count, one_label = _counted(problem, rows)
     every = problem.cells.rows.reshape(problem.shape)
     empty = "so nothing can be required of it and it takes " + ("its group's merged rule" if merged else "score >= 1/2")
-    few = f"fewer than {FEW_ROWS} rows, so its rates are mostly noise"
+    few = f"fewer than {FEW_ROWS} rows, so rates are mostly noise"
     kinds = (
         ("no rows", every == 0, f"no rows, {empty}"),
         ("no weight", (every > 0) & (count == 0), f"only rows of weight 0, {empty}"),
@@ -312,7 +409,7 @@ def _unmeasured_local(problem: Problem, rows: CalibrationRows) -> Iterator[FitWa
         blind = np.flatnonzero(required & ~counts.any(axis=1))
         if blind.size:
             clients = [rows.clients.names[c] for c in blind[:NAMED]]
-            where = f" inside {listed(map(repr, clients), blind.size)}" if rows.has_clients else ""
+            where = " inside" if rows.has_clients else ""
             yield _unmeasured(f"{rate.name} cannot be measured{where}", clients, blind.size)
         left_out = counts.any(axis=1, keepdims=True) & ~counts & (problem.mass > 0)
         inside = " inside the client" if rows.has_clients else ""
@@ -329,9 +426,8 @@ def _unmeasured_global(problem: Problem, rows: CalibrationRows) -> Iterator[FitW
         elif not counts.all():
             missing = np.flatnonzero(~counts)
             groups = [rows.groups.names[a] for a in missing[:NAMED]]
-            subject = listed((f"group {name!r}" for name in groups), missing.size)
             finding = f"nobody counts in its {rate.name}, so the gap over all clients leaves it out"
-            yield FitWarning("group left out", subject, finding, tuple((None, g) for g in groups), missing.size)
+            yield FitWarning("group left out", "", finding, tuple((None, g) for g in groups), missing.size)
 
 
 def _unmeasured(what: str, clients: list[Label | None], count: int) -> FitWarning:
@@ -344,5 +440,4 @@ def _about_cells(kind: str, which: Booleans, rows: CalibrationRows, finding: str
     count = int(which.sum())
     if count:
         cells = [(rows.clients.names[c], rows.groups.names[a]) for c, a in np.argwhere(which)[:NAMED]]
-        names = (f"group {g!r}" + ("" if c is None else f" at client {c!r}") for c, g in cells)
-        yield FitWarning(kind, listed(names, count), finding, tuple(cells), count)
+        yield FitWarning(kind, "", finding, tuple(cells), count)

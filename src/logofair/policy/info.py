@@ -18,17 +18,23 @@ __all__ = [
     "CertificateInfo",
     "ColumnsInfo",
     "FederationInfo",
+    "FigureInfo",
     "ModelInfo",
     "PolicyInfo",
     "RequirementInfo",
     "RequirementsInfo",
     "SiteInfo",
+    "TestedInfo",
     "no_rule",
     "price_sentence",
+    "proof_sentence",
     "record_from",
 ]
 
 Kind = TypeVar("Kind")
+
+_ROUNDING = 1e-9  # a violation up to here is none
+_CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,32 @@ class SiteInfo:
 
 
 @dataclass(frozen=True)
+class FigureInfo:
+    """A measured figure: its 95% interval, the rows it rests on and, of a gap, what chance alone would show."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    rows: int | None = None
+    floor: float | None = None
+    detectable: float | None = None
+
+
+@dataclass(frozen=True)
+class TestedInfo:
+    """What a policy did on rows that took no part in its fit; the gaps are those that pages tell first."""
+
+    __test__ = False  # no test, whatever its name says to pytest
+
+    rows: int
+    accuracy: FigureInfo | None
+    global_gap: FigureInfo | None
+    local_gap: FigureInfo | None  # the largest at a client; None where there is one client only
+    local_gap_client: str | None = None
+    data: DataSource | None = None
+
+
+@dataclass(frozen=True)
 class PolicyInfo:
     """What a reader of a policy wants to know besides its rules."""
 
@@ -149,6 +181,7 @@ class PolicyInfo:
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little
     coin_share: float | None = None  # of the rows it was made from: those decided by a coin
     score_blind_rules: int | None = None  # of cells with rows: those that give every score the same chance
+    tested: TestedInfo | None = None  # None: not yet tested on other rows
     columns: ColumnsInfo | None = None
     data: DataSource | None = None
     site: str | None = None  # a federated policy's own
@@ -173,13 +206,39 @@ def price_sentence(price: float, rate: str, where: str) -> str:
     return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
 
 
-def no_rule(basis: str) -> str:
+def no_rule(basis: str, *, has_clients: bool = True) -> str:
     """Which rules a bound is about, as the subject of a sentence that says what none of them does.
 
     With labels the bound covers rules that order people by their score; with chances any rule of these three. Rules
     that look at other features are not meant: they amount to another score.
     """
-    return "no weighted thresholds of the score" if basis == "labels" else "no rule of score, group and client"
+    rule = "no rule of score, group and client" if has_clients else "no rule of score and group"
+    return "no weighted thresholds of the score" if basis == "labels" else rule
+
+
+def proof_sentence(
+    proof: CertificateInfo,
+    rows: int | None = None,
+    calibration: str | None = None,
+    solver: str | None = None,
+    *,
+    has_clients: bool = True,
+) -> str:
+    """What a certificate proves, on which rows, counted in what, and against which rules; of Algorithm 1: nothing.
+
+    ``calibration`` None: not known.
+    """
+    labels, known = proof.basis == "labels", "" if rows is None else f"{rows:,} "
+    chances = _CHANCES.get(calibration, "in calibrated chances")
+    where = f"On the {known}calibration rows, {'counted with labels' if labels else chances}"
+    met = proof.holds or proof.violation <= _ROUNDING
+    kept = "every requirement is met" if met else f"a gap exceeds its tolerance by up to {proof.violation:.4f}"
+    found = f"{where}, {kept} and expected accuracy is {proof.primal:.4f}"
+    if solver == "algorithm1":
+        return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
+    that = "that meet them exceed" if labels else "that meets them exceeds"
+    bound = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {proof.dual:.4f}"
+    return f"{found}; {bound} (optimality gap {max(proof.optimality_gap, 0.0):.0e})."
 
 
 def record_from(kind: type[Kind], data: Any) -> Kind:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.policy.info import CertificateInfo, no_rule
+from logofair.policy.info import CertificateInfo, proof_sentence
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
@@ -95,12 +95,7 @@ class Certificate:
 
     def summary(self) -> str:
         """Return the proof in one sentence for people."""
-        return (
-            f"Expected accuracy {self.primal:.4f} on the calibration rows, counted in "
-            f"{'labels' if self.basis == 'labels' else 'calibrated chances'}; {no_rule(self.basis)} within the "
-            f"tolerances exceeds {self.dual:.4f} there (optimality gap {self.optimality_gap:.1e}, "
-            f"violation {self.violation:.1e})."
-        )
+        return proof_sentence(self.info)
 
     @property
     def info(self) -> CertificateInfo:

@@ -15,12 +15,15 @@ from logofair.cli.options import (
     data_options,
     examples,
     force_option,
+    id_option,
     json_option,
     name_option,
     one_of,
     path_option,
+    report_options,
     seed_option,
     single_tolerances,
+    test_options,
     tolerance,
     tolerance_option,
 )
@@ -42,11 +45,14 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 @click.command(
     epilog=examples(
         "logofair fit people.csv --score p --label y --group sex --client state --out policy.json",
-        "logofair fit sites/ --score p --label y --group sex --notion equalized_odds --out policy.json",
+        "logofair fit people.csv --score p --label y --group sex --test-where part=test --out policy.json",
+        "logofair fit sites/ --score p --label y --group sex --test new/ --notion equalized_odds --out policy.json",
         "logofair fit ... --local 0.05 --local-for north=0.01 --global none --out policy.json --report report.html",
     )
 )
 @data_options
+@test_options
+@id_option
 @click.option(
     "--notion",
     metavar="NAME[=TOL]",
@@ -75,7 +81,7 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 )
 @seed_option("Of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]", default=None)
 @path_option("--out", "Where to write the policy (JSON).", required=True)
-@path_option("--report", "Where to write a report (HTML).")
+@report_options
 @force_option()
 @json_option()
 def fit(
@@ -90,8 +96,9 @@ def fit(
     """Make decision rules that are fair inside every client and over all of them.
 
     Finds the most accurate rules that keep every gap within its tolerance on the
-    rows of DATA, writes them as a policy, and proves how good they are. Use rows
-    the model was not trained on. Then see logofair explain and logofair apply.
+    rows of DATA, writes them as a policy, and proves how good they are there. How
+    good they are on other rows only --test shows. Use rows the model was not
+    trained on. Then see logofair explain and logofair apply.
     """
     for path in (out, report):
         if path is not None:
@@ -100,24 +107,26 @@ def fit(
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
-        from logofair.files.rows import read_rows
+        from logofair.files.parts import read_parts
 
         wanted = work.FitOptions(**options)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         if wanted.basis == "labels":
             columns.require(files, label="labels, which --basis labels counts with")
-        rows = read_rows(files, columns, progress)
+        rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
         (solution,) = progress(map(work.solve, [rows], [wanted]), "Fitting", total=1)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
+        if other is not None:
+            (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
+        (figures,) = progress(map(work.figures, [solution]), "Measuring", total=1)
         solution.policy.save(out)
         if report is not None:
             command = work.repeat_command(data, columns, wanted, out, report)
             written = map(work.write_report_page, [report], [solution], [rows], [wanted], [command])
             list(progress(written, "Writing the report", total=1))
-        (compared,) = progress(map(work.before_and_after, [solution], [list(wanted.notion)]), "Measuring", total=1)
     if as_json:
         paths = {"policy": str(out), "report": None if report is None else str(report)}
-        print_json(paths | work.as_dict(solution, compared, rows))
+        print_json(paths | work.as_dict(solution, rows))
     else:
-        work.show(solution, compared, rows, (out, report), page())
+        work.show(solution, figures, (rows, other), (out, report), page())

@@ -79,7 +79,7 @@ def notes(lines: Iterable[tuple[str, str]]) -> Table:
     """Sentences, each beside the word it explains."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for line in lines:
         table.add_row(*line)
     return table

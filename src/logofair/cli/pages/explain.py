@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
+from logofair.auditing import Gap, Measured
 from logofair.auditing.measure import plain
+from logofair.auditing.result import NOT_TESTED
 from logofair.cli.pages.console import notes, print_page, share, titled
 from logofair.columns.checks import Floats, listed
-from logofair.policy.info import PolicyInfo
+from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, proof_sentence
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
 from logofair.requirements import requirement_sentences
@@ -29,7 +31,9 @@ def show(
     policy: Policy, clients: list[int], groups: list[int], *, at: str | None, of: str | None, console: Console
 ) -> None:
     """Print the rules of some clients and groups; ``at`` and ``of`` are the client and the group asked for, if any."""
-    lines = [] if at or of else [("Policy", _overview(policy)), *_info_lines(policy.info)]
+    lines = (
+        [] if at or of else [("Policy", _overview(policy)), *_info_lines(policy.info, has_clients=policy.has_clients)]
+    )
     listed = clients if at else clients[: max(1, _LINES // len(groups))]
     parts: list[Any] = [notes(lines), ""] if lines else []
     parts += [notes(_rules(policy, listed, groups, at))]
@@ -49,24 +53,29 @@ def _overview(policy: Policy) -> str:
     tossed = f"{coins:,} of {cells:,} rules toss a coin for some scores" if coins else "no rule tosses a coin"
     method = policy.calibrator.method
     scores = "raw scores" if method == "none" else f"calibrated scores ({method}: the chance of a positive label)"
-    return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}."
+    return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}.{_coins(policy, cells)}"
 
 
-def _info_lines(info: PolicyInfo) -> Iterator[tuple[str, str]]:
-    """What a policy tells of requirements, certificate, prices and warnings, each with a word beside it."""
+def _coins(policy: Policy, cells: int) -> str:
+    """How many of the rows it was made from a coin decides on, and how many rules ignore the score, where it tells."""
+    share_of_rows, blind = policy.info.coin_share, policy.info.score_blind_rules
+    if share_of_rows is None or blind is None:
+        return ""
+    decided = f" A coin decides on {share_of_rows:.2%} of the rows it was made from"
+    return f"{decided}; {blind:,} of {cells:,} rules ignore the score."
+
+
+def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, str]]:
+    """What a policy tells of requirements, test, certificate, prices and warnings, each with a word beside it."""
     yield from titled("Requirements", requirement_sentences(info.requirements.as_dict()))
+    yield from titled("Tested", _test_sentences(info.tested))
     yield from titled("This site", _at_site(info))
     proof = info.certificate
     if info.federation is not None:
         yield from titled("All sites", _over_all_sites(info))
     elif proof is not None:
-        missed = f"misses them by up to {proof.violation:.4f}"
-        met = "meets them" if proof.violation <= LARGEST_VIOLATION else missed
-        yield (
-            "Proof",
-            f"On the rows it was made from, the policy {met} and is expected to be right in {proof.primal:.2%} "
-            f"of all cases; no policy that meets them is in more than {proof.dual:.2%}. New rows differ by chance.",
-        )
+        about = info.rows, info.calibration, info.solver
+        yield "Proof", proof_sentence(proof, *about, has_clients=has_clients)
     yield from titled("Price", info.price_sentences)
     yield from titled("Warning", info.warnings)
     yield from titled("Note", () if info.note is None else (info.note,))
@@ -102,6 +111,30 @@ def _over_all_sites(info: PolicyInfo) -> Iterator[str]:
 
 def _gaps(gaps: Mapping[str, float]) -> str:
     return ", ".join(f"{rate} {gap:.4f}" for rate, gap in gaps.items())
+
+
+def _test_sentences(tested: TestedInfo | None) -> Iterator[str]:
+    """What the policy did on rows that took no part in its fit, or that nobody looked yet."""
+    if tested is None:
+        yield f"{NOT_TESTED.capitalize()}."
+        return
+    of = "" if tested.data is None else f" of {tested.data.name}"
+    yield f"On {tested.rows:,} other rows{of}."
+    if tested.accuracy is not None:
+        yield f"Accuracy {_measured(tested.accuracy)}."
+    several = tested.local_gap is not None
+    for figure, name in (
+        (tested.global_gap, "global gap" if several else "largest gap"),
+        (tested.local_gap, "local gap"),
+    ):
+        if figure is not None:
+            gap = Gap(_measured(figure), name)
+            at = f" at client {tested.local_gap_client!r}" if name == "local gap" else ""
+            yield f"{name.capitalize()} {gap.value}{at}: {gap.finding}."
+
+
+def _measured(figure: FigureInfo) -> Measured:
+    return Measured(**asdict(figure))
 
 
 def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None) -> Iterator[tuple[str, str]]:

@@ -5,35 +5,33 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import logofair
-from logofair.auditing import FEW_ROWS, Gap
-from logofair.auditing.measure import tally_of
-from logofair.auditing.result import RuleAudit
-from logofair.cli.options import constrained, typed
-from logofair.cli.pages.console import figure, grid, notes, print_page, share, spoken, titled
-from logofair.columns.checks import Floats
+from logofair.cli.options import column_words, constrained, typed
+from logofair.cli.pages.console import grid, notes, print_page, titled
 from logofair.errors import InputError
-from logofair.files.inputs import MISSING, ColumnNames
+from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
-from logofair.fitting.solution import Solution
-from logofair.notions import NOTIONS
+from logofair.fitting.solution import NOT_TESTED_TITLE, Solution
 from logofair.policy.info import ColumnsInfo
 from logofair.requirements import requirement_sentences
+
+_HOW_TO_TEST = "Add --test FILE, or --test-where COLUMN=VALUE to leave rows of DATA out for that."
 
 __all__ = [
     "FitOptions",
     "annotated",
     "as_dict",
-    "before_and_after",
+    "figures",
+    "measured_on",
     "repeat_command",
     "show",
     "solve",
@@ -41,12 +39,9 @@ __all__ = [
 ]
 
 
-_COUNTED_IN = {"eta": "calibrated chances", "labels": "labels"}
-
-
 @dataclass(frozen=True)
 class FitOptions:
-    """What is to be fair, and how the rules are found.
+    """What is to be fair, how the rules are found and tested, and how the report is headed.
 
     Free tolerances are infinite; in ``notion``, which maps names to tolerances of their own, None is to have none.
     """
@@ -59,6 +54,12 @@ class FitOptions:
     basis: str
     solver: str
     seed: int | None
+    test: Sequence[str] = ()
+    test_where: tuple[tuple[str, str], ...] = ()
+    title: str | None = None
+    purpose: str | None = None
+    author: str | None = None
+    decision_word: str | None = None
 
     def notions(self) -> dict[str, dict[str, float | None]]:
         """Per side the notions with their tolerances."""
@@ -101,6 +102,25 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
     )
 
 
+def measured_on(other: DataRows, solution: Solution) -> Solution:
+    """Test a solution on other rows, and note in its policy which."""
+    try:
+        solution = solution.test(
+            other.scores,
+            other.labels,
+            groups=other.groups,
+            clients=other.clients,
+            sample_weight=other.weights,
+            ids=other.ids,
+        )
+    except InputError as error:
+        raise InputError(f"--test: {error}") from None
+    info = solution.policy.info
+    assert info.tested is not None
+    info = replace(info, tested=replace(info.tested, data=other.source))
+    return replace(solution, policy=replace(solution.policy, info=info))
+
+
 def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_file: bool) -> Solution:
     """Add to the policy what apply and explain want to know."""
     info = replace(
@@ -113,7 +133,7 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_fi
 
 def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: FitOptions, command: str) -> None:
     """Write the report, with the trade-off where it can be drawn: for one notion."""
-    from logofair.report import write_report
+    from logofair.report import ReportHeading, write_report
     from logofair.tradeoff import frontier
 
     trade_off = None
@@ -133,22 +153,23 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
             sample_weight=rows.weights,
             random_state=wanted.seed,
         )
-    write_report(path, solution, data=rows.source, command=command, frontier=trade_off)
+    heading = ReportHeading(
+        title=wanted.title,
+        purpose=wanted.purpose,
+        author=wanted.author,
+        made=date.today().isoformat(),
+        accepted=wanted.decision_word or "accepted",
+    )
+    write_report(path, solution, data=rows.source, command=command, frontier=trade_off, heading=heading)
 
 
 def repeat_command(
     data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
 ) -> str:
     """The command that makes the same rules again, and with a seed the same coins."""
-    words = ["logofair", "fit", *data]
-    for role in ("score", "label", "client", "weight", "positive"):
-        words += [f"--{role}", value] if (value := getattr(columns, role)) is not None else []
-    words += [word for name in columns.group for word in ("--group", name)]
-    words += ["--scale", columns.scale] if columns.scale != "chance" else []
-    words += ["--drop-missing"] if columns.drop_missing else []
-    if columns.na != MISSING:
-        words += [word for text in columns.na or ("none",) for word in ("--na", text)]
-    words += [word for name, value in columns.where for word in ("--where", f"{name}={value}")]
+    words = ["logofair", "fit", *data, *column_words(columns)]
+    words += [word for name in wanted.test for word in ("--test", name)]
+    words += [word for pair in wanted.test_where for word in ("--test-where", "=".join(pair))]
     for name, own in wanted.notion.items():
         words += ["--notion", name if own is None else f"{name}={typed(constrained(own))}"]
     for side, tolerance in (("--local", wanted.local_tolerance), ("--global", wanted.global_tolerance)):
@@ -158,84 +179,59 @@ def repeat_command(
     words += ["--basis", wanted.basis] if wanted.basis != "eta" else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
     words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
+    for name in ("title", "purpose", "author", "decision_word"):
+        words += [f"--{name.replace('_', '-')}", value] if (value := getattr(wanted, name)) is not None else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 
-def before_and_after(solution: Solution, names: Sequence[str]) -> tuple[RuleAudit, RuleAudit]:
-    """Measure score >= 1/2 and the policy on the calibration rows with labels, for the notions required."""
-    rows, policy = solution.rows, solution.policy
-    clients = rows.clients.labels if policy.has_clients else None
-    fair = policy.probabilities(rows.scores, groups=rows.groups.labels, clients=clients)
-    return _measured(solution, (rows.scores >= 0.5).astype(np.float64), names), _measured(solution, fair, names)
+Figures: TypeAlias = list[tuple[str, list[list[str]], list[tuple[str, str]]]]
 
 
-def _measured(solution: Solution, chance: Floats, names: Sequence[str]) -> RuleAudit:
-    rows = solution.rows
-    tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients)
-    return RuleAudit.of(tally, rows.groups.names, rows.clients.names, [NOTIONS[name] for name in names])
+def figures(solution: Solution) -> Figures:
+    """Figures on other rows, then those on the calibration rows: title, table and sentences."""
+    return list(solution.blocks())
 
 
 def show(
     solution: Solution,
-    compared: tuple[RuleAudit, RuleAudit],
-    rows: DataRows,
+    blocks: Figures,
+    read: tuple[DataRows, DataRows | None],
     written: tuple[Path, Path | None],
     console: Console,
 ) -> None:
-    """Print a fit."""
-    source, policy = rows.source, solution.policy
-    clients = f" at {len(policy.clients):,} clients" if policy.has_clients else ""
+    """Print a fit: what was required, figures on other rows, those on the calibration rows, what is proved."""
+    rows, other = read
+    groups = f"; {len(solution.policy.groups):,} groups"
+    parts: list[Any] = [Text(f"{_rows_read(rows)}{groups}")]
+    parts += [] if other is None else [Text(f"Tested on {_rows_read(other)}")]
+    required = requirement_sentences(solution.requirements.as_dict())
+    parts += ["", notes(titled("Requirements", required))]
+    for title, lines, sentences in blocks:
+        parts += ["", Text(title, style="bold")]
+        parts += ["", _table(lines), "", notes(sentences)] if lines else []
+        if title == NOT_TESTED_TITLE:
+            parts += [Text(_HOW_TO_TEST)]
+    parts += ["", notes(solution.notes())]
+    print_page([*parts, "", notes(_next(solution, *written))], console)
+
+
+def _rows_read(rows: DataRows) -> str:
+    """Which rows were read, in words."""
+    source = rows.source
+    clients = "" if rows.clients is None else f" at {len(set(rows.clients.tolist())):,} clients"
+    known = source.rows if rows.ids is None else len(set(rows.ids.tolist()))
+    people = f" of {known:,} people" if known < source.rows else ""
     dropped = f" ({rows.dropped:,} left out for lack of a value)" if rows.dropped else ""
     where = f" where {source.columns['where']}" if "where" in source.columns else ""
-    heading = f"{source.name}: {source.rows:,} rows{where}{dropped}{clients}; {len(policy.groups):,} groups"
-    parts: list[Any] = [Text(heading), "", _table(solution, *compared), "", notes(list(_sentences(solution)))]
-    print_page([*parts, "", notes(list(_next(solution, *written)))], console)
+    return f"{source.name}: {source.rows:,} rows{people}{where}{dropped}{clients}"
 
 
-def _table(solution: Solution, before: RuleAudit, after: RuleAudit) -> Table:
-    """Accuracy and gaps before and after, side by side."""
-    counted = "on these rows" if solution.rows.labels is None else "on these rows, by label"
-    table = grid(counted, "score >= 1/2", "fair", "rows", left=1)
-    size = f"{solution.rows.scores.size:,}"
-    table.add_row("accepted", share(before.accepted), share(after.accepted), size)
-    if solution.rows.labels is not None:
-        table.add_row("accuracy", figure(before.accuracy), figure(after.accuracy), size)
-    several = len(solution.policy.clients) > 1
-    for name, new in after.by_notion.items():
-        old = before.by_notion[name]
-        lines = {f"{spoken(name)}, over all": (old.worst_global, new.worst_global)}
-        if several:
-            lines["  at the worst client"] = worst = (old.worst_local, new.worst_local)
-            if worst != (large := (old.worst_large, new.worst_large)):
-                lines[f"  the worst with {FEW_ROWS}+ rows"] = large
-        for what, gaps in lines.items():
-            table.add_row(what, *map(_gap, gaps), "" if gaps[1].rows is None else f"{gaps[1].rows:,}")
+def _table(lines: list[list[str]]) -> Table:
+    head, *others = lines
+    table = grid(*head)
+    for line in others:
+        table.add_row(*line)
     return table
-
-
-def _gap(gap: Gap) -> str:
-    """A gap and where it is."""
-    where = "" if gap.client is None else f"{gap.client}  "
-    return "undefined" if gap.value is None else f"{where}{gap.value:.4f}"
-
-
-def _sentences(solution: Solution) -> Iterator[tuple[str, str]]:
-    """Requirements, certificate, coins, prices and warnings."""
-    c = solution.certificate
-    yield from titled("Requirements", requirement_sentences(solution.requirements.as_dict()))
-    met = "all are met" if c.violation <= c.precision else f"one is missed by {c.violation:.4f}"
-    yield (
-        "Proof",
-        f"On the calibration rows, counted in {_COUNTED_IN[c.basis]}, {met}; expected accuracy is {c.primal:.4f}, "
-        f"and no rule that meets them reaches more than {c.dual:.4f} (optimality gap "
-        f"{max(c.optimality_gap, 0.0):.0e}).",
-    )
-    yield "Coins", solution.coins_summary()
-    yield from titled("Price", solution.price_sentences())
-    apart = "; gaps above are counted with labels, the requirements with chances, so they differ a little too"
-    differ = apart if c.basis == "eta" and solution.rows.labels is not None else ""
-    yield "New rows", f"will differ by chance, the more so the fewer there are{differ}."
-    yield from titled("Warning", map(str, solution.warnings))
 
 
 def _next(solution: Solution, policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:
@@ -245,12 +241,10 @@ def _next(solution: Solution, policy: Path, report: Path | None) -> Iterator[tup
     yield from titled("Next", (f"logofair explain {name}", f"logofair apply {name} NEW{ids} --out decisions.csv"))
 
 
-def as_dict(solution: Solution, compared: tuple[RuleAudit, RuleAudit], rows: DataRows) -> dict[str, Any]:
+def as_dict(solution: Solution, rows: DataRows) -> dict[str, Any]:
     """Plain values, ready for JSON."""
-    return solution.as_dict() | {
-        "data": solution.policy.info.as_dict()["data"],
-        "rows_left_out": rows.dropped,
-        "before": compared[0].as_dict(),
-        "after": compared[1].as_dict(),
-        "warnings": list(map(str, solution.warnings)),
-    }
+    info, found = solution.policy.info.as_dict(), solution.as_dict()
+    if found["tested"] is not None:
+        found["tested"] |= {"data": info["tested"]["data"]}
+    about = {"data": info["data"], "rows_left_out": rows.dropped, "warnings": list(map(str, solution.warnings))}
+    return found | about

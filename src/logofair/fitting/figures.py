@@ -1,0 +1,182 @@
+"""What score >= 1/2 and a policy do on the same rows: one table, its sentences and plain values, for every page.
+
+Rates per group come first, then accuracy, then the gaps that are told first (between rates on 30 rows or more where
+there are any), each with its interval and the rows it rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from logofair.auditing import FEW_ROWS, Audit, ClientCheck, Comparison, Gap, Measured
+from logofair.auditing.measure import plain, text
+from logofair.columns.checks import Floats, Label
+from logofair.policy.info import FigureInfo, TestedInfo
+from logofair.requirements import Requirements, tolerance_of
+
+__all__ = [
+    "figure_sentences",
+    "figures_as_dict",
+    "figures_table",
+    "required_check",
+    "rows_of",
+    "tested_info",
+    "unknown_clients",
+]
+
+_GROUPS = 12  # lines of a rate
+
+
+def rows_of(found: Comparison) -> int:
+    """How many rows were measured."""
+    return int(found.second.global_.tally.rows.sum())
+
+
+def figures_table(found: Comparison) -> list[list[str]]:
+    """Lines of a table, the first its head: what, rows, score >= 1/2, the policy."""
+    before, after = found.first, found.second
+    lines = [["", "rows", "score >= 1/2", "fair"]]
+    for rate, row in after.rates.items():
+        lines.append([rate, "", "", ""])
+        shown = sorted(row, key=lambda group: -_size(row[group]))[:_GROUPS]
+        lines += [_line(f"  {group}", before.rates[rate][group], row[group]) for group in row if group in shown]
+        if len(row) > len(shown):
+            lines.append([f"  and {len(row) - len(shown):,} smaller groups", "", "", ""])
+    accuracy = [] if after.accuracy is None else [_line("accuracy", before.accuracy, after.accuracy)]
+    lines += [_line("accepted", before.accepted, after.accepted), *accuracy]
+    for name, (old, new) in _gaps(found).items():
+        lines.append(_line(name, old.value, new.value))
+    return lines
+
+
+def _gaps(found: Comparison) -> dict[str, tuple[Gap, Gap]]:
+    """The gaps that are told first, by what they are called: over all and, with several clients, at one of them."""
+    before, after = found.first, found.second
+    if not _several(after):
+        return {"largest gap": (before.headline_global, after.headline_global)}
+    return {
+        "global gap": (before.headline_global, after.headline_global),
+        "local gap": (before.headline_local, after.headline_local),
+    }
+
+
+def _several(audit: Audit) -> bool:
+    return len(audit.clients) > 1
+
+
+def _size(figure: Measured | None) -> int:
+    return 0 if figure is None else figure.rows or 0
+
+
+def _line(name: str, before: Measured | None, after: Measured | None) -> list[str]:
+    return [name, "" if after is None else f"{after.rows:,}", _with_interval(before), _with_interval(after)]
+
+
+def _with_interval(figure: Measured | None) -> str:
+    chance = "" if figure is None or figure.low is None else f" ({text(figure.low)} to {text(figure.high)})"
+    return f"{text(figure)}{chance}"
+
+
+def figure_sentences(found: Comparison, check: ClientCheck | None) -> Iterator[tuple[str, str]]:
+    """What the figures show, each sentence with the figure it is about."""
+    if found.accuracy is not None:
+        yield "Accuracy", f"{found.sentence('accuracy')}."
+    every = {"largest gap": found.second.worst_global, "global gap": found.second.worst_global}
+    every |= {"local gap": found.second.worst_local}
+    for name, (_, gap) in _gaps(found).items():
+        yield name.capitalize(), _shown(gap)
+        if (other := every[name].value) is not None and text(other) != text(gap.value):
+            yield "", f"With groups of fewer than {FEW_ROWS} rows: {other}."
+    if check is not None:
+        yield "Clients", str(check)
+
+
+def _shown(gap: Gap) -> str:
+    """Where a gap is, and what it shows beyond chance."""
+    if gap.value is None:
+        return f"Undefined: {gap.reason}."
+    pair = f"{gap.rate}, {gap.highest!r} over {gap.lowest!r}" if gap.value else gap.rate
+    where = pair[:1].upper() + pair[1:] if gap.client is None else f"Largest at client {gap.client!r} ({pair})"
+    return f"{where}{f': {gap.finding}' if gap.finding else ''}."
+
+
+def required_check(found: Audit, requirements: Requirements, clients: Sequence[Label | None]) -> ClientCheck | None:
+    """How many clients are shown above or within what was required inside them; None where nothing was.
+
+    ``clients`` are those the requirements are about; others are judged by the usual tolerance.
+    """
+    tolerance = _required(found, requirements, clients)
+    return found.check_clients(tolerance) if _several(found) and np.isfinite(tolerance).any() else None
+
+
+def _required(found: Audit, requirements: Requirements, clients: Sequence[Label | None]) -> Floats:
+    """The tolerance of every (rate, client) of an audit, infinite where a gap is free."""
+    place = {name: i for i, name in enumerate(clients)}
+    known = np.array([place.get(name, len(clients)) for name in found.clients])
+    usual = [tolerance_of(requirement) for requirement in requirements.local]
+    own = np.vstack([requirements.tolerances, usual])[known]
+    tolerance = np.full(found.local.gaps.shape, np.inf)
+    for k, requirement in enumerate(requirements.local):
+        at = found.local.rates.index(requirement.rate)
+        tolerance[at] = np.minimum(tolerance[at], own[:, k])
+    return tolerance
+
+
+def unknown_clients(found: Audit, clients: Sequence[Label | None]) -> tuple[list[Label], int]:
+    """The clients that a policy for ``clients`` does not know, and their rows."""
+    known = set(clients)
+    if known == {None}:
+        return [], 0
+    unknown = [place for place, name in enumerate(found.clients) if name not in known]
+    return [found.clients[place] for place in unknown], int(found.local.tally.rows[unknown].sum())
+
+
+def figures_as_dict(found: Comparison, check: ClientCheck | None) -> dict[str, Any]:
+    """Plain values, ready for JSON: rates first."""
+    before, after, change = found.first, found.second, found.as_dict()
+    rates = {
+        rate: {str(group): _both(before.rates[rate][group], row[group]) for group in row}
+        for rate, row in after.rates.items()
+    }
+    headline = {"global": (before.headline_global, after.headline_global)}
+    largest = {"global_gap": (before.worst_global, after.worst_global)}
+    if _several(after):
+        headline["local"] = before.headline_local, after.headline_local
+        largest["local_gap"] = before.worst_local, after.worst_local
+    return {
+        "rows": rows_of(found),
+        "fitted_rows": after.fitted_rows,
+        "rates": rates,
+        "accuracy": _both(before.accuracy, after.accuracy) | {"difference": change["accuracy"]},
+        "accepted": _both(before.accepted, after.accepted) | {"difference": change["accepted"]},
+        "gaps": {side: _both(*pair) for side, pair in headline.items()},
+        "gaps_of_all_groups": {
+            name.removesuffix("_gap"): _both(*pair) | {"difference": change[name]} for name, pair in largest.items()
+        },
+        "check": None if check is None else check.as_dict(),
+        "by_client": after.by_client.as_dicts() if _several(after) else [],
+    }
+
+
+def _both(before: Measured | Gap | None, after: Measured | Gap | None) -> dict[str, Any]:
+    return {name: None if value is None else value.as_dict() for name, value in (("before", before), ("after", after))}
+
+
+def tested_info(found: Comparison) -> TestedInfo:
+    """What a policy tells of its test."""
+    after = found.second
+    local = after.headline_local if _several(after) else None
+    return TestedInfo(
+        rows=rows_of(found),
+        accuracy=_figure_info(after.accuracy),
+        global_gap=_figure_info(after.headline_global.value),
+        local_gap=None if local is None else _figure_info(local.value),
+        local_gap_client=None if local is None or local.client is None else str(plain(local.client)),
+    )
+
+
+def _figure_info(figure: Measured | None) -> FigureInfo | None:
+    return None if figure is None else FigureInfo(**figure.as_dict())

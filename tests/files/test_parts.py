@@ -1,0 +1,74 @@
+"""Rows to fit on and rows to measure on: every row is in one of the two at most, and people in one only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("polars")
+
+import polars as pl
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from logofair.errors import InputError
+from logofair.files.inputs import ColumnNames, find_files
+from logofair.files.parts import read_parts
+
+modest = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+COLUMNS = ColumnNames(score="p", label="y", group=("g",))
+TEST = (("part", "test"),)
+
+
+def table(parts: list[str | None], years: list[int]) -> pl.DataFrame:
+    n = len(parts)
+    rows = {"p": np.arange(n) / (2 * n), "y": [i % 2 for i in range(n)], "g": [f"g{i % 2}" for i in range(n)]}
+    return pl.DataFrame({**rows, "part": parts, "year": years}, schema_overrides={"part": pl.String})
+
+
+@given(st.data())
+@modest
+def test_rows_of_data_are_fitted_on_or_measured_on_but_never_both(tmp_path: Path, data: st.DataObject) -> None:
+    parts = ["fit", "fit", "test", "test", *data.draw(st.lists(st.sampled_from(["fit", "test", None]), max_size=8))]
+    years = [2020] * 4 + data.draw(st.lists(st.sampled_from([2019, 2020]), min_size=8, max_size=8))[: len(parts) - 4]
+    rows = table(parts, years)
+    rows.write_parquet(tmp_path / "a.parquet")
+    files = find_files([str(tmp_path / "a.parquet")])
+    for named in ((), (str(tmp_path / "a.parquet"),)):
+        fitted, measured = read_parts(files, COLUMNS, named, TEST)
+        assert measured.scores.tolist() == rows.filter(part="test")["p"].to_list()
+        # a row that does not say which part it is of is no test row
+        assert fitted.scores.tolist() == rows.filter(pl.col("part").ne_missing("test"))["p"].to_list()
+    recent = ColumnNames(score="p", label="y", group=("g",), where=(("year", "2020"),))
+    fitted, measured = read_parts(files, recent, (), TEST)
+    assert measured.scores.tolist() == rows.filter(part="test", year=2020)["p"].to_list()
+    assert fitted.source.columns["where"] == "year=2020 and not part=test"
+
+
+def test_a_condition_on_the_same_column_is_replaced_for_the_test_rows(tmp_path: Path) -> None:
+    rows = table(["fit", "fit", "test", "test", "train"], [2020] * 5)
+    rows.write_csv(tmp_path / "a.csv")
+    columns = ColumnNames(score="p", label="y", group=("g",), where=(("part", "fit"),))
+    fitted, measured = read_parts(find_files([str(tmp_path / "a.csv")]), columns, (), TEST)
+    assert (fitted.source.rows, measured.source.rows) == (2, 2)
+
+
+def test_without_test_rows_all_are_fitted_on_and_ids_are_for_nothing(tmp_path: Path) -> None:
+    table(["fit", "test"], [2020, 2020]).write_csv(tmp_path / "a.csv")
+    files = find_files([str(tmp_path / "a.csv")])
+    rows, measured = read_parts(files, COLUMNS, (), ())
+    assert (rows.source.rows, measured) == (2, None)
+    with pytest.raises(InputError, match="--id: tells people of test rows apart"):
+        read_parts(files, ColumnNames(score="p", label="y", group=("g",), id="p"), (), ())
+
+
+@pytest.mark.parametrize(("one", "other"), [([1, 2, 3, 4], ["7", "4", "8", "3"]), (["a", "b", "c", "d"], list("defc"))])
+def test_ids_are_the_same_as_they_are_written(tmp_path: Path, one: list[object], other: list[object]) -> None:
+    for name, ids in (("fit", one), ("test", other)):
+        table(["x"] * 4, [1] * 4).with_columns(who=pl.Series(ids)).write_parquet(tmp_path / f"{name}.parquet")
+    files = find_files([str(tmp_path / "fit.parquet")])
+    columns = ColumnNames(score="p", label="y", group=("g",), id="who")
+    with pytest.raises(InputError, match="--id: 2 ids of the test rows are among the rows to fit on too"):
+        read_parts(files, columns, (str(tmp_path / "test.parquet"),), ())
