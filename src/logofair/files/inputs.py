@@ -26,6 +26,7 @@ SCALES = ("chance", "percent", "logit")
 _SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
 # Texts that stand for a missing value, as an empty cell does, unless other ones are named.
 MISSING = ("NA", "N/A", "NaN", "nan", "NULL", "null")
+_SINGLE = ("score", "label", "client", "weight", "decision", "id")  # roles of one column each
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class ColumnNames:
     client: str | None = None
     weight: str | None = None
     decision: str | None = None
+    id: str | None = None
     positive: str | None = None
     scale: str = "chance"
     drop_missing: bool = False
