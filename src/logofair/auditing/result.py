@@ -108,7 +108,8 @@ class ClientCheck:
 
     ``above`` are the clients where a gap above is shown, ``within`` the number where all gaps are shown to be within,
     ``checkable`` the number with rows enough to show that a gap of 0 is within; ``wider`` is a larger tolerance and
-    the number that could be checked there, None where all can be checked already.
+    the number that could be checked there, None where all can be checked already. ``tolerance`` is None where that of
+    one gap is not that of another.
 
     Examples
     --------
@@ -117,7 +118,7 @@ class ClientCheck:
     5 of 47 clients can be checked at this tolerance; 30 could at 0.2.
     """
 
-    tolerance: float
+    tolerance: float | None
     clients: int
     above: tuple[Label, ...]
     within: int
@@ -132,12 +133,17 @@ class ClientCheck:
     def __str__(self) -> str:
         n = self.clients
         names = f" ({listed(map(repr, self.above[:NAMED]), len(self.above))})" if self.above else ""
-        above = f"A gap above {self.tolerance:g} is shown at {len(self.above):,} of {n:,} clients{names}"
+        limit = "its tolerance" if self.tolerance is None else f"{self.tolerance:g}"
+        above = f"A gap above {limit} is shown at {len(self.above):,} of {n:,} clients{names}"
         within = f"{self.within:,} {'is' if self.within == 1 else 'are'} shown to be within"
         unclear = f"; at {self.unclear:,} rows are too few to tell" if self.unclear else ""
+        return f"{above}; {within}{unclear}.{chr(10) + self.reach if self.checkable < n else ''}"
+
+    @property
+    def reach(self) -> str:
+        """How many clients have rows enough to be checked, in a sentence."""
         could = "" if self.wider is None else f"; {self.wider[1]:,} could at {self.wider[0]:g}"
-        can = f"{self.checkable:,} of {n:,} clients can be checked at this tolerance{could}."
-        return f"{above}; {within}{unclear}.{chr(10) + can if self.checkable < n else ''}"
+        return f"{self.checkable:,} of {self.clients:,} clients can be checked at this tolerance{could}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -272,18 +278,26 @@ class Audit:
         """The largest gap of any rate at every client."""
         return self.local.by_client()
 
-    def check_clients(self, tolerance: float) -> ClientCheck:
-        """Count the clients whose gaps are shown to be above a tolerance, or within it."""
-        above, within = self.local.above(tolerance), self.local.within(tolerance)
-        checkable = int(self.local.checkable(tolerance).sum())
+    def check_clients(self, tolerance: Floats | float) -> ClientCheck:
+        """Count the clients whose gaps are shown to be above their tolerance, or within it.
+
+        ``tolerance`` is one for all, or an array (rates, clients) that is infinite where nothing is required; clients
+        of whom nothing is required are not counted.
+        """
+        given = np.broadcast_to(tolerance, self.local.gaps.shape)
+        required, limits = np.isfinite(given).any(axis=0), np.unique(given[np.isfinite(given)])
+        above, within = self.local.above(given), self.local.within(given)
+        count, checkable = int(required.sum()), int(self.local.checkable(given).sum())
         wider = None
-        for wide in _WIDER if checkable < len(self.clients) else ():
-            if wide > tolerance and (could := int(self.local.checkable(wide).sum())) > checkable:
+        for wide in _WIDER if checkable < count and limits.size == 1 else ():
+            could = int(self.local.checkable(np.where(np.isfinite(given), wide, np.inf)).sum())
+            if wide > limits[0] and could > checkable:
                 wider = (wide, could)
-                if 2 * could >= len(self.clients):
+                if 2 * could >= count:
                     break
         names = tuple(self.clients[place] for place in np.flatnonzero(above))
-        return ClientCheck(tolerance, len(self.clients), names, int(within.sum()), checkable, wider)
+        common = float(limits[0]) if limits.size == 1 else None
+        return ClientCheck(common, count, names, int(within.sum()), checkable, wider)
 
     @property
     def rows_behind(self) -> dict[str, Indices]:

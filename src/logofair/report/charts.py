@@ -21,6 +21,7 @@ __all__ = [
     "gap_strip",
     "reliability_by_group",
     "reliability_diagram",
+    "shows_nothing",
 ]
 
 
@@ -90,6 +91,14 @@ class GapPoint:
     note: str
 
 
+def shows_nothing(points: Sequence[GapPoint], width: float) -> bool:
+    """Whether a picture would show nothing: one client, no gap at all, or all marks within a pixel of one another."""
+    values = [value for point in points for value in (point.before, point.after) if value is not None]
+    if len(points) < 2 or not values:
+        return True
+    return width * (max(values) - min(values)) < _nice_ticks(_largest(points))[-1]
+
+
 def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> Element:
     """Draw one row per client, its gap before and after joined by a line."""
     letters = min(max((len(p.name) for p in points), default=0), 22 if width > _NARROW else 13)
@@ -120,7 +129,7 @@ def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element
         tag("rect", x=0, y=y - half, width=scale.end + 18.0, height=_ROW, class_="target"),
         tag("text", short(point.name, letters), x=scale.start - 10.0, y=y + 4.0, class_="name", text_anchor="end"),
     ]
-    if point.tolerance is not None:
+    if point.tolerance is not None and point.after is not None:
         x = place(point.tolerance)
         parts.append(tag("line", x1=x, x2=x, y1=y - half + 3.0, y2=y + half - 3.0, class_="limit"))
     if point.before is not None and point.after is not None:
@@ -155,7 +164,7 @@ def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: f
         ],
         [_column(point, x, up, each) for point, x in zip(points, middles, strict=True)],
         _ranks(middles, bottom + 16.0, 5 if width > _NARROW else 2),
-        _below("clients by rank, the largest gap before comes first", (left + right) / 2.0, height - 6.0),
+        _below("clients: largest gap shown first, then most rows", (left + right) / 2.0, height - 6.0),
     )
 
 
@@ -166,6 +175,9 @@ def _column(point: GapPoint, x: float, up: _Scale, each: float) -> Element:
     if point.before is not None and point.after is not None:
         y1, y2 = up.place(point.before), up.place(point.after)
         parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="joint thin"))
+    if point.after is not None and point.interval is not None:
+        y1, y2 = map(up.place, point.interval)
+        parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="interval thin"))
     if point.before is not None:
         parts.append(_before(x, up.place(point.before), radius))
     if point.after is not None:
@@ -228,7 +240,8 @@ def _common_tolerance(
 
 def _largest(points: Sequence[GapPoint]) -> float:
     """The largest number a picture must show."""
-    return max((v for p in points for v in (p.before, p.after, p.tolerance) if v is not None), default=0.0)
+    ends = ((p.before, p.after, p.tolerance, p.interval[1] if p.interval else None) for p in points)
+    return max((value for four in ends for value in four if value is not None), default=0.0)
 
 
 # As in the calibration errors: fewer rows than this in a bin are mostly noise.
