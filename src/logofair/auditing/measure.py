@@ -313,19 +313,22 @@ class Side:
 
         A client whose gap cannot be measured, or of whom nothing is required, is not among them.
         """
-        return self._shown(tolerance, self.gaps)
+        return self._shown(tolerance, self._shares)
 
     def checkable(self, tolerance: Floats | float) -> Booleans:
         """Which clients have rows enough to show that a gap of 0 is within its tolerance, all judged together."""
-        return self._shown(tolerance, np.zeros_like(self.gaps))
+        known = ~np.isnan(self._shares)
+        people = np.where(known, self.effective, 0.0)
+        common = (people * np.where(known, self._shares, 0.0)).sum(2, keepdims=True)
+        return self._shown(tolerance, np.where(known, _ratio(common, people.sum(2, keepdims=True)), np.nan))
 
-    def _shown(self, tolerance: Floats | float, gaps: Floats) -> Booleans:
-        """Where these gaps with the margin of the measured ones stay within tolerance."""
+    def _shown(self, tolerance: Floats | float, shares: Floats) -> Booleans:
+        """Where groups with these shares, on as many people as there are, are shown to be within tolerance."""
         required = np.isfinite(np.broadcast_to(tolerance, self.gaps.shape))
         judged = max(int((required & ~np.isnan(self.gaps)).any(axis=0).sum()), 1)
-        upper = pair_limits(self._shares, self.effective, np.full(self.gaps.shape, TAIL / judged), upper=True)
+        upper = pair_limits(shares, self.effective, np.full(self.gaps.shape, TAIL / judged), upper=True)
         with np.errstate(invalid="ignore"):
-            kept = gaps + (upper - self.gaps) <= tolerance  # NaN, what cannot be measured, is not kept
+            kept = upper <= tolerance  # NaN, what cannot be measured, is not kept
         return np.asarray((kept | ~required).all(axis=0) & required.any(axis=0))
 
     def could_be_worst(self, rate: int, first: int) -> Booleans:

@@ -84,7 +84,7 @@ class GapPoint:
     name: str
     link: str | None
     before: float | None
-    after: float | None
+    after: float
     tolerance: float | None
     interval: tuple[float, float] | None
     few: bool
@@ -94,7 +94,7 @@ class GapPoint:
 def shows_nothing(points: Sequence[GapPoint], width: float) -> bool:
     """Whether a picture would show nothing: one client, no gap at all, or all marks within a pixel of one another."""
     values = [value for point in points for value in (point.before, point.after) if value is not None]
-    if len(points) < 2 or not values:
+    if len(points) < 2:
         return True
     return width * (max(values) - min(values)) < _nice_ticks(_largest(points))[-1]
 
@@ -129,20 +129,17 @@ def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element
         tag("rect", x=0, y=y - half, width=scale.end + 18.0, height=_ROW, class_="target"),
         tag("text", short(point.name, letters), x=scale.start - 10.0, y=y + 4.0, class_="name", text_anchor="end"),
     ]
-    if point.tolerance is not None and point.after is not None:
+    if point.tolerance is not None:
         x = place(point.tolerance)
         parts.append(tag("line", x1=x, x2=x, y1=y - half + 3.0, y2=y + half - 3.0, class_="limit"))
-    if point.before is not None and point.after is not None:
+    if point.before is not None:
         parts.append(tag("line", x1=place(point.before), x2=place(point.after), y1=y, y2=y, class_="joint"))
-    if point.after is None:
-        parts.append(tag("text", "cannot be measured", x=scale.start + 8.0, y=y + 4.0, class_="absent"))
-    elif point.interval is not None:
+    if point.interval is not None:
         x1, x2 = map(place, point.interval)
         parts.append(tag("line", x1=x1, x2=x2, y1=y, y2=y, class_="interval"))
     if point.before is not None:
         parts.append(_before(place(point.before), y, 5.0))
-    if point.after is not None:
-        parts.append(_after(place(point.after), y, 5.0, point.few))
+    parts.append(_after(place(point.after), y, 5.0, point.few))
     return _linked(point, parts)
 
 
@@ -172,16 +169,15 @@ def _column(point: GapPoint, x: float, up: _Scale, each: float) -> Element:
     """One client's column; its whole height can be pointed at."""
     parts: list[Node] = [tag("rect", x=x - each / 2.0, y=up.end, width=each, height=up.start - up.end, class_="target")]
     radius = min(4.0, max(1.4, each * 0.42))
-    if point.before is not None and point.after is not None:
+    if point.before is not None:
         y1, y2 = up.place(point.before), up.place(point.after)
         parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="joint thin"))
-    if point.after is not None and point.interval is not None:
+    if point.interval is not None:
         y1, y2 = map(up.place, point.interval)
         parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="interval thin"))
     if point.before is not None:
         parts.append(_before(x, up.place(point.before), radius))
-    if point.after is not None:
-        parts.append(_after(x, up.place(point.after), radius, point.few))
+    parts.append(_after(x, up.place(point.after), radius, point.few))
     return _linked(point, parts)
 
 

@@ -28,7 +28,7 @@ from logofair.report.markup import (
     tolerance_cell,
 )
 from logofair.report.measured import MOST_CARDS, MeasuredRows
-from logofair.report.wording import counted, figure, name_of, sentence, small, tolerance_of
+from logofair.report.wording import counted, figure, name_of, sentence, small, tolerance_of, with_few
 
 __all__ = ["clients_section"]
 
@@ -45,7 +45,8 @@ def clients_section(rows: MeasuredRows, contents: ReportContents | None = None) 
     count = len(rows.after.clients)
     words = (
         f"{counted(count, 'client')} on {counted(rows.size, 'row')}: the {rows.name}. "
-        "Clients whose gap is shown to be largest come first, then those with the most rows."
+        "Clients whose gap is shown to be largest come first, then those with the most rows. A client’s gap is that "
+        f"between groups of {FEW_ROWS} rows or more where it has two such groups."
     )
     checked = [paragraph(words) for words in _checked(rows)]
     pictures = [_figure(rows, k) for k in range(len(rows.after.local.rates))]
@@ -63,6 +64,9 @@ def _checked(rows: MeasuredRows) -> Iterator[str]:
         yield rows.after.check_clients(rows.local_tolerance).reach
     elif len(rows.notions) == 1:
         yield str(rows.after.check_clients(rows.local_tolerance))
+        if rows.unknown_clients:
+            unknown = counted(rows.unknown_clients, "more client")
+            yield f"Of {unknown} nothing is required: unknown at fit time, or free."
     else:
         tolerance = float(rows.local_tolerance.flat[0])
         yield from (f"{sentence(name)[:-1]}: {audit.check_clients(tolerance)}" for name, audit, _ in rows.notions)
@@ -79,8 +83,9 @@ def _parts(rows: MeasuredRows, contents: ReportContents | None) -> Iterator[Sect
     yield Section("client-table", "All clients in a table", tuple(body))
 
 
-def _gap(audit: Audit | None, rate: int, place: int) -> Measured | None:
-    return None if audit is None else audit.local.gap(rate, place).value
+def _gap(rows: MeasuredRows, audit: Audit | None, rate: int, place: int) -> Measured | None:
+    gap = rows.client_gap(audit, rate, place)
+    return None if gap is None else gap.value
 
 
 def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> Element:
@@ -143,22 +148,23 @@ def _rules(rows: MeasuredRows, contents: ReportContents, place: int) -> Element:
     return grid("Rules here", ["group", "rule"], lines)
 
 
-def _gaps(rows: MeasuredRows, place: int) -> Element:
+def _gaps(rows: MeasuredRows, place: int) -> list[Element]:
     """Gap of every rate before and after."""
     titles = ["gap of the", *(["before", "after"] if rows.before is not None else ["value"]), "tolerance", "rows"]
     lines = []
     for k, rate in enumerate(rows.after.local.rates):
-        after = _gap(rows.after, k, place)
+        after = _gap(rows, rows.after, k, place)
         lines.append(
             [
                 named(rate.name),
-                *([measured_cell(_gap(rows.before, k, place))] if rows.before is not None else []),
+                *([measured_cell(_gap(rows, rows.before, k, place))] if rows.before is not None else []),
                 measured_cell(after),
                 tolerance_cell(float(rows.local_tolerance[k, place])),
                 number(None) if after is None else rows_cell(after.rows or 0),
             ]
         )
-    return grid("Gaps here, each by itself", titles, lines)
+    few = (with_few(rows.hidden_gap(k, place)) for k in range(len(rows.after.local.rates)))
+    return [grid("Gaps here, each by itself", titles, lines), *(note(words) for words in few if words)]
 
 
 def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterator[str]:
@@ -172,13 +178,17 @@ def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterato
 def _figure(rows: MeasuredRows, rate: int) -> Element | None:
     """One rate's picture, drawn for a desk and for a phone; none where it would show nothing."""
     name, ranked = rows.after.local.rates[rate].name, rows.ranked
-    every = -(-len(ranked) // _MOST_COLUMNS)
+    drawn = ~np.isnan((rows.after.local.large if len(ranked) > _MOST_ROWS else rows.after.local).gaps[rate])
+    without = f"fewer than two groups of {FEW_ROWS} rows" if len(ranked) > _MOST_ROWS else "fewer than two groups"
+    missing, ranked = int((~drawn).sum()), [place for place in ranked if drawn[place]]
+    left_out = f" {counted(missing, 'client')} with {without} not drawn." if missing else ""
+    every = max(1, -(-len(ranked) // _MOST_COLUMNS))
     points = [_point(rows, rate, place) for place in ranked[::every]]
     if shows_nothing(points, _WIDE):
         return None
     draw = gap_dumbbells if len(points) <= _MOST_ROWS else gap_strip
     both = " before and after" if rows.before is not None else ""
-    left_out = f" Every {every}th client is drawn." if every > 1 else ""
+    left_out += f" Of the others every {every}th is drawn." if every > 1 else ""
     words = f"Gap of the {name} between groups inside each of {counted(len(points), 'client')}{both}, {rows.name}."
     return tag(
         "figure",
@@ -190,12 +200,11 @@ def _figure(rows: MeasuredRows, rate: int) -> Element | None:
 
 def _point(rows: MeasuredRows, rate: int, place: int) -> GapPoint:
     """One client in the picture."""
-    before, after = _gap(rows.before, rate, place), _gap(rows.after, rate, place)
+    before, after = _gap(rows, rows.before, rate, place), _gap(rows, rows.after, rate, place)
     tolerance = float(rows.local_tolerance[rate, place])
-    first = f"gap {figure(before)} before, " if rows.before is not None else "gap "
-    interval = None
-    if after is not None and after.low is not None and after.high is not None:
-        interval = (after.low, after.high)
+    first = f"gap {figure(before)} before, after " if rows.before is not None else "gap "
+    assert after is not None  # clients without a gap are not drawn
+    interval = None if after.low is None or after.high is None else (after.low, after.high)
     return GapPoint(
         name=name_of(rows.after.clients[place]),
         link=rows.link(rows.after.clients[place]),
@@ -203,8 +212,8 @@ def _point(rows: MeasuredRows, rate: int, place: int) -> GapPoint:
         after=after,
         tolerance=tolerance if np.isfinite(tolerance) else None,
         interval=interval,
-        few=after is not None and (after.rows or 0) < FEW_ROWS,
-        note=f"{first}{'' if after is None else after} tolerance {tolerance_of(tolerance)}",
+        few=(after.rows or 0) < FEW_ROWS,
+        note=f"{first}{after}, tolerance {tolerance_of(tolerance)}",
     )
 
 
@@ -273,7 +282,7 @@ def _line(
     rows: MeasuredRows, contents: ReportContents | None, place: int, rate: int, state: bool | None, *, judged: bool
 ) -> list[Cell]:
     client, side = rows.after.clients[place], rows.after.local
-    name, after = side.rates[rate].name, _gap(rows.after, rate, place)
+    name, after = side.rates[rate].name, _gap(rows, rows.after, rate, place)
     several, labelled = len(side.rates) > 1, side.tally.labelled and not rows.in_chances
     audits = [audit for audit in (rows.before, rows.after) if audit is not None]
     price = 0.0 if contents is None else contents.price(name, client)
@@ -281,7 +290,7 @@ def _line(
     return [
         named(name_of(client), rows.link(client)),
         *([text(name)] if several else []),
-        *(measured_cell(_gap(audit, rate, place)) for audit in audits),
+        *(measured_cell(_gap(rows, audit, rate, place)) for audit in audits),
         number(None) if after is None else rows_cell(after.rows or 0),
         tolerance_cell(float(rows.local_tolerance[rate, place])),
         *([text(_STATES[state][0])] if judged else []),

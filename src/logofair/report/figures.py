@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from logofair.auditing import FEW_ROWS, Gap, Measured
+from logofair.auditing import FEW_ROWS, Measured
 from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
 from logofair.report.markup import (
     Cell,
@@ -27,7 +27,17 @@ from logofair.report.markup import (
     tolerance_cell,
 )
 from logofair.report.measured import GapLine, MeasuredRows
-from logofair.report.wording import UNDEFINED, counted, figure, gap_words, name_of, sentence, signed, tolerance_of
+from logofair.report.wording import (
+    UNDEFINED,
+    counted,
+    figure,
+    gap_words,
+    name_of,
+    sentence,
+    signed,
+    tolerance_of,
+    with_few,
+)
 
 __all__ = ["figures_section"]
 
@@ -51,7 +61,8 @@ def figures_section(shown: MeasuredRows, accepted: str, calibration: MeasuredRow
 
 def _figures(rows: MeasuredRows, accepted: str) -> Iterator[Node]:
     yield _rates(rows)
-    yield tag("div", list(_tiles(rows)), class_="tiles")
+    if len(rows.notions) == 1:
+        yield tag("div", list(_tiles(rows)), class_="tiles")
     yield _shares(rows, accepted)
     yield _gaps(rows)
     yield note(
@@ -60,10 +71,13 @@ def _figures(rows: MeasuredRows, accepted: str) -> Iterator[Node]:
         "the smaller of these two groups. Its noise floor is what a rule without any gap shows on average on as many "
         "rows."
     )
-    reasons = list(islice(rows.after.undefined, _MOST_REASONS + 1))
-    if reasons and not rows.in_chances:
-        more = ["and more"] if len(reasons) > _MOST_REASONS else []
-        yield note("; ".join(sentence(reason)[:-1] for reason in [*reasons[:_MOST_REASONS], *more]), ".")
+    if not rows.in_chances:
+        yield from (note(sentence(reason)) for reason in islice(rows.after.global_.undefined(0), _MOST_REASONS))
+    if rows.has_clients and rows.after.undefined_clients:
+        count = counted(len(rows.after.clients), "client")
+        yield note(
+            f"At {rows.after.undefined_clients:,} of {count} some gap is undefined: fewer than two groups count."
+        )
 
 
 def _rates(rows: MeasuredRows) -> Element:
@@ -100,7 +114,7 @@ def _tiles(rows: MeasuredRows) -> Iterator[Element]:
         first = None if before is None else before.accuracy
         change = None if found is None else found.accuracy
         yield _tile("Accuracy by labels", first, after.accuracy, list(_change_words(change)), few=False)
-    for line in rows.gap_lines if len(rows.notions) == 1 else ():
+    for line in rows.gap_lines:
         first = None if line.before is None else line.before.value
         few = line.after.value is not None and (line.after.value.rows or 0) < FEW_ROWS
         yield _tile(sentence(line.what)[:-1], first, line.after.value, list(_gap_words(line)), few=few)
@@ -118,7 +132,7 @@ def _gap_words(line: GapLine) -> Iterator[str]:
     yield "Nothing required." if free else f"Tolerance {tolerance_of(line.tolerance)}."
     if line.after.finding:
         yield sentence(line.after.finding)
-    yield from _with_few(line.worst)
+    yield with_few(line.worst)
 
 
 def _tile(title: str, before: Measured | None, after: Measured | None, words: list[str], *, few: bool) -> Element:
@@ -166,7 +180,7 @@ def _gap_cells(line: GapLine, compared: bool) -> list[Cell]:
     value = line.after.value
     which = tag("small", gap_words(line.after), class_="chance")
     before = [measured_cell(None if line.before is None else line.before.value)] if compared else []
-    small = [*_change_words(line.change), *_with_few(line.worst)]
+    small = [*_change_words(line.change), with_few(line.worst)]
     return [
         Cell((tag("bdi", line.what), " ", which), heading=True, numeric=False),
         *before,
@@ -176,14 +190,7 @@ def _gap_cells(line: GapLine, compared: bool) -> list[Cell]:
         tolerance_cell(line.tolerance),
         text(
             sentence(line.after.finding or UNDEFINED),
-            *(tag("small", words, class_="chance") for words in small),
+            *(tag("small", words, class_="chance") for words in small if words),
             mark="words",
         ),
     ]
-
-
-def _with_few(worst: Gap | None) -> Iterator[str]:
-    """The largest gap of all, where groups of few rows make it another."""
-    if worst is not None and worst.value is not None:
-        rows = counted(worst.value.rows or 0, "row")
-        yield f"With groups of fewer than {FEW_ROWS} rows {figure(worst.value)}, on {rows}."

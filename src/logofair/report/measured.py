@@ -10,6 +10,7 @@ import numpy as np
 
 from logofair.auditing import Audit, Comparison, Gap, Measured
 from logofair.auditing.measure import Tally, side_of
+from logofair.auditing.measure import text as rounded
 from logofair.auditing.result import RuleAudit
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans
@@ -84,9 +85,28 @@ class MeasuredRows:
     @cached_property
     def ranked(self) -> list[int]:
         """Every client's place: those whose gap is shown to be largest first, then those with the most rows."""
-        low, rows = self.after.local.limits()[0], self.after.local.tally.rows.sum(axis=(1, 2))
+        side = self.after.local
+        low = np.where(np.isnan(side.large.gaps), side.limits()[0], side.large.limits()[0])
         shown = np.where(np.isnan(low), 0.0, low).max(axis=0)
-        return [int(place) for place in np.lexsort((-rows, -shown))]
+        return [int(place) for place in np.lexsort((-side.tally.rows.sum(axis=(1, 2)), -shown))]
+
+    def client_gap(self, audit: Audit | None, rate: int, place: int) -> Gap | None:
+        """The gap of a rate inside a client that is told: between groups of 30 rows or more where there are two."""
+        if audit is None:
+            return None
+        side = audit.local
+        return (side if np.isnan(side.large.gaps[rate, place]) else side.large).gap(rate, place)
+
+    def hidden_gap(self, rate: int, place: int) -> Gap | None:
+        """The gap of all groups inside a client where groups of few rows make it another."""
+        gap, told = self.after.local.gap(rate, place), self.client_gap(self.after, rate, place)
+        return None if told is None or _alike(gap, told) else gap
+
+    @cached_property
+    def unknown_clients(self) -> int:
+        """Number of clients of whom nothing is required, though something is of others."""
+        required = np.isfinite(self.local_tolerance).any(axis=0)
+        return int((~required).sum()) if required.any() else 0
 
     @cached_property
     def states(self) -> list[bool | None] | None:
@@ -139,8 +159,8 @@ class MeasuredRows:
         for words, headline, worst, local in told:
             gap, largest = getattr(after, headline), getattr(after, worst)
             first = None if before is None else getattr(before, headline)
-            few, change = None if gap == largest else largest, None
-            if self.compared is not None and few is None and first == getattr(before, worst):
+            few, change = None if _alike(gap, largest) else largest, None
+            if self.compared is not None and few is None and first and _alike(first, getattr(before, worst)):
                 change = self.compared.local_gap if local else self.compared.global_gap
             yield GapLine(f"{named}{words}", local, first, gap, few, self._tolerance(gap, local), change)
 
@@ -154,6 +174,11 @@ class MeasuredRows:
                 place = side.clients.index(gap.client) if gap.client in side.clients else None
                 found.append(tolerance[line].min() if place is None else tolerance[line, place])
         return float(min(found))
+
+
+def _alike(one: Gap, other: Gap) -> bool:
+    """Whether people read the same figure."""
+    return rounded(one.value) == rounded(other.value)
 
 
 def calibration_rows(solution: Solution) -> MeasuredRows:

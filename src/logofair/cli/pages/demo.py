@@ -13,7 +13,7 @@ from logofair.auditing import FEW_ROWS, Audit
 from logofair.cli.options import typed
 from logofair.cli.pages.console import figure, grid, notes, print_page, spoken, tiny
 from logofair.experiments.comparison import Comparison, MethodResult, Settings
-from logofair.report import NewRows, in_memory, write_report
+from logofair.report import in_memory, write_report
 from logofair.tradeoff import frontier
 
 __all__ = ["show", "write_demo_report"]
@@ -148,12 +148,12 @@ def write_demo_report(path: Path, comparison: Comparison) -> Path:
         chosen=(settings.local_tolerance, settings.global_tolerance),
         random_state=settings.random_state,
     )
+    tested = comparison.fair.test(test.scores, test.labels, groups=test.groups, clients=test.clients)
     write_report(
         path,
-        comparison.fair,
-        data=in_memory(f"{comparison.data}, calibration rows", comparison.fair),
+        tested,
+        data=in_memory(comparison.data, comparison.fair),
         command=_command(settings),
-        new_rows=NewRows(test.scores, test.labels, test.groups, test.clients),
         frontier=trade_off,
     )
     return path
