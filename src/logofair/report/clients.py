@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -253,48 +254,77 @@ def _by_name(carded: tuple[str, int]) -> str:
 
 
 def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Element | None]:
-    """One line per client and rate."""
-    rates, states = rows.after.local.rates, rows.states
-    listed = rows.ranked[: max(1, _MOST_COLUMNS // len(rates))]
-    several, labelled = len(rates) > 1, rows.after.local.tally.labelled and not rows.in_chances
-    compared = rows.before is not None
-    titles = ["client", *(["rate"] if several else []), *(["gap before", "gap after"] if compared else ["gap"])]
-    titles += ["its rows", "tolerance", *(["shown"] if states is not None else []), "all rows"]
-    if labelled and not several:
-        titles += ["accuracy before", "accuracy after"] if compared else ["accuracy"]
-    titles += ["0.01 more wins"] if contents is not None else []
-    lines = [
-        _line(rows, contents, place, k, None if states is None else states[place], judged=states is not None)
-        for place in listed
-        for k in range(len(rates))
-    ]
+    """One line per client and rate; a tolerance that all have stands in the caption."""
+    side, limits = rows.after.local, np.unique(rows.local_tolerance)
+    columns = _Columns(
+        rate=len(side.rates) > 1,
+        tolerance=limits.size > 1,
+        state=rows.states is not None,
+        accuracy=side.tally.labelled and not rows.in_chances and len(side.rates) == 1,
+        price=contents is not None,
+    )
+    listed = rows.ranked[: max(1, _MOST_COLUMNS // len(side.rates))]
+    lines = [_line(rows, contents, place, k, columns) for place in listed for k in range(len(side.rates))]
     missing = len(rows.after.clients) - len(listed)
     left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None
-    won = (
-        "The last column is the expected accuracy over all calibration rows that 0.01 more tolerance would win at most."
-    )
-    what = "Gaps of every client, each by itself" if several or not labelled else "Gaps and accuracy of every client"
-    table = grid(f"{what}, {rows.name}", titles, lines, search="Search clients")
+    won = "The last column is the expected accuracy over all calibration rows that 0.01 more tolerance wins at most."
+    common = f"; tolerance {tolerance_of(float(limits[0]))}" if limits.size == 1 else ""
+    caption = f"Gaps of every client, each by itself, {rows.name}{common}"
+    table = grid(caption, columns.titles(rows.before is not None), lines, search="Search clients")
     return (left_out, table, note(won) if contents is not None else None)
 
 
-def _line(
-    rows: MeasuredRows, contents: ReportContents | None, place: int, rate: int, state: bool | None, *, judged: bool
-) -> list[Cell]:
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns the table of clients has besides the gaps and the rows."""
+
+    rate: bool
+    tolerance: bool
+    state: bool
+    accuracy: bool
+    price: bool
+
+    def titles(self, compared: bool) -> list[str]:
+        """The names of the columns, in order."""
+        columns = [
+            ("client", True),
+            ("rate", self.rate),
+            ("gap before", compared),
+            ("gap after" if compared else "gap", True),
+            ("its rows", True),
+            ("tolerance", self.tolerance),
+            ("shown", self.state),
+            ("all rows", True),
+            ("accuracy", self.accuracy),
+            ("0.01 more wins", self.price),
+        ]
+        return [name for name, there in columns if there]
+
+
+def _line(rows: MeasuredRows, contents: ReportContents | None, place: int, rate: int, columns: _Columns) -> list[Cell]:
     client, side = rows.after.clients[place], rows.after.local
     name, after = side.rates[rate].name, _gap(rows, rows.after, rate, place)
-    several, labelled = len(side.rates) > 1, side.tally.labelled and not rows.in_chances
-    audits = [audit for audit in (rows.before, rows.after) if audit is not None]
+    before = [] if rows.before is None else [measured_cell(_gap(rows, rows.before, rate, place))]
     price = 0.0 if contents is None else contents.price(name, client)
-    accuracies = [number(float(audit.local.tally.accuracy()[place])) for audit in audits]
+    state = None if rows.states is None else rows.states[place]
     return [
         named(name_of(client), rows.link(client)),
-        *([text(name)] if several else []),
-        *(measured_cell(_gap(rows, audit, rate, place)) for audit in audits),
+        *([text(name)] if columns.rate else []),
+        *before,
+        measured_cell(after),
         number(None) if after is None else rows_cell(after.rows or 0),
-        tolerance_cell(float(rows.local_tolerance[rate, place])),
-        *([text(_STATES[state][0])] if judged else []),
+        *([tolerance_cell(float(rows.local_tolerance[rate, place]))] if columns.tolerance else []),
+        *([text(_STATES[state][0])] if columns.state else []),
         number(int(side.tally.rows[place].sum())),
-        *(accuracies if labelled and not several else []),
-        *([Cell((small(price),), key=price)] if contents is not None else []),
+        *([_accuracy(rows, place)] if columns.accuracy else []),
+        *([Cell((small(price),), key=price)] if columns.price else []),
     ]
+
+
+def _accuracy(rows: MeasuredRows, place: int) -> Cell:
+    """Accuracy by labels at a client, and what it was before."""
+    after = figure(float(rows.after.local.tally.accuracy()[place]))
+    if rows.before is None:
+        return Cell((after,))
+    before = figure(float(rows.before.local.tally.accuracy()[place]))
+    return Cell((after, " ", tag("small", f"before {before}", class_="chance")))

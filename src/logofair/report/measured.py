@@ -27,8 +27,8 @@ __all__ = [
     "RequiredGaps",
     "audited_rows",
     "calibration_rows",
+    "other_rows",
     "required_gaps",
-    "tested_rows",
 ]
 
 MOST_CARDS = 50  # clients with a card each; where there are more, lists of them are folded away
@@ -187,7 +187,7 @@ def calibration_rows(solution: Solution) -> MeasuredRows:
     return _of_solution("calibration rows", solution, found or _in_chances(solution), in_chances=found is None)
 
 
-def tested_rows(solution: Solution) -> MeasuredRows | None:
+def other_rows(solution: Solution) -> MeasuredRows | None:
     """Return the rows that took no part in the fit, where the solution was tested on some."""
     if solution.tested is None:
         return None

@@ -22,7 +22,7 @@ from logofair.report.costs import frontier_section, prices_section
 from logofair.report.figures import figures_section
 from logofair.report.heading import ReportHeading
 from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
-from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, required_gaps, tested_rows
+from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, other_rows, required_gaps
 from logofair.report.proof import proof_section
 from logofair.report.rules import cells_section, reliability_section, rules_section
 from logofair.report.sources import audit_sources, solution_sources, warnings_section
@@ -119,7 +119,7 @@ def report_html(
 ) -> str:
     """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`."""
     local, global_ = required_gaps(solution)
-    calibration, tested = calibration_rows(solution), tested_rows(solution)
+    calibration, tested = calibration_rows(solution), other_rows(solution)
     verdict = judge(solution, local, global_, tested)
     contents = ReportContents(solution, data, command, heading, calibration, tested, local, global_, verdict, frontier)
     measured = [calibration] if tested is None else [tested, calibration]
