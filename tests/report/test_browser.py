@@ -77,15 +77,23 @@ def _write_audit(path: Path, score, label, sex, site) -> None:
 
 def _write_many(path: Path) -> None:
     random = np.random.default_rng(0)
-    client, group = random.integers(0, 200, 20_000), random.integers(0, 3, 20_000)
+    client, group = random.integers(0, 200, 50_000), random.integers(0, 3, 50_000)
     client[:20] = 199  # and a few more: one client is small
     score = random.beta(2 + group, 3 + client % 5)
     names = np.array([f"site {i:03d}" for i in range(198)] + [HOSTILE, LONG], dtype=object)
     groups = np.array(["left", "<b>right</b>", LONG], dtype=object)[group]
+    label, site = random.random(50_000) < score, names[client]
+    rows, test = slice(0, 20_000), slice(20_000, None)
     solution = logofair.fit(
-        score, random.random(20_000) < score, groups=groups, clients=names[client], local_tolerance=0.05
+        score[rows],
+        label[rows],
+        groups=groups[rows],
+        clients=site[rows],
+        local_tolerance=0.05,
+        client_tolerances={"site 000": None, "site 001": 0.2},
     )
-    write_report(path, solution, data=in_memory("200 sites", solution), command="logofair fit sites.parquet")
+    tested = solution.test(score[test], label[test], groups=groups[test], clients=site[test])
+    write_report(path, tested, data=in_memory("200 sites", solution), command="logofair fit sites.parquet")
 
 
 @pytest.fixture(scope="module")

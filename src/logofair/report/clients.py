@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -115,10 +115,10 @@ def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> El
 def _accuracy_words(rows: MeasuredRows, place: int) -> str:
     if not rows.after.local.tally.labelled or rows.in_chances:
         return ""
-    after = figure(float(rows.after.local.tally.accuracy()[place]))
+    after = _accuracy_at(rows.after, place)
     if rows.before is None:
         return f"; accuracy by labels {after}"
-    return f"; accuracy by labels {figure(float(rows.before.local.tally.accuracy()[place]))} before, {after} after"
+    return f"; accuracy by labels {_accuracy_at(rows.before, place)} before, {after} after"
 
 
 def _groups(rows: MeasuredRows, place: int) -> Element:
@@ -254,77 +254,66 @@ def _by_name(carded: tuple[str, int]) -> str:
 
 
 def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Element | None]:
-    """One line per client and rate; a tolerance that all have stands in the caption."""
-    side, limits = rows.after.local, np.unique(rows.local_tolerance)
-    columns = _Columns(
-        rate=len(side.rates) > 1,
-        tolerance=limits.size > 1,
-        state=rows.states is not None,
-        accuracy=side.tally.labelled and not rows.in_chances and len(side.rates) == 1,
-        price=contents is not None,
-    )
-    listed = rows.ranked[: max(1, _MOST_COLUMNS // len(side.rates))]
-    lines = [_line(rows, contents, place, k, columns) for place in listed for k in range(len(side.rates))]
+    """One line per client and rate."""
+    rates, compared = rows.after.local.rates, rows.before is not None
+    columns = [
+        ("client", True),
+        ("rate", len(rates) > 1),
+        ("gap before", compared),
+        ("gap after" if compared else "gap", True),
+        ("rows", True),
+        ("tolerance", True),
+        ("accuracy", _has_accuracy(rows)),
+        ("0.01 more wins", contents is not None),
+    ]
+    listed = rows.ranked[: max(1, _MOST_COLUMNS // len(rates))]
+    lines = [_line(rows, contents, place, k) for place in listed for k in range(len(rates))]
     missing = len(rows.after.clients) - len(listed)
     left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None
     won = "The last column is the expected accuracy over all calibration rows that 0.01 more tolerance wins at most."
-    common = f"; tolerance {tolerance_of(float(limits[0]))}" if limits.size == 1 else ""
-    caption = f"Gaps of every client, each by itself, {rows.name}{common}"
-    table = grid(caption, columns.titles(rows.before is not None), lines, search="Search clients")
+    caption, titles = f"Gaps of every client, each by itself, {rows.name}", [name for name, there in columns if there]
+    table = grid(caption, titles, lines, search="Search clients")
     return (left_out, table, note(won) if contents is not None else None)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Which columns the table of clients has besides the gaps and the rows."""
-
-    rate: bool
-    tolerance: bool
-    state: bool
-    accuracy: bool
-    price: bool
-
-    def titles(self, compared: bool) -> list[str]:
-        """The names of the columns, in order."""
-        columns = [
-            ("client", True),
-            ("rate", self.rate),
-            ("gap before", compared),
-            ("gap after" if compared else "gap", True),
-            ("its rows", True),
-            ("tolerance", self.tolerance),
-            ("shown", self.state),
-            ("all rows", True),
-            ("accuracy", self.accuracy),
-            ("0.01 more wins", self.price),
-        ]
-        return [name for name, there in columns if there]
+def _has_accuracy(rows: MeasuredRows) -> bool:
+    """Whether the table tells accuracies: once for each client."""
+    return rows.after.local.tally.labelled and not rows.in_chances and len(rows.after.local.rates) == 1
 
 
-def _line(rows: MeasuredRows, contents: ReportContents | None, place: int, rate: int, columns: _Columns) -> list[Cell]:
+def _line(rows: MeasuredRows, contents: ReportContents | None, place: int, rate: int) -> list[Cell]:
     client, side = rows.after.clients[place], rows.after.local
     name, after = side.rates[rate].name, _gap(rows, rows.after, rate, place)
     before = [] if rows.before is None else [measured_cell(_gap(rows, rows.before, rate, place))]
     price = 0.0 if contents is None else contents.price(name, client)
-    state = None if rows.states is None else rows.states[place]
     return [
         named(name_of(client), rows.link(client)),
-        *([text(name)] if columns.rate else []),
+        *([text(name)] if len(side.rates) > 1 else []),
         *before,
         measured_cell(after),
-        number(None) if after is None else rows_cell(after.rows or 0),
-        *([tolerance_cell(float(rows.local_tolerance[rate, place]))] if columns.tolerance else []),
-        *([text(_STATES[state][0])] if columns.state else []),
-        number(int(side.tally.rows[place].sum())),
-        *([_accuracy(rows, place)] if columns.accuracy else []),
-        *([Cell((small(price),), key=price)] if columns.price else []),
+        _below(
+            number(None) if after is None else rows_cell(after.rows or 0),
+            f"of {int(side.tally.rows[place].sum()):,}",
+        ),
+        _below(
+            tolerance_cell(float(rows.local_tolerance[rate, place])),
+            "" if rows.states is None else _STATES[rows.states[place]][0],
+        ),
+        *([_accuracy(rows, place)] if _has_accuracy(rows) else []),
+        *([Cell((small(price),), key=price)] if contents is not None else []),
     ]
+
+
+def _below(cell: Cell, words: str) -> Cell:
+    """A cell with small words below."""
+    return replace(cell, content=(*cell.content, " ", tag("small", words, class_="chance"))) if words else cell
 
 
 def _accuracy(rows: MeasuredRows, place: int) -> Cell:
     """Accuracy by labels at a client, and what it was before."""
-    after = figure(float(rows.after.local.tally.accuracy()[place]))
-    if rows.before is None:
-        return Cell((after,))
-    before = figure(float(rows.before.local.tally.accuracy()[place]))
-    return Cell((after, " ", tag("small", f"before {before}", class_="chance")))
+    before = "" if rows.before is None else f"before {_accuracy_at(rows.before, place)}"
+    return _below(Cell((_accuracy_at(rows.after, place),)), before)
+
+
+def _accuracy_at(audit: Audit, place: int) -> str:
+    return figure(float(audit.local.tally.accuracy()[place]))

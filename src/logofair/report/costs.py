@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["frontier_section", "prices_section"]
 
 
-_MOST = 12
+_MOST, _CHEAP = 12, 50  # prices told, down to this fraction of the dearest
 _STEP = 0.01
 _NOTHING = 1e-6  # what accuracy is proved to
 
@@ -41,7 +41,8 @@ def prices_section(contents: ReportContents) -> Section:
         return Section(
             "prices", "What each requirement costs", (paragraph(words if found else "Nothing was required."),)
         )
-    left_out = len(binding) - _MOST
+    told = [price for price in binding[:_MOST] if price.won > binding[0].won / _CHEAP]
+    left_out = len(binding) - len(told)
     unseen = f"{counted(left_out, 'cheaper requirement')} not shown; the table of clients has them."
     more = note(unseen) if left_out > 0 else None
     free = len(found) - len(binding)
@@ -55,7 +56,7 @@ def prices_section(contents: ReportContents) -> Section:
                 f"it would win at most. Dearest first.{idle}"
             ),
             *_together(contents),
-            tag("ul", [_item(price, contents, binding[0].won) for price in binding[:_MOST]], class_="prices"),
+            tag("ul", [_item(price, contents, binding[0].won) for price in told], class_="prices"),
             more,
         ),
     )
