@@ -380,7 +380,7 @@ def test_hostile_names_stay_text(open_page, folder):
     _unfold(page)
     assert page.title() == "Fairness report: 200 sites"
     assert page.locator("main b, main script").count() == 0
-    assert page.get_by_role("link", name=HOSTILE).count() > 0
+    assert page.get_by_role("rowheader", name=HOSTILE).count() > 0
     assert "<b>right</b>" in page.locator("#cells thead").first.inner_text()
 
 

@@ -41,8 +41,8 @@ def prices_section(contents: ReportContents) -> Section:
         return Section(
             "prices", "What each requirement costs", (paragraph(words if found else "Nothing was required."),)
         )
-    told = [price for price in binding[:_MOST] if price.won > binding[0].won / _CHEAP]
-    left_out = len(binding) - len(told)
+    dearest = [price for price in binding[:_MOST] if price.won > binding[0].won / _CHEAP]
+    left_out = len(binding) - len(dearest)
     unseen = f"{counted(left_out, 'cheaper requirement')} not shown; the table of clients has them."
     more = note(unseen) if left_out > 0 else None
     free = len(found) - len(binding)
@@ -56,7 +56,7 @@ def prices_section(contents: ReportContents) -> Section:
                 f"it would win at most. Dearest first.{idle}"
             ),
             *_together(contents),
-            tag("ul", [_item(price, contents, binding[0].won) for price in told], class_="prices"),
+            tag("ul", [_item(price, contents, binding[0].won) for price in dearest], class_="prices"),
             more,
         ),
     )

@@ -99,8 +99,8 @@ class MeasuredRows:
 
     def hidden_gap(self, rate: int, place: int) -> Gap | None:
         """The gap of all groups inside a client where groups of few rows make it another."""
-        gap, told = self.after.local.gap(rate, place), self.client_gap(self.after, rate, place)
-        return None if told is None or _alike(gap, told) else gap
+        gap, first = self.after.local.gap(rate, place), self.client_gap(self.after, rate, place)
+        return None if first is None or _alike(gap, first) else gap
 
     @cached_property
     def unknown_clients(self) -> int:
@@ -153,10 +153,10 @@ class MeasuredRows:
     def _lines(self, notion: str, after: Audit, before: Audit | None) -> Iterator[GapLine]:
         named = f"{notion}: " if notion else ""
         one = "gap over all clients" if self.has_clients else "gap between groups"
-        told = [(one, "headline_global", "worst_global", False)]
+        sides = [(one, "headline_global", "worst_global", False)]
         if self.has_clients:
-            told.append(("largest gap inside a client", "headline_local", "worst_local", True))
-        for words, headline, worst, local in told:
+            sides.append(("largest gap inside a client", "headline_local", "worst_local", True))
+        for words, headline, worst, local in sides:
             gap, largest = getattr(after, headline), getattr(after, worst)
             first = None if before is None else getattr(before, headline)
             few, change = None if _alike(gap, largest) else largest, None

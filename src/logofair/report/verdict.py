@@ -129,7 +129,7 @@ def _basis(certificate: Certificate) -> str:
 
 def _findings(tested: MeasuredRows) -> Iterator[_Finding]:
     """What other rows show on each side on which something was required and can be measured."""
-    audit, told = tested.after, {line.local: line for line in tested.gap_lines}
+    audit, line = tested.after, next(line for line in tested.gap_lines if not line.local)
     over_all = "over all clients" if tested.has_clients else "between groups"
     for side, tolerance, where in (
         (audit.global_, tested.global_tolerance, over_all),
@@ -141,7 +141,6 @@ def _findings(tested: MeasuredRows) -> Iterator[_Finding]:
         if side is audit.local and tested.has_clients:
             words = str(audit.check_clients(tolerance)).replace("\n", " ")
         else:
-            line = told[False]
             words = f"The gap {where} is {line.after}, tolerance {tolerance_of(line.tolerance)}: {phrase}."
         yield _Finding(where, shown, phrase, words)
 

@@ -81,6 +81,7 @@ def gap_words(gap: Gap) -> str:
 
     Examples
     --------
+    >>> from logofair.auditing import Measured
     >>> gap_words(Gap(Measured(0.25), "selection rate", "M", "F", client="north"))
     'selection rate, M over F, at north'
     """
