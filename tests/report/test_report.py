@@ -123,6 +123,8 @@ def test_without_labels_rates_are_counted_in_chances():
     assert "There are no labels to compare the scores with." in text
     assert "every row counts by its calibrated chance" in text
     assert "ccuracy by labels" not in text
+    assert "Not yet tested on other rows. Measured on the rows that chose the rule" in text
+    assert "shown to be within" not in text
 
 
 def test_the_gap_held_equals_the_gap_of_the_stored_policy():
@@ -596,3 +598,11 @@ def test_a_fingerprint_follows_the_rows():
     prints = [in_memory("x", s).fingerprint for s in (solution, same, other, replace(solution, rows=rows))]
     assert prints[0] == prints[1]
     assert len(set(prints)) == 3
+
+
+def test_a_client_of_whom_nothing_is_required_is_not_judged():
+    solution = _fit(_data(), local_tolerance=0.05, client_tolerances={"site 0": None})
+    rows, untested = other_rows(_tested(solution, _data(seed=1))), calibration_rows(solution)
+    assert rows.state(0) == ""
+    assert all(rows.state(place) in ("within", "above", "cannot be told") for place in (1, 2, 3))
+    assert [untested.state(place) for place in range(4)] == [""] * 4

@@ -36,7 +36,7 @@ __all__ = ["clients_section"]
 _WIDE, _NARROW = 860.0, 350.0
 _MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
 _MOST_COLUMNS = 600
-_STATES = {True: ("within, shown", "met"), False: ("above, shown", "missed"), None: ("cannot be told", "unclear")}
+_MARKS = {"within": "met", "above": "missed", "cannot be told": "unclear"}
 
 
 def clients_section(rows: MeasuredRows, contents: ReportContents | None = None) -> Section | None:
@@ -94,8 +94,8 @@ def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> El
     client, tally = rows.after.clients[place], rows.after.local.tally
     title = f"client-{place}-title"
     words = f"{counted(int(tally.rows[place].sum()), 'row')}{_accuracy_words(rows, place)}."
-    shown = () if rows.states is None else _STATES[rows.states[place]]
-    badge = tag("span", f"Tolerance: {shown[0]}", class_=f"badge {shown[1]}") if shown else None
+    state = rows.state(place)
+    badge = tag("span", f"Tolerance: {_shown(state)}", class_=f"badge {_MARKS[state]}") if state else None
     prices = [] if contents is None else list(_prices(contents, rows, place))
     return tag(
         "article",
@@ -110,6 +110,11 @@ def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> El
         tabindex="-1",
         aria_labelledby=title,
     )
+
+
+def _shown(state: str) -> str:
+    """What is shown of a client, in words."""
+    return f"{state}, shown" if state in ("within", "above") else state
 
 
 def _accuracy_words(rows: MeasuredRows, place: int) -> str:
@@ -295,10 +300,7 @@ def _line(rows: MeasuredRows, contents: ReportContents | None, place: int, rate:
             number(None) if after is None else rows_cell(after.rows or 0),
             f"of {int(side.tally.rows[place].sum()):,}",
         ),
-        _below(
-            tolerance_cell(float(rows.local_tolerance[rate, place])),
-            "" if rows.states is None else _STATES[rows.states[place]][0],
-        ),
+        _below(tolerance_cell(float(rows.local_tolerance[rate, place])), _shown(rows.state(place))),
         *([_accuracy(rows, place)] if _has_accuracy(rows) else []),
         *([Cell((small(price),), key=price)] if contents is not None else []),
     ]

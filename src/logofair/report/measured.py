@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -109,16 +109,22 @@ class MeasuredRows:
         return int((~required).sum()) if required.any() else 0
 
     @cached_property
-    def states(self) -> list[bool | None] | None:
-        """Per client whether its gaps are shown to be within tolerance (True), above (False) or neither (None).
-
-        None where nothing is required, or where several notions or the rows that chose the rule leave it open.
-        """
-        if self.after.fitted_rows or len(self.notions) > 1 or not np.isfinite(self.local_tolerance).any():
+    def _judged(self) -> tuple[list[bool], list[bool]] | None:
+        """Per client whether its gaps are shown above tolerance, and within."""
+        if self.after.fitted_rows or len(self.notions) > 1:
             return None
         side, tolerance = self.after.local, self.local_tolerance
-        both = zip(side.above(tolerance).tolist(), side.within(tolerance).tolist(), strict=True)
-        return [False if above else True if within else None for above, within in both]
+        return side.above(tolerance).tolist(), side.within(tolerance).tolist()
+
+    def state(self, place: int) -> str:
+        """What is shown of a client's gaps: "within", "above" or "cannot be told".
+
+        Empty where nothing is required of it, or where several notions or the rows that chose the rule leave it open.
+        """
+        if self._judged is None or not np.isfinite(self.local_tolerance[:, place]).any():
+            return ""
+        above, within = self._judged
+        return "above" if above[place] else "within" if within[place] else "cannot be told"
 
     @cached_property
     def _cards(self) -> dict[Label | None, int]:
@@ -249,7 +255,7 @@ def _in_chances(solution: Solution) -> Comparison:
         Audit.of(_tally(each, rows), rows.groups.names, rows.clients.names, rates[0] or rates[1], rates[1] or rates[0])
         for each in ((rows.scores >= 0.5).astype(np.float64), chance)
     )
-    return Comparison(first, second, None, None, None, None)
+    return Comparison(first, replace(second, fitted_rows=True), None, None, None, None)
 
 
 def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
