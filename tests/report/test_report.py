@@ -14,13 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
+from logofair.auditing.measure import tally_of
+from logofair.auditing.result import RuleAudit
+from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files.inputs import DataSource
-from logofair.report import NewRows, in_memory, report_html, write_report
-from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, reliability_by_group
+from logofair.notions import NOTIONS
+from logofair.report import ReportHeading, audit_html, in_memory, report_html, write_audit_report, write_report
+from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, reliability_by_group, shows_nothing
 from logofair.report.markup import render, tag
-from logofair.report.measured import measure_calibration, measure_new, required_gaps
-from logofair.report.verdict import judge
+from logofair.report.measured import calibration_rows, other_rows, required_gaps
+from logofair.report.verdict import Verdict, judge
 from logofair.solvers.algorithm1 import Algorithm1
 
 pytestmark = pytest.mark.tool
@@ -67,166 +71,209 @@ class _Text(HTMLParser):
         return "".join(self.words)
 
 
+def _tested(solution, data):
+    return solution.test(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"])
+
+
+def _verdict(solution):
+    return judge(solution, *required_gaps(solution), other_rows(solution))
+
+
+def _said(verdict: Verdict) -> dict[str, str]:
+    return dict(verdict.lines)
+
+
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_figures_before_and_after_are_those_of_an_audit(notion, weighted):
     data = _data()
     weight = np.random.default_rng(1).integers(0, 4, 3000).astype(float) if weighted else None
+    measured = calibration_rows(_fit(data, notion=notion, local_tolerance=0.05, sample_weight=weight))
     solution = _fit(data, notion=notion, local_tolerance=0.05, sample_weight=weight)
-    measured = measure_calibration(solution)
     columns = {"groups": data["groups"], "clients": data["clients"]}
     after = solution.policy.probabilities(data["scores"], **columns)
-    for decisions, side in ((data["scores"] >= 0.5, "before"), (after, "after")):
+    for decisions, found in ((data["scores"] >= 0.5, measured.before), (after, measured.after)):
         audited = logofair.audit(decisions, data["labels"], **columns, notion=notion, sample_weight=weight)
-        local, global_ = getattr(measured.local, side), getattr(measured.global_, side)
         by_client = [[gap.value for gap in row.gaps] for row in audited.by_client]
-        np.testing.assert_allclose(local.gaps.T, by_client, atol=1e-12)
-        np.testing.assert_allclose(global_.gaps[:, 0], [gap.value for gap in audited.global_gaps], atol=1e-12)
-        assert measured.accuracy[side == "after"] == pytest.approx(audited.accuracy, abs=1e-12)
+        np.testing.assert_allclose(found.local.gaps.T, by_client, atol=1e-12)
+        assert found.headline_global.value == pytest.approx(audited.headline_global.value, abs=1e-12)
+        assert found.accuracy == pytest.approx(audited.accuracy, abs=1e-12)
 
 
-def test_figures_on_new_rows_are_matched_to_clients_by_name():
-    data, solution = _data(), _fit(_data(), local_tolerance=0.05, client_tolerances={"site 3": 0.2})
-    fresh = _data(seed=5)
-    kept = np.isin(fresh["clients"], ["site 3", "site 1"])
-    fresh = {name: column[kept] for name, column in fresh.items()}
-    new = NewRows(fresh["scores"], fresh["labels"], groups=fresh["groups"], clients=fresh["clients"])
-    measured = measure_new(solution, new)
-    assert measured.clients == ("site 1", "site 3")
-    assert measured.local.tolerance.tolist() == [[0.05, 0.2]]
-    audited = logofair.audit(fresh["scores"] >= 0.5, fresh["labels"], groups=fresh["groups"], clients=fresh["clients"])
-    np.testing.assert_allclose(measured.local.before.gaps[0], [row.gap for row in audited.by_client])
-    assert len(data["scores"]) == 3000
+def test_tolerances_on_other_rows_are_matched_to_clients_by_name():
+    solution, fresh = _fit(_data(), local_tolerance=0.05, client_tolerances={"site 3": 0.2}), _data(seed=5)
+    fresh["clients"] = np.where(fresh["clients"] == "site 0", "elsewhere", fresh["clients"])
+    kept = np.isin(fresh["clients"], ["site 3", "site 1", "elsewhere"])
+    measured = other_rows(_tested(solution, {name: column[kept] for name, column in fresh.items()}))
+    assert measured.after.clients == ("elsewhere", "site 1", "site 3")
+    assert measured.local_tolerance.tolist() == [[np.inf, 0.05, 0.2]]
+    assert measured.unknown_clients == 1
 
 
 def test_without_labels_rates_are_counted_in_chances():
     data = _data()
-    solution = logofair.fit(
-        data["scores"],
-        None,
-        groups=data["groups"],
-        clients=data["clients"],
-        notion="equal_opportunity",
-        calibration="none",
-    )
-    measured = measure_calibration(solution)
+    columns = {"groups": data["groups"], "clients": data["clients"]}
+    solution = logofair.fit(data["scores"], None, **columns, notion="equal_opportunity", calibration="none")
+    measured = calibration_rows(solution)
     chosen = (data["clients"] == "site 2") & (data["groups"] == "b")
     score = data["scores"][chosen]
-    assert not measured.with_labels
-    assert measured.local.before.values[0, 2, 1] == pytest.approx(score[score >= 0.5].sum() / score.sum())
-    assert measured.accuracy[0] == pytest.approx(np.maximum(data["scores"], 1 - data["scores"]).mean())
-    assert "There are no labels to compare the scores with." in _Text(_html(solution)).text
+    assert measured.in_chances
+    assert measured.before.local.values[0, 2, 1] == pytest.approx(score[score >= 0.5].sum() / score.sum())
+    text = _Text(_html(solution)).text
+    assert "There are no labels to compare the scores with." in text
+    assert "every row counts by its calibrated chance" in text
+    assert "ccuracy by labels" not in text
+    assert "Not yet tested on other rows. Measured on the rows that chose the rule" in text
+    assert "shown to be within" not in text
 
 
 def test_the_gap_held_equals_the_gap_of_the_stored_policy():
-    data = _data()
-    solution = _fit(data, local_tolerance=0.03, global_tolerance=0.01)
+    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01)
     local, global_ = required_gaps(solution)
-    measured = measure_calibration(solution)
-    np.testing.assert_allclose(local.gap, measured.local.after.gaps, atol=1e-9)
-    np.testing.assert_allclose(global_.gap, measured.global_.after.gaps, atol=1e-9)
+    after = calibration_rows(solution).after
+    np.testing.assert_allclose(local.gap, after.local.gaps, atol=1e-9)
+    np.testing.assert_allclose(global_.gap, after.global_.gaps, atol=1e-9)
     assert local.tolerance.tolist() == [[0.03] * 4]
 
 
-def test_the_page_shows_the_interval_and_the_rows_of_the_audit():
-    solution = _fit(_data(), local_tolerance=0.05, global_tolerance=0.02)
-    (gap,) = solution.measured.global_gaps
-    text = _Text(_html(solution)).text
-    assert f"{gap.value:.4f}0.02{gap.low:.3f}–{gap.high:.3f}{gap.rows:,}" in text  # the cells of one line of a table
+def _cells(page: str, caption: str) -> list[list[str]]:
+    """The texts of the cells of the first table with such a caption, line by line."""
+    table = re.search(rf"<caption>{caption}.*?</table>", page, re.DOTALL)[0]
+    lines = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line, re.DOTALL) for line in lines]
+    return [[_Text(cell).text.strip() for cell in line] for line in cells]
 
 
-def test_a_gap_rests_on_the_rows_of_its_smallest_group_with_the_right_label():
-    data = _data(400, clients=2)
-    solution = _fit(data, notion="equal_opportunity")
-    pair = measure_calibration(solution).local
-    for client in range(2):
-        mine = (data["clients"] == f"site {client}") & (data["labels"] == 1)
-        assert pair.after.smallest_rows[0, client] == min((mine & (data["groups"] == g)).sum() for g in "ab")
+def _interval(value) -> str:
+    return f"{value:.4f} {value.low:.4f} to {value.high:.4f}"
 
 
-def test_a_group_without_a_positive_row_makes_the_gap_rest_on_none():
-    data = _data(400, clients=2)
-    lost = (data["clients"] == "site 0") & (data["groups"] == "b")
-    data["labels"][lost] = 0
-    solution = _fit(data, notion="equal_opportunity")
-    measured = measure_calibration(solution)
-    assert measured.local.after.smallest_rows[0, 0] == 0
-    found = judge(solution, *required_gaps(solution), measured).found
-    assert "1 gap of these rests on fewer than 30 rows of some group." in found
+@pytest.mark.parametrize("clients", [True, False])
+def test_rates_per_group_come_first_with_interval_and_rows(clients):
+    data, fresh = _data(), _data(seed=3)
+    columns = [{"groups": d["groups"]} | ({"clients": d["clients"]} if clients else {}) for d in (data, fresh)]
+    solution = logofair.fit(data["scores"], data["labels"], **columns[0], local_tolerance=0.1)
+    page = _html(solution.test(fresh["scores"], fresh["labels"], **columns[1]))
+    found = logofair.audit(fresh["scores"] >= 0.5, fresh["labels"], **columns[1]).rates["selection rate"]
+    head, *lines = _cells(page, "")
+    assert head == ["group", "rows", "before", "after"]
+    for line, group in zip(lines, "ab", strict=True):
+        assert line[:3] == [group, f"{found[group].rows:,}", _interval(found[group])]
 
 
-def _verdict(solution, new=None):
-    fresh = None if new is None else measure_new(solution, new)
-    return judge(solution, *required_gaps(solution), measure_calibration(solution), fresh)
+def test_one_thing_has_one_number_in_card_table_and_audit():
+    tested = _tested(_fit(_data(), local_tolerance=0.05, global_tolerance=0.02), _data(seed=7))
+    page, audit = _html(tested), tested.tested.second
+    tiles = re.findall(r'aria-label="([^":]+): [0-9.]+ before, ([0-9.]+) after"', page)
+    assert dict(tiles[:3]) == {
+        "Accuracy by labels": f"{audit.accuracy:.4f}",
+        "Gap over all clients": f"{audit.headline_global.value:.4f}",
+        "Largest gap inside a client": f"{audit.headline_local.value:.4f}",
+    }
+    global_, local = _cells(page, "Gaps, rows that took no part in the fit")[1:]
+    for line, gap in ((global_, audit.headline_global), (local, audit.headline_local)):
+        assert line[2] == _interval(gap.value)
+        assert line[3] == f"{gap.value.rows:,}"
+        assert line[4] == f"{gap.value.floor:.4f}"
+        assert gap.finding[1:] in line[6]
+    change = tested.tested.accuracy
+    assert f"{change:+.4f}".replace("-", "−") in _cells(page, "Accuracy and share accepted")[1][3]
+    by_name = {line[0]: line for line in _cells(page, "Gaps of every client")[1:]}
+    worst = by_name[audit.headline_local.client]
+    assert worst[2].startswith(f"{audit.headline_local.value:.4f} ")
+    assert worst[3].startswith(f"{audit.headline_local.value.rows:,} of ")
 
 
-def test_requirements_that_are_met_are_called_met():
-    verdict = _verdict(_fit(_data(), local_tolerance=0.03, global_tolerance=0.01))
-    assert verdict.state == "met"
-    assert verdict.required == (
+def test_a_few_people_make_no_headline():
+    data, fresh = _data(3000, clients=2), _data(3000, clients=2, seed=1)
+    for each in (data, fresh):
+        each["groups"] = np.where(np.arange(3000) < 8, "c", each["groups"]).astype(object)
+    tested = _tested(_fit(data, local_tolerance=0.05), fresh)
+    line = other_rows(tested).gap_lines[0]
+    assert {line.after.highest, line.after.lowest} == {"a", "b"}
+    worst = tested.tested.second.worst_global
+    assert "c" in (worst.highest, worst.lowest)
+    text = _Text(_html(tested)).text
+    assert f"With groups of fewer than 30 rows {worst.value:.4f}, on {worst.value.rows} rows." in text
+
+
+def test_untested_calibration_rows_make_no_pass():
+    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01)
+    verdict = _verdict(solution)
+    assert verdict.state == "untested"
+    assert verdict.title == "Not yet tested on other rows"
+    assert _said(verdict)["Required"] == (
         "Inside each of the 4 clients, the selection rate of any two groups differs by at most 0.03 (demographic "
         "parity). Over all clients, the selection rate of any two groups differs by at most 0.01 (demographic parity)."
     )
-    assert verdict.found.startswith("On the 3,000 calibration rows all 5 required gaps stay within tolerance")
+    assert (
+        "all 5 required gaps are within tolerance, and no rule of score, group and client"
+        in (_said(verdict)["Calibration rows"])
+    )
+    page = _html(solution)
+    assert "✓" not in page
+    assert 'class="badge' not in page
+    assert "shown to be within" not in page
+
+
+def test_the_bound_on_labels_is_of_weighted_thresholds():
+    solution = _fit(_data(), local_tolerance=0.1, basis="labels", calibration="none")
+    assert "no weighted thresholds of the score within the tolerances" in _said(_verdict(solution))["Calibration rows"]
 
 
 def test_single_clients_and_several_notions_are_named_in_the_requirements():
     wanted = {"demographic_parity": 0.05, "equal_opportunity": 0.1}
     solution = _fit(_data(), notion=wanted, client_tolerances={"site 1": 0.2, "site 3": None})
-    required = _verdict(solution).required
+    required = _said(_verdict(solution))["Required"]
     assert "the true positive rate of any two groups differs by at most 0.1 (equal opportunity)" in required
     assert required.endswith("the gap at single clients: site 1 at most 0.2, site 3 free.")
 
 
 def test_without_a_tolerance_nothing_is_called_met():
-    verdict = _verdict(_fit(_data(), local_tolerance=None, global_tolerance=None))
+    verdict = _verdict(_tested(_fit(_data(), local_tolerance=None, global_tolerance=None), _data(seed=1)))
     assert verdict.state == "nothing"
-    assert verdict.required.startswith("Nothing")
+    assert _said(verdict)["Required"].startswith("Nothing")
 
 
-def test_where_no_required_gap_can_be_measured_nothing_is_called_met():
+def test_where_no_required_gap_can_be_measured_nothing_is_shown():
     data = _data(400, clients=2)
     data["groups"] = np.where(data["clients"] == "site 0", "a", "b")
-    verdict = _verdict(_fit(data, global_tolerance=None))
-    assert verdict.state == "unmeasured"
-    assert "nothing is shown" in verdict.found
-    assert 'class="verdict met"' not in _html(_fit(data, global_tolerance=None))
+    verdict = _verdict(_tested(_fit(data, global_tolerance=None), data))
+    assert verdict.state == "unclear"
+    assert "nothing is shown" in _said(verdict)["Calibration rows"]
 
 
-def test_where_some_required_gaps_cannot_be_measured_they_are_met_in_part():
-    data = _data(1200, clients=3)
-    data["groups"][data["clients"] == "site 0"] = "a"
-    solution = _fit(data, global_tolerance=None)
-    verdict = _verdict(solution)
-    assert verdict.state == "partly"
-    assert verdict.title == "Requirements met where they can be measured: 2 of 3 gaps"
-    assert "Cannot be measured here" in _Text(_html(solution)).text
-
-
-def test_requirements_that_rest_mostly_on_few_rows_are_no_plain_pass():
-    verdict = _verdict(_fit(_data(100, clients=4)))
-    assert verdict.state == "partly"
-    assert verdict.title == "Requirements met on the calibration rows, mostly on few rows"
-    assert "4 gaps of these rest on fewer than 30 rows of some group." in verdict.found
-
-
-def test_requirements_that_are_missed_are_called_missed():
+def test_requirements_that_are_missed_on_the_calibration_rows_are_called_missed():
     solution = _fit(_data(), local_tolerance=0.0, global_tolerance=0.0, solver=Algorithm1(rounds=1))
     assert solution.certificate.violation > 0.001
     assert _verdict(solution).state == "missed"
 
 
-def test_a_tolerance_exceeded_on_new_rows_beyond_chance_is_no_pass():
+def test_gaps_shown_within_tolerance_on_other_rows_are_a_pass():
+    data, fresh = _data(20_000), _data(60_000, seed=2)
+    for each in (data, fresh):  # groups that have nothing to do with the scores: the rule is 1/2 for all
+        each["groups"] = np.random.default_rng(0).permutation(each["groups"])
+    verdict = _verdict(_tested(_fit(data, local_tolerance=0.1, global_tolerance=0.1), fresh))
+    assert verdict.state == "met"
+    assert verdict.title == "On other rows: within tolerance, shown"
+    assert "60,000 rows that took no part in the fit" in _said(verdict)["Other rows"]
+
+
+def test_a_tolerance_exceeded_on_other_rows_beyond_chance_is_no_pass():
     solution, fresh = _fit(_data()), _data(6000, seed=9)
-    shifted = np.where(fresh["groups"] == "a", fresh["scores"] ** 2, fresh["scores"] ** 0.5)
-    new = NewRows(shifted, fresh["labels"], groups=fresh["groups"], clients=fresh["clients"])
-    verdict = _verdict(solution, new)
-    assert verdict.state == "partly"
-    assert verdict.title == "Requirements met on the calibration rows, exceeded on new rows"
-    assert "by more than chance explains" in verdict.on_new_rows
+    fresh["scores"] = np.where(fresh["groups"] == "a", fresh["scores"] ** 2, fresh["scores"] ** 0.5)
+    verdict = _verdict(_tested(solution, fresh))
+    assert verdict.state == "missed"
+    assert verdict.title == "On other rows: above tolerance beyond chance"
 
 
-def test_among_many_clients_chance_alone_does_not_turn_a_pass_down():
+def test_on_few_other_rows_nothing_can_be_told():
+    verdict = _verdict(_tested(_fit(_data(), local_tolerance=0.05), _data(200, seed=1)))
+    assert (verdict.state, verdict.title) == ("unclear", "On other rows: cannot be told, rows too few")
+    assert "0 of 4 clients can be checked at this tolerance" in _said(verdict)["Other rows"]
+
+
+def test_among_many_clients_chance_alone_is_no_miss():
     # The same scores in both groups: the rule is 1/2 for all. On random rows every gap is then chance, and of 300
     # some lie two standard errors above their tolerance.
     random, n = np.random.default_rng(4), 60_000
@@ -235,23 +282,106 @@ def test_among_many_clients_chance_alone_does_not_turn_a_pass_down():
     level = (place // 600 + 0.5) / 100
     solution = logofair.fit(level, level >= 0.5, groups=groups, clients=clients, calibration="none", merged=False)
     scores = random.random(n)
-    new = NewRows(scores, random.random(n) < scores, groups=groups, clients=clients)
-    measured = measure_new(solution, new)
-    assert (measured.local.interval[0] > measured.local.tolerance).sum() >= 3
-    verdict = _verdict(solution, new)
-    assert verdict.state == "met"
-    assert "never by more than chance explains" in verdict.on_new_rows
+    tested = solution.test(scores, random.random(n) < scores, groups=groups, clients=clients)
+    measured = other_rows(tested)
+    assert (measured.after.local.limits()[0] > measured.local_tolerance).sum() >= 3
+    assert _verdict(tested).state == "unclear"
 
 
-def test_new_rows_of_a_policy_without_clients_are_not_said_to_have_any():
+def test_other_rows_of_a_policy_without_clients_are_not_said_to_have_any():
     data, fresh = _data(), _data(seed=3)
     solution = logofair.fit(data["scores"], data["labels"], groups=data["groups"], local_tolerance=0.1)
-    new = NewRows(fresh["scores"], fresh["labels"], groups=fresh["groups"])
-    assert re.match(r"On 3,000 test rows the gap is 0\.[0-9]{4}, ", _verdict(solution, new).on_new_rows)
-    with pytest.raises(InputError, match="new_rows: the policy has no clients; leave them out"):
-        measure_new(solution, replace(new, clients=fresh["clients"]))
-    with pytest.raises(InputError, match="new_rows: the policy has clients; pass one per row"):
-        measure_new(_fit(data), new)
+    tested = solution.test(fresh["scores"], fresh["labels"], groups=fresh["groups"])
+    page = _html(tested)
+    assert "The gap between groups is" in _said(_verdict(tested))["Other rows"]
+    text = _Text(page).text
+    assert "inside a client" not in text
+    assert "alf of the clients" not in text
+    assert 'id="clients"' not in page
+
+
+def test_the_four_accuracies_stand_side_by_side_and_the_proved_ones_nowhere_else():
+    tested = _tested(_fit(_data(), local_tolerance=0.05), _data(seed=1))
+    page, certificate = _html(tested), tested.certificate
+    lines = {line[0]: line[1] for line in _cells(page, "The accuracies of this report")[1:]}
+    assert lines == {
+        "by labels, other rows": _interval(tested.tested.second.accuracy),
+        "by labels, calibration rows": _interval(tested.measured.accuracy),
+        "expected, in calibrated chances": f"{certificate.primal:.4f}",
+        "its upper bound": f"{certificate.dual:.4f}",
+    }
+    assert f"{certificate.primal:.4f}" not in (
+        f"{tested.measured.accuracy:.4f}",
+        f"{tested.tested.second.accuracy:.4f}",
+    )
+    elsewhere = re.sub(r'<section id="proof".*?<section id="rules"', "", page, flags=re.DOTALL)
+    assert f">{certificate.primal:.4f}<" not in elsewhere
+
+
+def test_the_heading_is_shown_and_its_word_used():
+    words = ReportHeading("Loans <2024>", "Who gets a call", "A. Person", "1 May 2024", "flagged")
+    page = _html(_tested(_fit(_data()), _data(seed=1)), heading=words)
+    text = _Text(page).text
+    for part in ("Loans <2024>", "Who gets a call", "1 May 2024, by A. Person", "Flagged", "share flagged"):
+        assert part in text
+    assert "accepted" not in text
+    assert "<title>Fairness report: Loans &lt;2024&gt;</title>" in page
+
+
+def test_hundreds_of_tiny_sites_are_counted_not_listed():
+    data, fresh = _data(3000, clients=300), _data(3000, clients=300, seed=1)
+    page = _html(_tested(_fit(data, local_tolerance=0.05, merged=False), fresh))
+    assert "0 of 300 clients can be checked at this tolerance" in page
+    assert page.count("<article") == 50
+    assert page.count("<figure><div") == 0  # no client has two groups of 30 rows
+    table = re.search(r'<section id="client-table".*?</section>', page, re.DOTALL)[0]
+    assert "<details><summary>The table of 300 clients</summary>" in table
+
+
+def _audit_page(data, **more):
+    source = DataSource("rows.csv", ("rows.csv",), "f" * 64, 3000, {"group": "sex"})
+    group, client = encode(data["groups"], "groups"), encode(data["clients"], "clients")
+    decided = (data["scores"] >= 0.5).astype(float)
+    tally = tally_of(decided, data["labels"].astype(float), None, group, client)
+    audits = RuleAudit.of(tally, group.names, client.names, NOTIONS.values())
+    page = audit_html(audits, data=source, command="logofair audit rows.csv", tolerance=0.05, **more)
+    return page, audits
+
+
+def test_an_audit_has_a_report_of_its_own_with_the_figures_of_every_notion():
+    page, audits = _audit_page(_data(), heading=ReportHeading("Loans"))
+    text = _Text(page).text
+    assert "logofair audit rows.csv" in text
+    assert "f" * 64 in text
+    lines = {line[0].partition("  ")[0]: line for line in _cells(page, "Gaps, audited rows")[1:]}
+    for name, audit in audits.by_notion.items():
+        spoken = name.replace("_", " ")
+        (over_all,) = (line for what, line in lines.items() if what.startswith(f"{spoken}: gap over all clients"))
+        assert over_all[1] == _interval(audit.headline_global.value)
+        assert f"{spoken[:1].upper()}{spoken[1:]}: {audit.check_clients(0.05)}" in text
+    assert "Before:" not in text
+
+
+def test_an_audit_of_a_policy_shows_what_was_before_and_what_it_was_made_for():
+    data = _data()
+    solution, columns = _fit(data, local_tolerance=0.1), {"groups": data["groups"], "clients": data["clients"]}
+    compared = logofair.auditing.compare(
+        data["scores"] < 0.3, data["scores"] >= 0.5, data["labels"], **columns, notion=list(NOTIONS)
+    )
+    page, _ = _audit_page(data, comparison=compared, policy=solution.policy)
+    head, first, *_ = _cells(page, "Selection rate")
+    assert head[3:] == ["before", "after"]
+    assert first[3] == _interval(compared.first.rates["selection rate"]["a"])
+    text = _Text(page).text
+    assert "the policy was made for" in text
+    assert "on 3,000 calibration rows." in text
+
+
+def test_an_audit_report_is_written_whole(tmp_path: Path):
+    _, audits = _audit_page(_data())
+    source = DataSource("rows.csv", ("rows.csv",), "f" * 64, 3000, {})
+    write_audit_report(tmp_path / "audit.html", audits, data=source, command="logofair audit", tolerance=0.1)
+    assert (tmp_path / "audit.html").read_text("utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_prices_bound_what_a_refit_with_more_tolerance_wins():
@@ -291,9 +421,7 @@ def test_reliability_bins_agree_with_a_plain_loop():
 def test_the_page_holds_no_rows():
     data = _data()
     solution = _fit(data)
-    page = _html(
-        solution, new_rows=NewRows(data["scores"], data["labels"], groups=data["groups"], clients=data["clients"])
-    )
+    page = _html(_tested(solution, data))
     digits = {f"{score:.6f}"[2:] for score in (*data["scores"], *solution.rows.eta)}
     thresholds = {f"{t:.6f}"[2:] for t in solution.policy.mixtures.threshold.ravel()}
     assert len(digits) > 2900
@@ -328,7 +456,8 @@ def test_names_from_the_data_never_become_markup():
     data["groups"] = np.where(data["groups"] == "a", "<svg onload=alert(1)>", "b").astype(object)
     solution = _fit(data)
     source = DataSource("<b>data</b>", ("<i>.csv",), "<u>", 600, {"score": "<s>"})
-    text = report_html(solution, data=source, command="logofair fit '<i>.csv'", made="<em>today</em>")
+    heading = ReportHeading(made="<em>today</em>", accepted="<b>taken</b>")
+    text = report_html(solution, data=source, command="logofair fit '<i>.csv'", heading=heading)
     page = _Text(text)
     tags = [name for name, _ in page.elements]
     assert tags.count("script") == tags.count("style") == tags.count("title") - text.count("<title>") + 1 == 1
@@ -366,8 +495,8 @@ def test_thousands_of_clients_stay_within_the_size_and_it_says_what_is_left_out(
     page = _html(solution)
     assert len(page.encode()) < 6_000_000
     text = _Text(page).text
-    assert "The 600 clients with the largest gaps before are listed; 2,400 are not." in text
-    assert "Every 5th client is drawn." in text
+    assert "The 600 clients with the most rows are listed; 2,400 are not." in text
+    assert "The first 300 clients are listed; 2,700 are not." in text
 
 
 def test_many_groups_and_tuples_as_groups_fit_the_page():
@@ -394,7 +523,7 @@ def test_every_picture_draws_each_client_once_and_never_beyond_its_frame():
         GapPoint(f"site {i}", f"#client-{i}", gap, gap / 3, 0.02, (0.0, gap), few=i % 5 == 0, note="")
         for i, gap in enumerate(random.random(60))
     ]
-    points.append(GapPoint("empty", None, None, None, None, None, few=True, note="nothing"))
+    points.append(GapPoint("audited", None, None, 0.1, None, None, few=True, note="nothing"))
     for draw in (gap_dumbbells, gap_strip):
         for width in (350.0, 860.0):
             drawn = _Text(str(draw(points, width=width, label="gaps")))
@@ -408,6 +537,14 @@ def test_every_picture_draws_each_client_once_and_never_beyond_its_frame():
             ]
             assert min(places) >= 0
             assert max(places) <= width
+
+
+def test_a_picture_that_would_show_nothing_is_not_drawn():
+    one, other, far = (GapPoint("a", None, gap, gap, 0.05, None, few=False, note="") for gap in (0.0, 1e-5, 0.03))
+    assert shows_nothing([far], 860.0)
+    assert shows_nothing([], 860.0)
+    assert shows_nothing([one, other], 860.0)
+    assert not shows_nothing([one, far], 860.0)
 
 
 def test_marks_stand_where_their_numbers_are():
@@ -462,3 +599,11 @@ def test_a_fingerprint_follows_the_rows():
     prints = [in_memory("x", s).fingerprint for s in (solution, same, other, replace(solution, rows=rows))]
     assert prints[0] == prints[1]
     assert len(set(prints)) == 3
+
+
+def test_a_client_of_whom_nothing_is_required_is_not_judged():
+    solution = _fit(_data(), local_tolerance=0.05, client_tolerances={"site 0": None})
+    rows, untested = other_rows(_tested(solution, _data(seed=1))), calibration_rows(solution)
+    assert rows.state(0) == ""
+    assert all(rows.state(place) in ("within", "above", "cannot be told") for place in (1, 2, 3))
+    assert [untested.state(place) for place in range(4)] == [""] * 4

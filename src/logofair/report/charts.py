@@ -21,6 +21,7 @@ __all__ = [
     "gap_strip",
     "reliability_by_group",
     "reliability_diagram",
+    "shows_nothing",
 ]
 
 
@@ -83,11 +84,19 @@ class GapPoint:
     name: str
     link: str | None
     before: float | None
-    after: float | None
+    after: float
     tolerance: float | None
     interval: tuple[float, float] | None
     few: bool
     note: str
+
+
+def shows_nothing(points: Sequence[GapPoint], width: float) -> bool:
+    """Whether a picture would show nothing: one client, no gap at all, or all marks within a pixel of one another."""
+    values = [value for point in points for value in (point.before, point.after) if value is not None]
+    if len(points) < 2:
+        return True
+    return width * (max(values) - min(values)) < _nice_ticks(_largest(points))[-1]
 
 
 def gap_dumbbells(points: Sequence[GapPoint], *, width: float, label: str) -> Element:
@@ -123,17 +132,14 @@ def _dumbbell(point: GapPoint, scale: _Scale, y: float, letters: int) -> Element
     if point.tolerance is not None:
         x = place(point.tolerance)
         parts.append(tag("line", x1=x, x2=x, y1=y - half + 3.0, y2=y + half - 3.0, class_="limit"))
-    if point.before is not None and point.after is not None:
+    if point.before is not None:
         parts.append(tag("line", x1=place(point.before), x2=place(point.after), y1=y, y2=y, class_="joint"))
-    if point.after is None:
-        parts.append(tag("text", "cannot be measured", x=scale.start + 8.0, y=y + 4.0, class_="absent"))
-    elif point.interval is not None:
+    if point.interval is not None:
         x1, x2 = map(place, point.interval)
         parts.append(tag("line", x1=x1, x2=x2, y1=y, y2=y, class_="interval"))
     if point.before is not None:
         parts.append(_before(place(point.before), y, 5.0))
-    if point.after is not None:
-        parts.append(_after(place(point.after), y, 5.0, point.few))
+    parts.append(_after(place(point.after), y, 5.0, point.few))
     return _linked(point, parts)
 
 
@@ -155,7 +161,7 @@ def gap_strip(points: Sequence[GapPoint], *, width: float, label: str, height: f
         ],
         [_column(point, x, up, each) for point, x in zip(points, middles, strict=True)],
         _ranks(middles, bottom + 16.0, 5 if width > _NARROW else 2),
-        _below("clients by rank, the largest gap before comes first", (left + right) / 2.0, height - 6.0),
+        _below("clients: largest gap shown first, then most rows", (left + right) / 2.0, height - 6.0),
     )
 
 
@@ -163,13 +169,15 @@ def _column(point: GapPoint, x: float, up: _Scale, each: float) -> Element:
     """One client's column; its whole height can be pointed at."""
     parts: list[Node] = [tag("rect", x=x - each / 2.0, y=up.end, width=each, height=up.start - up.end, class_="target")]
     radius = min(4.0, max(1.4, each * 0.42))
-    if point.before is not None and point.after is not None:
+    if point.before is not None:
         y1, y2 = up.place(point.before), up.place(point.after)
         parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="joint thin"))
+    if point.interval is not None:
+        y1, y2 = map(up.place, point.interval)
+        parts.append(tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="interval thin"))
     if point.before is not None:
         parts.append(_before(x, up.place(point.before), radius))
-    if point.after is not None:
-        parts.append(_after(x, up.place(point.after), radius, point.few))
+    parts.append(_after(x, up.place(point.after), radius, point.few))
     return _linked(point, parts)
 
 
@@ -228,7 +236,8 @@ def _common_tolerance(
 
 def _largest(points: Sequence[GapPoint]) -> float:
     """The largest number a picture must show."""
-    return max((v for p in points for v in (p.before, p.after, p.tolerance) if v is not None), default=0.0)
+    ends = ((p.before, p.after, p.tolerance, p.interval[1] if p.interval else None) for p in points)
+    return max((value for four in ends for value in four if value is not None), default=0.0)
 
 
 # As in the calibration errors: fewer rows than this in a bin are mostly noise.

@@ -1,283 +1,321 @@
-"""Every client: a picture of all gaps, one client at a time, and a table of all."""
+"""Every client: what can be said of all of them, a picture of their gaps, one at a time, and a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from logofair.auditing import FEW_ROWS
-from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip
+from logofair.auditing import FEW_ROWS, Audit, Measured
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
+from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, shows_nothing
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
     Cell,
     Element,
-    Node,
     Section,
     Trusted,
-    few_mark,
+    folded,
     grid,
+    measured_cell,
     named,
+    note,
     number,
     paragraph,
     rows_cell,
-    span,
     tag,
     text,
     tolerance_cell,
 )
-from logofair.report.measured import BeforeAfter
-from logofair.report.wording import counted, figure, small, tolerance_of
+from logofair.report.measured import MOST_CARDS, MeasuredRows
+from logofair.report.wording import counted, figure, name_of, sentence, small, tolerance_of, with_few
 
 __all__ = ["clients_section"]
 
+_WIDE, _NARROW = 860.0, 350.0
+_MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
+_MOST_COLUMNS = 600
+_MARKS = {"within": "met", "above": "missed", "cannot be told": "unclear"}
 
-def _card(contents: ReportContents, client: int) -> Element:
-    """One client: its gaps, its groups with their rules, and what more tolerance would win."""
-    name, pair = contents.clients[client], contents.calibration.local
-    rows = int(pair.after.tally.rows[client].sum())
-    title = f"client-{client}-title"
-    accuracies = [float(shares[client]) for shares in pair.accuracies]
+
+def clients_section(rows: MeasuredRows, contents: ReportContents | None = None) -> Section | None:
+    """Return what is known of every client; ``contents`` adds the rules and prices of a solution."""
+    if not rows.has_clients:
+        return None
+    count = len(rows.after.clients)
     words = (
-        f"{counted(rows, 'calibration row')}; accuracy {figure(accuracies[0])} before, {figure(accuracies[1])} after."
+        f"{counted(count, 'client')} on {counted(rows.size, 'row')}: the {rows.name}. "
+        "Clients whose gap is shown to be largest come first, then those with the most rows. A client’s gap is that "
+        f"between groups of {FEW_ROWS} rows or more where it has two such groups."
     )
+    checked = [paragraph(words) for words in _checked(rows)]
+    pictures = [_figure(rows, k) for k in range(len(rows.after.local.rates))]
+    drawn = [_legend(rows), *pictures] if any(pictures) else []
+    return Section("clients", "Every client", (*checked, paragraph(words), *drawn), tuple(_parts(rows, contents)))
+
+
+def _checked(rows: MeasuredRows) -> Iterator[str]:
+    """How many clients are shown to be above or within; on the rows that chose the rule nothing is."""
+    if rows.after.fitted_rows:
+        yield f"{sentence(NOT_TESTED)} Here gaps are {FITTED_ROWS}."
+    if not np.isfinite(rows.local_tolerance).any():
+        yield "Nothing is required inside clients."
+    elif rows.after.fitted_rows:
+        yield rows.after.check_clients(rows.local_tolerance).reach
+    elif len(rows.notions) == 1:
+        yield str(rows.after.check_clients(rows.local_tolerance))
+        if rows.unknown_clients:
+            unknown = counted(rows.unknown_clients, "more client")
+            yield f"Of {unknown} nothing is required: unknown at fit time, or free."
+    else:
+        tolerance = float(rows.local_tolerance.flat[0])
+        yield from (f"{sentence(name)[:-1]}: {audit.check_clients(tolerance)}" for name, audit, _ in rows.notions)
+
+
+def _parts(rows: MeasuredRows, contents: ReportContents | None) -> Iterator[Section]:
+    """The cards and the table, which is folded away where clients are many."""
+    count, table = len(rows.after.clients), _table(rows, contents)
+    carded = rows.ranked[:MOST_CARDS]
+    first = note(f"The first {len(carded)} of {counted(count, 'client')} have a card.") if count > MOST_CARDS else None
+    cards = tag("div", [_card(rows, contents, place) for place in carded], class_="cards")
+    yield Section("client", "One client at a time", (first, _picker(rows), cards))
+    body = [folded(f"The table of {counted(count, 'client')}", table)] if count > MOST_CARDS else table
+    yield Section("client-table", "All clients in a table", tuple(body))
+
+
+def _gap(rows: MeasuredRows, audit: Audit | None, rate: int, place: int) -> Measured | None:
+    gap = rows.client_gap(audit, rate, place)
+    return None if gap is None else gap.value
+
+
+def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> Element:
+    """One client: its groups with their rates and rules, its gaps, and what more tolerance would win."""
+    client, tally = rows.after.clients[place], rows.after.local.tally
+    title = f"client-{place}-title"
+    words = f"{counted(int(tally.rows[place].sum()), 'row')}{_accuracy_words(rows, place)}."
+    state = rows.state(place)
+    badge = tag("span", f"Tolerance: {_shown(state)}", class_=f"badge {_MARKS[state]}") if state else None
+    prices = [] if contents is None else list(_prices(contents, rows, place))
     return tag(
         "article",
-        tag("h4", tag("bdi", name), id=title),
-        tag("p", words, " ", _badge(contents, client), " ", few_mark(bool(pair.few[:, client].any()))),
-        _gaps(contents, client),
-        _groups(contents, client),
-        [tag("p", sentence, class_="note") for sentence in _prices(contents, client)],
-        id=f"client-{client}",
+        tag("h4", tag("bdi", name_of(client)), id=title),
+        tag("p", words, " ", badge),
+        _groups(rows, place),
+        _gaps(rows, place),
+        None if contents is None else _rules(rows, contents, place),
+        [tag("p", price, class_="note") for price in prices],
+        id=f"client-{place}",
         class_="card",
         tabindex="-1",
         aria_labelledby=title,
     )
 
 
-def _badge(contents: ReportContents, client: int) -> Element:
-    """How the requirements at a client stand, in their basis."""
-    required, measured = contents.local.required[:, client], contents.local.measured[:, client]
-    excess = contents.local.gap[:, client] - contents.local.tolerance[:, client]
-    if not required.any():
-        words, state = "Nothing required inside this client", "nothing"
-    elif not measured.any():
-        words, state = "Cannot be measured here: fewer than two groups", "unmeasured"
-    elif (excess[measured] > contents.solution.certificate.precision).any():
-        words, state = "Requirements missed", "missed"
-    elif not measured[required].all():
-        words, state = "Requirements met where they can be measured", "partly"
-    else:
-        words, state = "Requirements met", "met"
-    return tag("span", words, class_=f"badge {state}")
+def _shown(state: str) -> str:
+    """What is shown of a client, in words."""
+    return f"{state}, shown" if state in ("within", "above") else state
 
 
-def _gaps(contents: ReportContents, client: int) -> Element:
-    """Gap of every rate before and after."""
-    pair = contents.calibration.local
-    low, high = pair.interval
-    rows = [
+def _accuracy_words(rows: MeasuredRows, place: int) -> str:
+    if not rows.after.local.tally.labelled or rows.in_chances:
+        return ""
+    after = _accuracy_at(rows.after, place)
+    if rows.before is None:
+        return f"; accuracy by labels {after}"
+    return f"; accuracy by labels {_accuracy_at(rows.before, place)} before, {after} after"
+
+
+def _groups(rows: MeasuredRows, place: int) -> Element:
+    """Each group's rates, and on how many rows."""
+    side, before = rows.after.local, rows.before
+    after_rates = side.measured_rates(place)
+    before_rates = {} if before is None else before.local.measured_rates(place)
+    several, compared = len(after_rates) > 1, before is not None
+    titles = [*(["rate"] if several else []), "group", "rows", *(["before", "after"] if compared else ["rate"])]
+    lines = [
         [
-            named(rate.name),
-            number(float(pair.before.gaps[k, client])),
-            number(float(pair.after.gaps[k, client])),
-            span(float(low[k, client]), float(high[k, client])),
-            tolerance_cell(float(pair.tolerance[k, client])),
+            *([text(name)] if several else []),
+            named(name_of(group)),
+            rows_cell(0 if value is None else value.rows or 0),
+            *([measured_cell(before_rates[name][group])] if compared else []),
+            measured_cell(value),
         ]
-        for k, rate in enumerate(pair.rates)
+        for name, row in after_rates.items()
+        for group, value in row.items()
     ]
-    return grid("Gaps here", ["gap of the", "before", "after", "by chance", "tolerance"], rows)
+    return grid("Groups here" if several else f"{sentence(side.rates[0].name)[:-1]} of the groups here", titles, lines)
 
 
-def _groups(contents: ReportContents, client: int) -> Element:
-    """Each group's rows, rates and rule."""
-    pair = contents.calibration.local
-    titles = ["group", "rows", "label 1", *(f"{rate.name}, before and after" for rate in pair.rates), "rule"]
-    return grid("Groups here", titles, list(_group_rows(contents, client)))
+def _rules(rows: MeasuredRows, contents: ReportContents, place: int) -> Element:
+    """Each group's rule here."""
+    client, groups = rows.after.clients[place], rows.after.groups
+    lines = [[named(name_of(group)), text(contents.rule(client, group), mark="rule")] for group in groups]
+    return grid("Rules here", ["group", "rule"], lines)
 
 
-def _group_rows(contents: ReportContents, client: int) -> Iterator[list[Cell]]:
-    pair, rules = contents.calibration.local, contents.solution.policy.rules
-    for group, name in enumerate(contents.groups):
-        rows, positive = pair.after.tally.rows[client, group].sum(), pair.after.tally.rows[client, group, 1]
-        bars = [
-            _bars(float(pair.before.values[k, client, group]), float(pair.after.values[k, client, group]))
-            for k in range(len(pair.rates))
-        ]
-        rule = rules[client * len(contents.groups) + group].rule
-        yield [
-            named(name),
-            rows_cell(int(rows)),
-            number(int(positive)),
-            *bars,
-            text(rule, mark="rule"),
-        ]
+def _gaps(rows: MeasuredRows, place: int) -> list[Element]:
+    """Gap of every rate before and after."""
+    titles = ["gap of the", *(["before", "after"] if rows.before is not None else ["value"]), "tolerance", "rows"]
+    lines = []
+    for k, rate in enumerate(rows.after.local.rates):
+        after = _gap(rows, rows.after, k, place)
+        lines.append(
+            [
+                named(rate.name),
+                *([measured_cell(_gap(rows, rows.before, k, place))] if rows.before is not None else []),
+                measured_cell(after),
+                tolerance_cell(float(rows.local_tolerance[k, place])),
+                number(None) if after is None else rows_cell(after.rows or 0),
+            ]
+        )
+    few = (with_few(rows.hidden_gap(k, place)) for k in range(len(rows.after.local.rates)))
+    return [grid("Gaps here, each by itself", titles, lines), *(note(words) for words in few if words)]
 
 
-def _bars(before: float, after: float) -> Cell:
-    """A rate before and after as two bars with their numbers."""
-    parts: list[Node] = []
-    for value, kind in ((before, "was"), (after, "is")):
-        width = 0.0 if np.isnan(value) else 100.0 * min(max(value, 0.0), 1.0)
-        bar = tag("span", class_=f"bar {kind}", style=f"width:{width:.1f}%")
-        parts.append(tag("span", tag("span", bar, class_="track"), figure(value, 3), class_="rate"))
-    return Cell(tuple(parts), "rates", numeric=False)
-
-
-def _prices(contents: ReportContents, client: int) -> Iterator[str]:
-    for k, rate in enumerate(contents.local.rates):
-        price = 0.01 * float(contents.local.price[k, client])
+def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterator[str]:
+    for rate in rows.after.local.rates:
+        price = contents.price(rate.name, rows.after.clients[place])
         if price >= 1e-6:
-            won = f"at most {small(price)} accuracy over all rows"
+            won = f"at most {small(price)} expected accuracy over all calibration rows"
             yield f"0.01 more tolerance for the {rate.name} here would win {won}."
 
 
-_WIDE, _NARROW = 860.0, 350.0
-_MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
-_MOST_COLUMNS = 600
-
-
-def clients_section(contents: ReportContents) -> Section:
-    """Return the pictures of every client's gaps, the cards and the table."""
-    pair = contents.calibration.local
-    pictures = [_figure(contents, k) for k in range(len(pair.rates))]
-    if not contents.has_clients:
-        return Section("clients", "The gap between groups", (*pictures, _table(contents)))
-    count = len(contents.clients)
-    basis = "counted with labels" if contents.calibration.with_labels else "counted in chances"
-    words = paragraph(
-        f"The gap inside each of {counted(count, 'client')} on the calibration rows, {basis}, "
-        "largest gap before first. Choose a client in the picture, the list or the table to see its card. "
-        "The table’s last column is the accuracy over all rows that 0.01 more tolerance would win at most."
-    )
-    listed = tag("div", [_card(contents, client) for client in contents.listed], class_="cards")
-    cards = Section("client", "One client at a time", (_picker(contents), listed))
-    table = Section("client-table", "All clients in a table", (contents.unlisted, _table(contents)))
-    return Section("clients", "Every client", (words, _legend(), *pictures), (cards, table))
-
-
-def _figure(contents: ReportContents, rate: int) -> Element:
-    """One rate's picture, drawn for a desk and for a phone."""
-    name = contents.calibration.local.rates[rate].name
-    ranked = contents.ranked
-    every = -(-len(ranked) // _MOST_COLUMNS)
-    points = [_point(contents, rate, client) for client in ranked[::every]]
+def _figure(rows: MeasuredRows, rate: int) -> Element | None:
+    """One rate's picture, drawn for a desk and for a phone; none where it would show nothing."""
+    name, ranked = rows.after.local.rates[rate].name, rows.ranked
+    drawn = ~np.isnan((rows.after.local.large if len(ranked) > _MOST_ROWS else rows.after.local).gaps[rate])
+    without = f"fewer than two groups of {FEW_ROWS} rows" if len(ranked) > _MOST_ROWS else "fewer than two groups"
+    missing, ranked = int((~drawn).sum()), [place for place in ranked if drawn[place]]
+    left_out = f" {counted(missing, 'client')} with {without} not drawn." if missing else ""
+    every = max(1, -(-len(ranked) // _MOST_COLUMNS))
+    points = [_point(rows, rate, place) for place in ranked[::every]]
+    if shows_nothing(points, _WIDE):
+        return None
     draw = gap_dumbbells if len(points) <= _MOST_ROWS else gap_strip
-    label = f"{name} gap of {counted(len(points), 'client')} before and after. {_in_short(points)}"
-    left_out = f" Every {every}th client is drawn." if every > 1 else ""
+    both = " before and after" if rows.before is not None else ""
+    left_out += f" Of the others every {every}th is drawn." if every > 1 else ""
+    words = f"Gap of the {name} between groups inside each of {counted(len(points), 'client')}{both}, {rows.name}."
     return tag(
         "figure",
-        tag("div", draw(points, width=_WIDE, label=label), class_="wide"),
-        tag("div", draw(points, width=_NARROW, label=label), class_="narrow"),
-        tag("figcaption", f"Gap of the {name} between groups. {_in_short(points)}{left_out}"),
+        tag("div", draw(points, width=_WIDE, label=words), class_="wide"),
+        tag("div", draw(points, width=_NARROW, label=words), class_="narrow"),
+        tag("figcaption", f"{words}{left_out}"),
     )
 
 
-def _in_short(points: Sequence[GapPoint]) -> str:
-    """The picture in a sentence."""
-    before, after = [p.before for p in points if p.before is not None], [p.after for p in points if p.after is not None]
-    if not before or not after:
-        return "No gap can be measured."
-    above = sum(p.after > p.tolerance + 1e-9 for p in points if p.after is not None and p.tolerance is not None)
-    required = sum(p.after is not None and p.tolerance is not None for p in points)
-    half = f"Half of the clients had a gap above {figure(float(np.median(before)), 3)} before and above "
-    half += f"{figure(float(np.median(after)), 3)} after"
-    return f"{half}; {above:,} of {counted(required, 'required gap')} lie above tolerance." if required else f"{half}."
-
-
-def _point(contents: ReportContents, rate: int, client: int) -> GapPoint:
+def _point(rows: MeasuredRows, rate: int, place: int) -> GapPoint:
     """One client in the picture."""
-    pair, name = contents.calibration.local, contents.clients[client]
-    before, after, tolerance = (
-        _or_none(array[rate, client]) for array in (pair.before.gaps, pair.after.gaps, pair.tolerance)
-    )
-    low, high = (_or_none(end[rate, client]) for end in pair.interval)
-    rows = int(pair.after.smallest_rows[rate, client])
-    words = f"gap {figure(before)} before, {figure(after)} after, tolerance {tolerance_of(tolerance)}"
+    before, after = _gap(rows, rows.before, rate, place), _gap(rows, rows.after, rate, place)
+    tolerance = float(rows.local_tolerance[rate, place])
+    first = f"gap {figure(before)} before, after " if rows.before is not None else "gap "
+    assert after is not None  # clients without a gap are not drawn
+    interval = None if after.low is None or after.high is None else (after.low, after.high)
     return GapPoint(
-        name=name,
-        link=contents.link(client),
+        name=name_of(rows.after.clients[place]),
+        link=rows.link(rows.after.clients[place]),
         before=before,
         after=after,
-        tolerance=tolerance,
-        interval=None if low is None or high is None else (low, high),
-        few=rows < FEW_ROWS,
-        note=f"{words}; smallest group {counted(rows, 'row')}",
+        tolerance=tolerance if np.isfinite(tolerance) else None,
+        interval=interval,
+        few=(after.rows or 0) < FEW_ROWS,
+        note=f"{first}{after}, tolerance {tolerance_of(tolerance)}",
     )
 
 
-def _or_none(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _legend() -> Element:
+def _legend(rows: MeasuredRows) -> Element:
     """What the marks mean, drawn as they are."""
-    marks = (
+    after = "after" if rows.before is not None else "gap"
+    marks = [
         ('<circle cx="8" cy="8" r="5" class="before"/>', "before"),
-        ('<circle cx="8" cy="8" r="5" class="after"/>', "after"),
-        ('<path d="M8 2l6 6l-6 6l-6 -6z" class="after few"/>', f"after, on fewer than {FEW_ROWS} rows"),
-        ('<path d="M0 8h16" class="interval"/>', "where chance leaves the gap after (95%)"),
+        ('<circle cx="8" cy="8" r="5" class="after"/>', after),
+        ('<path d="M8 2l6 6l-6 6l-6 -6z" class="after few"/>', f"{after}, on fewer than {FEW_ROWS} rows"),
+        ('<path d="M0 8h16" class="interval"/>', "95% interval of each gap by itself"),
         ('<path d="M8 2v12" class="limit"/>', "tolerance"),
-    )
+    ]
     items = [
         tag("li", tag("svg", Trusted(mark), viewBox="0 0 16 16", width=16, height=16, aria_hidden="true"), words)
-        for mark, words in marks
+        for mark, words in marks[rows.before is None :]
     ]
     return tag("ul", items, class_="legend")
 
 
-def _picker(contents: ReportContents) -> Element:
+def _picker(rows: MeasuredRows) -> Element:
     """The list to choose a client from; without JavaScript the links do the same."""
-    by_name = sorted(contents.listed, key=lambda client: contents.clients[client].casefold())
-    options = [tag("option", contents.clients[client], value=f"client-{client}") for client in by_name]
+    carded = [(name_of(rows.after.clients[place]), place) for place in rows.ranked[:MOST_CARDS]]
+    options = [tag("option", name, value=f"client-{place}") for name, place in sorted(carded, key=_by_name)]
     return tag(
         "p",
         tag("label", "Client ", for_="pick"),
         tag("select", options, id="pick"),
-        tag("button", "← Larger gap", type="button", id="previous"),
-        tag("button", "Smaller gap →", type="button", id="next"),
+        tag("button", "← Previous", type="button", id="previous"),
+        tag("button", "Next →", type="button", id="next"),
         class_="picker js-only",
     )
 
 
-def _table(contents: ReportContents) -> Element:
+def _by_name(carded: tuple[str, int]) -> str:
+    return carded[0].casefold()
+
+
+def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Element | None]:
     """One line per client and rate."""
-    pair = contents.calibration.local
-    several, in_chances = len(pair.rates) > 1, _counts_in_chances(contents)
-    titles = ["client", *(["rate"] if several else []), "gap before", "gap after", "by chance", "tolerance"]
-    titles += ["gap after, in chances"] if in_chances else []
-    titles += ["smallest group", *([] if several else ["accuracy before", "accuracy after"]), "0.01 more wins"]
-    rows = [
-        _line(contents, pair, client, rate, several, in_chances)
-        for client in contents.listed
-        for rate in range(len(pair.rates))
+    rates, compared = rows.after.local.rates, rows.before is not None
+    columns = [
+        ("client", True),
+        ("rate", len(rates) > 1),
+        ("gap before", compared),
+        ("gap after" if compared else "gap", True),
+        ("rows", True),
+        ("tolerance", True),
+        ("accuracy", _has_accuracy(rows)),
+        ("0.01 more wins", contents is not None),
     ]
-    return grid("Gaps and accuracy of every client, calibration rows", titles, rows, search="Search clients")
+    listed = rows.ranked[: max(1, _MOST_COLUMNS // len(rates))]
+    lines = [_line(rows, contents, place, k) for place in listed for k in range(len(rates))]
+    missing = len(rows.after.clients) - len(listed)
+    left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None
+    won = "The last column is the expected accuracy over all calibration rows that 0.01 more tolerance wins at most."
+    caption, titles = f"Gaps of every client, each by itself, {rows.name}", [name for name, there in columns if there]
+    table = grid(caption, titles, lines, search="Search clients")
+    return (left_out, table, note(won) if contents is not None else None)
 
 
-def _counts_in_chances(contents: ReportContents) -> bool:
-    """Whether the requirements are counted otherwise than what was measured."""
-    needs = any(rate.needs_labels for rate in contents.calibration.local.rates)
-    return needs and contents.calibration.with_labels and contents.solution.certificate.basis == "eta"
+def _has_accuracy(rows: MeasuredRows) -> bool:
+    """Whether the table tells accuracies: once for each client."""
+    return rows.after.local.tally.labelled and not rows.in_chances and len(rows.after.local.rates) == 1
 
 
-def _line(
-    contents: ReportContents, pair: BeforeAfter, client: int, rate: int, several: bool, in_chances: bool
-) -> list[Cell]:
-    low, high = (float(end[rate, client]) for end in pair.interval)
-    line = contents.local.line(pair.rates[rate])
-    accuracies = [float(shares[client]) for shares in pair.accuracies]
-    price = 0.0 if line is None else 0.01 * float(contents.local.price[line, client])
-    in_basis = None if line is None else float(contents.local.gap[line, client])
+def _line(rows: MeasuredRows, contents: ReportContents | None, place: int, rate: int) -> list[Cell]:
+    client, side = rows.after.clients[place], rows.after.local
+    name, after = side.rates[rate].name, _gap(rows, rows.after, rate, place)
+    before = [] if rows.before is None else [measured_cell(_gap(rows, rows.before, rate, place))]
+    price = 0.0 if contents is None else contents.price(name, client)
     return [
-        named(contents.clients[client], contents.link(client)),
-        *([text(pair.rates[rate].name, mark="span")] if several else []),
-        number(float(pair.before.gaps[rate, client])),
-        number(float(pair.after.gaps[rate, client])),
-        span(low, high),
-        tolerance_cell(float(pair.tolerance[rate, client])),
-        *([number(in_basis)] if in_chances else []),
-        rows_cell(int(pair.after.smallest_rows[rate, client])),
-        *([] if several else map(number, accuracies)),
-        Cell((small(price),), key=price),
+        named(name_of(client), rows.link(client)),
+        *([text(name)] if len(side.rates) > 1 else []),
+        *before,
+        measured_cell(after),
+        _below(
+            number(None) if after is None else rows_cell(after.rows or 0),
+            f"of {int(side.tally.rows[place].sum()):,}",
+        ),
+        _below(tolerance_cell(float(rows.local_tolerance[rate, place])), _shown(rows.state(place))),
+        *([_accuracy(rows, place)] if _has_accuracy(rows) else []),
+        *([Cell((small(price),), key=price)] if contents is not None else []),
     ]
+
+
+def _below(cell: Cell, words: str) -> Cell:
+    """A cell with small words below."""
+    return replace(cell, content=(*cell.content, " ", tag("small", words, class_="chance"))) if words else cell
+
+
+def _accuracy(rows: MeasuredRows, place: int) -> Cell:
+    """Accuracy by labels at a client, and what it was before."""
+    before = "" if rows.before is None else f"before {_accuracy_at(rows.before, place)}"
+    return _below(Cell((_accuracy_at(rows.after, place),)), before)
+
+
+def _accuracy_at(audit: Audit, place: int) -> str:
+    return figure(float(audit.local.tally.accuracy()[place]))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from logofair.columns.checks import Label
 from logofair.files.inputs import DataSource
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
+from logofair.report.heading import ReportHeading
 from logofair.report.markup import Element, note
 from logofair.report.measured import MeasuredRows, RequiredGaps
 from logofair.report.verdict import Verdict
@@ -50,27 +52,29 @@ def _fingerprint(rows: CalibrationRows) -> str:
     return digest.hexdigest()
 
 
-# Cells and clients whose rules and figures are listed one by one: several kilobytes each, and a page stays below 6 MB.
-MOST_CELLS, MOST_CLIENTS = 2000, 600
+# Cells and clients listed one by one: a page stays below 6 MB.
+_MOST_CELLS, _MOST_CLIENTS = 2000, 600
 
 
 @dataclass(frozen=True, eq=False)
 class ReportContents:
-    """A solution, what was measured of it, and where it comes from: which data, which command, which day.
-
-    ``listed`` are the clients shown one by one, largest gap before first; all of them unless they are very many.
-    """
+    """A solution, what was measured of it, and where it comes from: which data, which command, which day."""
 
     solution: Solution
     data: DataSource
     command: str
-    made: str | None
+    heading: ReportHeading
     calibration: MeasuredRows
-    new: MeasuredRows | None
+    tested: MeasuredRows | None
     local: RequiredGaps
     global_: RequiredGaps
     verdict: Verdict
     frontier: Frontier | None
+
+    @property
+    def shown(self) -> MeasuredRows:
+        """The rows whose figures come first: those that took no part in the fit, where there are any."""
+        return self.tested or self.calibration
 
     @property
     def has_clients(self) -> bool:
@@ -79,7 +83,7 @@ class ReportContents:
 
     @cached_property
     def clients(self) -> list[str]:
-        """Every client's name."""
+        """The name of every client of the policy."""
         return [name_of(name) for name in self.solution.policy.clients]
 
     @cached_property
@@ -88,27 +92,36 @@ class ReportContents:
         return [name_of(name) for name in self.solution.policy.groups]
 
     @cached_property
-    def ranked(self) -> list[int]:
-        """Every client, by its largest gap before; those without one come last."""
-        gaps = np.where(np.isnan(self.calibration.local.before.gaps), -1.0, self.calibration.local.before.gaps)
-        return [int(client) for client in np.argsort(-gaps.max(axis=0), kind="stable")]
-
-    @cached_property
     def listed(self) -> list[int]:
-        """The clients shown one by one."""
-        return self.ranked[: max(1, min(MOST_CLIENTS, MOST_CELLS // len(self.groups)))]
+        """The policy's clients whose rules are shown: all, or those with the most rows."""
+        most = max(1, min(_MOST_CLIENTS, _MOST_CELLS // len(self.groups)))
+        rows = self.calibration.after.local.tally.rows.sum(axis=(1, 2))
+        return sorted(np.argsort(-rows, kind="stable")[:most].tolist())
 
     @property
     def unlisted(self) -> Element | None:
         """A note where some clients are not shown one by one."""
         missing = len(self.clients) - len(self.listed)
-        shown = f"The {len(self.listed):,} clients with the largest gaps before are listed"
-        return note(f"{shown}; {missing:,} are not.") if missing else None
+        return (
+            note(f"The {len(self.listed):,} clients with the most rows are listed; {missing:,} are not.")
+            if missing
+            else None
+        )
 
     def link(self, client: int) -> str | None:
         """The address of a client's card, if it has one."""
-        return f"#client-{client}" if self.has_clients and client in self._with_card else None
+        return self.shown.link(self.solution.policy.clients[client])
 
-    @cached_property
-    def _with_card(self) -> frozenset[int]:
-        return frozenset(self.listed)
+    def price(self, rate: str, client: Label | None) -> float:
+        """What 0.01 more local tolerance for a rate at a client would win at most; 0 where nothing is required."""
+        line, clients = self.local.line(rate), self.solution.policy.clients
+        if line is None or client not in clients:
+            return 0.0
+        return 0.01 * float(self.local.price[line, clients.index(client)])
+
+    def rule(self, client: Label | None, group: Label) -> str:
+        """The policy's rule for a client and a group."""
+        policy = self.solution.policy
+        if client not in policy.clients or group not in policy.groups:
+            return "the merged rule"
+        return policy.rules[policy.clients.index(client) * len(policy.groups) + policy.groups.index(group)].rule

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from logofair.report.contents import ReportContents
-from logofair.report.markup import Cell, Element, Node, Section, Trusted, grid, named, note, paragraph, tag
+from logofair.report.markup import Cell, Element, Node, Section, Trusted, folded, grid, named, note, paragraph, tag
 from logofair.report.wording import counted, figure, small, tolerance_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["frontier_section", "prices_section"]
 
 
-_MOST = 12
+_MOST, _CHEAP = 12, 50  # prices told, down to this fraction of the dearest
 _STEP = 0.01
 _NOTHING = 1e-6  # what accuracy is proved to
 
@@ -41,7 +41,8 @@ def prices_section(contents: ReportContents) -> Section:
         return Section(
             "prices", "What each requirement costs", (paragraph(words if found else "Nothing was required."),)
         )
-    left_out = len(binding) - _MOST
+    dearest = [price for price in binding[:_MOST] if price.won > binding[0].won / _CHEAP]
+    left_out = len(binding) - len(dearest)
     unseen = f"{counted(left_out, 'cheaper requirement')} not shown; the table of clients has them."
     more = note(unseen) if left_out > 0 else None
     free = len(found) - len(binding)
@@ -51,11 +52,11 @@ def prices_section(contents: ReportContents) -> Section:
         "What each requirement costs",
         (
             paragraph(
-                f"Every tolerance has a price: the accuracy over all rows that {_STEP:g} more of it would win at "
-                f"most. Dearest first.{idle}"
+                f"Every tolerance has a price: the expected accuracy over all calibration rows that {_STEP:g} more of "
+                f"it would win at most. Dearest first.{idle}"
             ),
             *_together(contents),
-            tag("ul", [_item(price, contents, binding[0].won) for price in binding[:_MOST]], class_="prices"),
+            tag("ul", [_item(price, contents, binding[0].won) for price in dearest], class_="prices"),
             more,
         ),
     )
@@ -117,7 +118,7 @@ def frontier_section(frontier: Frontier | None) -> Section:
         (
             paragraph(words, frontier.knee.sentence),
             tag("figure", Trusted(frontier_figure(frontier)), class_="pan", tabindex="0", aria_label=title),
-            tag("details", tag("summary", "Expected accuracies in a table"), _trade_off(frontier)),
+            folded("Expected accuracies in a table", _trade_off(frontier)),
             note(
                 f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. "
                 "Every value is proved to 0.000001 on these rows; new rows differ by chance."
@@ -134,7 +135,7 @@ def _trade_off(frontier: Frontier) -> Element:
         [named(tolerance_of(local)), *(_pair(frontier, i, j, low, high) for j in range(len(titles) - 1))]
         for i, local in enumerate(frontier.local_tolerances)
     ]
-    return grid("Expected accuracy by local and global tolerance", titles, rows)
+    return grid("Expected accuracy by local and global tolerance", titles, rows, stacked=False)
 
 
 def _pair(frontier: Frontier, row: int, column: int, low: float, high: float) -> Cell:

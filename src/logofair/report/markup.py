@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
 
-from logofair.auditing import FEW_ROWS
-from logofair.report.wording import UNDEFINED, figure, tolerance_of
+from logofair.auditing import FEW_ROWS, Measured
+from logofair.report.wording import UNDEFINED, figure, signed, tolerance_of
 
 __all__ = [
     "Cell",
@@ -21,8 +21,11 @@ __all__ = [
     "Node",
     "Section",
     "Trusted",
+    "difference_cell",
     "few_mark",
+    "folded",
     "grid",
+    "measured_cell",
     "named",
     "note",
     "number",
@@ -30,13 +33,13 @@ __all__ = [
     "render",
     "render_section",
     "rows_cell",
-    "span",
     "tag",
     "text",
     "tolerance_cell",
 ]
 
 
+_LONG = 20  # lines of a table that has a height of its own
 _VOID = frozenset({"br", "col", "input", "link", "meta"})
 # Control characters, halves of surrogate pairs (which UTF-8 cannot hold) and what Unicode calls no characters.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -187,11 +190,11 @@ def named(name: str, link: str | None = None) -> Cell:
     return Cell((shown if link is None else tag("a", shown, href=link),), heading=True, numeric=False)
 
 
-def number(value: float | None, digits: int = 4) -> Cell:
+def number(value: float | None) -> Cell:
     """Return a cell with a figure, or that there is none."""
     if value is None or math.isnan(value):
         return Cell((UNDEFINED,), "none")
-    return Cell((f"{value:,}" if isinstance(value, int) else figure(value, digits),))
+    return Cell((f"{value:,}" if isinstance(value, int) else figure(value),))
 
 
 def rows_cell(rows: int) -> Cell:
@@ -204,11 +207,28 @@ def tolerance_cell(tolerance: float) -> Cell:
     return Cell((tolerance_of(tolerance),), key=1e9 if math.isinf(tolerance) else None)
 
 
-def span(low: float, high: float) -> Cell:
-    """Return a cell with an interval, sorted by its upper end."""
-    if math.isnan(low) or math.isnan(high):
+def measured_cell(value: Measured | None) -> Cell:
+    """Return a cell with a figure and its interval below."""
+    if value is None:
         return Cell((UNDEFINED,), "none")
-    return Cell((f"{figure(low, 3)}–{figure(high, 3)}",), "span", key=high)
+    return Cell((figure(value), *_interval(value)))
+
+
+def difference_cell(value: Measured | None) -> Cell:
+    """Return a cell with a difference and its interval below."""
+    if value is None:
+        return Cell(("–",), "none")
+    return Cell((signed(value), *_interval(value, signed)))
+
+
+def _interval(value: Measured, form: Callable[[float], str] = figure) -> Iterable[Node]:
+    if value.low is not None and value.high is not None:
+        yield from (" ", tag("small", f"{form(value.low)} to {form(value.high)}", class_="chance"))
+
+
+def folded(summary: str, *parts: Node | Iterable[Node]) -> Element:
+    """Return parts that are shown once the reader asks for them; on paper they are."""
+    return tag("details", tag("summary", summary), *parts)
 
 
 def few_mark(few: bool) -> Element | None:
@@ -223,10 +243,12 @@ def grid(
     *,
     search: str | None = None,
     titles_from_data: bool = False,
+    stacked: bool = True,
 ) -> Element:
-    """Return a table in a frame that scrolls where the page is narrow; titles that come from data may be broken.
+    """Return a table in a frame; titles that come from data may be broken.
 
-    ``search`` offers a search field with this name above the table, where there is JavaScript.
+    Where the page is narrow, the cells of a ``stacked`` table stand below one another, each beside its title; other
+    tables scroll. ``search`` offers a search field with this name above the table, where there is JavaScript.
     """
     of_numbers = "n long" if titles_from_data else "n"
     numeric = [cell.numeric for cell in rows[0]] if rows else [False] * len(titles)
@@ -234,14 +256,16 @@ def grid(
         tag("th", title, scope="col", class_=of_numbers if number_below else None)
         for title, number_below in zip(titles, numeric, strict=True)
     ]
-    body = [tag("tr", [_cell(cell) for cell in row]) for row in rows]
-    table = tag("table", tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body), data_search=search)
+    body = [tag("tr", [_cell(cell, title) for cell, title in zip(row, titles, strict=True)]) for row in rows]
+    parts = (tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body))
+    table = tag("table", parts, data_search=search, class_="stacked" if stacked else None)
     # A frame that scrolls must be reachable by keyboard.
-    return tag("div", table, class_="scroll", role="region", aria_label=caption, tabindex="0")
+    frame = "scroll long" if len(rows) > _LONG else "scroll"
+    return tag("div", table, class_=frame, role="region", aria_label=caption, tabindex="0")
 
 
-def _cell(cell: Cell) -> Element:
+def _cell(cell: Cell, title: str) -> Element:
     marks = " ".join(filter(None, ("n" if cell.numeric else None, cell.mark))) or None
     if cell.heading:
         return tag("th", cell.content, scope="row", class_=marks)
-    return tag("td", cell.content, class_=marks, style=cell.style, data_key=cell.key)
+    return tag("td", cell.content, class_=marks, style=cell.style, data_key=cell.key, data_title=title)

@@ -1,167 +1,237 @@
-"""What a report shows, measured once: the audits before and after, and the gaps that are required."""
+"""What a report shows, from one source: the audits of a rule and of what it is compared with, and the tolerances."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from logofair.auditing import FEW_ROWS, Audit
-from logofair.auditing.measure import Side, Tally, tally_of
-from logofair.columns.checks import Floats, Label, binary, probabilities, same_length, weights
-from logofair.columns.labels import Codes, encode, one_client
+from logofair.auditing import Audit, Comparison, Gap, Measured
+from logofair.auditing.measure import Tally, side_of
+from logofair.auditing.measure import text as rounded
+from logofair.auditing.result import RuleAudit
+from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans
-from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
 from logofair.notions import Rate
 from logofair.policy.mixtures import evaluate
-from logofair.policy.policy import Policy
 from logofair.requirements import Requirement, Requirements, compared_rates
 
 __all__ = [
-    "BeforeAfter",
+    "MOST_CARDS",
+    "GapLine",
     "MeasuredRows",
-    "NewRows",
     "RequiredGaps",
-    "measure_calibration",
-    "measure_new",
+    "audited_rows",
+    "calibration_rows",
+    "other_rows",
     "required_gaps",
 ]
 
+MOST_CARDS = 50  # clients with a card each; where there are more, lists of them are folded away
+
 
 @dataclass(frozen=True)
-class NewRows:
-    """Rows the policy was not made from, to measure it on: columns as for :func:`logofair.fit`.
+class GapLine:
+    """A gap that is told: ``before`` is None where the rule is compared with nothing, ``tolerance`` infinite if free.
 
-    Parameters
-    ----------
-    scores, labels, groups, clients, sample_weight : array-like of shape (n,)
-        ``clients`` is left out exactly where the policy has none. Clients the policy does not know take its merged
-        rule.
-
-    Examples
-    --------
-    >>> NewRows([0.9, 0.2], [1, 0], groups=["a", "b"]).clients is None
-    True
+    ``worst`` is the largest gap of all groups where groups of few rows make it differ from ``after``; ``change`` is
+    the paired difference, None where groups of few rows make it another thing.
     """
 
-    scores: object
-    labels: object
-    groups: object
-    clients: object = None
-    sample_weight: object = None
-
-
-@dataclass(frozen=True, eq=False)
-class BeforeAfter:
-    """One side of the same rows before (score at least 1/2) and after (the policy), as an audit measured it.
-
-    ``tolerance[rate, place]`` is infinite where nothing was required.
-    """
-
-    before: Side
-    after: Side
-    tolerance: Floats
-
-    @property
-    def rates(self) -> tuple[Rate, ...]:
-        """The rates compared."""
-        return self.after.rates
-
-    @property
-    def few(self) -> Booleans:
-        """Where some group has fewer rows than it takes to tell a gap from noise, (rates, places)."""
-        return np.asarray(self.after.smallest_rows < FEW_ROWS)
-
-    @cached_property
-    def large(self) -> BeforeAfter:
-        """The same between rates that rest on :data:`~logofair.auditing.FEW_ROWS` rows or more."""
-        return BeforeAfter(self.before.large, self.after.large, self.tolerance)
-
-    @cached_property
-    def accuracies(self) -> tuple[Floats, Floats]:
-        """Share of right decisions at each place, before and after."""
-        return self.before.tally.accuracy(), self.after.tally.accuracy()
-
-    @cached_property
-    def interval(self) -> tuple[Floats, Floats]:
-        """Where chance leaves each gap after, by itself at 95%: each end (rates, places)."""
-        return self.after.interval()
+    what: str
+    local: bool
+    before: Gap | None
+    after: Gap
+    worst: Gap | None
+    tolerance: float
+    change: Measured | None
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRows:
-    """One set of rows audited before and after, beside the tolerances inside each client and over all of them.
+    """One set of rows, called ``name``: the audit of the rule, and of score >= 1/2 before it where that is compared.
 
-    ``with_labels`` is False where there are no labels, and chances count in their place.
+    ``notions`` are the audits whose gaps are told, one for each notion by name. Tolerances, (rates, clients) and
+    (rates, 1), are infinite where nothing was required. ``in_chances`` says that chances counted in place of labels.
     """
 
-    title: str
-    size: int
-    with_labels: bool
-    local: BeforeAfter
-    global_: BeforeAfter
+    name: str
+    after: Audit
+    compared: Comparison | None
+    local_tolerance: Floats
+    global_tolerance: Floats
+    notions: tuple[tuple[str, Audit, Audit | None], ...]
+    in_chances: bool = False
 
     @property
-    def clients(self) -> tuple[Label, ...]:
-        """The clients, in the order of the local places."""
-        return self.local.after.clients
+    def before(self) -> Audit | None:
+        """The audit of what the rule is compared with."""
+        return None if self.compared is None else self.compared.first
 
     @property
-    def accuracy(self) -> tuple[float, float]:
-        """Share of right decisions before and after."""
-        before, after = self.global_.accuracies
-        return float(before[0]), float(after[0])
+    def size(self) -> int:
+        """How many rows there are."""
+        return int(self.after.local.tally.rows.sum())
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether there are clients to compare."""
+        return len(self.after.clients) > 1
+
+    @cached_property
+    def ranked(self) -> list[int]:
+        """Every client's place: those whose gap is shown to be largest first, then those with the most rows."""
+        side = self.after.local
+        low = np.where(np.isnan(side.large.gaps), side.limits()[0], side.large.limits()[0])
+        shown = np.where(np.isnan(low), 0.0, low).max(axis=0)
+        return [int(place) for place in np.lexsort((-side.tally.rows.sum(axis=(1, 2)), -shown))]
+
+    def client_gap(self, audit: Audit | None, rate: int, place: int) -> Gap | None:
+        """The gap of a rate inside a client that is told: between groups of 30 rows or more where there are two."""
+        if audit is None:
+            return None
+        side = audit.local
+        return (side if np.isnan(side.large.gaps[rate, place]) else side.large).gap(rate, place)
+
+    def hidden_gap(self, rate: int, place: int) -> Gap | None:
+        """The gap of all groups inside a client where groups of few rows make it another."""
+        gap, first = self.after.local.gap(rate, place), self.client_gap(self.after, rate, place)
+        return None if first is None or _alike(gap, first) else gap
+
+    @cached_property
+    def unknown_clients(self) -> int:
+        """Number of clients of whom nothing is required, though something is of others."""
+        required = np.isfinite(self.local_tolerance).any(axis=0)
+        return int((~required).sum()) if required.any() else 0
+
+    @cached_property
+    def _judged(self) -> tuple[list[bool], list[bool]] | None:
+        """Per client whether its gaps are shown above tolerance, and within."""
+        if self.after.fitted_rows or len(self.notions) > 1:
+            return None
+        side, tolerance = self.after.local, self.local_tolerance
+        return side.above(tolerance).tolist(), side.within(tolerance).tolist()
+
+    def state(self, place: int) -> str:
+        """What is shown of a client's gaps: "within", "above" or "cannot be told".
+
+        Empty where nothing is required of it, or where several notions or the rows that chose the rule leave it open.
+        """
+        if self._judged is None or not np.isfinite(self.local_tolerance[:, place]).any():
+            return ""
+        above, within = self._judged
+        return "above" if above[place] else "within" if within[place] else "cannot be told"
+
+    @cached_property
+    def _cards(self) -> dict[Label | None, int]:
+        return {self.after.clients[place]: place for place in self.ranked[:MOST_CARDS]}
+
+    def link(self, client: Label | None) -> str | None:
+        """The address of a client's card, if it has one."""
+        return f"#client-{self._cards[client]}" if self.has_clients and client in self._cards else None
+
+    @cached_property
+    def rates(self) -> list[tuple[str, Label, Measured | None, Measured | None]]:
+        """Every rate of every group over all clients: its name, the group, and what it was before and after."""
+        rates = tuple(dict.fromkeys((*self.after.global_.rates, *self.after.local.rates)))
+        after, before = (self._merged_rates(audit, rates) for audit in (self.after, self.before))
+        return [
+            (rate, group, before[rate][group] if before else None, found)
+            for rate, row in after.items()
+            for group, found in row.items()
+        ]
+
+    @staticmethod
+    def _merged_rates(audit: Audit | None, rates: tuple[Rate, ...]) -> dict[str, dict[Label, Measured | None]]:
+        if audit is None:
+            return {}
+        return side_of(rates, audit.groups, (None,), audit.global_.tally).measured_rates(0)
+
+    @cached_property
+    def gap_lines(self) -> tuple[GapLine, ...]:
+        """The gaps that are told, over all clients first."""
+        return tuple(line for notion in self.notions for line in self._lines(*notion))
+
+    def _lines(self, notion: str, after: Audit, before: Audit | None) -> Iterator[GapLine]:
+        named = f"{notion}: " if notion else ""
+        one = "gap over all clients" if self.has_clients else "gap between groups"
+        sides = [(one, "headline_global", "worst_global", False)]
+        if self.has_clients:
+            sides.append(("largest gap inside a client", "headline_local", "worst_local", True))
+        for words, headline, worst, local in sides:
+            gap, largest = getattr(after, headline), getattr(after, worst)
+            first = None if before is None else getattr(before, headline)
+            few, change = None if _alike(gap, largest) else largest, None
+            if self.compared is not None and few is None and first and _alike(first, getattr(before, worst)):
+                change = self.compared.local_gap if local else self.compared.global_gap
+            yield GapLine(f"{named}{words}", local, first, gap, few, self._tolerance(gap, local), change)
+
+    def _tolerance(self, gap: Gap, local: bool) -> float:
+        """The tolerance of a gap that is told; of one client's alone, the smaller of both sides."""
+        found = [np.inf]
+        for side, tolerance in ((self.after.local, self.local_tolerance), (self.after.global_, self.global_tolerance)):
+            inside = side is self.after.local
+            line = next((k for k, rate in enumerate(side.rates) if rate.name == gap.rate), None)
+            if line is not None and (inside == local or not self.has_clients):
+                place = side.clients.index(gap.client) if gap.client in side.clients else None
+                found.append(tolerance[line].min() if place is None else tolerance[line, place])
+        return float(min(found))
 
 
-def measure_calibration(solution: Solution) -> MeasuredRows:
-    """Measure the calibration rows of a solution: with labels, or with chances where there are none."""
-    return _measured("Calibration rows", solution, solution.rows)
+def _alike(one: Gap, other: Gap) -> bool:
+    """Whether people read the same figure."""
+    return rounded(one.value) == rounded(other.value)
 
 
-def measure_new(solution: Solution, new_rows: NewRows) -> MeasuredRows:
-    """Measure rows the policy was not made from."""
-    scores, labels = probabilities(new_rows.scores), binary(new_rows.labels)
-    weight = weights(new_rows.sample_weight, scores.size)
-    groups, clients = encode(new_rows.groups, "groups"), _clients(solution.policy, new_rows.clients, scores.size)
-    same_length(scores.size, labels=labels, groups=groups, clients=clients)
-    return _measured("Test rows", solution, CalibrationRows(scores, labels, groups, clients, weight))
+def calibration_rows(solution: Solution) -> MeasuredRows:
+    """Return the calibration rows: with labels, or with chances where there are none and a rate needs them."""
+    found = solution.compared
+    return _of_solution("calibration rows", solution, found or _in_chances(solution), in_chances=found is None)
 
 
-def _clients(policy: Policy, clients: object, n: int) -> Codes:
-    """The clients' column, or one client for all rows, exactly where the policy has none."""
-    if (clients is None) == policy.has_clients:
-        advice = "pass one per row" if policy.has_clients else "leave them out"
-        raise InputError(f"new_rows: the policy has {'' if policy.has_clients else 'no '}clients; {advice}.")
-    return one_client(n) if clients is None else encode(clients, "clients")
+def other_rows(solution: Solution) -> MeasuredRows | None:
+    """Return the rows that took no part in the fit, where the solution was tested on some."""
+    if solution.tested is None:
+        return None
+    return _of_solution("rows that took no part in the fit", solution, solution.tested, in_chances=False)
 
 
-def _measured(title: str, solution: Solution, rows: CalibrationRows) -> MeasuredRows:
-    """The audits before and after."""
-    requirements, policy = solution.requirements, solution.policy
-    names = rows.clients.labels if policy.has_clients else None
-    chances = policy.probabilities(rows.scores, groups=rows.groups.labels, clients=names, on_unknown="merged")
-    local = compared_rates(requirements.local or requirements.global_)
-    global_ = compared_rates(requirements.global_ or requirements.local)
-    before, after = (
-        Audit.of(_tally(chance, rows), rows.groups.names, rows.clients.names, local, global_)
-        for chance in ((rows.scores >= 0.5).astype(np.float64), chances)
+def audited_rows(audits: RuleAudit, comparison: Comparison | None, tolerance: float) -> MeasuredRows:
+    """Return the rows of an audit of several notions; ``comparison`` is of another rule with this one."""
+    first = next(iter(audits.by_notion.values()))
+    names = (first.groups, first.local.clients)
+    rates = tuple(dict.fromkeys(rate for audit in audits.by_notion.values() for rate in audit.local.rates))
+    after, compared, other = Audit.of(audits.tally, *names, rates), comparison, None
+    if comparison is not None:
+        other = comparison.first.local.tally
+        before = Audit.of(other, *names, rates)
+        same = len(audits.by_notion) == 1 and set(rates) == set(comparison.second.local.rates)
+        gaps = (comparison.global_gap, comparison.local_gap) if same else (None, None)
+        compared = Comparison(before, after, comparison.accuracy, comparison.accepted, *gaps)
+    notions = tuple(
+        (name.replace("_", " "), audit, None if other is None else Audit.of(other, *names, audit.local.rates))
+        for name, audit in audits.by_notion.items()
     )
-    local_tolerance = _local_tolerances(requirements, local, policy.clients, rows.clients.names)
-    global_tolerance = np.array([_smallest(requirements.global_, rate) for rate in global_])[:, None]
-    return MeasuredRows(
-        title,
-        rows.scores.size,
-        rows.labels is not None,
-        BeforeAfter(before.local, after.local, local_tolerance),
-        BeforeAfter(before.global_, after.global_, global_tolerance),
-    )
+    local, global_ = (np.full(side.gaps.shape, tolerance) for side in (after.local, after.global_))
+    return MeasuredRows("audited rows", after, compared, local, global_, notions)
+
+
+def _of_solution(name: str, solution: Solution, found: Comparison, *, in_chances: bool) -> MeasuredRows:
+    requirements, after = solution.requirements, found.second
+    local = _local_tolerances(requirements, after.local.rates, solution.policy.clients, after.local.clients)
+    global_ = np.array([_smallest(requirements.global_, rate) for rate in after.global_.rates])[:, None]
+    return MeasuredRows(name, after, found, local, global_, (("", after, found.first),), in_chances)
 
 
 def _local_tolerances(
-    requirements: Requirements, rates: tuple[Rate, ...], known: tuple[Label, ...], clients: tuple[Label, ...]
+    requirements: Requirements,
+    rates: tuple[Rate, ...],
+    known: tuple[Label, ...],
+    clients: tuple[Label | None, ...],
 ) -> Floats:
     """Tolerance of every local rate at each of some clients, (rates, clients); infinite for clients not known."""
     place = {name: i for i, name in enumerate(known)}
@@ -176,10 +246,20 @@ def _smallest(requirements: tuple[Requirement, ...], rate: Rate) -> float:
     return min(tolerances, default=np.inf)
 
 
+def _in_chances(solution: Solution) -> Comparison:
+    """Both rules on the calibration rows, counted in chances."""
+    rows, requirements = solution.rows, solution.requirements
+    chance = solution.policy.chances(rows.calibrated, rows.cells)
+    rates = [compared_rates(side) for side in (requirements.local, requirements.global_)]
+    first, second = (
+        Audit.of(_tally(each, rows), rows.groups.names, rows.clients.names, rates[0] or rates[1], rates[1] or rates[0])
+        for each in ((rows.scores >= 0.5).astype(np.float64), chance)
+    )
+    return Comparison(first, replace(second, fitted_rows=True), None, None, None, None)
+
+
 def _tally(chance: Floats, rows: CalibrationRows) -> Tally:
-    """Count by label; without labels, a row with chance p of label 1 counts p times there and 1 - p times under 0."""
-    if rows.labels is not None:
-        return tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients)
+    """Count without labels: a row with chance p of label 1 counts p times there and 1 - p times under 0."""
     shape = (len(rows.clients.names), len(rows.groups.names))
     split, one = (1.0 - rows.eta, rows.eta), np.ones_like(chance)
 
@@ -204,9 +284,9 @@ class RequiredGaps:
     gap: Floats
     price: Floats
 
-    def line(self, rate: Rate) -> int | None:
+    def line(self, name: str) -> int | None:
         """Where a rate stands, if anything is required of it."""
-        return self.rates.index(rate) if rate in self.rates else None
+        return next((k for k, rate in enumerate(self.rates) if rate.name == name), None)
 
     @property
     def required(self) -> Booleans:

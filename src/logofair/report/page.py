@@ -1,80 +1,56 @@
-"""The page: header, sections, warnings and sources in one file with its own style and script, and nothing to load."""
+"""The pages: header, sections and sources in one file with its own style and script, and nothing to load."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
-import platform
-from collections.abc import Iterator
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from logofair._version import __version__
+from logofair.auditing import Comparison
+from logofair.auditing.result import RuleAudit
 from logofair.columns.checks import listed
 from logofair.files.inputs import DataSource
 from logofair.files.writing import put_whole
-from logofair.fitting.solution import FitWarning, Solution
+from logofair.fitting.solution import Solution
+from logofair.policy.policy import Policy
 from logofair.report.clients import clients_section
 from logofair.report.contents import ReportContents
 from logofair.report.costs import frontier_section, prices_section
-from logofair.report.glance import glance_section, verdict_banner
-from logofair.report.markup import (
-    Element,
-    Section,
-    Trusted,
-    grid,
-    named,
-    note,
-    paragraph,
-    render,
-    render_section,
-    tag,
-    text,
-)
-from logofair.report.measured import NewRows, measure_calibration, measure_new, required_gaps
+from logofair.report.figures import figures_section
+from logofair.report.heading import ReportHeading
+from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
+from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, other_rows, required_gaps
+from logofair.report.proof import proof_section
 from logofair.report.rules import cells_section, reliability_section, rules_section
-from logofair.report.verdict import judge
-from logofair.report.wording import counted
+from logofair.report.sources import audit_sources, solution_sources, warnings_section
+from logofair.report.verdict import judge, verdict_banner
+from logofair.report.wording import counted, name_of, sentence
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["report_html", "write_report"]
-
-_PAPER = """@inproceedings{zhang2025logofair,
-  title     = {LoGoFair: Post-Processing for Local and Global Fairness in Federated Learning},
-  author    = {Zhang, Li and Chen, Chaochao and Han, Zhongxuan and Zhong, Qiyong and Zheng, Xiaolin},
-  booktitle = {Proceedings of the AAAI Conference on Artificial Intelligence},
-  year      = {2025}
-}"""
+__all__ = ["audit_html", "report_html", "write_audit_report", "write_report"]
 
 
-def _rendered(contents: ReportContents) -> str:
-    """The report as one HTML document."""
-    sections = (
-        glance_section(contents),
-        clients_section(contents),
-        frontier_section(contents.frontier),
-        prices_section(contents),
-        rules_section(contents),
-        reliability_section(contents),
-        cells_section(contents),
-        _warnings(contents),
-        _cite(contents),
-    )
-    main = tag("main", verdict_banner(contents), [render_section(section) for section in sections], id="report")
+_PLAIN = ReportHeading()
+
+
+def _document(header: Element, title: str, banner: Element | None, sections: Sequence[Section | None]) -> str:
+    """One HTML document of these sections."""
+    shown = [section for section in sections if section is not None]
+    main = tag("main", banner, [render_section(section) for section in shown], id="report")
     script = files("logofair.report").joinpath("script.js").read_text("utf-8")
     document = tag(
         "html",
-        tag("head", _head(f"Fairness report: {contents.data.name}", script)),
+        tag("head", _head(title, script)),
         tag(
             "body",
             tag("a", "Skip to the report", href="#report", class_="skip"),
-            _header(contents),
-            tag("div", _navigation(sections), main, class_="page"),
+            header,
+            tag("div", _navigation(shown), main, class_="page"),
             tag("footer", tag("p", "Made by logofair. This file is complete: it loads nothing and sends nothing.")),
             tag("script", Trusted(script)),
         ),
@@ -99,85 +75,38 @@ def _head(title: str, script: str) -> list[Element]:
     ]
 
 
-def _header(contents: ReportContents) -> Element:
-    groups = listed(contents.groups, len(contents.groups), most=6)
-    clients = f", {counted(len(contents.clients), 'client')}" if contents.has_clients else ""
-    about = f"{counted(contents.solution.rows.scores.size, 'calibration row')}{clients}; groups {groups}"
-    made = f" Made {contents.made}." if contents.made else ""
+def _header(kind: str, heading: ReportHeading, data: DataSource, measured: Sequence[MeasuredRows]) -> Element:
+    """What the report is of, what for, who made it when, and what its words mean."""
+    lines = [
+        tag("div", tag("dt", name), tag("dd", tag("bdi", words))) for name, words in _about(heading, data, measured)
+    ]
     return tag(
         "header",
-        tag("p", "Fairness report", class_="kind"),
-        tag("h1", tag("bdi", contents.data.name)),
-        tag("p", f"{about}.{made}", class_="about"),
+        tag("p", kind, class_="kind"),
+        tag("h1", tag("bdi", heading.title or data.name)),
+        tag("dl", lines, class_="about"),
         tag("button", "Dark", type="button", id="theme", class_="js-only"),
     )
 
 
-def _navigation(sections: tuple[Section, ...]) -> Element:
+def _about(heading: ReportHeading, data: DataSource, measured: Sequence[MeasuredRows]) -> Iterator[tuple[str, str]]:
+    if heading.purpose:
+        yield "Purpose", heading.purpose
+    if heading.made or heading.author:
+        yield "Made", ", ".join(filter(None, (heading.made, heading.author and f"by {heading.author}")))
+    rows = " and ".join(f"{part.size:,} {part.name}" for part in measured)
+    last = measured[-1]
+    clients = f"; {counted(len(last.after.clients), 'client')}" if last.has_clients else ""
+    named = f"{data.name}: " if heading.title else ""
+    yield "Data", f"{named}{rows}{clients}"
+    groups = [name_of(group) for group in last.after.groups]
+    yield "Groups", listed(groups, len(groups), most=6)
+    yield sentence(heading.accepted)[:-1], "a positive decision: the rule says 1"
+
+
+def _navigation(sections: Sequence[Section]) -> Element:
     links = [tag("li", tag("a", section.title, href=f"#{section.anchor}")) for section in sections]
     return tag("nav", tag("ol", links), aria_label="Contents")
-
-
-def _warnings(contents: ReportContents) -> Section:
-    """Return what a reader should be careful with."""
-    found = contents.solution.warnings
-    if not found:
-        return Section("warnings", "Warnings", (paragraph("None: every cell has enough rows of both labels."),))
-    items = tag("ul", [_warning(warning) for warning in found], class_="warnings")
-    return Section("warnings", "Warnings", (paragraph("Where a requirement rests on little or nothing:"), items))
-
-
-def _warning(warning: FitWarning) -> Element:
-    """A warning, what is wrong first: the cells concerned may be many."""
-    what, where = warning.finding, warning.subject
-    return tag("li", tag("strong", what[:1].upper() + what[1:], "."), " ", where[:1].upper() + where[1:], ".")
-
-
-def _cite(contents: ReportContents) -> Section:
-    """Return how to cite the report and make it again; the report holds no rows."""
-    rows = [[named(name), text(value, mark="code")] for name, value in _rests_on(contents)]
-    again = (
-        paragraph("The command:"),
-        tag("pre", tag("code", contents.command), tabindex="0", aria_label="The command"),
-        grid("What the figures rest on", ["what", "value"], rows),
-        note("This page holds totals and rules, never rows."),
-    )
-    software = f"logofair {__version__}: fair decisions inside every client and over all of them"
-    cited = (
-        paragraph(f"The LoGoFair developers. {software}. The method, corrected and extended here, is from:"),
-        tag("pre", tag("code", _PAPER), tabindex="0", aria_label="BibTeX entry"),
-    )
-    parts = (Section("reproduce", "Make it again", again), Section("citation", "Cite", cited))
-    return Section("cite", "Cite and reproduce", (), parts)
-
-
-def _rests_on(contents: ReportContents) -> Iterator[tuple[str, str]]:
-    """What it takes to know that the same was made again."""
-    solution, data = contents.solution, contents.data
-    of = "of the file" if len(data.files) == 1 else "of the list of files" if data.files else "of the checked columns"
-    yield "data", listed(data.files, len(data.files), most=5) if data.files else data.name
-    yield f"SHA-256 {of}", data.fingerprint
-    if data.columns:
-        yield "columns", ", ".join(f"{role}: {name}" for role, name in data.columns.items())
-    yield "rows, clients, groups", f"{solution.rows.scores.size:,}, {len(contents.clients):,}, {len(contents.groups):,}"
-    yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
-    yield "calibration", solution.policy.calibrator.method
-    certificate = solution.certificate
-    yield "counted in", "labels" if certificate.basis == "labels" else "calibrated chances"
-    yield "expected accuracy, and its upper bound", f"{certificate.primal:.6f}, {certificate.dual:.6f}"
-    yield "certificate: optimality gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
-    yield "versions", ", ".join(f"{name} {version}" for name, version in _versions())
-    if contents.made:
-        yield "made", contents.made
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    """The versions a result may depend on, of what is installed."""
-    yield "logofair", __version__
-    yield "Python", platform.python_version()
-    for package in ("numpy", "scipy", "numba", "polars"):
-        with suppress(PackageNotFoundError):
-            yield package, version(package)
 
 
 def report_html(
@@ -185,16 +114,30 @@ def report_html(
     *,
     data: DataSource,
     command: str,
-    new_rows: NewRows | None = None,
     frontier: Frontier | None = None,
-    made: str | None = None,
+    heading: ReportHeading = _PLAIN,
 ) -> str:
     """Return a solution's report as one HTML document that needs nothing else; arguments as for `write_report`."""
     local, global_ = required_gaps(solution)
-    calibration = measure_calibration(solution)
-    new = None if new_rows is None else measure_new(solution, new_rows)
-    verdict = judge(solution, local, global_, calibration, new)
-    return _rendered(ReportContents(solution, data, command, made, calibration, new, local, global_, verdict, frontier))
+    calibration, tested = calibration_rows(solution), other_rows(solution)
+    verdict = judge(solution, local, global_, tested)
+    contents = ReportContents(solution, data, command, heading, calibration, tested, local, global_, verdict, frontier)
+    measured = [calibration] if tested is None else [tested, calibration]
+    sections = (
+        figures_section(contents.shown, heading.accepted, None if tested is None else calibration),
+        clients_section(contents.shown, contents),
+        frontier_section(frontier),
+        prices_section(contents),
+        proof_section(contents),
+        rules_section(contents),
+        reliability_section(contents),
+        cells_section(contents),
+        warnings_section(solution),
+        solution_sources(contents),
+    )
+    header = _header("Fairness report", heading, data, measured)
+    title = f"Fairness report: {heading.title or data.name}"
+    return _document(header, title, verdict_banner(verdict), sections)
 
 
 def write_report(
@@ -203,35 +146,33 @@ def write_report(
     *,
     data: DataSource,
     command: str,
-    new_rows: NewRows | None = None,
     frontier: Frontier | None = None,
-    made: str | None = None,
+    heading: ReportHeading = _PLAIN,
 ) -> None:
     """Write a solution's report: one HTML file that opens offline, in any browser, on a phone and on paper.
 
-    It holds figures, rules and the names of clients and groups, never rows.
+    It holds figures, rules and the names of clients and groups, never rows. Figures on rows that took no part in the
+    fit come first: pass what :meth:`Solution.test` returns.
 
     Parameters
     ----------
     path : path
         Where to write; an existing file is replaced at once or not at all.
     solution : Solution
-        What :func:`logofair.fit` returned.
+        What :func:`logofair.fit` returned, or its ``test(...)``.
     data : DataSource
         The data's name and fingerprint; :func:`in_memory` makes one for rows that came from no file.
     command : str
         What makes the same again, as it would be typed.
-    new_rows : NewRows, optional
-        Rows that took no part in the fit, to measure the policy on.
     frontier : Frontier, optional
         The trade-off that :func:`logofair.tradeoff.frontier` found, shown with the chosen point.
-    made : str, optional
-        The day it was made, as it should be written.
+    heading : ReportHeading, optional
+        Title, purpose, who made it and when, and the word for a positive decision.
 
     Raises
     ------
     InputError
-        If the file cannot be written, or the new rows cannot be used.
+        If the file cannot be written.
 
     Examples
     --------
@@ -244,5 +185,85 @@ def write_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = report_html(solution, data=data, command=command, new_rows=new_rows, frontier=frontier, made=made)
+    page = report_html(solution, data=data, command=command, frontier=frontier, heading=heading)
+    put_whole(path, page.encode("utf-8"))
+
+
+def audit_html(
+    audits: RuleAudit,
+    *,
+    data: DataSource,
+    command: str,
+    tolerance: float,
+    heading: ReportHeading = _PLAIN,
+    policy: Policy | None = None,
+    comparison: Comparison | None = None,
+) -> str:
+    """Return an audit's report as one HTML document; arguments as for `write_audit_report`."""
+    rows = audited_rows(audits, comparison, tolerance)
+    sections = (
+        figures_section(rows, heading.accepted),
+        clients_section(rows),
+        audit_sources(rows, data, command, tolerance, heading, policy),
+    )
+    title = f"Fairness audit: {heading.title or data.name}"
+    return _document(_header("Fairness audit", heading, data, [rows]), title, None, sections)
+
+
+def write_audit_report(
+    path: str | os.PathLike[str],
+    audits: RuleAudit,
+    *,
+    data: DataSource,
+    command: str,
+    tolerance: float,
+    heading: ReportHeading = _PLAIN,
+    policy: Policy | None = None,
+    comparison: Comparison | None = None,
+) -> None:
+    """Write an audit's report: one HTML file like that of :func:`write_report`, of decisions that are there already.
+
+    Parameters
+    ----------
+    path : path
+        Where to write; an existing file is replaced at once or not at all.
+    audits : RuleAudit
+        One rule's figures for several notions.
+    data, command, heading
+        As for :func:`write_report`.
+    tolerance : float
+        What the gap inside each client is compared with.
+    policy : Policy, optional
+        The policy that decided, to say what it was made for.
+    comparison : Comparison, optional
+        Another rule and this one on the same rows, to show what was before.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from logofair.auditing.measure import tally_of
+    >>> from logofair.auditing.result import RuleAudit
+    >>> from logofair.columns.labels import encode, one_client
+    >>> from logofair.files.inputs import DataSource
+    >>> from logofair.notions import NOTIONS
+    >>> group = encode(["a", "a", "b", "b"], "groups")
+    >>> tally = tally_of(np.array([1.0, 0.0, 1.0, 1.0]), None, None, group, one_client(4))
+    >>> audits = RuleAudit.of(tally, group.names, (None,), NOTIONS.values())
+    >>> source = DataSource("four rows", (), "", 4, {})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/audit.html"
+    ...     write_audit_report(path, audits, data=source, command="logofair audit rows.csv", tolerance=0.05)
+    ...     os.listdir(folder)
+    ['audit.html']
+    """
+    page = audit_html(
+        audits,
+        data=data,
+        command=command,
+        tolerance=tolerance,
+        heading=heading,
+        policy=policy,
+        comparison=comparison,
+    )
     put_whole(path, page.encode("utf-8"))

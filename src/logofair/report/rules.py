@@ -16,6 +16,7 @@ from logofair.report.markup import (
     Element,
     Node,
     Section,
+    folded,
     grid,
     named,
     note,
@@ -25,6 +26,7 @@ from logofair.report.markup import (
     tag,
     text,
 )
+from logofair.report.measured import MOST_CARDS
 from logofair.report.wording import counted, figure, name_of
 
 __all__ = ["cells_section", "reliability_section", "rules_section"]
@@ -48,14 +50,25 @@ def rules_section(contents: ReportContents) -> Section:
         else "No rule needs a coin: the same score, the same decision."
     )
     words += " “60%: A; 40%: B” applies A to 60 in 100 people and B to the others." if mixed else ""
+    words += (
+        f" From such a score on a row is {contents.heading.accepted}; “accept all” and “reject all” ask for no score."
+    )
     titles = ["client", "group", "rule", "coin", "rows", "label 1"]
     table = grid("Rules by client and group", titles, list(_rules(contents)), search="Search rules")
-    return Section("rules", "The rules", (paragraph(words), *_merged(contents), contents.unlisted, table))
+    return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_listed(contents, "rules", table)))
+
+
+def _listed(contents: ReportContents, what: str, *tables: Element) -> Iterator[Node]:
+    """Tables with a line per client, folded away where clients are many."""
+    if len(contents.clients) <= MOST_CARDS:
+        yield from tables
+        return
+    yield folded(f"The {what} of {counted(len(contents.listed), 'client')}", contents.unlisted, tables)
 
 
 def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
     counts, rules = _counts(contents), contents.solution.policy.rules
-    labelled = contents.calibration.with_labels
+    labelled = contents.calibration.after.local.tally.labelled
     for client in contents.listed:
         for group, name in enumerate(contents.groups):
             row = rules[client * len(contents.groups) + group]
@@ -79,7 +92,7 @@ def _merged(contents: ReportContents) -> Iterator[Node]:
 
 def _counts(contents: ReportContents) -> Indices:
     """Rows by client, group and label."""
-    return np.asarray(contents.calibration.local.after.tally.rows, dtype=np.int64)
+    return np.asarray(contents.calibration.after.local.tally.rows, dtype=np.int64)
 
 
 def reliability_section(contents: ReportContents) -> Section:
@@ -108,7 +121,7 @@ def reliability_section(contents: ReportContents) -> Section:
 
 def _diagram(found: Reliability) -> Element:
     name, rows = name_of(found.group), int(found.rows.sum())
-    label = f"Reliability of group {name}: mean error {figure(found.before, 3)} before, {figure(found.after, 3)} after"
+    label = f"Reliability of group {name}: mean error {figure(found.before)} before, {figure(found.after)} after"
     few = " ⚠ few rows" if rows < FEW_ROWS else ""
     caption = tag("figcaption", tag("bdi", name), f" ({counted(rows, 'row')}{few})")
     return tag("figure", caption, reliability_diagram(found, label=f"{label}, on {counted(rows, 'row')}."))
@@ -121,14 +134,14 @@ def _bins(found: Sequence[Reliability]) -> Element:
         [
             named(name_of(r.group)),
             number(int(r.rows[i])),
-            number(float(r.score[i]), 3),
-            number(float(r.chance[i]), 3),
-            number(float(r.share[i]), 3),
+            number(float(r.score[i])),
+            number(float(r.chance[i])),
+            number(float(r.share[i])),
         ]
         for r in found[:_MOST_BINS_TABLES]
         for i in range(r.rows.size)
     ]
-    return tag("details", tag("summary", "The numbers behind the diagrams"), grid("Bins by group", titles, rows))
+    return folded("The numbers behind the diagrams", grid("Bins by group", titles, rows))
 
 
 def cells_section(contents: ReportContents) -> Section:
@@ -142,7 +155,7 @@ def cells_section(contents: ReportContents) -> Section:
     )
     step = _GROUPS_PER_TABLE
     tables = [_sizes(contents, rows, range(i, min(i + step, rows.shape[1]))) for i in range(0, rows.shape[1], step)]
-    return Section("cells", "Cell sizes", (paragraph(words), contents.unlisted, *tables))
+    return Section("cells", "Cell sizes", (paragraph(words), *_listed(contents, "cells", *tables)))
 
 
 def _sizes(contents: ReportContents, rows: Indices, groups: range) -> Element:

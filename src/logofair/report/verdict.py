@@ -1,4 +1,4 @@
-"""What was required and what was found, in one sentence each, and whether that may be called met."""
+"""What was required, what other rows show of it, and what is proved on the calibration rows."""
 
 from __future__ import annotations
 
@@ -6,67 +6,89 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
-from logofair.auditing import FEW_ROWS
+from logofair.auditing.measure import Side
+from logofair.auditing.result import NOT_TESTED
+from logofair.columns.checks import Floats
 from logofair.fitting.solution import Solution
-from logofair.report.measured import BeforeAfter, MeasuredRows, RequiredGaps
-from logofair.report.wording import counted, figure
+from logofair.report.markup import Element, tag
+from logofair.report.measured import MeasuredRows, RequiredGaps
+from logofair.report.wording import counted, figure, sentence, tolerance_of
 from logofair.requirements import requirement_sentences
+from logofair.solvers.certificate import Certificate
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "judge", "rules_meant", "verdict_banner"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``state`` is "met", "partly", "missed", "unmeasured" or "nothing"; only the first is a pass.
+    """``state`` is "met", "missed", "unclear", "untested" or "nothing"; only the first is a pass, and on other rows.
 
-    ``on_new_rows`` is empty where there are no new rows.
+    ``lines`` are names and sentences: what was required, what other rows show, what is proved.
     """
 
     state: str
     title: str
-    required: str
-    found: str
-    on_new_rows: str = ""
+    lines: tuple[tuple[str, str], ...]
 
 
-def judge(
-    solution: Solution,
-    local: RequiredGaps,
-    global_: RequiredGaps,
-    calibration: MeasuredRows,
-    new: MeasuredRows | None = None,
-) -> Verdict:
-    """Judge a solution on its calibration rows, in the basis of its requirements, and on new rows if there are."""
-    required = int(local.required.sum() + global_.required.sum())
-    measured = int(local.measured.sum() + global_.measured.sum())
-    state, title = _state(solution, required, measured)
-    needs_labels = any(rate.needs_labels for rate in (*local.rates, *global_.rates))
-    found = _found(solution, required, measured, state, needs_labels)
-    few = _resting_on_few(calibration, local, global_)
-    if state in ("met", "partly") and few:
-        rest = "rests" if few == 1 else "rest"
-        found += f" {counted(few, 'gap')} of these {rest} on fewer than {FEW_ROWS} rows of some group."
-    if state == "met" and 2 * few > measured:
-        state, title = "partly", f"{title}, mostly on few rows"
-    if new is None or state in ("nothing", "unmeasured"):
-        return Verdict(state, title, _required(solution), found)
-    if state in ("met", "partly") and _clearly_above(new):
-        state, title = "partly", f"{title}, exceeded on new rows"
-    return Verdict(state, title, _required(solution), found, _on_new_rows(new))
+@dataclass(frozen=True)
+class _Finding:
+    """What other rows show on one side: ``shown`` is True for within, False for above, None for neither."""
+
+    where: str
+    shown: bool | None
+    phrase: str
+    words: str
 
 
-def _state(solution: Solution, required: int, measured: int) -> tuple[str, str]:
-    if required == 0:
-        return "nothing", "Nothing was required"
-    if measured == 0:
-        return "unmeasured", "Cannot be judged: no required gap can be measured"
-    if solution.certificate.violation > solution.certificate.precision:
-        return "missed", "Requirements missed on the calibration rows"
-    if measured < required:
-        return "partly", f"Requirements met where they can be measured: {measured:,} of {required:,} gaps"
-    return "met", "Requirements met on the calibration rows"
+_WITHIN, _ABOVE = "within tolerance, shown", "above tolerance beyond chance"
+_SIGNS = {"met": "✓", "missed": "✗", "unclear": "?", "untested": "○", "nothing": "–"}
+
+
+def verdict_banner(verdict: Verdict) -> Element:
+    """Return the verdict in words and a sign, with what it rests on."""
+    sign = tag("span", _SIGNS[verdict.state], class_="sign", aria_hidden="true")
+    return tag(
+        "section",
+        tag("h2", sign, verdict.title, id="verdict-title"),
+        tag("dl", [tag("div", tag("dt", name), tag("dd", words)) for name, words in verdict.lines]),
+        id="verdict",
+        class_=f"verdict {verdict.state}",
+        aria_labelledby="verdict-title",
+    )
+
+
+def judge(solution: Solution, local: RequiredGaps, global_: RequiredGaps, tested: MeasuredRows | None) -> Verdict:
+    """Judge a solution on rows that took no part in the fit; the calibration rows alone make no pass."""
+    proof = _proof(solution, local, global_)
+    lines = [("Required", _required(solution))]
+    if not (local.required.any() or global_.required.any()):
+        return Verdict("nothing", "Nothing was required", (*lines, ("Calibration rows", proof)))
+    found = [] if tested is None else list(_findings(tested))
+    if tested is None:
+        lines.append(("Other rows", "None were given; what is proved of the calibration rows need not hold on others."))
+    else:
+        size = counted(tested.size, "row")
+        lines.append(("Other rows", f"{size} that took no part in the fit. {' '.join(f.words for f in found)}".strip()))
+    state, title = _headline(solution.certificate, tested, found)
+    return Verdict(state, title, (*lines, ("Calibration rows", proof)))
+
+
+def _headline(certificate: Certificate, tested: MeasuredRows | None, found: list[_Finding]) -> tuple[str, str]:
+    """State and title, from other rows alone; without them only a miss on the calibration rows is news."""
+    if tested is None:
+        if certificate.meets_requirements:
+            return "untested", sentence(NOT_TESTED)[:-1]
+        return "missed", f"Missed on the calibration rows, and {NOT_TESTED}"
+    if not found:
+        return "unclear", "On other rows nothing that was required can be measured"
+    shown = [one.shown for one in found]
+    state = "missed" if False in shown else "met" if all(shown) else "unclear"
+    phrases = dict.fromkeys(one.phrase for one in found)
+    if len(found) == 1 or len(phrases) == 1:
+        return state, f"On other rows: {next(iter(phrases))}"
+    return state, "On other rows: " + "; ".join(f"{one.where} {one.phrase}" for one in found)
 
 
 def _required(solution: Solution) -> str:
@@ -75,86 +97,62 @@ def _required(solution: Solution) -> str:
     return " ".join(requirement_sentences(solution.requirements.as_dict(), local))
 
 
-def _found(solution: Solution, required: int, measured: int, state: str, needs_labels: bool) -> str:
-    """What was found on the calibration rows, in one sentence."""
-    certificate, size = solution.certificate, counted(solution.rows.scores.size, "calibration row")
-    basis = "labels" if certificate.basis == "labels" else "calibrated chances of label 1"
-    where = f"On the {size}, counted in {basis}," if needs_labels else f"On the {size}"
-    rule = "no rule is" if state == "nothing" else "no rule that meets them all is"
-    best = f"{rule} expected to be more accurate (proved to 0.000001)"
-    if state == "nothing":
-        return f"On the {size} {best}."
-    if state == "unmeasured":
+def rules_meant(certificate: Certificate) -> str:
+    """Return which rules the certificate's upper bound is about."""
+    return "weighted thresholds of the score" if certificate.basis == "labels" else "rule of score, group and client"
+
+
+def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> str:
+    """What is proved on the calibration rows, in a sentence."""
+    certificate = solution.certificate
+    size, basis = counted(solution.rows.scores.size, "calibration row"), _basis(certificate)
+    required = int(local.required.sum() + global_.required.sum())
+    measured = int(local.measured.sum() + global_.measured.sum())
+    where = f"On the {size}, counted in {basis},"
+    to = f"(proved to {certificate.largest_optimality_gap:.9f}".rstrip("0") + ")"
+    if not required:
+        return f"{where} no {rules_meant(certificate)} can be expected to be more accurate {to}."
+    if not measured:
         return f"{where} none of the {counted(required, 'required gap')} has two groups to compare: nothing is shown."
-    if state == "missed":
+    if not certificate.meets_requirements:
         return f"{where} a required gap exceeds its tolerance by {figure(certificate.violation)}."
-    every = "the required gap stays" if required == 1 else f"all {required:,} required gaps stay"
-    some = f"{measured:,} of {required:,} required gaps can be measured, and stay"
-    proof = f", and {best}" if certificate.holds else ""
-    return f"{where} {every if measured == required else some} within tolerance{proof}."
+    every = "the required gap is" if required == 1 else f"all {required:,} required gaps are"
+    some = f"{measured:,} of {required:,} required gaps can be measured, and are"
+    best = f", and no {rules_meant(certificate)} within the tolerances can be expected to be more accurate {to}"
+    return f"{where} {every if measured == required else some} within tolerance{best if certificate.holds else ''}."
 
 
-def _resting_on_few(calibration: MeasuredRows, local: RequiredGaps, global_: RequiredGaps) -> int:
-    """How many of the required gaps that can be measured rest on few rows."""
-    return sum(
-        int((gaps.measured[k] & pair.few[pair.rates.index(rate)]).sum())
-        for gaps, pair in ((local, calibration.local), (global_, calibration.global_))
-        for k, rate in enumerate(gaps.rates)
-    )
+def _basis(certificate: Certificate) -> str:
+    return "labels" if certificate.basis == "labels" else "calibrated chances of label 1"
 
 
-def _sides(measured: MeasuredRows) -> tuple[BeforeAfter, ...]:
-    """The pairs that are not the same thing twice."""
-    return (measured.global_, measured.local) if len(measured.clients) > 1 else (measured.local,)
-
-
-def _errors_together(measured: MeasuredRows) -> float:
-    """Standard errors that all required gaps stay within at once, with 95% (Bonferroni): of 200, some exceed two."""
-    compared = sum(int((np.isfinite(p.tolerance) & ~np.isnan(p.after.gaps)).sum()) for p in _sides(measured))
-    return float(ndtri(1.0 - 0.025 / max(compared, 1)))
-
-
-def _clearly_above(measured: MeasuredRows) -> bool:
-    """Whether some gap exceeds its tolerance by more than chance explains."""
-    errors = _errors_together(measured)
-    return any(bool((pair.after.interval(errors)[0] > pair.tolerance).any()) for pair in _sides(measured))
-
-
-def _on_new_rows(measured: MeasuredRows) -> str:
-    """How the required gaps came out on rows the policy was not made from, in one sentence."""
-    errors, several = _errors_together(measured), len(measured.clients) > 1
-    parts = list(_compared(measured.global_, errors, " over all clients")) if several else []
-    parts += _compared(measured.local, errors)
-    size = counted(measured.size, "test row")
-    return f"On {size} {'; '.join(parts)}." if parts else f"On {size} nothing that was required can be compared."
-
-
-def _compared(pair: BeforeAfter, errors: float, where: str = "") -> Iterator[str]:
-    """Every rate's gaps beside their tolerances: one gap as it is, several counted."""
-    several, least = len(pair.rates) > 1, pair.after.interval(errors)[0]
-    for k, rate in enumerate(pair.rates):
-        gaps, tolerances = pair.after.gaps[k], pair.tolerance[k]
-        if not np.isfinite(tolerances).any():
+def _findings(tested: MeasuredRows) -> Iterator[_Finding]:
+    """What other rows show on each side on which something was required and can be measured."""
+    audit, line = tested.after, next(line for line in tested.gap_lines if not line.local)
+    over_all = "over all clients" if tested.has_clients else "between groups"
+    for side, tolerance, where in (
+        (audit.global_, tested.global_tolerance, over_all),
+        (audit.local, tested.local_tolerance, "inside clients" if tested.has_clients else over_all),
+    ):
+        if not (np.isfinite(tolerance) & ~np.isnan(side.gaps)).any():
             continue
-        what = f"the {rate.name} gap" if several else "the gap"
-        if gaps.size == 1:
-            yield f"{what}{where} {_one(float(gaps[0]), float(tolerances[0]), float(least[k, 0]))}"
-            continue
-        required = np.isfinite(tolerances) & ~np.isnan(gaps)
-        above = required & (gaps > tolerances)
-        clear = int((above & (least[k] > tolerances)).sum())
-        chance = f"at {clear:,} of them by more" if clear else "never by more"
-        yield (
-            f"{what} is above its tolerance inside {int(above.sum()):,} of {counted(int(required.sum()), 'client')}"
-            f"{f', {chance} than chance explains' if above.any() else ''}"
-        )
+        shown, phrase = _shown(side, tolerance)
+        if side is audit.local and tested.has_clients:
+            words = str(audit.check_clients(tolerance)).replace("\n", " ")
+        else:
+            words = f"The gap {where} is {line.after}, tolerance {tolerance_of(line.tolerance)}: {phrase}."
+        yield _Finding(where, shown, phrase, words)
 
 
-def _one(gap: float, tolerance: float, least: float) -> str:
-    """One gap beside its tolerance."""
-    if np.isnan(gap):
-        return "cannot be measured"
-    if gap <= tolerance:
-        return f"is {figure(gap)}, within its tolerance of {tolerance:g}"
-    excess = "more" if least > tolerance else "no more"
-    return f"is {figure(gap)}, above its tolerance of {tolerance:g} by {excess} than chance explains"
+def _shown(side: Side, tolerance: Floats) -> tuple[bool | None, str]:
+    """Whether gaps are shown to be within their tolerances or above, and in words; all clients judged together."""
+    required = np.isfinite(tolerance).any(axis=0)
+    above, within = side.above(tolerance), side.within(tolerance)
+    if above.any():
+        return False, _ABOVE
+    if within[required].all():
+        return True, _WITHIN
+    if np.isnan(side.upper_limits[np.isfinite(tolerance)]).all():
+        return None, "cannot be told, such a rate has no interval"
+    few = not side.checkable(tolerance)[required].all()
+    return None, f"cannot be told, {'rows too few' if few else 'too close to the tolerance'}"

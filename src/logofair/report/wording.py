@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import math
 
+from logofair.auditing import FEW_ROWS, Gap
 from logofair.columns.checks import Label
 
-__all__ = ["UNDEFINED", "counted", "figure", "name_of", "short", "signed", "small", "tolerance_of"]
+__all__ = [
+    "UNDEFINED",
+    "counted",
+    "figure",
+    "gap_words",
+    "name_of",
+    "sentence",
+    "short",
+    "signed",
+    "small",
+    "tolerance_of",
+    "with_few",
+]
 
 UNDEFINED = "not measured"
 _LONGEST = 80
 
 
-def name_of(label: Label) -> str:
+def name_of(label: Label | None) -> str:
     """Return a client's or group's name; parts of an intersection stand beside one another.
 
     A very long name loses its middle.
@@ -38,18 +51,44 @@ def short(name: str, most: int) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def figure(value: float | None, digits: int = 4) -> str:
+def figure(value: float | None) -> str:
     """Return a figure, or that there is none."""
     if value is None or not math.isfinite(value):
         return UNDEFINED
-    text = f"{value:.{digits}f}"
+    text = f"{value:.4f}"
     return text if float(text) else text.lstrip("-")
 
 
-def signed(value: float, digits: int = 4) -> str:
-    """Return a difference with its sign."""
-    text = figure(abs(value), digits)
+def signed(value: float) -> str:
+    """Return a difference with its sign.
+
+    Examples
+    --------
+    >>> signed(-0.01), signed(0.00001)
+    ('−0.0100', '±0.0000')
+    """
+    text = figure(abs(value))
     return ("±" if float(text) == 0 else "−" if value < 0 else "+") + text
+
+
+def sentence(words: str) -> str:
+    """Return words as a sentence."""
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
+
+
+def gap_words(gap: Gap) -> str:
+    """Return which gap it is: the rate, the two groups, and the client if it is inside one.
+
+    Examples
+    --------
+    >>> from logofair.auditing import Measured
+    >>> gap_words(Gap(Measured(0.25), "selection rate", "M", "F", client="north"))
+    'selection rate, M over F, at north'
+    """
+    if gap.value is None:
+        return gap.reason or UNDEFINED
+    groups = f", {name_of(gap.highest)} over {name_of(gap.lowest)}" if gap.value else ""
+    return f"{gap.rate}{groups}{'' if gap.client is None else f', at {name_of(gap.client)}'}"
 
 
 def small(value: float) -> str:
@@ -66,6 +105,13 @@ def small(value: float) -> str:
         return "< 0.000001"
     digits = max(2, 1 - math.floor(math.log10(value)))
     return f"{value:.{digits}f}"
+
+
+def with_few(gap: Gap | None) -> str:
+    """Return the gap of all groups in a sentence, beside one that leaves out groups of few rows; empty without any."""
+    if gap is None or gap.value is None:
+        return ""
+    return f"With groups of fewer than {FEW_ROWS} rows {figure(gap.value)}, on {counted(gap.value.rows or 0, 'row')}."
 
 
 def tolerance_of(value: float | None) -> str:

@@ -14,7 +14,7 @@ from logofair.cli.options import typed
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
 from logofair.cli.pages.measured import findings, of_few_rows
 from logofair.experiments.comparison import Comparison, Settings
-from logofair.report import NewRows, in_memory, write_report
+from logofair.report import in_memory, write_report
 from logofair.tradeoff import frontier
 
 __all__ = ["show", "write_demo_report"]
@@ -160,12 +160,12 @@ def write_demo_report(path: Path, comparison: Comparison) -> Path:
         random_state=settings.random_state,
         test_rows={"scores": test.scores, "labels": test.labels, "groups": test.groups, "clients": test.clients},
     )
+    tested = comparison.fair.test(test.scores, test.labels, groups=test.groups, clients=test.clients)
     write_report(
         path,
-        comparison.fair,
-        data=in_memory(f"{comparison.data}, calibration rows", comparison.fair),
+        tested,
+        data=in_memory(comparison.data, comparison.fair),
         command=_command(settings),
-        new_rows=NewRows(test.scores, test.labels, test.groups, test.clients),
         frontier=trade_off,
     )
     return path

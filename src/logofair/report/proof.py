@@ -1,0 +1,75 @@
+"""What is proved on the calibration rows, and how the accuracies of the report differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from logofair.report.contents import ReportContents
+from logofair.report.markup import Cell, Section, grid, measured_cell, named, note, number, paragraph, text
+from logofair.report.measured import RequiredGaps
+from logofair.report.verdict import rules_meant
+from logofair.report.wording import counted, name_of, small
+
+__all__ = ["proof_section"]
+
+
+def proof_section(contents: ReportContents) -> Section:
+    """Return the certificate: expected accuracy, its upper bound, and the required gaps as they were counted."""
+    certificate = contents.solution.certificate
+    size, meant = counted(contents.solution.rows.scores.size, "calibration row"), rules_meant(certificate)
+    words = (
+        f"On the {size} no {meant} within the tolerances can exceed the upper bound below: the policy could be better "
+        f"by {small(max(certificate.optimality_gap, 0.0))} at most, and exceeds no tolerance by more than "
+        f"{small(certificate.violation)}. This is about these rows as they are counted here, not about others."
+    )
+    lines = list(_required(contents, contents.global_, "over all clients"))
+    lines += _required(contents, contents.local, "inside clients" if contents.has_clients else "between groups")
+    gaps = (
+        grid("Required gaps as the proof counts them", ["gap", "largest", "tolerance", "at"], lines) if lines else None
+    )
+    counts = "labels" if certificate.basis == "labels" else "calibrated chances of label 1, not labels"
+    return Section(
+        "proof",
+        "What is proved",
+        (
+            paragraph(words),
+            grid("The accuracies of this report", ["accuracy", "value", "what it is"], list(_accuracies(contents))),
+            gaps,
+            note(
+                f"Counted in {counts}. Figures elsewhere on this page are counted with labels wherever there are any."
+            ),
+        ),
+    )
+
+
+def _accuracies(contents: ReportContents) -> Iterator[list[Cell]]:
+    certificate, tested, calibration = contents.solution.certificate, contents.tested, contents.calibration
+    if tested is not None:
+        what = "share of right decisions on rows that took no part in the fit: what to expect of new rows"
+        yield [named("by labels, other rows"), measured_cell(tested.after.accuracy), text(what, mark="words")]
+    if calibration.after.accuracy is not None and not calibration.in_chances:
+        what = "the same on the rows that chose the rule: too good for new rows"
+        yield [
+            named("by labels, calibration rows"),
+            measured_cell(calibration.after.accuracy),
+            text(what, mark="words"),
+        ]
+    basis = "labels" if certificate.basis == "labels" else "calibrated chances"
+    what = f"what the policy is expected to get right on the calibration rows, in {basis}"
+    yield [named(f"expected, in {basis}"), number(certificate.primal), text(what, mark="words")]
+    what = f"no {rules_meant(certificate)} within the tolerances can be expected to get more right there"
+    yield [named("its upper bound"), number(certificate.dual), text(what, mark="words")]
+
+
+def _required(contents: ReportContents, gaps: RequiredGaps, where: str) -> Iterator[list[Cell]]:
+    """Each rate's gap that comes nearest to its tolerance."""
+    for k, rate in enumerate(gaps.rates):
+        excess = np.where(gaps.measured[k], gaps.gap[k] - gaps.tolerance[k], -np.inf)
+        if not np.isfinite(excess).any():
+            continue
+        place = int(excess.argmax())
+        at = name_of(contents.solution.policy.clients[place]) if excess.size > 1 else "–"
+        limit = Cell((f"{gaps.tolerance[k, place]:g}",))
+        yield [named(f"{rate.name}, {where}"), number(float(gaps.gap[k, place])), limit, text(at)]
