@@ -94,7 +94,7 @@ def _rates(rows: MeasuredRows) -> Element:
         ]
         for rate, group, before, after in rows.rates
     ]
-    names = " and ".join(dict.fromkeys(rate for rate, *_ in rows.rates))
+    names = ", ".join(dict.fromkeys(rate for rate, *_ in rows.rates))
     return grid(f"{names[:1].upper()}{names[1:]} of every group, {rows.name}", titles, lines)
 
 
