@@ -584,7 +584,7 @@ def test_integer_sites_and_groups_and_text_labels_are_read_as_meant(tmp_path: Pa
     assert code == 0, output
     policy = Policy.load(tmp_path / "try" / "policies" / "0.json")
     assert policy.groups == (0, 1)
-    assert policy.decide([0.99, 0.01], groups=[1, 0]).tolist() == [1, 0]
+    assert policy.decide([0.99, 0.01], groups=[1, 0], random_state=0).tolist() == [1, 0]
     start = ("federate", "simulate", file, *COLUMNS, "--engine", "inprocess")
     assert "expected 0 and 1; say with --positive which one" in refused(*start, "--folder", tmp_path / "other")
 
@@ -675,7 +675,7 @@ def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_column
 ) -> None:
     polars = pytest.importorskip("polars")
     policy, out, table = published.parent / "policies" / "north.json", tmp_path / "out.csv", people()
-    sentence = refused("apply", policy, file, "--out", out)
+    sentence = refused("apply", policy, file, "--out", out, "--seed", "1")
     assert "people.csv: column 'place': row " in sentence
     assert "but the policy is of site 'north' alone; take that site's policy, leave such rows out, or use" in sentence
     assert not out.exists()
@@ -693,9 +693,9 @@ def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_afte
     published: Path, tmp_path: Path
 ) -> None:
     policy, sites, out = published.parent / "policies" / "north.json", published.parent / "sites", tmp_path / "out.csv"
-    other = refused("apply", policy, sites / "south.parquet", "--out", out)
+    other = refused("apply", policy, sites / "south.parquet", "--out", out, "--seed", "1")
     assert "south.parquet: is named after site 'south', but the policy is of site 'north' alone; take that" in other
-    assert "is named after site 'east'" in refused("apply", policy, sites, "--out", out)
+    assert "is named after site 'east'" in refused("apply", policy, sites, "--out", out, "--seed", "1")
     new = tmp_path / "new.parquet"
     new.write_bytes((sites / "north.parquet").read_bytes())
     for path in (sites / "north.parquet", new):
@@ -707,7 +707,7 @@ def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_afte
     assert code == 0, output
     assert "rows are of clients or groups the policy does not know" in words(output)
     assert "lacks the rule of all clients together" in refused(
-        "apply", policy, sites, "--out", tmp_path / "other.csv", "--on-unknown", "merged"
+        "apply", policy, sites, "--out", tmp_path / "other.csv", "--on-unknown", "merged", "--seed", "1"
     )
 
 

@@ -166,7 +166,7 @@ def test_test_rows_of_a_file_or_by_a_value_are_the_same_rows_and_take_no_part_in
     ("words", "sentence"),
     [
         (("fit.csv", "--test", "fit.csv"), "--test: fit.csv is fitted on too"),
-        (("fit.csv", "--test", "all.csv", "--id", "id"), "--test: 533 people by column 'id' are among the rows to fit"),
+        (("fit.csv", "--test", "all.csv", "--id", "id"), "--id: 533 ids of the test rows are among the rows to fit"),
         (("test.csv", "--test-where", "part=test"), "--test-where: takes every row of test.csv; none is left"),
         (("all.csv", "--test-where", "part=tset"), "no row has part=tset"),
         (("all.csv", "--test-where", "part=test", "--test-share", "0.3"), "--test-share: given together"),

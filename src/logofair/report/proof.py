@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from logofair.policy.info import no_rule
 from logofair.report.contents import ReportContents
 from logofair.report.markup import Cell, Section, grid, measured_cell, named, note, number, paragraph, text
 from logofair.report.measured import RequiredGaps
-from logofair.report.verdict import rules_meant
 from logofair.report.wording import counted, name_of, small
 
 __all__ = ["proof_section"]
@@ -18,9 +18,9 @@ __all__ = ["proof_section"]
 def proof_section(contents: ReportContents) -> Section:
     """Return the certificate: expected accuracy, its upper bound, and the required gaps as they were counted."""
     certificate = contents.solution.certificate
-    size, meant = counted(contents.solution.rows.scores.size, "calibration row"), rules_meant(certificate)
+    size, meant = counted(contents.solution.rows.scores.size, "calibration row"), no_rule(certificate.basis)
     words = (
-        f"On the {size} no {meant} within the tolerances can exceed the upper bound below: the policy could be better "
+        f"On the {size} {meant} within the tolerances can exceed the upper bound below: the policy could be better "
         f"by {small(max(certificate.optimality_gap, 0.0))} at most, and exceeds no tolerance by more than "
         f"{small(certificate.violation)}. This is about these rows as they are counted here, not about others."
     )
@@ -59,7 +59,7 @@ def _accuracies(contents: ReportContents) -> Iterator[list[Cell]]:
     basis = "labels" if certificate.basis == "labels" else "calibrated chances"
     what = f"what the policy is expected to get right on the calibration rows, in {basis}"
     yield [named(f"expected, in {basis}"), number(certificate.primal), text(what, mark="words")]
-    what = f"no {rules_meant(certificate)} within the tolerances can be expected to get more right there"
+    what = f"{no_rule(certificate.basis)} within the tolerances can be expected to get more right there"
     yield [named("its upper bound"), number(certificate.dual), text(what, mark="words")]
 
 

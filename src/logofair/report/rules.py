@@ -43,12 +43,8 @@ def rules_section(contents: ReportContents) -> Section:
     mixed = int(policy.mixtures.mixed.sum())
     calibrated = policy.calibrator.method != "none"
     score = "the calibrated score of the row’s client and group" if calibrated else "the score itself"
-    coins = f"{counted(mixed, 'cell')} of {len(policy.rules):,} need a coin, tossed by the row’s id, so that a person "
-    words = f"Here “score” is {score}. " + (
-        f"{coins}always gets the same decision."
-        if mixed
-        else "No rule needs a coin: the same score, the same decision."
-    )
+    words = f"Here “score” is {score}. {contents.solution.coins_summary()}"
+    words += " Coins are tossed by a person’s id: the same person always gets the same decision." if mixed else ""
     words += " “60%: A; 40%: B” applies A to 60 in 100 people and B to the others." if mixed else ""
     words += (
         f" From such a score on a row is {contents.heading.accepted}; “accept all” and “reject all” ask for no score."

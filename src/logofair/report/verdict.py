@@ -11,13 +11,14 @@ from logofair.auditing.measure import Side
 from logofair.auditing.result import NOT_TESTED
 from logofair.columns.checks import Floats
 from logofair.fitting.solution import Solution
+from logofair.policy.info import no_rule
 from logofair.report.markup import Element, tag
 from logofair.report.measured import MeasuredRows, RequiredGaps
 from logofair.report.wording import counted, figure, sentence, tolerance_of
 from logofair.requirements import requirement_sentences
 from logofair.solvers.certificate import Certificate
 
-__all__ = ["Verdict", "judge", "rules_meant", "verdict_banner"]
+__all__ = ["Verdict", "judge", "verdict_banner"]
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,6 @@ def _required(solution: Solution) -> str:
     return " ".join(requirement_sentences(solution.requirements.as_dict(), local))
 
 
-def rules_meant(certificate: Certificate) -> str:
-    """Return which rules the certificate's upper bound is about."""
-    return "weighted thresholds of the score" if certificate.basis == "labels" else "rule of score, group and client"
-
-
 def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> str:
     """What is proved on the calibration rows, in a sentence."""
     certificate = solution.certificate
@@ -111,14 +107,14 @@ def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> st
     where = f"On the {size}, counted in {basis},"
     to = f"(proved to {certificate.largest_optimality_gap:.9f}".rstrip("0") + ")"
     if not required:
-        return f"{where} no {rules_meant(certificate)} can be expected to be more accurate {to}."
+        return f"{where} {no_rule(certificate.basis)} can be expected to be more accurate {to}."
     if not measured:
         return f"{where} none of the {counted(required, 'required gap')} has two groups to compare: nothing is shown."
     if not certificate.meets_requirements:
         return f"{where} a required gap exceeds its tolerance by {figure(certificate.violation)}."
     every = "the required gap is" if required == 1 else f"all {required:,} required gaps are"
     some = f"{measured:,} of {required:,} required gaps can be measured, and are"
-    best = f", and no {rules_meant(certificate)} within the tolerances can be expected to be more accurate {to}"
+    best = f", and {no_rule(certificate.basis)} within the tolerances can be expected to be more accurate {to}"
     return f"{where} {every if measured == required else some} within tolerance{best if certificate.holds else ''}."
 
 

@@ -318,7 +318,7 @@ def _band_legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
         one = min(frontier.accuracies.shape) == 1
         where = "" if one else f" at {band.side} {tolerance_text(band.tolerance)}"
         rows = f"{frontier.test_rows:,} other rows" if frontier.test_rows else "the rows that chose the rules"
-        lines.append(f"Band{where}: measured on {rows} (95 %).")
+        lines += [f"95 % band{where}, measured on", f"{rows}."]
         middle = f"{top + 5:.1f}"
         parts.append(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14" class="f-band"/>')
         parts.append(f'<polyline points="9,{middle} 23,{middle}" class="f-found"/>')
