@@ -270,7 +270,10 @@ def test_hundreds_of_small_sites_are_a_count_and_no_list(tmp_path: Path) -> None
     cells = [(f"site {site}", sex, 2, 3) for site in range(60) for sex in "FM"]
     file = written(tmp_path / "a.csv", *cells)
     page = " ".join(run(file, *WORDS)[1].split())
-    assert "A gap above 0.05 is shown at 0 of 60 clients; 0 are shown to be within; at 60 rows are too few" in page
+    assert (
+        "A gap above 0.05 is shown at 0 of 60 clients; 0 are shown to be within; 60 cannot be told: too few rows"
+        in page
+    )
     assert "0 of 60 clients can be checked at this tolerance" in page
     assert "Worst" not in page
     assert "Worst clients, 3 of 60" in run(file, *WORDS, "--worst", 3)[1]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.measure import FEW_ROWS, Gap, Measured, Side, Tally, plain, side_of, text, value_of
-from logofair.columns.checks import NAMED, Floats, Label, listed
+from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Notion, Rate
 
@@ -27,11 +27,13 @@ __all__ = [
     "RateRows",
     "RuleAudit",
     "aligned",
+    "with_few_rows",
 ]
 
 FITTED_ROWS = "measured on the rows that chose the rule: these intervals are too narrow for new rows"
 NOT_TESTED = "not yet tested on other rows"
 _LISTED = 20  # lines of a list for people
+_NAMED = 5  # clients that one sentence names
 _WIDER = (0.05, 0.1, 0.2, 0.3, 0.5)  # tolerances to look at where too few clients can be checked
 
 
@@ -124,7 +126,7 @@ class ClientCheck:
     Examples
     --------
     >>> print(ClientCheck(0.05, 47, above=("north",), within=3, checkable=5, wider=(0.2, 30)))
-    A gap above 0.05 is shown at 1 of 47 clients ('north'); 3 are shown to be within; at 43 rows are too few to tell.
+    A gap above 0.05 is shown at 1 of 47 clients ('north'); 3 are shown to be within; 43 cannot be told: too few rows.
     5 of 47 clients can be checked at this tolerance; 30 could at 0.2.
     """
 
@@ -142,11 +144,11 @@ class ClientCheck:
 
     def __str__(self) -> str:
         n = self.clients
-        names = f" ({listed(map(repr, self.above[:NAMED]), len(self.above))})" if self.above else ""
+        names = f" ({listed(map(repr, self.above[:_NAMED]), len(self.above), _NAMED)})" if self.above else ""
         limit = "its tolerance" if self.tolerance is None else f"{self.tolerance:g}"
         above = f"A gap above {limit} is shown at {len(self.above):,} of {n:,} clients{names}"
         within = f"{self.within:,} {'is' if self.within == 1 else 'are'} shown to be within"
-        unclear = f"; at {self.unclear:,} rows are too few to tell" if self.unclear else ""
+        unclear = f"; {self.unclear:,} cannot be told: too few rows" if self.unclear else ""
         return f"{above}; {within}{unclear}.{chr(10) + self.reach if self.checkable < n else ''}"
 
     @property
@@ -287,6 +289,13 @@ class Audit:
     def headline_local(self) -> Gap:
         """The largest gap at a client that is told first: between rates on 30 rows or more where there are any."""
         return self.headline_global if self.local is self.global_ else self.local.headline.worst()
+
+    def with_few_rows(self, *, local: bool) -> str:
+        """What the gap told first would be with groups of fewer than 30 rows, as a sentence; empty where the same."""
+        both = (self.headline_local, self.worst_local) if local else (self.headline_global, self.worst_global)
+        headline, worst = (gap.value for gap in both)
+        same = worst is None or text(worst) == text(headline)
+        return "" if same else with_few_rows(both[1])
 
     @cached_property
     def client_gaps(self) -> tuple[Gap, ...]:
@@ -462,6 +471,14 @@ class RuleAudit:
         """Return plain values, ready for JSON."""
         gaps = {name: audit.largest_as_dict() for name, audit in self.by_notion.items()}
         return {**_plain({name: getattr(self, name) for name in ("rates", "accuracy", "accepted")}), "gaps": gaps}
+
+
+def with_few_rows(gap: Gap | None) -> str:
+    """The gap of all groups, beside one that leaves out groups of few rows, as a sentence; empty where undefined."""
+    if gap is None or gap.value is None:
+        return ""
+    rows = f"{gap.value.rows:,} row{'' if gap.value.rows == 1 else 's'}"
+    return f"With groups of fewer than {FEW_ROWS} rows {text(gap.value)}, on {rows}."
 
 
 def _largest(gaps: Floats) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing import FEW_ROWS, Audit, ClientCheck, Comparison, Gap, Measured
+from logofair.auditing import Audit, ClientCheck, Comparison, Gap, Measured
 from logofair.auditing.measure import plain, text
 from logofair.columns.checks import Floats, Label
 from logofair.policy.info import FigureInfo, TestedInfo
@@ -84,12 +84,10 @@ def figure_sentences(found: Comparison, check: ClientCheck | None) -> Iterator[t
     """What the figures show, each sentence with the figure it is about."""
     if found.accuracy is not None:
         yield "Accuracy", f"{found.sentence('accuracy')}."
-    every = {"largest gap": found.second.worst_global, "global gap": found.second.worst_global}
-    every |= {"local gap": found.second.worst_local}
     for name, (_, gap) in _gaps(found).items():
         yield name.capitalize(), _shown(gap)
-        if (other := every[name].value) is not None and text(other) != text(gap.value):
-            yield "", f"With groups of fewer than {FEW_ROWS} rows: {other}."
+        if small := found.second.with_few_rows(local=name == "local gap"):
+            yield "", small
     if check is not None:
         yield "Clients", str(check)
 
@@ -100,7 +98,8 @@ def _shown(gap: Gap) -> str:
         return f"Undefined: {gap.reason}."
     pair = f"{gap.rate}, {gap.highest!r} over {gap.lowest!r}" if gap.value else gap.rate
     where = pair[:1].upper() + pair[1:] if gap.client is None else f"Largest at client {gap.client!r} ({pair})"
-    return f"{where}{f': {gap.finding}' if gap.finding else ''}."
+    chance = f" ({gap.chance})" if gap.client is not None and gap.chance else ""
+    return f"{where}{f': {gap.finding}' if gap.finding else ''}{chance}."
 
 
 def required_check(found: Audit, requirements: Requirements, clients: Sequence[Label | None]) -> ClientCheck | None:

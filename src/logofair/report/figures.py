@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from logofair.auditing import FEW_ROWS, Measured
-from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, with_few_rows
 from logofair.report.markup import (
     Cell,
     Element,
@@ -36,7 +36,6 @@ from logofair.report.wording import (
     sentence,
     signed,
     tolerance_of,
-    with_few,
 )
 
 __all__ = ["figures_section"]
@@ -132,7 +131,7 @@ def _gap_words(line: GapLine) -> Iterator[str]:
     yield "Nothing required." if free else f"Tolerance {tolerance_of(line.tolerance)}."
     if line.after.finding:
         yield sentence(line.after.finding)
-    yield with_few(line.worst)
+    yield with_few_rows(line.worst)
 
 
 def _tile(title: str, before: Measured | None, after: Measured | None, words: list[str], *, few: bool) -> Element:
@@ -180,7 +179,7 @@ def _gap_cells(line: GapLine, compared: bool) -> list[Cell]:
     value = line.after.value
     which = tag("small", gap_words(line.after), class_="chance")
     before = [measured_cell(None if line.before is None else line.before.value)] if compared else []
-    small = [*_change_words(line.change), with_few(line.worst)]
+    small = [*_change_words(line.change), with_few_rows(line.worst)]
     return [
         Cell((tag("bdi", line.what), " ", which), heading=True, numeric=False),
         *before,

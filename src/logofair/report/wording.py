@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from logofair.auditing import FEW_ROWS, Gap
+from logofair.auditing import Gap
 from logofair.columns.checks import Label
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "signed",
     "small",
     "tolerance_of",
-    "with_few",
 ]
 
 UNDEFINED = "not measured"
@@ -105,13 +104,6 @@ def small(value: float) -> str:
         return "< 0.000001"
     digits = max(2, 1 - math.floor(math.log10(value)))
     return f"{value:.{digits}f}"
-
-
-def with_few(gap: Gap | None) -> str:
-    """Return the gap of all groups in a sentence, beside one that leaves out groups of few rows; empty without any."""
-    if gap is None or gap.value is None:
-        return ""
-    return f"With groups of fewer than {FEW_ROWS} rows {figure(gap.value)}, on {counted(gap.value.rows or 0, 'row')}."
 
 
 def tolerance_of(value: float | None) -> str:

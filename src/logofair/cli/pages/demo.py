@@ -12,7 +12,7 @@ from rich.text import Text
 from logofair.auditing import FEW_ROWS, Audit, Measured
 from logofair.cli.options import typed
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
-from logofair.cli.pages.measured import findings, of_few_rows
+from logofair.cli.pages.figures import findings
 from logofair.experiments.comparison import Comparison, Settings
 from logofair.report import in_memory, write_report
 from logofair.tradeoff import frontier
@@ -84,8 +84,8 @@ def _shown(comparison: Comparison) -> Iterator[tuple[str, str]]:
     checked = {outcome.name: outcome.clients for outcome in comparison.outcomes}
     checks = (f"{name}: {' '.join(str(check).split())}" for name, check in checked.items() if check is not None)
     yield from titled("Clients", checks)
-    few = ((m.name, sentence) for m in comparison.outcomes for sentence in of_few_rows(m.audit, has_clients=True))
-    yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few))
+    few = {outcome.name: outcome.audit.with_few_rows(local=True) for outcome in comparison.outcomes}
+    yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
 
 
 def _reading(comparison: Comparison) -> Iterator[tuple[str, str]]:

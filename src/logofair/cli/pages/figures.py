@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from rich.table import Table
 
-from logofair.auditing import FEW_ROWS, Audit, Gap, Measured
+from logofair.auditing import Audit, Gap, Measured
 from logofair.auditing.measure import text
 from logofair.cli.pages.console import grid, spoken
 from logofair.columns.checks import Label
 
-__all__ = ["gap_lines", "interval_text", "rates_table"]
+__all__ = ["findings", "gap_lines", "interval_text", "rates_table"]
 
 _GROUPS = 12
 
@@ -47,19 +47,24 @@ def gap_lines(name: str, audit: Audit, tolerance: float | None = None) -> Iterat
     With a tolerance also how many clients are shown to be above it, or within.
     """
     yield spoken(name).capitalize(), ""
-    yield "  over all", _shown(audit.headline_global, audit.worst_global)
+    yield "  over all", _shown(audit.headline_global, audit.with_few_rows(local=False))
     if len(audit.clients) > 1:
-        yield "  inside clients", f"largest {_shown(audit.headline_local, audit.worst_local, floor=True)}"
+        small = audit.with_few_rows(local=True)
+        yield "  inside clients", f"largest {_shown(audit.headline_local, small, floor=True)}"
         if tolerance is not None:
             yield "  each client", str(audit.check_clients(tolerance))
 
 
-def _shown(gap: Gap, over_all_groups: Gap, *, floor: bool = False) -> str:
+def _shown(gap: Gap, small: str, *, floor: bool = False) -> str:
     """A gap, what it shows beyond chance and, where it leaves small groups out, the gap with them."""
     found = f": {gap.finding}" if gap.finding else ""
     chance = f" ({gap.chance})" if floor and gap.chance else ""
-    small = ""
-    if over_all_groups.value is not None and gap.value != over_all_groups.value:
-        rows = f"{over_all_groups.value.rows:,} row{'' if over_all_groups.value.rows == 1 else 's'}"
-        small = f" With groups of fewer than {FEW_ROWS} rows {text(over_all_groups.value)}, on {rows}."
-    return f"{gap}{found}{chance}.{small}"
+    return f"{gap}{found}{chance}. {small}".rstrip()
+
+
+def findings(audit: Audit, *, has_clients: bool) -> str:
+    """What the gaps told first show beyond chance, without a full stop; empty where that cannot be said."""
+    if not has_clients:
+        return audit.headline_global.finding
+    sides = {"inside clients": audit.headline_local, "over all": audit.headline_global}
+    return "; ".join(f"{side} {gap.finding}" for side, gap in sides.items() if gap.finding)

@@ -13,7 +13,7 @@ from rich.text import Text
 from logofair.auditing import Audit, Measured
 from logofair.auditing.result import NOT_TESTED
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
-from logofair.cli.pages.measured import findings, of_few_rows
+from logofair.cli.pages.figures import findings
 from logofair.fitting.solution import FitWarning
 from logofair.tradeoff import Frontier, Point
 from logofair.tradeoff.result import tolerance_text
@@ -123,8 +123,8 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
     shown = {name.splitlines()[0].capitalize(): audit for name, audit in _shown(surface).items()}
     found = {name: findings(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
     yield from titled("Shown", (f"{name}: {words}." for name, words in found.items() if words))
-    few = {name: of_few_rows(audit, has_clients=surface.has_clients) for name, audit in shown.items()}
-    yield from titled("Few", (f"{name}: {sentence}" for name, sentences in few.items() for sentence in sentences))
+    few = {name: audit.with_few_rows(local=surface.has_clients) for name, audit in shown.items()}
+    yield from titled("Few", (f"{name}: {sentence}" for name, sentence in few.items() if sentence))
     knee = surface.knee.point
     if surface.has_clients and knee is not None and knee.measured is not None and knee.local_tolerance is not None:
         yield "Clients", f"Knee: {' '.join(str(knee.measured.check_clients(knee.local_tolerance)).split())}"
