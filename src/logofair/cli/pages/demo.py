@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from logofair.cli.options import typed
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
 from logofair.cli.pages.figures import findings
 from logofair.experiments.comparison import Comparison, Settings
-from logofair.report import in_memory, write_report
+from logofair.report import ReportHeading, in_memory, write_report
 from logofair.tradeoff import frontier
 
 __all__ = ["show", "write_demo_report"]
@@ -167,6 +168,7 @@ def write_demo_report(path: Path, comparison: Comparison) -> Path:
         data=in_memory(comparison.data, comparison.fair),
         command=_command(settings),
         frontier=trade_off,
+        heading=ReportHeading(purpose="a demonstration on public data", made=date.today().isoformat()),
     )
     return path
 
