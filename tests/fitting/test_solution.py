@@ -61,7 +61,7 @@ def test_large_cells_with_both_labels_are_not_warned_about():
 def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
     table = rows(*FULL[:3])
     solution = fit(table, notion=notion, calibration=calibration)
-    assert about(solution, "group 'M' at client 'south'", "no rows", "it takes its group's merged rule")
+    assert about(solution, "group 'M' at client 'south'", "no rows", "the group's merged rule applies")
     assert any("cannot be measured inside 'south'" in w for w in map(str, solution.warnings))
     assert solution.certificate.holds
     grid = np.linspace(0, 1, 21)
@@ -73,7 +73,7 @@ def test_an_empty_cell_is_named_and_takes_the_merged_rule(notion, calibration):
 
 def test_an_empty_cell_takes_the_base_rule_where_no_merged_rule_was_made():
     solution = fit(rows(*FULL[:3]), merged=False)
-    assert about(solution, "group 'M' at client 'south'", "no rows", "it takes score >= 1/2")
+    assert about(solution, "group 'M' at client 'south'", "no rows", "score >= 1/2 applies")
     decided = solution.policy.probabilities([0.49, 0.5], groups=["M", "M"], clients=["south", "south"])
     assert decided.tolist() == [0, 1]
 

@@ -371,7 +371,9 @@ def cell_warnings(problem: Problem, rows: CalibrationRows, *, merged: bool) -> I
     """
     count, one_label = _counted(problem, rows)
     every = problem.cells.rows.reshape(problem.shape)
-    empty = "so nothing can be required of it and it takes " + ("its group's merged rule" if merged else "score >= 1/2")
+    empty = "so nothing can be required there and " + (
+        "the group's merged rule applies" if merged else "score >= 1/2 applies"
+    )
     few = f"fewer than {FEW_ROWS} rows, so rates are mostly noise"
     kinds = (
         ("no rows", every == 0, f"no rows, {empty}"),
