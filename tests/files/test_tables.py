@@ -516,7 +516,7 @@ def test_a_spreadsheet_is_refused_with_what_to_save_it_as(name, tmp_path):
 @pytest.mark.parametrize("name", ["site.csv.gz", "site.v2.TSV.GZ"])
 def test_a_packed_csv_is_read_like_the_csv(name, encoding, tmp_path):
     text = "größe\tstadt\n0.5\tKöln\n0.25\tUlm\n\n"
-    file = written(tmp_path / name, gzip.compress(text.encode(encoding)))
+    file = written(tmp_path / name, gzip.compress(text.encode(encoding), mtime=0))
     plain = written(tmp_path / "site.csv", text, encoding)
     for path in (file, plain):
         got = read_columns(path, {"score": "größe", "group": "stadt"})
@@ -524,7 +524,7 @@ def test_a_packed_csv_is_read_like_the_csv(name, encoding, tmp_path):
     assert client_name(file) == name.lower().removesuffix(".gz").removesuffix(".csv").removesuffix(".tsv")
 
 
-@pytest.mark.parametrize("content", [b"score,group\n0.5,a\n", gzip.compress(b"score,group\n0.5,a\n" * 9)[:-12]])
+@pytest.mark.parametrize("content", [b"score,group\n0.5,a\n", gzip.compress(b"score,group\n0.5,a\n" * 9, mtime=0)[:-12]])
 def test_a_file_that_is_not_packed_as_its_name_says_is_refused(content, tmp_path):
     file = written(tmp_path / "site.csv.gz", content)
     assert refused(file, {"score": "score"}) == f"{file}: is damaged or cut short, or no GZIP file; write it again."
