@@ -11,7 +11,15 @@ from logofair._version import __version__
 from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
-from logofair.fitting.prepare import Prepared, checked_rows, order_by_cell, ordered_cells, prepare, with_chances
+from logofair.fitting.prepare import (
+    Prepared,
+    checked_pooling,
+    checked_rows,
+    order_by_cell,
+    ordered_cells,
+    prepare,
+    with_chances,
+)
 from logofair.fitting.solution import Solution, cell_warnings
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
@@ -40,6 +48,7 @@ def fit(
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
     basis: str = "eta",
+    pooling: str = "none",
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
@@ -113,7 +122,7 @@ def fit(
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings = solver_settings(solver)
-    prepared = prepare(rows, calibration, basis, folds, key)
+    prepared = prepare(rows, calibration, basis, folds, key, checked_pooling(pooling, basis))
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)

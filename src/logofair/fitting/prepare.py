@@ -1,4 +1,4 @@
-"""From users' columns to cells: check them, calibrate, and order rows as the stored policy will compare them."""
+"""From users' columns to cells: check them, calibrate, borrow, and order rows as the stored policy compares them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from logofair.columns.checks import (
 from logofair.columns.labels import Codes, encode, one_client
 from logofair.columns.segments import Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
+from logofair.fitting.pooling import POOLING, Borrowed, Choice, ScoredRows, borrow, choose
 
 __all__ = [
     "CalibratedScores",
     "CalibrationRows",
     "Prepared",
+    "checked_pooling",
     "checked_rows",
     "order_by_cell",
     "ordered_cells",
@@ -96,12 +98,15 @@ class Prepared:
 
     ``rising`` is the order of the rows by score alone, from which any order by cell and score follows without another
     sort; None where bare scores were sorted, which is faster and all that rows of equal weight and value need.
+    ``choice`` is the prior that cells may borrow from, ``borrowed`` what they do; None: the cells are the rows'.
     """
 
     rows: CalibrationRows
     cells: Cells
     fitted: CrossFit
     rising: Indices | None
+    choice: Choice = Choice()
+    borrowed: Borrowed | None = None
 
 
 def checked_rows(
@@ -135,14 +140,54 @@ def _scaled(weight: Floats | None) -> Floats | None:
     return np.where(relative < 1e-200, 0.0, relative)
 
 
-def prepare(rows: CalibrationRows, calibration: str, basis: str, folds: object, random_state: int) -> Prepared:
-    """Calibrate checked rows and order them into cells."""
+def checked_pooling(pooling: object, basis: str) -> str:
+    """What cells may borrow; with labels as basis nothing, since a borrowed score has none."""
+    if not isinstance(pooling, str) or pooling not in POOLING:
+        raise InputError(
+            f"pooling: got {pooling!r}{nearest_name(pooling, POOLING)}; use one of {', '.join(POOLING)}."
+        )
+    if basis == "labels" and pooling == "full":
+        raise InputError("pooling: 'full' needs basis='eta', since borrowed scores have no labels; use 'none'.")
+    return "none" if basis == "labels" else pooling
+
+
+def prepare(
+    rows: CalibrationRows, calibration: str, basis: str, folds: object, random_state: int, pooling: str = "none"
+) -> Prepared:
+    """Calibrate checked rows, let small cells borrow, and order all into cells."""
+    folds = _checked_folds(folds, rows.scores.size)
     bare = calibration == "none" and basis == "eta" and rows.weights is None
     rising = None if bare else np.argsort(rows.scores, kind="stable")
     order = order_by_cell(rows, rising)
     fitted = _calibrate(rows, calibration, folds, random_state, order)
     rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, order)
-    return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising)
+    if pooling == "none":
+        return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising)
+    scored = ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.clients.names))
+    # Folds of its own: those of the calibrators need not be asked for where scores are taken as they are.
+    choice = choose(scored, pooling, folds, np.random.default_rng((random_state, 1)))
+    borrowed = borrow(scored, choice)
+    cells = ordered_cells(rows, basis, order) if borrowed is None else _borrowing(rows, borrowed, fitted.calibrator)
+    return Prepared(rows, cells, fitted, rising, Choice() if borrowed is None else choice, borrowed)
+
+
+def _borrowing(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> Cells:
+    """Cells of the rows and of what each cell borrows, read by the cell's own calibrator."""
+    shape = {"n_groups": len(rows.groups.names), "n_clients": len(rows.clients.names)}
+    read = calibrator(borrowed.scores, borrowed.groups, borrowed.clients)
+    own = borrowed.own.ravel()[rows.cells]
+    weights = np.concatenate([own if rows.weights is None else own * rows.weights, borrowed.weights])
+    scores = np.concatenate([rows.calibrated, read])
+    groups = np.concatenate([rows.groups.codes, borrowed.groups])
+    clients = np.concatenate([rows.clients.codes, borrowed.clients])
+    number = cell_numbers(groups, clients, shape["n_groups"])
+    order = RowOrder.of(scores, number, shape["n_groups"] * shape["n_clients"])
+    if rows.calibration is None:
+        values = None
+    else:
+        values = rising_chances(order, scores, np.concatenate([rows.out_of_fold, read]), weights)
+    cells = build_cells(scores, groups, clients, **shape, values=values, weights=weights, rising=True, order=order)
+    return replace(cells, rows=np.bincount(rows.cells, minlength=borrowed.own.size))
 
 
 def order_by_cell(rows: CalibrationRows, rising: Indices | None) -> RowOrder | None:
@@ -151,13 +196,16 @@ def order_by_cell(rows: CalibrationRows, rising: Indices | None) -> RowOrder | N
     return None if rising is None else RowOrder.of(rows.scores, rows.cells, n_cells, rising)
 
 
-def _calibrate(
-    rows: CalibrationRows, method: str, folds: object, random_state: int, order: RowOrder | None
-) -> CrossFit:
-    """Turn scores into chances, out of fold."""
+def _checked_folds(folds: object, rows: int) -> int:
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
         raise InputError(f"folds: got {folds!r}; pass a whole number from 2 to {_MOST_FOLDS}.")
-    folds = min(int(folds), max(2, rows.scores.size))  # more folds than rows leave one row out each
+    return min(int(folds), max(2, rows))  # more folds than rows leave one row out each
+
+
+def _calibrate(
+    rows: CalibrationRows, method: str, folds: int, random_state: int, order: RowOrder | None
+) -> CrossFit:
+    """Turn scores into chances, out of fold."""
     units = Units(len(rows.groups.names), len(rows.clients.names))
     if method == "none" or rows.labels is None:
         return CrossFit(rows.scores, rows.scores, Calibrator("none", units.n_groups, units.n_clients, None), None)
