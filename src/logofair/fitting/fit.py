@@ -154,6 +154,7 @@ def fit(
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
         rows=rows,
+        pooling=prepared.choice,
     )
     info = replace(
         policy.info,

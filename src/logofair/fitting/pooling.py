@@ -167,6 +167,9 @@ class Choice:
     kind: str = "none"
     kappa: float = 0.0
 
+    def __str__(self) -> str:
+        return self.kind if self.kind == "none" else f"{self.kind} {self.kappa:g}"
+
 
 def choose(rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator) -> Choice:
     """What the option says, or for "auto" the candidate with the least error on held-out rows."""

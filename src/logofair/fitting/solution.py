@@ -16,6 +16,7 @@ from logofair.auditing.rows import checked_columns
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
+from logofair.fitting.pooling import Choice
 from logofair.fitting.prepare import CalibrationRows
 from logofair.notions import Notion, Rate
 from logofair.policy.info import price_sentence
@@ -70,6 +71,7 @@ class Solution:
     rounds: int
     calibration_errors: CalibrationErrors | None
     rows: CalibrationRows
+    pooling: Choice = Choice()
     tested: Comparison | None = None
 
     def __repr__(self) -> str:
