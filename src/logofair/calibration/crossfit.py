@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.calibrator import Calibrator, Sample, fit_calibrator
+from logofair.calibration.calibrator import STRENGTH, Calibrator, Sample, fit_calibrator
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
@@ -54,21 +55,51 @@ class CrossFit:
     merged_eta: Floats  # likewise by the map of the row's group, for rules that ignore the client
     calibrator: Calibrator  # fitted on all rows: for new ones
     errors: CalibrationErrors | None  # of the scores and of eta; None for method "none", which measures nothing
+    strength: float = STRENGTH  # how many rows the group's map is worth in a cell
 
 
 def cross_fit(
-    sample: Sample, method: str, *, folds: int = 5, rng: np.random.Generator, order: RowOrder | None = None
+    sample: Sample,
+    method: str,
+    *,
+    folds: int = 5,
+    rng: np.random.Generator,
+    order: RowOrder | None = None,
+    strengths: tuple[float, ...] = (STRENGTH,),
 ) -> CrossFit:
     """Calibrate every row by a fit to the other folds, and fit once more on all rows.
 
-    ``order`` is that of the rows by cell and score, where it is known already.
+    ``order`` is that of the rows by cell and score, where it is known already. Of several ``strengths`` of the cells'
+    maps, rising, the one with the least held-out log-loss is taken, as far as a walk from the middle one finds it.
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells) if order is None else order
     ordered, fold = sample.at(order.rows), deal_folds(order, folds, rng)
+
+    @cache
+    def held_out(strength: float) -> tuple[float, tuple[Floats, Floats]]:
+        chances = out_of_fold(ordered, fold, method, strength)
+        return _log_loss(ordered, chances[0]), chances
+
+    strength = _walked(strengths, lambda strength: held_out(strength)[0])
     eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
-    eta[order.rows], merged_eta[order.rows] = out_of_fold(ordered, fold, method)
+    eta[order.rows], merged_eta[order.rows] = held_out(strength)[1]
     errors = calibration_errors(sample, eta, order)
-    return CrossFit(eta, merged_eta, fit_calibrator(ordered, method), errors)
+    return CrossFit(eta, merged_eta, fit_calibrator(ordered, method, cell_strength=strength), errors, strength)
+
+
+def _walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
+    """The first point from the middle, up or else down, that neither neighbour betters."""
+    at = len(points) // 2
+    for step in (1, -1):
+        while 0 <= at + step < len(points) and loss(points[at + step]) < loss(points[at]):
+            at += step
+    return points[at]
+
+
+def _log_loss(sample: Sample, chances: Floats) -> float:
+    """Summed negative log-likelihood of the labels."""
+    right = np.where(sample.labels > 0.5, chances, 1.0 - chances)
+    return float(-np.sum(np.log(np.maximum(right, 1e-12)) * (1.0 if sample.weights is None else sample.weights)))
 
 
 def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:
@@ -86,9 +117,15 @@ def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDA
     return fold
 
 
-def out_of_fold(sample: Sample, fold: npt.NDArray[np.int16], method: str) -> tuple[Floats, Floats]:
+def out_of_fold(
+    sample: Sample, fold: npt.NDArray[np.int16], method: str, cell_strength: float = STRENGTH
+) -> tuple[Floats, Floats]:
     """Eta of every row, by its cell's map and by its group's, from fits without the row's fold."""
-    return held_out_chances(sample, fold, lambda number: fit_calibrator(sample.at(fold != number), method))
+
+    def without(number: int) -> Calibrator:
+        return fit_calibrator(sample.at(fold != number), method, cell_strength=cell_strength)
+
+    return held_out_chances(sample, fold, without)
 
 
 def held_out_chances(

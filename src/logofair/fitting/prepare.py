@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from logofair.calibration import METHODS, Calibrator, CrossFit, Sample, cross_fit, rising_chances
+from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, Sample, cross_fit, rising_chances
 from logofair.calibration.newton import Units
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import (
@@ -38,6 +38,9 @@ __all__ = [
 
 
 _MOST_FOLDS = 1000
+# What a group's map may be worth in rows: the fixed strength and its multiples, up to the map of the group alone.
+_GROUPS_ALONE = 1e9
+_STRENGTHS = (50.0, STRENGTH, 800.0, 3200.0, _GROUPS_ALONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +162,7 @@ def prepare(
     bare = calibration == "none" and basis == "eta" and rows.weights is None
     rising = None if bare else np.argsort(rows.scores, kind="stable")
     order = order_by_cell(rows, rising)
-    fitted = _calibrate(rows, calibration, folds, random_state, order)
+    fitted = _calibrate(rows, calibration, folds, random_state, order, _strengths(rows, pooling))
     rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, order)
     if pooling == "none":
         return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising)
@@ -202,15 +205,27 @@ def _checked_folds(folds: object, rows: int) -> int:
     return min(int(folds), max(2, rows))  # more folds than rows leave one row out each
 
 
+def _strengths(rows: CalibrationRows, pooling: str) -> tuple[float, ...]:
+    """How many rows a group's map may be worth in the group's cells: "full" leaves them no other."""
+    choices = {"none": (STRENGTH,), "full": (_GROUPS_ALONE,), "auto": _STRENGTHS}
+    return choices[pooling if len(rows.clients.names) > 1 else "none"]
+
+
 def _calibrate(
-    rows: CalibrationRows, method: str, folds: int, random_state: int, order: RowOrder | None
+    rows: CalibrationRows,
+    method: str,
+    folds: int,
+    random_state: int,
+    order: RowOrder | None,
+    strengths: tuple[float, ...],
 ) -> CrossFit:
     """Turn scores into chances, out of fold."""
     units = Units(len(rows.groups.names), len(rows.clients.names))
     if method == "none" or rows.labels is None:
         return CrossFit(rows.scores, rows.scores, Calibrator("none", units.n_groups, units.n_clients, None), None)
     sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.clients.codes, rows.weights, units)
-    return cross_fit(sample, method, folds=folds, rng=np.random.default_rng(random_state), order=order)
+    rng = np.random.default_rng(random_state)
+    return cross_fit(sample, method, folds=folds, rng=rng, order=order, strengths=strengths)
 
 
 def with_chances(
