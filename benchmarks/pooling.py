@@ -2,7 +2,8 @@
 
 Scores of a cell are normal in log-odds, so a rule's true rates are known: they are taken at 2,000 quantiles of every
 cell. Each federation is drawn once and fitted in every way; the largest and the mean true local gap, the true global
-gap and the true accuracy are averaged over federations.
+gap and the true accuracy are averaged over federations. The excess is that of the global gap on the clients' own rows,
+in chances, over the tolerance.
 """
 
 from __future__ import annotations
@@ -107,8 +108,9 @@ def compare(setting: Setting, runs: int, ways: dict[str, Callable[..., Any]]) ->
         scores, labels, groups, clients = people.draw(rows, rng)
         for name, way in ways.items():
             solution = way(scores, labels, groups=groups, clients=clients, notion=setting.notion, random_state=number)
-            found[name].append(people.measured(solution.policy, setting.notion, rows))
-            kind = str(getattr(solution, "pooling", ""))
+            own = solution.own_rows.global_gap - 0.02
+            found[name].append(people.measured(solution.policy, setting.notion, rows) | {"own_excess": own})
+            kind = str(solution.pooling)
             chosen[name][kind] = chosen[name].get(kind, 0) + 1
     first = {key: np.array([one[key] for one in found[next(iter(ways))]]) for key in found[next(iter(ways))][0]}
     table = {}
@@ -117,6 +119,7 @@ def compare(setting: Setting, runs: int, ways: dict[str, Callable[..., Any]]) ->
         table[name] = {key: float(value.mean()) for key, value in values.items()} | {
             "ratio": float(values["largest"].mean() / first["largest"].mean()),
             "largest_se": _standard_error(values["largest"] - first["largest"]),
+            "largest_own_excess": float(values["own_excess"].max()),
             "accuracy_gain": float((values["accuracy"] - first["accuracy"]).mean()),
             "accuracy_se": _standard_error(values["accuracy"] - first["accuracy"]),
             "chosen": chosen[name],
@@ -168,12 +171,15 @@ def main(
 def show(result: dict[str, Any]) -> None:
     """Print one setting."""
     s = result["setting"]
-    click.echo(f"{s['kind']}, {s['clients']} clients, {s['rows']:,} rows per cell, {s['notion']}, {result['runs']} runs")
+    click.echo(
+        f"{s['kind']}, {s['clients']} clients, {s['rows']:,} rows per cell, {s['notion']}, {result['runs']} runs"
+    )
     for name, way in result["ways"].items():
         chosen = ", ".join(f"{kind} {n}" for kind, n in sorted(way["chosen"].items(), key=lambda item: -item[1])[:4])
         click.echo(
             f"  {name:5} largest {way['largest']:.4f} (ratio {way['ratio']:.3f}, se {way['largest_se']:.4f})  mean "
-            f"{way['mean']:.4f}  global {way['global']:.4f}  accuracy {way['accuracy_gain']:+.4f} "
+            f"{way['mean']:.4f}  global {way['global']:.4f} (own rows: excess {way['own_excess']:+.4f}, at most "
+            f"{way['largest_own_excess']:+.4f})  accuracy {way['accuracy_gain']:+.4f} "
             f"(se {way['accuracy_se']:.4f})  {chosen}"
         )
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from logofair.calibration.calibrator import STRENGTH, Calibrator, Sample, fit_calibrator
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
+from logofair.columns.segments import Booleans, Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
 __all__ = [
     "CalibrationErrors",
@@ -23,6 +23,10 @@ __all__ = [
     "out_of_fold",
     "rising_chances",
 ]
+
+
+# Strengths are compared on the first folds that hold this many rows: more tell no more.
+_ENOUGH_ROWS = 20_000
 
 
 def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
@@ -76,13 +80,13 @@ def cross_fit(
     ordered, fold = sample.at(order.rows), deal_folds(order, folds, rng)
 
     @cache
-    def held_out(strength: float) -> tuple[float, tuple[Floats, Floats]]:
-        chances = out_of_fold(ordered, fold, method, strength)
-        return _log_loss(ordered, chances[0]), chances
+    def chances(strength: float, first: int) -> tuple[Floats, Floats]:
+        return out_of_fold(ordered, fold, method, strength, first)
 
-    strength = _walked(strengths, lambda strength: held_out(strength)[0])
+    enough = -(-folds * min(_ENOUGH_ROWS, fold.size) // max(fold.size, 1))
+    strength = _walked(strengths, lambda each: _log_loss(ordered, chances(each, enough)[0], fold < enough))
     eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
-    eta[order.rows], merged_eta[order.rows] = held_out(strength)[1]
+    eta[order.rows], merged_eta[order.rows] = chances(strength, folds)
     errors = calibration_errors(sample, eta, order)
     return CrossFit(eta, merged_eta, fit_calibrator(ordered, method, cell_strength=strength), errors, strength)
 
@@ -96,10 +100,11 @@ def _walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
     return points[at]
 
 
-def _log_loss(sample: Sample, chances: Floats) -> float:
-    """Summed negative log-likelihood of the labels."""
-    right = np.where(sample.labels > 0.5, chances, 1.0 - chances)
-    return float(-np.sum(np.log(np.maximum(right, 1e-12)) * (1.0 if sample.weights is None else sample.weights)))
+def _log_loss(sample: Sample, chances: Floats, held_out: Booleans) -> float:
+    """Summed negative log-likelihood of the labels of held-out rows."""
+    right = np.where(sample.labels > 0.5, chances, 1.0 - chances)[held_out]
+    weights = 1.0 if sample.weights is None else sample.weights[held_out]
+    return float(-np.sum(np.log(np.maximum(right, 1e-12)) * weights))
 
 
 def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:
@@ -118,22 +123,28 @@ def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDA
 
 
 def out_of_fold(
-    sample: Sample, fold: npt.NDArray[np.int16], method: str, cell_strength: float = STRENGTH
+    sample: Sample, fold: npt.NDArray[np.int16], method: str, cell_strength: float = STRENGTH, first: int | None = None
 ) -> tuple[Floats, Floats]:
-    """Eta of every row, by its cell's map and by its group's, from fits without the row's fold."""
+    """Eta of every row, by its cell's map and by its group's, from fits without the row's fold.
+
+    Of the ``first`` folds only, where that is given.
+    """
 
     def without(number: int) -> Calibrator:
         return fit_calibrator(sample.at(fold != number), method, cell_strength=cell_strength)
 
-    return held_out_chances(sample, fold, without)
+    return held_out_chances(sample, fold, without, first)
 
 
 def held_out_chances(
-    sample: Sample, fold: npt.NDArray[np.int16], calibrator_without: Callable[[int], Calibrator]
+    sample: Sample,
+    fold: npt.NDArray[np.int16],
+    calibrator_without: Callable[[int], Calibrator],
+    first: int | None = None,
 ) -> tuple[Floats, Floats]:
     """Eta of every row, by its cell's map and by its group's, from the calibrator without the row's fold."""
     eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
-    for number in np.unique(fold):
+    for number in np.unique(fold)[:first]:
         held_out = fold == number
         calibrator, rows = calibrator_without(int(number)), sample.at(held_out)
         eta[held_out] = calibrator(rows.scores, rows.group_codes, rows.client_codes)

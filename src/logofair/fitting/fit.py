@@ -83,6 +83,10 @@ def fit(
     basis : {"eta", "labels"}
         What counts as positive when rates and accuracy are measured: the calibrated chance, or the label itself (the
         best achievable with these scores on these very rows).
+    pooling : {"auto", "none", "full"}
+        What small cells (a group at a client) borrow from their group at the other clients: a prior of scores, read by
+        the cell's own calibrator, and strength of that calibrator; both by cross-validation ("auto"), nothing, or
+        everything ("full": all clients of a group share one distribution and one map). With ``basis="labels"`` nothing.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
@@ -126,6 +130,7 @@ def fit(
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    certificate = replace(certificate, pooling=prepared.pooling.prior)
     merged_rule = _merged(prepared, requirements, basis) if merged and clients is not None else None
     mixtures = filled(problem.cells, mixtures, merged_rule)
     policy = Policy(
@@ -140,6 +145,7 @@ def fit(
             certificate=certificate.info,
             rows=int(rows.scores.size),
             calibration=calibration,
+            pooling=prepared.pooling,
             solver=optimum.solver,
             version=__version__,
         ),
@@ -154,7 +160,7 @@ def fit(
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
         rows=rows,
-        pooling=prepared.choice,
+        pooling=prepared.pooling,
     )
     info = replace(
         policy.info,

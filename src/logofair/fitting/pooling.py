@@ -60,9 +60,7 @@ class ScoredRows:
     n_clients: int
 
     @classmethod
-    def of(
-        cls, scores: Floats, cells: Integers, weights: Floats | None, n_groups: int, n_clients: int
-    ) -> ScoredRows:
+    def of(cls, scores: Floats, cells: Integers, weights: Floats | None, n_groups: int, n_clients: int) -> ScoredRows:
         """Rows from their scores."""
         inside = np.clip(scores, EDGE, 1.0 - EDGE)
         return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_clients)
@@ -89,6 +87,12 @@ class ScoredRows:
     def counts(self) -> Floats:
         """How many rows of equal weight each cell is worth, (clients, groups)."""
         return self.mass if self.weights is None else _ratio(self.mass**2, self.sums(self.weights))
+
+    def may_borrow(self, pooling: str) -> bool:
+        """Whether there is anybody to borrow from, and for "auto" a cell that has not enough rows of its own."""
+        if pooling == "none" or np.count_nonzero(self.mass.sum(axis=1)) < 2:
+            return False
+        return pooling == "full" or bool(self.counts[self.counts > 0].min() < _ENOUGH_ROWS)
 
     def shifts(self, kind: str) -> Floats:
         """How far each cell's prior is moved in log-odds, (clients, groups).
@@ -167,19 +171,14 @@ class Choice:
     kind: str = "none"
     kappa: float = 0.0
 
-    def __str__(self) -> str:
-        return self.kind if self.kind == "none" else f"{self.kind} {self.kappa:g}"
-
 
 def choose(rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator) -> Choice:
-    """What the option says, or for "auto" the candidate with the least error on held-out rows."""
-    present = rows.counts[rows.counts > 0]
-    if pooling == "none" or np.count_nonzero(rows.mass.sum(axis=1)) < 2:
-        return Choice()
+    """What the option says, or for "auto" the candidate with the least error on held-out rows.
+
+    ``rows`` may borrow.
+    """
     if pooling == "full":
         return Choice("group", np.inf)
-    if present.min() >= _ENOUGH_ROWS:
-        return Choice()
     order = RowOrder.of(rows.odds, rows.cells, rows.mass.size)
     fold = np.empty(rows.odds.size, dtype=np.int64)
     fold[order.rows] = deal_folds(order, folds, rng)
@@ -255,11 +254,6 @@ class Borrowed:
     groups: npt.NDArray[np.int32]
     clients: npt.NDArray[np.int32]
     weights: Floats
-
-    @property
-    def largest_share(self) -> float:
-        """The largest share of a cell that is borrowed."""
-        return float(1.0 - self.own.min())
 
 
 def borrow(rows: ScoredRows, choice: Choice) -> Borrowed | None:

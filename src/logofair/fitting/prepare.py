@@ -23,6 +23,7 @@ from logofair.columns.labels import Codes, encode, one_client
 from logofair.columns.segments import Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, Borrowed, Choice, ScoredRows, borrow, choose
+from logofair.policy.info import PoolingInfo
 
 __all__ = [
     "CalibratedScores",
@@ -38,9 +39,8 @@ __all__ = [
 
 
 _MOST_FOLDS = 1000
-# What a group's map may be worth in rows: the fixed strength and its multiples, up to the map of the group alone.
-_GROUPS_ALONE = 1e9
-_STRENGTHS = (50.0, STRENGTH, 800.0, 3200.0, _GROUPS_ALONE)
+# What a group's map may be worth in its cells, in rows: "full" leaves them no other.
+_STRENGTHS = {"none": (STRENGTH,), "auto": (50.0, STRENGTH, 800.0, 3200.0, 1e9), "full": (1e9,)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +101,14 @@ class Prepared:
 
     ``rising`` is the order of the rows by score alone, from which any order by cell and score follows without another
     sort; None where bare scores were sorted, which is faster and all that rows of equal weight and value need.
-    ``choice`` is the prior that cells may borrow from, ``borrowed`` what they do; None: the cells are the rows'.
+    ``pooling`` says what the cells borrow besides.
     """
 
     rows: CalibrationRows
     cells: Cells
     fitted: CrossFit
     rising: Indices | None
-    choice: Choice = Choice()
-    borrowed: Borrowed | None = None
+    pooling: PoolingInfo
 
 
 def checked_rows(
@@ -146,9 +145,7 @@ def _scaled(weight: Floats | None) -> Floats | None:
 def checked_pooling(pooling: object, basis: str) -> str:
     """What cells may borrow; with labels as basis nothing, since a borrowed score has none."""
     if not isinstance(pooling, str) or pooling not in POOLING:
-        raise InputError(
-            f"pooling: got {pooling!r}{nearest_name(pooling, POOLING)}; use one of {', '.join(POOLING)}."
-        )
+        raise InputError(f"pooling: got {pooling!r}{nearest_name(pooling, POOLING)}; use one of {', '.join(POOLING)}.")
     if basis == "labels" and pooling == "full":
         raise InputError("pooling: 'full' needs basis='eta', since borrowed scores have no labels; use 'none'.")
     return "none" if basis == "labels" else pooling
@@ -162,16 +159,38 @@ def prepare(
     bare = calibration == "none" and basis == "eta" and rows.weights is None
     rising = None if bare else np.argsort(rows.scores, kind="stable")
     order = order_by_cell(rows, rising)
-    fitted = _calibrate(rows, calibration, folds, random_state, order, _strengths(rows, pooling))
+    scored = _may_borrow(rows, pooling)
+    strengths = _STRENGTHS["none" if scored is None else pooling]
+    fitted = _calibrate(rows, calibration, folds, random_state, order, strengths)
     rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, order)
-    if pooling == "none":
-        return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising)
-    scored = ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.clients.names))
-    # Folds of its own: those of the calibrators need not be asked for where scores are taken as they are.
-    choice = choose(scored, pooling, folds, np.random.default_rng((random_state, 1)))
-    borrowed = borrow(scored, choice)
+    # Folds of its own: scores that are taken as they are have none.
+    rng = np.random.default_rng((random_state, 1))
+    choice = Choice() if scored is None else choose(scored, pooling, folds, rng)
+    borrowed = None if scored is None else borrow(scored, choice)
     cells = ordered_cells(rows, basis, order) if borrowed is None else _borrowing(rows, borrowed, fitted.calibrator)
-    return Prepared(rows, cells, fitted, rising, Choice() if borrowed is None else choice, borrowed)
+    return Prepared(rows, cells, fitted, rising, _about(choice, borrowed, fitted))
+
+
+def _about(choice: Choice, borrowed: Borrowed | None, fitted: CrossFit) -> PoolingInfo:
+    strength = None if fitted.calibrator.method == "none" else fitted.strength
+    if borrowed is None:
+        return PoolingInfo(strength=strength)
+    return PoolingInfo(
+        choice.kind,
+        None if np.isinf(choice.kappa) else choice.kappa,
+        int((borrowed.own < 1.0).sum()),
+        float(1.0 - borrowed.own.min()),
+        strength,
+    )
+
+
+def _may_borrow(rows: CalibrationRows, pooling: str) -> ScoredRows | None:
+    """The rows as pooling sees them; None where no cell can borrow."""
+    if pooling == "none":
+        return None
+    n_groups, n_clients = len(rows.groups.names), len(rows.clients.names)
+    scored = ScoredRows.of(rows.scores, rows.cells, rows.weights, n_groups, n_clients)
+    return scored if scored.may_borrow(pooling) else None
 
 
 def _borrowing(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> Cells:
@@ -203,12 +222,6 @@ def _checked_folds(folds: object, rows: int) -> int:
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
         raise InputError(f"folds: got {folds!r}; pass a whole number from 2 to {_MOST_FOLDS}.")
     return min(int(folds), max(2, rows))  # more folds than rows leave one row out each
-
-
-def _strengths(rows: CalibrationRows, pooling: str) -> tuple[float, ...]:
-    """How many rows a group's map may be worth in the group's cells: "full" leaves them no other."""
-    choices = {"none": (STRENGTH,), "full": (_GROUPS_ALONE,), "auto": _STRENGTHS}
-    return choices[pooling if len(rows.clients.names) > 1 else "none"]
 
 
 def _calibrate(

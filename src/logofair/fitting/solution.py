@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +16,37 @@ from logofair.auditing.rows import checked_columns
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
-from logofair.fitting.pooling import Choice
-from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.prepare import CalibrationRows, ordered_cells
 from logofair.notions import Notion, Rate
-from logofair.policy.info import price_sentence
-from logofair.policy.mixtures import evaluate_single
+from logofair.policy.info import PoolingInfo, price_sentence
+from logofair.policy.mixtures import evaluate, evaluate_single
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-__all__ = ["FitWarning", "Solution", "cell_warnings"]
+__all__ = ["FitWarning", "OwnRows", "Solution", "cell_warnings"]
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """Expected accuracy and gaps of a policy on the clients' own rows, nothing borrowed, as the certificate counts.
+
+    Gaps are None where nothing is required on that side.
+    """
+
+    accuracy: float
+    local_gap: float | None  # the largest, over clients and rates
+    global_gap: float | None
+
+    def summary(self) -> str:
+        """Return the figures in a sentence for people."""
+        gaps = f"global gap {_number(self.global_gap)}, largest local gap {_number(self.local_gap)}"
+        return f"On the clients' own rows alone: expected accuracy {self.accuracy:.4f}, {gaps}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return these figures as plain values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,8 @@ class Solution:
         Which solver found the policy; ``rounds``: in how many rounds.
     calibration_errors : CalibrationErrors or None
         Calibration error per cell before and after calibration.
+    pooling : PoolingInfo
+        What cells borrow from other clients; the certificate is then about rows and prior together.
     tested : Comparison or None
         Score >= 1/2 and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
@@ -71,7 +93,7 @@ class Solution:
     rounds: int
     calibration_errors: CalibrationErrors | None
     rows: CalibrationRows
-    pooling: Choice = Choice()
+    pooling: PoolingInfo = field(default_factory=PoolingInfo)
     tested: Comparison | None = None
 
     def __repr__(self) -> str:
@@ -84,6 +106,20 @@ class Solution:
         """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
         u, v = (a.reshape(self.problem.shape) for a in evaluate_single(self.problem.cells, self.policy.mixtures))
         return self.problem.accuracy(u, v), self.problem.violation(u, v)
+
+    @cached_property
+    def own_rows(self) -> OwnRows:
+        """Accuracy and gaps on the clients' own rows alone, counted as the certificate counts."""
+        problem = self.problem
+        if self.pooling.prior != "none":
+            problem = replace(problem, cells=ordered_cells(self.rows, self.certificate.basis, None))
+        u, v = (a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
+        local, global_ = (
+            problem.local_gaps(u, v) / problem.local_units,
+            problem.global_gaps(u, v) / problem.global_units,
+        )
+        largest = (float(gaps.max()) if gaps.size else None for gaps in (local, global_))
+        return OwnRows(problem.accuracy(u, v), *largest)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -158,11 +194,14 @@ class Solution:
         c = self.certificate
         lines = [
             f"Required: {self.requirements.summary()}",
-            f"Expected accuracy {c.primal:.4f} on {self.rows.scores.size:,} calibration rows; "
+            f"Expected accuracy {c.primal:.4f} on {self.rows.scores.size:,} calibration rows"
+            f"{'' if c.pooling == 'none' else ' and what small cells borrow'}; "
             f"no rule within the tolerances exceeds {c.dual:.4f} (optimality gap {c.optimality_gap:.1e}, "
             f"violation {c.violation:.1e}, counted in {c.basis}, {self.solver} solver, {self.rounds} rounds).",
             self.coins_summary(),
         ]
+        if c.pooling != "none":
+            lines += [self.pooling.summary(), self.own_rows.summary()]
         if self.measured is not None:
             m = self.measured
             lines.append(
@@ -202,6 +241,8 @@ class Solution:
             "requirements": self.requirements.as_dict(),
             "certificate": self.certificate.as_dict(),
             "calibration": self.policy.calibrator.method,
+            "pooling": asdict(self.pooling),
+            "own_rows": self.own_rows.as_dict(),
             "solver": self.solver,
             "rounds": self.rounds,
             "prices": self._prices(),

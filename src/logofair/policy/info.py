@@ -20,6 +20,7 @@ __all__ = [
     "FederationInfo",
     "ModelInfo",
     "PolicyInfo",
+    "PoolingInfo",
     "RequirementInfo",
     "RequirementsInfo",
     "SiteInfo",
@@ -67,8 +68,42 @@ class RequirementsInfo:
 
 
 @dataclass(frozen=True)
+class PoolingInfo:
+    """What cells borrow from their group at the other clients; nothing by default.
+
+    ``prior`` is "group", the group's scores at all clients; "client", these moved by the client's shift in log-odds;
+    "cell", moved by a shift for each group of the client; or "none".
+    """
+
+    prior: str = "none"
+    kappa: float | None = 0.0  # how many rows it is worth in a cell; None: the cell's own rows count nothing beside it
+    cells: int = 0  # how many borrow
+    largest_share: float = 0.0  # the largest share of a cell that is borrowed
+    strength: float | None = None  # how many rows a group's calibration map is worth in its cells; None: uncalibrated
+
+    def __str__(self) -> str:
+        if self.prior == "none":
+            return "none"
+        return f"{self.prior}, kappa {'infinite' if self.kappa is None else f'{self.kappa:g}'}"
+
+    def summary(self) -> str:
+        """Return what is borrowed in a sentence for people."""
+        if self.prior == "none":
+            return "No cell borrows from other clients."
+        moved = {"group": "", "client": ", moved by the client's shift", "cell": ", moved by the cell's shift"}
+        worth = "all of it" if self.kappa is None else f"worth {self.kappa:g} rows in a cell"
+        return (
+            f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}, at most "
+            f"{self.largest_share:.0%} of a cell."
+        )
+
+
+@dataclass(frozen=True)
 class CertificateInfo:
-    """The figures of a certificate, without prices; ``rounding`` is what secure sums may be off by."""
+    """The figures of a certificate, without prices; ``rounding`` is what secure sums may be off by.
+
+    ``pooling`` is the prior that is part of what was measured, or "none": the rows alone.
+    """
 
     primal: float
     dual: float
@@ -77,6 +112,7 @@ class CertificateInfo:
     basis: str
     holds: bool
     rounding: float = 0.0
+    pooling: str = "none"
 
 
 @dataclass(frozen=True)
@@ -131,6 +167,7 @@ class PolicyInfo:
     certificate: CertificateInfo | None = None  # a federated policy's is about the rows of all sites
     rows: int | None = None  # that it was made from, at the site of a federated policy; None where they are noised
     calibration: str = "none"
+    pooling: PoolingInfo | None = None  # None in the files of older versions and of federations
     solver: str | None = None
     version: str = ""
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
