@@ -249,7 +249,7 @@ class Borrowed:
     A prior row has a raw score, the codes of its cell and a weight, each (rows,).
     """
 
-    own: Floats
+    own: Floats  # what a row of the cell counts with, as a share of its weight
     scores: Floats
     groups: npt.NDArray[np.int32]
     clients: npt.NDArray[np.int32]
