@@ -13,6 +13,7 @@ from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
 from logofair.fitting.prepare import (
     Prepared,
+    checked_extra,
     checked_pooling,
     checked_rows,
     order_by_cell,
@@ -49,6 +50,7 @@ def fit(
     calibration: str = "beta",
     basis: str = "eta",
     pooling: str = "none",
+    extra_scores: Mapping[str, object] | None = None,
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
@@ -87,6 +89,10 @@ def fit(
         What small cells (a group at a client) borrow from their group at the other clients: a prior of scores, read by
         the cell's own calibrator, and strength of that calibrator; both by cross-validation ("auto"), nothing, or
         everything ("full": all clients of a group share one distribution and one map). With ``basis="labels"`` nothing.
+    extra_scores : mapping, optional
+        ``{"scores": ..., "groups": ..., "clients": ...}`` of rows without labels, such as those the classifier has not
+        been trained on but nobody has labelled: they count beside the calibration rows of their cells wherever only
+        scores matter. A cell's weight among all stays what it is. Not without pooling.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
@@ -126,11 +132,12 @@ def fit(
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings = solver_settings(solver)
-    prepared = prepare(rows, calibration, basis, folds, key, checked_pooling(pooling, basis))
+    lent = checked_pooling(pooling, basis)
+    prepared = prepare(rows, calibration, basis, folds, key, lent, checked_extra(extra_scores, rows, lent))
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
-    certificate = replace(certificate, pooling=prepared.pooling.prior)
+    certificate = replace(certificate, pooling=prepared.pooling.counted)
     merged_rule = _merged(prepared, requirements, basis) if merged and clients is not None else None
     mixtures = filled(problem.cells, mixtures, merged_rule)
     policy = Policy(

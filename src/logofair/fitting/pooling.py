@@ -100,7 +100,7 @@ class ScoredRows:
         Nowhere for the kind "group"; for "client" by one number for all groups of a client; for "cell" by another one
         for each group besides. Each is a mean drawn to 0 as far as its own variance explains it.
         """
-        if kind == "group":
+        if kind in ("none", "group"):
             return np.zeros_like(self.mass)
         mass, total = self.mass, self.sums(self.odds)
         centre, means, noise = _ratio(total.sum(axis=0), mass.sum(axis=0)), _ratio(total, mass), self._noise(total)
@@ -249,27 +249,31 @@ class Borrowed:
     A prior row has a raw score, the codes of its cell and a weight, each (rows,).
     """
 
-    own: Floats  # what a row of the cell counts with, as a share of its weight
+    own: Floats
+    counts: Floats  # what share of its weight a row of each cell counts with, (clients, groups)
     scores: Floats
     groups: npt.NDArray[np.int32]
     clients: npt.NDArray[np.int32]
     weights: Floats
 
+    @property
+    def cells(self) -> int:
+        """How many cells borrow."""
+        return int((self.own < 1.0).sum())
 
-def borrow(rows: ScoredRows, choice: Choice) -> Borrowed | None:
-    """Carry out a choice; None where no cell borrows anything."""
-    if choice.kind == "none":
-        return None
+
+def borrow(rows: ScoredRows, choice: Choice, cell_mass: Floats | None = None) -> Borrowed:
+    """Carry out a choice. ``cell_mass`` is the mass each cell is to have, by default that of its rows."""
+    cell_mass = rows.mass if cell_mass is None else cell_mass
     own, shifts = own_shares(rows.counts, choice.kappa), rows.shifts(choice.kind)
-    own = np.where((rows.mass == 0) | (1.0 - own < _LEAST_SHARE), 1.0, own)
+    own = np.where((cell_mass == 0) | (1.0 - own < _LEAST_SHARE), 1.0, own)
     mass, total = rows.histogram(1.0 - own_shares(rows.counts, choice.kappa), shifts)
     borrowing = own < 1.0
-    if not borrowing.any():
-        return None
-    most = int(np.clip(_MOST_ROWS_IN_ALL // borrowing.sum(), _FEWEST_PRIOR_ROWS, _MOST_PRIOR_ROWS))
-    parts = list(_prior_rows(mass, total, most, borrowing, shifts, (1.0 - own) * rows.mass))
+    most = int(np.clip(_MOST_ROWS_IN_ALL // max(borrowing.sum(), 1), _FEWEST_PRIOR_ROWS, _MOST_PRIOR_ROWS))
+    parts = list(_prior_rows(mass, total, most, borrowing, shifts, (1.0 - own) * cell_mass))
     scores, groups, clients, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Borrowed(own, scores, groups.astype(np.int32), clients.astype(np.int32), weights)
+    counts = own * _ratio(cell_mass, rows.mass)
+    return Borrowed(own, counts, scores, groups.astype(np.int32), clients.astype(np.int32), weights)
 
 
 def _prior_rows(

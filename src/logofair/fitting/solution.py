@@ -18,7 +18,7 @@ from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.fitting.prepare import CalibrationRows, ordered_cells
 from logofair.notions import Notion, Rate
-from logofair.policy.info import PoolingInfo, price_sentence
+from logofair.policy.info import PoolingInfo, added_to_rows, price_sentence
 from logofair.policy.mixtures import evaluate, evaluate_single
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, compared_rates
@@ -111,7 +111,7 @@ class Solution:
     def own_rows(self) -> OwnRows:
         """Accuracy and gaps on the clients' own rows alone, counted as the certificate counts."""
         problem = self.problem
-        if self.pooling.prior != "none":
+        if self.certificate.pooling != "none":
             problem = replace(problem, cells=ordered_cells(self.rows, self.certificate.basis, None))
         u, v = (a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
         local, global_ = (
@@ -195,7 +195,7 @@ class Solution:
         lines = [
             f"Required: {self.requirements.summary()}",
             f"Expected accuracy {c.primal:.4f} on {self.rows.scores.size:,} calibration rows"
-            f"{'' if c.pooling == 'none' else ' and what small cells borrow'}; "
+            f"{added_to_rows(c.pooling)}; "
             f"no rule within the tolerances exceeds {c.dual:.4f} (optimality gap {c.optimality_gap:.1e}, "
             f"violation {c.violation:.1e}, counted in {c.basis}, {self.solver} solver, {self.rounds} rounds).",
             self.coins_summary(),

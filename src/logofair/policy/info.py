@@ -24,6 +24,7 @@ __all__ = [
     "RequirementInfo",
     "RequirementsInfo",
     "SiteInfo",
+    "added_to_rows",
     "no_rule",
     "price_sentence",
     "record_from",
@@ -79,7 +80,13 @@ class PoolingInfo:
     kappa: float | None = 0.0  # how many rows it is worth in a cell; None: the cell's own rows count nothing beside it
     cells: int = 0  # how many borrow
     largest_share: float = 0.0  # the largest share of a cell that is borrowed
+    extra_rows: int = 0  # without labels, that count beside the cells' own rows
     strength: float | None = None  # how many rows a group's calibration map is worth in its cells; None: uncalibrated
+
+    @property
+    def counted(self) -> str:
+        """What counts besides the calibration rows: the prior, "extra rows" alone, or "none"."""
+        return "extra rows" if self.prior == "none" and self.extra_rows else self.prior
 
     def __str__(self) -> str:
         if self.prior == "none":
@@ -88,13 +95,16 @@ class PoolingInfo:
 
     def summary(self) -> str:
         """Return what is borrowed in a sentence for people."""
+        extra = (
+            f" {self.extra_rows:,} rows without labels count beside the calibration rows." if self.extra_rows else ""
+        )
         if self.prior == "none":
-            return "No cell borrows from other clients."
+            return "No cell borrows from other clients." + extra
         moved = {"group": "", "client": ", moved by the client's shift", "cell": ", moved by the cell's shift"}
         worth = "all of it" if self.kappa is None else f"worth {self.kappa:g} rows in a cell"
         return (
             f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}, at most "
-            f"{self.largest_share:.0%} of a cell."
+            f"{self.largest_share:.0%} of a cell.{extra}"
         )
 
 
@@ -102,7 +112,7 @@ class PoolingInfo:
 class CertificateInfo:
     """The figures of a certificate, without prices; ``rounding`` is what secure sums may be off by.
 
-    ``pooling`` is the prior that is part of what was measured, or "none": the rows alone.
+    ``pooling`` is the prior that is part of what was measured, "extra rows", or "none": the calibration rows alone.
     """
 
     primal: float
@@ -189,6 +199,11 @@ class PolicyInfo:
     def from_dict(cls, data: Any) -> PolicyInfo:
         """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
         return record_from(cls, data)
+
+
+def added_to_rows(pooling: str) -> str:
+    """What a certificate counts besides the calibration rows, as the rest of a sentence about them."""
+    return {"none": "", "extra rows": " and the extra ones"}.get(pooling, " and what small cells borrow")
 
 
 def price_sentence(price: float, rate: str, where: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.policy.info import CertificateInfo, no_rule
+from logofair.policy.info import CertificateInfo, added_to_rows, no_rule
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
@@ -59,8 +59,8 @@ class Certificate:
     basis : str
         Which estimate of the positives counts: ``"eta"`` (calibrated scores) or ``"labels"``.
     pooling : str
-        The prior that small cells borrow from, which is then part of all these figures; ``"none"``: they are about the
-        calibration rows alone.
+        The prior that small cells borrow from, which is then part of all these figures, or ``"extra rows"``;
+        ``"none"``: they are about the calibration rows alone.
     precision : float
         The violation that is mere rounding: 1e-9, or that share of the largest rate where rates exceed 1.
     largest_optimality_gap : float
@@ -100,7 +100,7 @@ class Certificate:
     @property
     def measured_on(self) -> str:
         """What the figures are about, in words."""
-        return "the calibration rows" + ("" if self.pooling == "none" else " and what small cells borrow")
+        return "the calibration rows" + added_to_rows(self.pooling)
 
     def summary(self) -> str:
         """Return the proof in one sentence for people."""
