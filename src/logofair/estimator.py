@@ -24,7 +24,16 @@ from logofair.notions import NotionLike
 from logofair.solvers.algorithm1 import Algorithm1
 
 # Handed on, unread, to logofair.fit.
-_FIT_OPTIONS = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "solver", "calibration", "basis")
+_FIT_OPTIONS = (
+    "notion",
+    "local_tolerance",
+    "global_tolerance",
+    "client_tolerances",
+    "solver",
+    "calibration",
+    "basis",
+    "pooling",
+)
 
 
 class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -36,7 +45,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         Its clones give out-of-fold probabilities, so that the policy never sees scores of rows the model was trained
         on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
         ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
-    notion, local_tolerance, global_tolerance, client_tolerances, solver, calibration, basis
+    notion, local_tolerance, global_tolerance, client_tolerances, solver, calibration, basis, pooling
         What is required and how it is reached: see :func:`logofair.fit`.
     cv : int, splitter or iterable of (train, test)
         The folds: a number (stratified by class, shuffled by ``random_state``), or anything of scikit-learn's that
@@ -102,6 +111,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         solver: str | Algorithm1 = "exact",
         calibration: str = "beta",
         basis: str = "eta",
+        pooling: str = "none",
         cv: Any = 5,
         deterministic: bool = False,
         on_unknown: str = "raise",
@@ -115,6 +125,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.solver = solver
         self.calibration = calibration
         self.basis = basis
+        self.pooling = pooling
         self.cv = cv
         self.deterministic = deterministic
         self.on_unknown = on_unknown

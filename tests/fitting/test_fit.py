@@ -36,7 +36,7 @@ def table(seed=0, rows=300, groups=2, clients=3):
 
 
 def fit(scores, labels, columns, **options):
-    return logofair.fit(scores, labels, **{"calibration": "none", **columns, **options})
+    return logofair.fit(scores, labels, **{"calibration": "none", "pooling": "none", **columns, **options})
 
 
 def chances(solution, scores, columns):

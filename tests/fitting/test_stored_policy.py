@@ -37,6 +37,7 @@ def test_its_decisions_on_the_calibration_rows_meet_the_requirements(method, bas
         global_tolerance=0.005,
         calibration=method,
         basis=basis,
+        pooling="none",
     )
     chance = solution.policy.probabilities(score, groups=sex, clients=site)
     value = label if basis == "labels" else solution.rows.eta

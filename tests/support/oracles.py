@@ -348,6 +348,7 @@ def random_request(rng: np.random.Generator, *, rows: int | None = None) -> Requ
         "global_tolerance": tolerance(),
         "sample_weight": weights,
         "calibration": "none",
+        "pooling": "none",  # the case is about the rows alone
         "merged": bool(rng.random() < 0.3),
     }
     if arguments["clients"] is not None and rng.random() < 0.3:

@@ -89,7 +89,7 @@ def test_every_point_is_the_best_rule_of_all_within_its_tolerances(notion):
 def test_every_point_is_what_fit_finds_there(notion):
     scores, labels, names = table(groups=3)
     weight = np.random.default_rng(1).choice([0.5, 1.0, 3.0], scores.size)
-    options = {"calibration": "platt", "sample_weight": weight, "random_state": 3}
+    options = {"calibration": "platt", "pooling": "auto", "sample_weight": weight, "random_state": 3}
     found = frontier(
         scores,
         labels,

@@ -100,14 +100,17 @@ class Sample:
         )
 
 
-def fit_calibrator(sample: Sample, method: str, strength: float = STRENGTH) -> Calibrator:
+def fit_calibrator(
+    sample: Sample, method: str, strength: float = STRENGTH, cell_strength: float | None = None
+) -> Calibrator:
     """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
     A row of weight 2 counts as two rows. ``strength`` says how many rows the parent's map is worth: a cell of this many
-    lies about halfway between its group's map and its own.
+    lies about halfway between its group's map and its own. ``cell_strength`` is another one for the cells alone.
     """
     if sample.weights is not None and not sample.weights.all():
         sample = sample.at(sample.weights > 0.0)
-    columns = (sample.scores, sample.labels, sample.cells, sample.weights, sample.units, strength)
+    strengths = (strength, strength if cell_strength is None else cell_strength)
+    columns = (sample.scores, sample.labels, sample.cells, sample.weights, sample.units, strengths)
     maps = fit_isotonic(*columns) if method == "isotonic" else fit_logistic(method, *columns)
     return Calibrator(method, sample.units.n_groups, sample.units.n_clients, maps)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.calibrator import Calibrator, Sample, fit_calibrator
+from logofair.calibration.calibrator import STRENGTH, Calibrator, Sample, fit_calibrator
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
+from logofair.columns.segments import Booleans, Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
 __all__ = [
     "CalibrationErrors",
@@ -22,6 +23,10 @@ __all__ = [
     "out_of_fold",
     "rising_chances",
 ]
+
+
+# Strengths are compared on the first folds that hold this many rows: more tell no more.
+_ENOUGH_ROWS = 20_000
 
 
 def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
@@ -54,21 +59,52 @@ class CrossFit:
     merged_eta: Floats  # likewise by the map of the row's group, for rules that ignore the client
     calibrator: Calibrator  # fitted on all rows: for new ones
     errors: CalibrationErrors | None  # of the scores and of eta; None for method "none", which measures nothing
+    strength: float = STRENGTH  # how many rows the group's map is worth in a cell
 
 
 def cross_fit(
-    sample: Sample, method: str, *, folds: int = 5, rng: np.random.Generator, order: RowOrder | None = None
+    sample: Sample,
+    method: str,
+    *,
+    folds: int = 5,
+    rng: np.random.Generator,
+    order: RowOrder | None = None,
+    strengths: tuple[float, ...] = (STRENGTH,),
 ) -> CrossFit:
     """Calibrate every row by a fit to the other folds, and fit once more on all rows.
 
-    ``order`` is that of the rows by cell and score, where it is known already.
+    ``order`` is that of the rows by cell and score, where it is known already. Of several ``strengths`` of the cells'
+    maps, rising, the one with the least held-out log-loss is taken, as far as a walk from the middle one finds it.
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells) if order is None else order
     ordered, fold = sample.at(order.rows), deal_folds(order, folds, rng)
+
+    @cache
+    def chances(strength: float, first: int) -> tuple[Floats, Floats]:
+        return out_of_fold(ordered, fold, method, strength, first)
+
+    enough = -(-folds * min(_ENOUGH_ROWS, fold.size) // max(fold.size, 1))
+    strength = _walked(strengths, lambda each: _log_loss(ordered, chances(each, enough)[0], fold < enough))
     eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
-    eta[order.rows], merged_eta[order.rows] = out_of_fold(ordered, fold, method)
+    eta[order.rows], merged_eta[order.rows] = chances(strength, folds)
     errors = calibration_errors(sample, eta, order)
-    return CrossFit(eta, merged_eta, fit_calibrator(ordered, method), errors)
+    return CrossFit(eta, merged_eta, fit_calibrator(ordered, method, cell_strength=strength), errors, strength)
+
+
+def _walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
+    """The first point from the middle, up or else down, that neither neighbour betters."""
+    at = len(points) // 2
+    for step in (1, -1):
+        while 0 <= at + step < len(points) and loss(points[at + step]) < loss(points[at]):
+            at += step
+    return points[at]
+
+
+def _log_loss(sample: Sample, chances: Floats, held_out: Booleans) -> float:
+    """Summed negative log-likelihood of the labels of held-out rows."""
+    right = np.where(sample.labels > 0.5, chances, 1.0 - chances)[held_out]
+    weights = 1.0 if sample.weights is None else sample.weights[held_out]
+    return float(-np.sum(np.log(np.maximum(right, 1e-12)) * weights))
 
 
 def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:
@@ -86,17 +122,29 @@ def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDA
     return fold
 
 
-def out_of_fold(sample: Sample, fold: npt.NDArray[np.int16], method: str) -> tuple[Floats, Floats]:
-    """Eta of every row, by its cell's map and by its group's, from fits without the row's fold."""
-    return held_out_chances(sample, fold, lambda number: fit_calibrator(sample.at(fold != number), method))
+def out_of_fold(
+    sample: Sample, fold: npt.NDArray[np.int16], method: str, cell_strength: float = STRENGTH, first: int | None = None
+) -> tuple[Floats, Floats]:
+    """Eta of every row, by its cell's map and by its group's, from fits without the row's fold.
+
+    Of the ``first`` folds only, where that is given.
+    """
+
+    def without(number: int) -> Calibrator:
+        return fit_calibrator(sample.at(fold != number), method, cell_strength=cell_strength)
+
+    return held_out_chances(sample, fold, without, first)
 
 
 def held_out_chances(
-    sample: Sample, fold: npt.NDArray[np.int16], calibrator_without: Callable[[int], Calibrator]
+    sample: Sample,
+    fold: npt.NDArray[np.int16],
+    calibrator_without: Callable[[int], Calibrator],
+    first: int | None = None,
 ) -> tuple[Floats, Floats]:
     """Eta of every row, by its cell's map and by its group's, from the calibrator without the row's fold."""
     eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
-    for number in np.unique(fold):
+    for number in np.unique(fold)[:first]:
         held_out = fold == number
         calibrator, rows = calibrator_without(int(number)), sample.at(held_out)
         eta[held_out] = calibrator(rows.scores, rows.group_codes, rows.client_codes)

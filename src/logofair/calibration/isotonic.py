@@ -93,7 +93,12 @@ class IsotonicMaps:
 
 
 def fit_isotonic(
-    scores: Floats, labels: Floats, cells: Indices, weights: Floats | None, units: Units, strength: float
+    scores: Floats,
+    labels: Floats,
+    cells: Indices,
+    weights: Floats | None,
+    units: Units,
+    strengths: tuple[float, float],
 ) -> IsotonicMaps:
     """Fit the curve of all rows, of every group and of every cell."""
     weights = np.ones_like(scores) if weights is None else weights
@@ -102,8 +107,8 @@ def fit_isotonic(
     shares, lengths, knots = [], [], []
     for owner, size, rows in (
         (np.zeros_like(cells), 1, IDENTITY_ROWS),
-        (cells % units.n_groups, units.n_groups, strength),
-        (cells, units.n_cells, strength),
+        (cells % units.n_groups, units.n_groups, strengths[0]),
+        (cells, units.n_cells, strengths[1]),
     ):
         mass = np.bincount(owner, weights=weights, minlength=size)
         shares.append(np.divide(mass, mass + rows, out=np.zeros(size), where=mass > 0.0))

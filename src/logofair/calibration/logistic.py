@@ -107,16 +107,23 @@ class LogisticMaps:
 
 
 def fit_logistic(
-    method: str, scores: Floats, labels: Floats, cells: Indices, weights: Floats | None, units: Units, strength: float
+    method: str,
+    scores: Floats,
+    labels: Floats,
+    cells: Indices,
+    weights: Floats | None,
+    units: Units,
+    strengths: tuple[float, float],
 ) -> LogisticMaps:
-    """Fit all rows, then the groups around them, then the cells around their groups."""
+    """Fit all rows, then the groups around them, then the cells around their groups, each with a strength."""
     family = FAMILIES[method]
     runs, cell_of_run = _runs(family, scores, labels, cells, weights, units)
     prior, levels = Prior.on_identity(family), []
-    for owner, parent in (
-        (np.zeros_like(cell_of_run), np.zeros(1, dtype=np.int64)),
-        (cell_of_run % units.n_groups, np.zeros(units.n_groups, dtype=np.int64)),
-        (cell_of_run, np.arange(units.n_cells) % units.n_groups),
+    of_groups, of_cells = strengths
+    for owner, parent, strength in (
+        (np.zeros_like(cell_of_run), np.zeros(1, dtype=np.int64), of_groups),
+        (cell_of_run % units.n_groups, np.zeros(units.n_groups, dtype=np.int64), of_cells),
+        (cell_of_run, np.arange(units.n_cells) % units.n_groups, of_cells),
     ):
         level = most_probable(runs, owner, prior.beliefs.of(parent), family.slopes)
         seen = np.asarray(np.bincount(owner, weights=runs.mass, minlength=parent.size), dtype=np.float64)

@@ -13,7 +13,16 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
-from logofair.fitting.prepare import Prepared, checked_rows, order_by_cell, ordered_cells, prepare, with_chances
+from logofair.fitting.prepare import (
+    Prepared,
+    checked_extra,
+    checked_pooling,
+    checked_rows,
+    order_by_cell,
+    ordered_cells,
+    prepare,
+    with_chances,
+)
 from logofair.fitting.solution import Solution, cell_warnings
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
@@ -42,6 +51,8 @@ def fit(
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
     basis: str = "eta",
+    pooling: str = "none",
+    extra_scores: Mapping[str, object] | None = None,
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
@@ -76,6 +87,14 @@ def fit(
     basis : {"eta", "labels"}
         What counts as positive when rates and accuracy are measured: the calibrated chance, or the label itself (the
         best achievable with these scores on these very rows).
+    pooling : {"auto", "none", "full"}
+        What small cells (a group at a client) borrow from their group at the other clients: a prior of scores, read by
+        the cell's own calibrator, and strength of that calibrator; both by cross-validation ("auto"), nothing, or
+        everything ("full": all clients of a group share one distribution and one map). With ``basis="labels"`` nothing.
+    extra_scores : mapping, optional
+        ``{"scores": ..., "groups": ..., "clients": ...}`` of rows without labels, such as those the classifier has not
+        been trained on but nobody has labelled: they count beside the calibration rows of their cells wherever only
+        scores matter. A cell's weight among all stays what it is. Not without pooling.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
@@ -116,10 +135,12 @@ def fit(
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings = solver_settings(solver)
-    prepared = prepare(rows, calibration, basis, folds, number or 0)
+    lent = checked_pooling(pooling, basis)
+    prepared = prepare(rows, calibration, basis, folds, number or 0, lent, checked_extra(extra_scores, rows, lent))
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    certificate = replace(certificate, pooling=prepared.pooling.counted)
     merged_rule = None
     if merged and clients is not None:
         merged_rule = merged_rules(merged_cells(prepared, basis), requirements, basis)
@@ -136,6 +157,7 @@ def fit(
             certificate=certificate.info,
             rows=int(rows.scores.size),
             calibration=calibration,
+            pooling=prepared.pooling,
             solver=optimum.solver,
             version=__version__,
         ),
@@ -150,6 +172,7 @@ def fit(
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
         rows=rows,
+        pooling=prepared.pooling,
     )
     info = replace(
         policy.info,

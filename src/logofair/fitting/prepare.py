@@ -1,12 +1,14 @@
-"""From users' columns to cells: check them, calibrate, and order rows as the stored policy will compare them."""
+"""From users' columns to cells: check them, calibrate, borrow, and order rows as the stored policy compares them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from logofair.calibration import METHODS, Calibrator, CrossFit, Sample, cross_fit, rising_chances
+from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, Sample, cross_fit, rising_chances
 from logofair.calibration.newton import Units
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import (
@@ -19,15 +21,20 @@ from logofair.columns.checks import (
     same_length,
     weights,
 )
-from logofair.columns.labels import Codes, encode, one_client
+from logofair.columns.labels import Codes, encode, encode_known, one_client
 from logofair.columns.segments import Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
+from logofair.fitting.pooling import POOLING, Borrowed, Choice, ScoredRows, borrow, choose
+from logofair.policy.info import PoolingInfo
 
 __all__ = [
     "BASES",
     "CalibratedScores",
     "CalibrationRows",
+    "ExtraRows",
     "Prepared",
+    "checked_extra",
+    "checked_pooling",
     "checked_rows",
     "order_by_cell",
     "ordered_cells",
@@ -38,6 +45,8 @@ __all__ = [
 
 BASES = ("eta", "labels")
 _MOST_FOLDS = 1000
+# What a group's map may be worth in its cells, in rows: "full" leaves them no other.
+_STRENGTHS = {"none": (STRENGTH,), "auto": (50.0, STRENGTH, 800.0, 3200.0, 1e9), "full": (1e9,)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,17 +102,32 @@ class CalibrationRows:
 
 
 @dataclass(frozen=True, eq=False)
+class ExtraRows:
+    """Rows without labels that add to what is known of the scores in their cells."""
+
+    scores: Floats
+    groups: Integers
+    clients: Integers
+
+    def weights(self, rows: CalibrationRows) -> Floats:
+        """Each counts as one row of mean weight."""
+        return np.full(self.scores.size, 1.0 if rows.weights is None else rows.weights.mean())
+
+
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """Calibrated rows and their cells: one sort, on which any number of requirements can be solved.
 
     ``rising`` is the order of the rows by score alone, from which any order by cell and score follows without another
     sort; None where bare scores were sorted, which is faster and all that rows of equal weight and value need.
+    ``pooling`` says what the cells borrow besides.
     """
 
     rows: CalibrationRows
     cells: Cells
     fitted: CrossFit
     rising: Indices | None
+    pooling: PoolingInfo
 
 
 def checked_rows(
@@ -137,14 +161,110 @@ def _scaled(weight: Floats | None) -> Floats | None:
     return np.where(relative < 1e-200, 0.0, relative)
 
 
-def prepare(rows: CalibrationRows, calibration: str, basis: str, folds: object, random_state: int) -> Prepared:
-    """Calibrate checked rows and order them into cells."""
+def checked_pooling(pooling: object, basis: str) -> str:
+    """What cells may borrow; with labels as basis nothing, since a borrowed score has none."""
+    if not isinstance(pooling, str) or pooling not in POOLING:
+        raise InputError(f"pooling: got {pooling!r}{nearest_name(pooling, POOLING)}; use one of {', '.join(POOLING)}.")
+    if basis == "labels" and pooling == "full":
+        raise InputError("pooling: 'full' needs basis='eta', since borrowed scores have no labels; use 'none'.")
+    return "none" if basis == "labels" else pooling
+
+
+def checked_extra(extra: object, rows: CalibrationRows, pooling: str) -> ExtraRows | None:
+    """Check unlabelled rows: of known groups and clients, and only where pooling may use them."""
+    if extra is None:
+        return None
+    names = ("scores", "groups") if not rows.has_clients else ("scores", "groups", "clients")
+    if not isinstance(extra, Mapping) or set(extra) != set(names):
+        raise InputError(f"extra_scores: pass a mapping of exactly {', '.join(map(repr, names))}.")
+    if pooling == "none":
+        raise InputError("extra_scores: without pooling only labelled rows count; use pooling='auto' or basis='eta'.")
+    scores = probabilities(extra["scores"], "extra_scores['scores']")
+    codes = []
+    for name, known in zip(names[1:], (rows.groups.names, rows.clients.names), strict=False):
+        code = encode_known(extra[name], known, f"extra_scores[{name!r}]")
+        if code.size != scores.size:
+            raise InputError(f"extra_scores: {name!r} has {code.size} rows and 'scores' {scores.size}; pass as many.")
+        if np.any(code < 0):
+            unknown = list(extra[name])[int(np.argmax(code < 0))]
+            raise InputError(f"extra_scores[{name!r}]: {unknown!r} is not among the calibration rows; leave it out.")
+        codes.append(code)
+    return ExtraRows(scores, codes[0], codes[1] if rows.has_clients else np.zeros_like(codes[0]))
+
+
+def prepare(
+    rows: CalibrationRows,
+    calibration: str,
+    basis: str,
+    folds: object,
+    random_state: int,
+    pooling: str = "none",
+    extra: ExtraRows | None = None,
+) -> Prepared:
+    """Calibrate checked rows, let small cells borrow, and order all into cells."""
+    folds = _checked_folds(folds, rows.scores.size)
     bare = calibration == "none" and basis == "eta" and rows.weights is None
     rising = None if bare else np.argsort(rows.scores, kind="stable")
     order = order_by_cell(rows, rising)
-    fitted = _calibrate(rows, calibration, folds, random_state, order)
+    scored = None if pooling == "none" else _scored(rows, extra)
+    alone = scored is None or not scored.may_borrow(pooling)
+    fitted = _calibrate(rows, calibration, folds, random_state, order, _STRENGTHS["none" if alone else pooling])
     rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, order)
-    return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising)
+    # Folds of its own: scores that are taken as they are have none.
+    rng = np.random.default_rng((random_state, 1))
+    choice = Choice() if alone or scored is None else choose(scored, pooling, folds, rng)
+    borrowed = None
+    if scored is not None and (choice.kind != "none" or extra is not None):
+        borrowed = borrow(scored, choice, _scored(rows, None).mass)
+    if borrowed is None or (extra is None and not borrowed.cells):
+        about = _about(Choice(), None, None, fitted)
+        return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising, about)
+    cells = _borrowing(rows, borrowed, fitted.calibrator, extra)
+    return Prepared(rows, cells, fitted, rising, _about(choice, borrowed, extra, fitted))
+
+
+def _scored(rows: CalibrationRows, extra: ExtraRows | None) -> ScoredRows:
+    """The rows as pooling sees them, extra ones behind."""
+    n_groups, n_clients = len(rows.groups.names), len(rows.clients.names)
+    if extra is None:
+        return ScoredRows.of(rows.scores, rows.cells, rows.weights, n_groups, n_clients)
+    weights = None if rows.weights is None else np.append(rows.weights, extra.weights(rows))
+    cells = np.append(rows.cells, cell_numbers(extra.groups, extra.clients, n_groups))
+    return ScoredRows.of(np.append(rows.scores, extra.scores), cells, weights, n_groups, n_clients)
+
+
+def _about(choice: Choice, borrowed: Borrowed | None, extra: ExtraRows | None, fitted: CrossFit) -> PoolingInfo:
+    """What the cells hold besides the calibration rows."""
+    about = PoolingInfo(
+        extra_rows=0 if extra is None else int(extra.scores.size),
+        strength=None if fitted.calibrator.method == "none" else fitted.strength,
+    )
+    if borrowed is None or not borrowed.cells:
+        return about
+    kappa, largest = None if np.isinf(choice.kappa) else choice.kappa, float(1.0 - borrowed.own.min())
+    return replace(about, prior=choice.kind, kappa=kappa, cells=borrowed.cells, largest_share=largest)
+
+
+def _borrowing(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator, extra: ExtraRows | None) -> Cells:
+    """Cells of the rows, of extra ones and of what each cell borrows, all read by the cell's own calibrator."""
+    shape = {"n_groups": len(rows.groups.names), "n_clients": len(rows.clients.names)}
+    more: list[Any] = [borrowed.scores, borrowed.groups, borrowed.clients, borrowed.weights]
+    if extra is not None:
+        counts = borrowed.counts.ravel()[cell_numbers(extra.groups, extra.clients, shape["n_groups"])]
+        columns = (extra.scores, extra.groups, extra.clients, counts * extra.weights(rows))
+        more = [np.concatenate([mine, theirs]) for mine, theirs in zip(columns, more, strict=True)]
+    read = calibrator(more[0], more[1], more[2])
+    own = borrowed.counts.ravel()[rows.cells]
+    weights = np.concatenate([own if rows.weights is None else own * rows.weights, more[3]])
+    scores = np.concatenate([rows.calibrated, read])
+    groups, clients = np.concatenate([rows.groups.codes, more[1]]), np.concatenate([rows.clients.codes, more[2]])
+    number = cell_numbers(groups, clients, shape["n_groups"])
+    order = RowOrder.of(scores, number, shape["n_groups"] * shape["n_clients"])
+    values = None
+    if rows.calibration is not None:
+        values = rising_chances(order, scores, np.concatenate([rows.out_of_fold, read]), weights)
+    cells = build_cells(scores, groups, clients, **shape, values=values, weights=weights, rising=True, order=order)
+    return replace(cells, rows=np.bincount(rows.cells, minlength=borrowed.own.size))
 
 
 def order_by_cell(rows: CalibrationRows, rising: Indices | None) -> RowOrder | None:
@@ -153,18 +273,27 @@ def order_by_cell(rows: CalibrationRows, rising: Indices | None) -> RowOrder | N
     return None if rising is None else RowOrder.of(rows.scores, rows.cells, n_cells, rising)
 
 
-def _calibrate(
-    rows: CalibrationRows, method: str, folds: object, random_state: int, order: RowOrder | None
-) -> CrossFit:
-    """Turn scores into chances, out of fold."""
+def _checked_folds(folds: object, rows: int) -> int:
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
         raise InputError(f"folds: got {folds!r}; pass a whole number from 2 to {_MOST_FOLDS}.")
-    folds = min(int(folds), max(2, rows.scores.size))  # more folds than rows leave one row out each
+    return min(int(folds), max(2, rows))  # more folds than rows leave one row out each
+
+
+def _calibrate(
+    rows: CalibrationRows,
+    method: str,
+    folds: int,
+    random_state: int,
+    order: RowOrder | None,
+    strengths: tuple[float, ...],
+) -> CrossFit:
+    """Turn scores into chances, out of fold."""
     units = Units(len(rows.groups.names), len(rows.clients.names))
     if method == "none" or rows.labels is None:
         return CrossFit(rows.scores, rows.scores, Calibrator("none", units.n_groups, units.n_clients, None), None)
     sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.clients.codes, rows.weights, units)
-    return cross_fit(sample, method, folds=folds, rng=np.random.default_rng(random_state), order=order)
+    rng = np.random.default_rng(random_state)
+    return cross_fit(sample, method, folds=folds, rng=rng, order=order, strengths=strengths)
 
 
 def with_chances(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, repeat
 from typing import Any
@@ -27,20 +27,41 @@ from logofair.fitting.figures import (
     tested_info,
     unknown_clients,
 )
-from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.prepare import CalibrationRows, ordered_cells
 from logofair.notions import Notion, Rate
-from logofair.policy.info import price_sentence, proof_sentence
-from logofair.policy.mixtures import coin_share, evaluate_single, score_blind_rules
+from logofair.policy.info import PoolingInfo, price_sentence, proof_sentence
+from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-__all__ = ["NOT_TESTED_TITLE", "FitWarning", "Solution", "cell_warnings"]
+__all__ = ["NOT_TESTED_TITLE", "FitWarning", "OwnRows", "Solution", "cell_warnings"]
 
 NOT_TESTED_TITLE = f"{NOT_TESTED.capitalize()}."
 _NAMED_BRIEFLY = 3
 _LEAST_PRICE = 5e-4  # what 0.01 more tolerance wins would be written 0.00000 below it
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """Expected accuracy and gaps of a policy on the clients' own rows, nothing borrowed, as the certificate counts.
+
+    Gaps are None where nothing is required on that side.
+    """
+
+    accuracy: float
+    local_gap: float | None  # the largest, over clients and rates
+    global_gap: float | None
+
+    def summary(self) -> str:
+        """Return the figures in a sentence for people."""
+        gaps = f"global gap {_number(self.global_gap)}, largest local gap {_number(self.local_gap)}"
+        return f"On the clients' own rows alone: expected accuracy {self.accuracy:.4f}, {gaps}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return these figures as plain values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -63,6 +84,8 @@ class Solution:
         Which solver found the policy; ``rounds``: in how many rounds.
     calibration_errors : CalibrationErrors or None
         Calibration error per cell before and after calibration.
+    pooling : PoolingInfo
+        What cells borrow from other clients; the certificate is then about rows and prior together.
     tested : Comparison or None
         Score >= 1/2 and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
@@ -85,6 +108,7 @@ class Solution:
     rounds: int
     calibration_errors: CalibrationErrors | None
     rows: CalibrationRows
+    pooling: PoolingInfo = field(default_factory=PoolingInfo)
     tested: Comparison | None = None
 
     def __repr__(self) -> str:
@@ -107,6 +131,20 @@ class Solution:
     def score_blind_rules(self) -> int:
         """Number of cells with rows whose rule gives the same chance to every score."""
         return score_blind_rules(self.problem.cells, self.policy.mixtures)
+
+    @cached_property
+    def own_rows(self) -> OwnRows:
+        """Accuracy and gaps on the clients' own rows alone, counted as the certificate counts."""
+        problem = self.problem
+        if self.certificate.pooling != "none":
+            problem = replace(problem, cells=ordered_cells(self.rows, self.certificate.basis, None))
+        u, v = (a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
+        local, global_ = (
+            problem.local_gaps(u, v) / problem.local_units,
+            problem.global_gaps(u, v) / problem.global_units,
+        )
+        largest = (float(gaps.max()) if gaps.size else None for gaps in (local, global_))
+        return OwnRows(problem.accuracy(u, v), *largest)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -232,6 +270,8 @@ class Solution:
         A word stands beside its first sentence only.
         """
         yield "Proof", self.proof_sentence()
+        if self.certificate.pooling != "none":
+            yield "Pooling", f"{self.pooling.summary()} {self.own_rows.summary()}"
         yield "Coins", self.coins_summary()
         for word, sentences in (("Price", self.price_sentences()), ("Warning", (w.brief() for w in self.warnings))):
             yield from zip(chain([word], repeat("")), sentences, strict=False)
@@ -279,6 +319,8 @@ class Solution:
             "calibration": None if self.compared is None else figures_as_dict(self.compared, None),
             "certificate": self.certificate.as_dict() | {"sentence": self.proof_sentence()},
             "calibration_method": self.policy.calibrator.method,
+            "pooling": asdict(self.pooling),
+            "own_rows": self.own_rows.as_dict(),
             "solver": self.solver,
             "rounds": self.rounds,
             "prices": self._prices(),
@@ -321,6 +363,10 @@ def _largest(prices: Floats, most: int) -> list[tuple[int, int]]:
 def _lines(sentences: Iterable[tuple[str, str]]) -> list[str]:
     """Sentences after the word each is about, those of no word below the one before."""
     return [f"{word}: {sentence}" if word else f"  {sentence}" for word, sentence in sentences]
+
+
+def _number(value: float | None) -> str:
+    return "none required" if value is None else f"{value:.4f}"
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,12 @@ __all__ = [
     "FigureInfo",
     "ModelInfo",
     "PolicyInfo",
+    "PoolingInfo",
     "RequirementInfo",
     "RequirementsInfo",
     "SiteInfo",
     "TestedInfo",
+    "added_to_rows",
     "no_rule",
     "price_sentence",
     "proof_sentence",
@@ -73,8 +75,51 @@ class RequirementsInfo:
 
 
 @dataclass(frozen=True)
+class PoolingInfo:
+    """What cells borrow from their group at the other clients; nothing by default.
+
+    ``prior`` is "group", the group's scores at all clients; "client", these moved by the client's shift in log-odds;
+    "cell", moved by a shift for each group of the client; or "none".
+    """
+
+    prior: str = "none"
+    kappa: float | None = 0.0  # how many rows it is worth in a cell; None: the cell's own rows count nothing beside it
+    cells: int = 0  # how many borrow
+    largest_share: float = 0.0  # the largest share of a cell that is borrowed
+    extra_rows: int = 0  # without labels, that count beside the cells' own rows
+    strength: float | None = None  # how many rows a group's calibration map is worth in its cells; None: uncalibrated
+
+    @property
+    def counted(self) -> str:
+        """What counts besides the calibration rows: the prior, "extra rows" alone, or "none"."""
+        return "extra rows" if self.prior == "none" and self.extra_rows else self.prior
+
+    def __str__(self) -> str:
+        if self.prior == "none":
+            return "none"
+        return f"{self.prior}, kappa {'infinite' if self.kappa is None else f'{self.kappa:g}'}"
+
+    def summary(self) -> str:
+        """Return what is borrowed in a sentence for people."""
+        extra = (
+            f" {self.extra_rows:,} rows without labels count beside the calibration rows." if self.extra_rows else ""
+        )
+        if self.prior == "none":
+            return "No cell borrows from other clients." + extra
+        moved = {"group": "", "client": ", moved by the client's shift", "cell": ", moved by the cell's shift"}
+        worth = "all of it" if self.kappa is None else f"worth {self.kappa:g} rows in a cell"
+        return (
+            f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}, at most "
+            f"{self.largest_share:.0%} of a cell.{extra}"
+        )
+
+
+@dataclass(frozen=True)
 class CertificateInfo:
-    """The figures of a certificate, without prices; ``rounding`` is what secure sums may be off by."""
+    """The figures of a certificate, without prices; ``rounding`` is what secure sums may be off by.
+
+    ``pooling`` is the prior that is part of what was measured, "extra rows", or "none": the calibration rows alone.
+    """
 
     primal: float
     dual: float
@@ -83,6 +128,7 @@ class CertificateInfo:
     basis: str
     holds: bool
     rounding: float = 0.0
+    pooling: str = "none"
 
 
 @dataclass(frozen=True)
@@ -175,6 +221,7 @@ class PolicyInfo:
     certificate: CertificateInfo | None = None  # a federated policy's is about the rows of all sites
     rows: int | None = None  # that it was made from, at the site of a federated policy; None where they are noised
     calibration: str = "none"
+    pooling: PoolingInfo | None = None  # None in the files of older versions and of federations
     solver: str | None = None
     version: str = ""
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
@@ -199,6 +246,11 @@ class PolicyInfo:
     def from_dict(cls, data: Any) -> PolicyInfo:
         """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
         return record_from(cls, data)
+
+
+def added_to_rows(pooling: str) -> str:
+    """What a certificate counts besides the calibration rows, as the rest of a sentence about them."""
+    return {"none": "", "extra rows": " and the extra ones"}.get(pooling, " and what small cells borrow")
 
 
 def price_sentence(price: float, rate: str, where: str) -> str:
@@ -230,7 +282,9 @@ def proof_sentence(
     """
     labels, known = proof.basis == "labels", "" if rows is None else f"{rows:,} "
     chances = _CHANCES.get(calibration, "in calibrated chances")
-    where = f"On the {known}calibration rows, {'counted with labels' if labels else chances}"
+    where = (
+        f"On the {known}calibration rows{added_to_rows(proof.pooling)}, {'counted with labels' if labels else chances}"
+    )
     met = proof.holds or proof.violation <= _ROUNDING
     kept = "every requirement is met" if met else f"a gap exceeds its tolerance by up to {proof.violation:.4f}"
     found = f"{where}, {kept} and expected accuracy is {proof.primal:.4f}"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.policy.info import CertificateInfo, proof_sentence
+from logofair.policy.info import CertificateInfo, added_to_rows, proof_sentence
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
@@ -58,6 +58,9 @@ class Certificate:
         Accuracy at most gained per unit of each tolerance.
     basis : str
         Which estimate of the positives counts: ``"eta"`` (calibrated scores) or ``"labels"``.
+    pooling : str
+        The prior that small cells borrow from, which is then part of all these figures, or ``"extra rows"``;
+        ``"none"``: they are about the calibration rows alone.
     precision : float
         The violation that is mere rounding: 1e-9, or that share of the largest rate where rates exceed 1.
     largest_optimality_gap : float
@@ -82,6 +85,7 @@ class Certificate:
     basis: str
     precision: float = LARGEST_VIOLATION
     largest_optimality_gap: float = LARGEST_OPTIMALITY_GAP
+    pooling: str = "none"
 
     @property
     def meets_requirements(self) -> bool:
@@ -93,6 +97,11 @@ class Certificate:
         """Whether every requirement is met and the optimality gap is at most the largest one allowed."""
         return self.optimality_gap <= self.largest_optimality_gap and self.meets_requirements
 
+    @property
+    def measured_on(self) -> str:
+        """What the figures are about, in words."""
+        return "the calibration rows" + added_to_rows(self.pooling)
+
     def summary(self) -> str:
         """Return the proof in one sentence for people."""
         return proof_sentence(self.info)
@@ -101,7 +110,13 @@ class Certificate:
     def info(self) -> CertificateInfo:
         """The figures of the proof, without the prices of single tolerances, as policies store them."""
         return CertificateInfo(
-            self.primal, self.dual, self.optimality_gap, self.violation, self.basis, holds=bool(self.holds)
+            self.primal,
+            self.dual,
+            self.optimality_gap,
+            self.violation,
+            self.basis,
+            holds=bool(self.holds),
+            pooling=self.pooling,
         )
 
     def as_dict(self) -> dict[str, Any]:

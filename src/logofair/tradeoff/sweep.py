@@ -15,7 +15,7 @@ from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.fitting.fit import certified, merged_cells, merged_rules
-from logofair.fitting.prepare import CalibrationRows, Prepared, checked_rows, prepare
+from logofair.fitting.prepare import CalibrationRows, Prepared, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, evaluate, filled
@@ -262,6 +262,7 @@ def frontier(
     chosen: tuple[float | None, float | None] | None = None,
     calibration: str = "beta",
     basis: str = "eta",
+    pooling: str = "none",
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
@@ -273,7 +274,7 @@ def frontier(
 
     Parameters
     ----------
-    scores, labels, groups, clients, calibration, basis, sample_weight, random_state, folds
+    scores, labels, groups, clients, calibration, basis, pooling, sample_weight, random_state, folds
         As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
     notion : str, Notion, or {"local": ..., "global": ...} of these
         What is fair. Not a mapping with tolerances, since these are what the grid varies.
@@ -323,7 +324,8 @@ def frontier(
             raise InputError("test_share: given together with test_rows; pass one of them.")
         rows, kept = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
         test = kept, None
-    (prepared,) = progress((prepare(rows, calibration, basis, folds, key) for _ in range(1)), "Calibrating", 1)
+    lent = checked_pooling(pooling, basis)
+    (prepared,) = progress((prepare(rows, calibration, basis, folds, key, lent) for _ in range(1)), "Calibrating", 1)
     sweep = Sweep.of(requirements, prepared, basis, test)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(

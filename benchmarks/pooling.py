@@ -1,0 +1,188 @@
+"""``python -m benchmarks.pooling``: the true gaps of fitted rules, with and without pooling, in known populations.
+
+Scores of a cell are normal in log-odds, so a rule's true rates are known: they are taken at 2,000 quantiles of every
+cell. Each federation is drawn once and fitted in every way; the largest and the mean true local gap, the true global
+gap and the true accuracy are averaged over federations. The excess is that of the global gap on the clients' own rows,
+in chances, over the tolerance.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import numpy as np
+from scipy.special import expit, ndtri
+
+import logofair
+from logofair.columns.checks import Floats
+
+_QUANTILES = ndtri((np.arange(2000) + 0.5) / 2000)
+_LOG_ODDS = (-0.9, -0.1, -0.5, 0.3, 0.0)  # of the groups' mean scores
+_SD = 1.2
+NOTIONS = ("demographic_parity", "equalized_odds")
+WAYS = ("none", "full", "auto")
+
+
+@dataclass(frozen=True)
+class People:
+    """A population: mean and standard deviation of each cell's log-odds, and what labels add, (clients, groups)."""
+
+    mean: Floats
+    sd: Floats
+    added: Floats
+
+    def draw(self, rows: Any, rng: np.random.Generator) -> tuple[Floats, Floats, Any, Any]:
+        """Scores, labels, groups and clients of so many rows of each cell, (clients, groups)."""
+        client, group = (np.repeat(index.ravel(), rows.ravel()) for index in np.indices(self.mean.shape))
+        odds = rng.normal(self.mean[client, group], self.sd[client, group])
+        label = rng.random(odds.size) < expit(odds + self.added[client, group])
+        return expit(odds), label.astype(float), group, client
+
+    def measured(self, policy: logofair.Policy, notion: str, rows: Any) -> dict[str, float]:
+        """True gaps and accuracy of a policy, cells in proportion to their rows."""
+        odds = self.mean[..., None] + self.sd[..., None] * _QUANTILES
+        eta = expit(odds + self.added[..., None])
+        client, group, _ = np.indices(odds.shape)
+        chance = policy.probabilities(expit(odds).ravel(), groups=group.ravel(), clients=client.ravel())
+        accepted = chance.reshape(odds.shape)
+        share = rows / rows.sum()
+        weights = [np.ones_like(eta)] if notion == "demographic_parity" else [eta, 1.0 - eta]
+        local, global_ = [], []
+        for weight in weights:
+            taken, base = (accepted * weight).mean(axis=-1), weight.mean(axis=-1)
+            local.append(np.ptp(taken / base, axis=1))
+            global_.append(np.ptp((share * taken).sum(axis=0) / (share * base).sum(axis=0)))
+        right = (accepted * eta + (1.0 - accepted) * (1.0 - eta)).mean(axis=-1)
+        worst = np.max(local, axis=0)
+        return {
+            "largest": float(worst.max()),
+            "mean": float(worst.mean()),
+            "global": float(max(global_)),
+            "accuracy": float((share * right).sum()),
+        }
+
+
+def population(kind: str, clients: int, groups: int, rng: np.random.Generator) -> People:
+    """Clients that are alike, shift together (sd 0.3 in log-odds), shift by cell, or differ in every respect."""
+    sites, cells = rng.normal(0.0, 0.3, (clients, 1)), rng.normal(0.0, 0.3, (clients, groups))
+    labels, shapes = rng.normal(0.0, 0.2, (clients, 1)), rng.normal(0.0, 0.1, (clients, groups))
+    mean, none = np.tile(_LOG_ODDS[:groups], (clients, 1)), np.zeros((clients, groups))
+    moved = {"alike": none, "sites": none + sites, "cells": cells, "mixed": sites + 0.5 * cells}[kind]
+    if kind != "mixed":
+        return People(mean + moved, none + _SD, none)
+    return People(mean + moved, _SD * np.exp(shapes), none + labels)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of the table."""
+
+    kind: str
+    clients: int
+    rows: int
+    notion: str
+    groups: int = 2
+    uneven: bool = False
+
+    def cell_rows(self, rng: np.random.Generator) -> Any:
+        """Rows of each cell: all the same, or sites of very different size."""
+        shape = (self.clients, self.groups)
+        if not self.uneven:
+            return np.full(shape, self.rows)
+        return np.maximum(2, np.rint(self.rows * np.exp(rng.normal(-0.5, 1.0, shape)))).astype(int)
+
+
+def compare(setting: Setting, runs: int, ways: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Every way on the same federations: means, ratios to the first way, and standard errors of the differences."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+    chosen: dict[str, dict[str, int]] = {name: {} for name in ways}
+    for number in range(runs):
+        rng = np.random.default_rng((number, setting.rows, setting.clients))
+        people = population(setting.kind, setting.clients, setting.groups, rng)
+        rows = setting.cell_rows(rng)
+        scores, labels, groups, clients = people.draw(rows, rng)
+        for name, way in ways.items():
+            solution = way(scores, labels, groups=groups, clients=clients, notion=setting.notion, random_state=number)
+            own = solution.own_rows.global_gap - 0.02
+            found[name].append(people.measured(solution.policy, setting.notion, rows) | {"own_excess": own})
+            kind = str(solution.pooling)
+            chosen[name][kind] = chosen[name].get(kind, 0) + 1
+    first = {key: np.array([one[key] for one in found[next(iter(ways))]]) for key in found[next(iter(ways))][0]}
+    table = {}
+    for name in ways:
+        values = {key: np.array([one[key] for one in found[name]]) for key in first}
+        table[name] = {key: float(value.mean()) for key, value in values.items()} | {
+            "ratio": float(values["largest"].mean() / first["largest"].mean()),
+            "largest_se": _standard_error(values["largest"] - first["largest"]),
+            "largest_own_excess": float(values["own_excess"].max()),
+            "accuracy_gain": float((values["accuracy"] - first["accuracy"]).mean()),
+            "accuracy_se": _standard_error(values["accuracy"] - first["accuracy"]),
+            "chosen": chosen[name],
+        }
+    return {"setting": vars(setting), "runs": runs, "ways": table}
+
+
+def _standard_error(differences: Floats) -> float:
+    return float(differences.std(ddof=1) / np.sqrt(differences.size)) if differences.size > 1 else float("nan")
+
+
+def fitted_by(pooling: str) -> Callable[..., Any]:
+    """`logofair.fit` with this pooling and tolerances of 0.02."""
+    return lambda *columns, **options: logofair.fit(*columns, pooling=pooling, merged=False, **options)
+
+
+def settings(kinds: list[str], sizes: list[int], clients: int, groups: int, *, uneven: bool) -> list[Setting]:
+    """All lines of a table."""
+    return [
+        Setting(kind, clients, rows, notion, groups, uneven) for kind in kinds for rows in sizes for notion in NOTIONS
+    ]
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Rows per cell 20 and 100, ten federations each: a minute.")
+@click.option("--kinds", default="alike,sites,cells,mixed", show_default=True)
+@click.option("--sizes", default="20,100,1000,10000", show_default=True, help="Rows per cell.")
+@click.option("--clients", default=5, show_default=True)
+@click.option("--groups", default=2, show_default=True)
+@click.option("--uneven", is_flag=True, help="Sites of very different size.")
+@click.option("--runs", default=100, show_default=True, help="Federations; fewer where cells are large.")
+@click.option("--json", "as_json", is_flag=True)
+def main(
+    quick: bool, kinds: str, sizes: str, clients: int, groups: int, uneven: bool, runs: int, as_json: bool
+) -> None:
+    """Compare the true gaps of rules fitted with and without pooling."""
+    numbers = [20, 100] if quick else [int(size) for size in sizes.split(",")]
+    runs = 10 if quick else runs
+    results = []
+    for setting in settings(kinds.split(","), numbers, clients, groups, uneven=uneven):
+        fewer = max(4, min(runs, runs * 500 // setting.rows))
+        results.append(compare(setting, fewer, {way: fitted_by(way) for way in WAYS}))
+        if not as_json:
+            show(results[-1])
+    if as_json:
+        json.dump(results, sys.stdout, indent=1)
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print one setting."""
+    s = result["setting"]
+    click.echo(
+        f"{s['kind']}, {s['clients']} clients, {s['rows']:,} rows per cell, {s['notion']}, {result['runs']} runs"
+    )
+    for name, way in result["ways"].items():
+        chosen = ", ".join(f"{kind} {n}" for kind, n in sorted(way["chosen"].items(), key=lambda item: -item[1])[:4])
+        click.echo(
+            f"  {name:5} largest {way['largest']:.4f} (ratio {way['ratio']:.3f}, se {way['largest_se']:.4f})  mean "
+            f"{way['mean']:.4f}  global {way['global']:.4f} (own rows: excess {way['own_excess']:+.4f}, at most "
+            f"{way['largest_own_excess']:+.4f})  accuracy {way['accuracy_gain']:+.4f} "
+            f"(se {way['accuracy_se']:.4f})  {chosen}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,358 @@
+"""Pooling: what small cells borrow, and how much of it is chosen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+import logofair
+from logofair.errors import InputError
+from logofair.fitting import pooling as of_pooling
+from logofair.fitting import prepare as preparing
+from logofair.fitting.pooling import Choice, ScoredRows, borrow, choose, held_out_errors
+from logofair.fitting.prepare import checked_rows, prepare
+from logofair.notions import NOTIONS
+from support.oracles import Case, spelled_out
+
+KINDS = ("group", "client", "cell")
+
+
+def table(shifts, rows=40, groups=2, seed=0, weighted=False):
+    """Scores, labels and columns of clients whose log-odds are shifted, by client or by cell."""
+    rng = np.random.default_rng(seed)
+    shifts = np.atleast_2d(np.asarray(shifts, float).T).T + np.zeros((len(shifts), groups))
+    client, group = (np.repeat(index.ravel(), rows) for index in np.indices(shifts.shape))
+    odds = rng.normal(shifts[client, group] + 0.6 * group - 0.5, 1.2)
+    label = (rng.random(odds.size) < expit(odds)).astype(int)
+    columns = {"groups": np.array(list("FMX"))[group], "clients": client}
+    if weighted:
+        columns["sample_weight"] = rng.choice([0.5, 1.0, 3.0], odds.size)
+    return expit(odds), label, columns
+
+
+def scored(scores, columns):
+    rows = checked_rows(
+        scores, None, columns["groups"], columns["clients"], columns.get("sample_weight"), "none", "eta"
+    )
+    return ScoredRows.of(rows.scores, rows.cells, rows.weights, len(rows.groups.names), len(rows.clients.names))
+
+
+def chosen(scores, columns, seed=0):
+    return choose(scored(scores, columns), "auto", 5, np.random.default_rng(seed))
+
+
+def borrowing(monkeypatch, kind, kappa):
+    """Let every fit with pooling borrow in this way."""
+    monkeypatch.setattr(preparing, "choose", lambda *_: Choice(kind, kappa))
+
+
+# --- invariants
+
+
+@pytest.mark.parametrize("calibration", ["none", "beta"])
+def test_a_choice_of_nothing_is_the_fit_without_pooling_bit_by_bit(monkeypatch, calibration):
+    scores, labels, columns = table([0.0, 0.3, -0.3])
+    monkeypatch.setitem(preparing._STRENGTHS, "auto", (preparing.STRENGTH,))
+    alone = logofair.fit(scores, labels, **columns, calibration=calibration, pooling="none")
+    for kind, kappa in (("none", 0.0), *((kind, 1e-3) for kind in KINDS)):  # less than a thousandth is nothing
+        borrowing(monkeypatch, kind, kappa)
+        solution = logofair.fit(scores, labels, **columns, calibration=calibration, pooling="auto")
+        assert solution.policy.mixtures.as_json() == alone.policy.mixtures.as_json()
+        assert solution.certificate.as_dict() == alone.certificate.as_dict()
+        assert solution.pooling.prior == "none"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kappa", [10.0, np.inf])
+def test_the_mass_of_every_cell_stays(monkeypatch, kind, kappa, weighted):
+    scores, labels, columns = table([0.0, 0.5, -0.5], groups=3, weighted=weighted)
+    rows = checked_rows(
+        scores, labels, columns["groups"], columns["clients"], columns.get("sample_weight"), "beta", "eta"
+    )
+    borrowing(monkeypatch, kind, kappa)
+    alone, lent = (prepare(rows, "beta", "eta", 5, 0, pooling) for pooling in ("none", "auto"))
+    assert lent.pooling.cells == 9
+    np.testing.assert_allclose(lent.cells.mass, alone.cells.mass, rtol=1e-12)
+    np.testing.assert_array_equal(lent.cells.rows, alone.cells.rows)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kappa", [10.0, 200.0, np.inf])
+def test_without_shifts_the_distribution_of_a_group_stays(kappa, weighted):
+    scores, _, columns = table([0.0, 0.5, -0.5, 1.0], weighted=weighted)
+    keep = np.random.default_rng(1).random(scores.size) < np.linspace(0.1, 1.0, scores.size)  # cells of any size
+    scores, columns = np.round(scores, 1)[keep], {name: column[keep] for name, column in columns.items()}
+    weights = columns.get("sample_weight", np.ones(scores.size))
+    rows = scored(scores, columns)
+    found = borrow(rows, Choice("group", kappa))
+    own = found.own.ravel()[rows.cells] * weights
+    for code, group in enumerate("FM"):
+        here, lent = columns["groups"] == group, found.groups == code
+        for level in np.unique(scores):
+            near = np.abs(found.scores - np.clip(level, 1e-6, 1 - 1e-6)) < 1e-6
+            before = weights[here & (scores == level)].sum()
+            after = own[here & (scores == level)].sum() + found.weights[lent & near].sum()
+            assert after == pytest.approx(before, rel=1e-9, abs=1e-9)
+
+
+def test_equal_weights_of_any_size_are_no_weights():
+    scores, labels, columns = table([0.0, 0.4, -0.2])
+    plain = logofair.fit(scores, labels, **columns, pooling="auto")
+    weighted = logofair.fit(scores, labels, **columns, pooling="full", sample_weight=np.full(scores.size, 1.0))
+    full = logofair.fit(scores, labels, **columns, pooling="full")
+    assert weighted.certificate.primal == pytest.approx(full.certificate.primal, abs=1e-9)
+    assert plain.certificate.holds
+
+
+@pytest.mark.parametrize("pooling", ["auto", "full"])
+def test_permuting_rows_changes_nothing(pooling):
+    scores, labels, columns = table([0.0, 0.4, -0.2])
+    order = np.random.default_rng(5).permutation(scores.size)
+    moved = {name: column[order] for name, column in columns.items()}
+    one = logofair.fit(scores, labels, **columns, pooling=pooling)
+    other = logofair.fit(scores[order], labels[order], **moved, pooling=pooling)
+    assert one.certificate.primal == pytest.approx(other.certificate.primal, abs=1e-12)
+    np.testing.assert_allclose(one.policy.mixtures.threshold, other.policy.mixtures.threshold, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_names_of_clients_and_groups_change_nothing(monkeypatch, kind):
+    scores, _, columns = table([0.0, 0.4, -0.2])
+    borrowing(monkeypatch, kind, 30.0)
+    renamed = {
+        "groups": np.where(columns["groups"] == "F", "z", "a"),
+        "clients": np.array(["r", "p", "q"])[columns["clients"]],
+    }
+    one, other = (
+        logofair.fit(scores, None, **names, pooling="auto", calibration="none", notion="equalized_odds")
+        for names in (columns, renamed)
+    )
+    assert one.certificate.primal == pytest.approx(other.certificate.primal, abs=1e-9)
+
+
+# --- what is solved
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_optimum_is_that_of_a_linear_program_over_own_and_borrowed_rows(monkeypatch, notion, kind):
+    scores, _, columns = table([0.0, 0.5], rows=9)
+    borrowing(monkeypatch, kind, 10.0)
+    options = {"notion": notion, "local_tolerance": 0.03, "global_tolerance": 0.01}
+    solution = logofair.fit(scores, None, **columns, calibration="none", pooling="auto", **options)
+    rows = scored(scores, columns)
+    found = borrow(rows, Choice(kind, 10.0))
+    assert np.all(found.own == pytest.approx(9 / 19))
+    case = spelled_out(scores, {**columns, **options})
+    longer = replace(
+        case,
+        scores=np.concatenate([scores, found.scores]),
+        groups=np.concatenate([case.groups, found.groups]),
+        clients=np.concatenate([case.clients, found.clients]),
+        weights=np.concatenate([np.full(scores.size, 9 / 19), found.weights]),
+    )
+    assert solution.certificate.primal == pytest.approx(longer.best_rows()[0], abs=1e-6)
+    assert solution.certificate.holds
+    assert solution.certificate.pooling == kind
+    on_own_rows(solution, case, scores, columns)
+
+
+def on_own_rows(solution, case: Case, scores, columns):
+    """The figures on the clients' own rows, recounted row by row."""
+    chance = solution.policy.probabilities(scores, **columns)
+    gaps = case.gaps(chance)
+    found = solution.own_rows
+    assert found.accuracy == pytest.approx(case.accuracy(chance), abs=1e-9)
+    assert found.local_gap == pytest.approx(max(gap.value for gap in gaps if gap.client is not None), abs=1e-9)
+    assert found.global_gap == pytest.approx(max(gap.value for gap in gaps if gap.client is None), abs=1e-9)
+
+
+def test_full_gives_every_client_of_a_group_the_same_rule_for_one_common_tolerance():
+    scores, labels, columns = table([0.0, 0.4, -0.2])
+    solution = logofair.fit(scores, labels, **columns, pooling="full")
+    grid = np.linspace(0.01, 0.99, 99)
+    for group in "FM":
+        chances = [
+            solution.policy.probabilities(grid, groups=[group] * 99, clients=np.full(99, client)) for client in range(3)
+        ]
+        differ = np.abs(np.diff(chances, axis=0)) > 1e-6
+        assert differ.mean() < 0.03  # but for the score where a coin is tossed
+    assert solution.pooling.kappa is None
+    assert solution.pooling.largest_share == 1.0
+
+
+# --- how the prior is chosen
+
+
+def test_held_out_errors_are_those_of_plain_loops():
+    scores, _, columns = table([0.0, 0.8], rows=12)
+    rows = scored(scores, columns)
+    fold = np.random.default_rng(0).permutation(np.arange(scores.size) % 3)
+    errors = held_out_errors(rows, fold)
+    bins = np.floor((rows.odds + 14) * 32)
+    below = np.cumsum(np.bincount(bins.astype(int), minlength=896))
+    cuts = sorted({int(np.searchsorted(below, below[-1] * k / 32)) for k in range(1, 32)})
+    group, kappas = rows.cells % 2, of_pooling._KAPPAS
+    for cell in range(4):
+        for j, kappa in enumerate(kappas):
+            total = 0.0
+            for i in np.flatnonzero(rows.cells == cell):
+                known = fold != fold[i]
+                own = known & (rows.cells == cell)
+                share = 1.0 if kappa == 0 else own.sum() / (own.sum() + kappa)
+                counts = np.bincount(rows.cells[known], minlength=4)
+                gives = np.where(known & (group == cell % 2), (100.0 / (counts + 100.0))[rows.cells], 0.0)
+                for cut in cuts:
+                    prior = gives[bins <= cut].sum() / gives.sum()
+                    expected = share * np.mean(bins[own] <= cut) + (1 - share) * prior
+                    total += ((bins[i] <= cut) - expected) ** 2 - (bins[i] <= cut)
+            assert errors[KINDS.index("group"), j, cell] == pytest.approx(total, abs=1e-9)
+
+
+def test_clients_that_are_alike_borrow_nearly_everything():
+    for seed in range(3):
+        found = chosen(*table(np.zeros(20), rows=30, seed=seed)[::2])
+        assert found.kind == "group"
+        assert found.kappa >= 100  # at least three quarters of a cell of 30 rows
+
+
+def test_clients_that_shift_all_their_groups_borrow_with_their_shift():
+    for seed in range(3):
+        shifts = np.random.default_rng(seed).normal(0.0, 1.0, 20)
+        found = chosen(*table(shifts, rows=100, seed=seed)[::2])
+        assert found.kind == "client"
+        assert found.kappa >= 100
+
+
+def test_clients_that_differ_in_every_respect_borrow_little():
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        scores, _, columns = table(rng.normal(0.0, 1.0, (10, 2)), rows=400, seed=seed)
+        shape = np.exp(rng.normal(0.0, 0.6, 10))[columns["clients"]]
+        assert chosen(expit(shape * logit(scores)), columns).kappa <= 100
+
+
+def test_large_cells_and_a_single_client_have_nothing_to_choose(monkeypatch):
+    scores, labels, columns = table([0.0, 0.1], rows=60)
+    monkeypatch.setattr(of_pooling, "_ENOUGH_ROWS", 60)
+    assert logofair.fit(scores, labels, **columns, pooling="auto").pooling.prior == "none"
+    for clients in (None, np.zeros(scores.size)):
+        solution = logofair.fit(scores, labels, groups=columns["groups"], clients=clients, pooling="full")
+        assert solution.pooling.prior == "none"
+
+
+def test_shifts_are_found_and_drawn_in_by_their_noise():
+    truth = np.array([-1.0, 0.0, 1.0])
+    many = scored(*table(truth, rows=4000)[::2]).shifts("client")[:, 0]
+    np.testing.assert_allclose(many - many.mean(), truth, atol=0.06)
+    few = np.concatenate(
+        [scored(*table(np.zeros(30), rows=5, seed=seed)[::2]).shifts("client")[:, 0] for seed in range(5)]
+    )
+    raw_error = 1.2 / math.sqrt(10)
+    assert few.std() < 0.4 * raw_error
+    own = np.array([[0.5, -0.5], [-0.5, 0.5], [0.0, 0.0]])
+    by_cell = scored(*table(own, rows=4000)[::2]).shifts("cell")
+    np.testing.assert_allclose(by_cell - by_cell.mean(axis=0), own, atol=0.08)
+
+
+def test_the_calibrators_of_clients_that_are_alike_become_their_groups():
+    scores, labels, columns = table(np.zeros(10), rows=200)
+    solution = logofair.fit(scores, labels, **columns, pooling="auto")
+    assert solution.pooling.strength >= 3200
+    assert logofair.fit(scores, labels, **columns, pooling="none").pooling.strength == 200.0
+
+
+def test_the_calibrators_of_clients_that_differ_keep_their_own():
+    rng = np.random.default_rng(0)
+    scores, _, columns = table(np.zeros(8), rows=400)
+    added = rng.normal(0.0, 1.5, 8)[columns["clients"]]
+    labels = (rng.random(scores.size) < expit(logit(scores) + added)).astype(int)
+    assert logofair.fit(scores, labels, **columns, pooling="auto").pooling.strength <= 200
+
+
+# --- rows without labels
+
+
+def test_extra_scores_count_as_rows_of_their_cells(monkeypatch):
+    scores, _, columns = table([0.0, 0.5], rows=9)
+    borrowing(monkeypatch, "group", 1e-3)  # a prior too small to borrow from
+    extra = {"scores": scores[::2] ** 2, "groups": columns["groups"][::2], "clients": columns["clients"][::2]}
+    options = {"local_tolerance": 0.03, "global_tolerance": 0.01}
+    kept = {**columns, **options}
+    solution = logofair.fit(scores, None, **kept, calibration="none", pooling="auto", extra_scores=extra)
+    case = spelled_out(scores, kept)
+    cell = 2 * case.clients + case.groups
+    rows = np.bincount(cell) + np.bincount(cell[::2])
+    longer = replace(
+        case,
+        scores=np.concatenate([scores, extra["scores"]]),
+        groups=np.concatenate([case.groups, case.groups[::2]]),
+        clients=np.concatenate([case.clients, case.clients[::2]]),
+        weights=(9.0 / rows)[np.concatenate([cell, cell[::2]])],
+    )
+    assert solution.certificate.primal == pytest.approx(longer.best_rows()[0], abs=1e-6)
+    assert (solution.pooling.extra_rows, solution.certificate.pooling) == (18, "extra rows")
+    assert "and the extra ones" in solution.summary()
+    on_own_rows(solution, case, scores, columns)
+
+
+def test_one_client_may_have_extra_scores():
+    scores, labels, columns = table([0.0], rows=30)
+    extra = {"scores": scores, "groups": columns["groups"]}
+    solution = logofair.fit(scores, labels, groups=columns["groups"], pooling="auto", extra_scores=extra)
+    alone = logofair.fit(scores, labels, groups=columns["groups"], pooling="none")
+    assert solution.certificate.holds
+    np.testing.assert_allclose(solution.problem.mass, alone.problem.mass, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"groups": ["F", "Q"]}, "'Q' is not among the calibration rows"),
+        ({"clients": [0, 7]}, "7 is not among the calibration rows"),
+        ({"clients": [0]}, "'clients' has 1 rows and 'scores' 2"),
+        ({"scores": [0.5, 1.5]}, r"extra_scores\['scores'\]"),
+        ({"labels": [0, 1]}, "a mapping of exactly 'scores', 'groups', 'clients'"),
+    ],
+)
+def test_extra_scores_that_cannot_be_used_are_refused_in_a_sentence(change, message):
+    scores, labels, columns = table([0.0, 0.1], rows=5)
+    extra = {"scores": [0.5, 0.4], "groups": ["F", "M"], "clients": [0, 1]} | change
+    with pytest.raises(InputError, match=message):
+        logofair.fit(scores, labels, **columns, pooling="auto", extra_scores=extra)
+
+
+def test_extra_scores_are_refused_without_pooling():
+    scores, labels, columns = table([0.0, 0.1], rows=5)
+    extra = {"scores": scores, **columns}
+    for options in ({"pooling": "none"}, {"pooling": "auto", "basis": "labels"}):
+        with pytest.raises(InputError, match="extra_scores: without pooling"):
+            logofair.fit(scores, labels, **columns, extra_scores=extra, **options)
+
+
+# --- what is refused, and what is stored
+
+
+def test_unknown_pooling_is_refused_in_a_sentence():
+    scores, labels, columns = table([0.0, 0.1], rows=5)
+    with pytest.raises(InputError, match=r"pooling: got 'ful' \(did you mean 'full'"):
+        logofair.fit(scores, labels, **columns, pooling="ful")
+    with pytest.raises(InputError, match="'full' needs basis='eta'"):
+        logofair.fit(scores, labels, **columns, pooling="full", basis="labels")
+    assert logofair.fit(scores, labels, **columns, pooling="auto", basis="labels").pooling.prior == "none"
+
+
+def test_a_stored_policy_knows_what_was_borrowed(tmp_path):
+    scores, labels, columns = table(np.zeros(6), rows=20)
+    solution = logofair.fit(scores, labels, **columns, pooling="auto")
+    solution.policy.save(tmp_path / "policy.json")
+    assert logofair.Policy.load(tmp_path / "policy.json").info.pooling == solution.pooling
+    text = solution.summary()
+    assert "borrow their group's scores" in text
+    assert "own rows alone" in text
+    assert solution.as_dict()["own_rows"]["global_gap"] == solution.own_rows.global_gap
