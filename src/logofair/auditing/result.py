@@ -52,7 +52,7 @@ class ClientAudit:
 
     client: Label
     rows: int
-    accuracy: float | None
+    accuracy: Measured | None
     gap: Measured | None
     large_gap: float | None
     rates: dict[str, dict[Label, Measured | None]]
@@ -74,7 +74,6 @@ class ClientTable:
     """
 
     clients: tuple[Label, ...]
-    _accuracies: Floats
     _side: Side
 
     def __len__(self) -> int:
@@ -86,7 +85,7 @@ class ClientTable:
         return ClientAudit(
             client=self.clients[place],
             rows=int(self._side.tally.rows[place].sum()),
-            accuracy=value_of(self._accuracies[place]),
+            accuracy=self._side.tally.only(place).measured_accuracy(),
             gap=self._worst[place].value,
             large_gap=value_of(_largest(self._side.large.gaps[:, place])),
             rates=self._side.measured_rates(place),
@@ -243,7 +242,7 @@ class Audit:
     @cached_property
     def by_client(self) -> ClientTable:
         """A table with a row per client."""
-        return ClientTable(self.clients, self.local.tally.accuracy(), self.local)
+        return ClientTable(self.clients, self.local)
 
     @property
     def global_gap(self) -> Measured | None:
@@ -478,7 +477,8 @@ def with_few_rows(gap: Gap | None) -> str:
     if gap is None or gap.value is None:
         return ""
     rows = f"{gap.value.rows:,} row{'' if gap.value.rows == 1 else 's'}"
-    return f"With groups of fewer than {FEW_ROWS} rows {text(gap.value)}, on {rows}."
+    finding = f": {gap.finding}" if gap.shown else ""
+    return f"With groups of fewer than {FEW_ROWS} rows {text(gap.value)}, on {rows}{finding}."
 
 
 def _largest(gaps: Floats) -> float:

@@ -6,8 +6,8 @@ columns are checked on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -63,7 +63,7 @@ Places: TypeAlias = npt.NDArray[np.intp]
 _GROUPS = 8
 _WORST = 5
 _MANY = 50  # clients; where most of them are small, a count of them replaces the list of the worst
-_COUNTS = ("rows", "mass", "accepted", "people", "squares")
+_COUNTS = ("rows", "mass", "accepted", "people", "squares", "accepted squares")
 _MOST_CELLS = 2_000_000  # more combinations of client, group and label than this are ids passed by mistake
 
 
@@ -183,23 +183,42 @@ def _tallied(
 
     mass = complete.get("mass", complete["rows"])
     accepted = mass * complete["decision"] if columns.decision else complete["accepted"]
-    rows, (people, squares) = _integers(summed(complete["rows"])), _people(complete, summed, cell, shape)
-    return Tally(rows, summed(mass), summed(accepted), people, squares, columns.label is not None), groups.names, names
-
-
-def _people(
-    complete: dict[str, polars.Series],
-    summed: Callable[[polars.Series], Floats],
-    cell: Places,
-    shape: tuple[int, int, int],
-) -> tuple[Places, Floats]:
-    """How many people there are, and the sum of their squared weights; people are rows where there are no ids."""
-    rows = complete["rows"]
+    rows, labelled = _integers(summed(complete["rows"])), columns.label is not None
     if "id" in complete:
-        mass = complete.get("mass", rows).cast(polars_module().Float64).to_numpy()
-        return people_of(cell // 2, cell % 2, mass, encode(complete["id"].to_list(), "ids"), shape[:2])
-    people, squares = (summed(complete.get(name, rows)) for name in ("people", "squares"))
-    return with_both_labels(_integers(people)), with_both_labels(squares)
+        tally = _by_person(complete, accepted, cell, rows, summed(mass), summed(accepted), labelled=labelled)
+        return tally, groups.names, names
+    squares = complete.get("squares", complete["rows"])
+    if "accepted squares" in complete:
+        products = complete["accepted squares"]
+    else:
+        products = squares * complete["decision"] if columns.decision else accepted
+    people = with_both_labels(_integers(summed(complete.get("people", complete["rows"]))))
+    chance = [with_both_labels(summed(each)) for each in (squares, products)]
+    return Tally(rows, summed(mass), summed(accepted), people, chance[0], labelled, chance[1]), groups.names, names
+
+
+def _by_person(
+    complete: dict[str, polars.Series],
+    accepted: polars.Series,
+    cell: Places,
+    rows: Places,
+    mass: Floats,
+    hits: Floats,
+    *,
+    labelled: bool,
+) -> Tally:
+    """The tally of lines with ids: people at every client, and over all of them."""
+    weight, held = (
+        each.cast(polars_module().Float64).to_numpy() for each in (complete.get("mass", complete["rows"]), accepted)
+    )
+    chance = np.divide(held, weight, out=np.zeros_like(weight), where=weight > 0)
+    ids, shape = encode(complete["id"].to_list(), "ids"), (rows.shape[0], rows.shape[1])
+    people, squares, products = people_of(cell // 2, cell % 2, weight, chance, ids, shape)
+    tally = Tally(rows, mass, hits, people, squares, labelled, products)
+    group = cell // 2 % shape[1]
+    people, squares, products = people_of(group, cell % 2, weight, chance, ids, (1, shape[1]))
+    over_all = replace(tally.summed(0), people=people, squares=squares, products=products)
+    return replace(tally, over_all=over_all)
 
 
 def _integers(counts: Floats) -> Places:
@@ -246,6 +265,9 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
         weight = pl.col("weight").filter(complete)
         found += [weight.sum().alias("mass"), pl.col("weight").min().alias("lightest")]
         found += [(weight > 0).sum().alias("people"), (weight * weight).sum().alias("squares")]
+        if "score" in numbers:
+            taken = as_chances(pl.col("score"), columns.scale) >= threshold
+            found += [(pl.col("weight") ** 2).filter(complete & taken).sum().alias("accepted squares")]
     if "score" in numbers:
         accepts = as_chances(pl.col("score"), columns.scale) >= threshold
         accepted = pl.col("weight").filter(complete & accepts).sum() if weighted else accepts.sum().cast(pl.Float64)
