@@ -34,7 +34,8 @@ run = partial(commandline.run, "audit")
 audited = partial(commandline.json_of, "audit")
 refused = partial(commandline.refused, "audit")
 
-OTHER_ROWS = "these rows took no part in the fit, as far as the file's fingerprint tells"
+OTHER_ROWS = "these rows of the file took no part in the fit."
+OTHER_FILE = "this is another file than that of the fit; whether people are the same is not checked."
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def test_which_rows_took_part_in_the_fit_is_told(stored: Stored, tmp_path: Path)
         (stored.data, ("--where", "part=calibration"), "all", FITTED_ROWS),
         (stored.data, (), "some", "some of these rows chose the rule"),
         (stored.data, ("--where", "site=1"), "some", "some of these rows chose the rule"),
-        (tmp_path / "new.csv", ("--where", "part=calibration"), "none", OTHER_ROWS),
+        (tmp_path / "new.csv", ("--where", "part=calibration"), "another file", OTHER_FILE),
     ):
         found = audited(data, *words, *where)
         assert (found["compared"]["rows_in_fit"], found["fitted_rows"]) == (known, known in ("all", "some"))
@@ -137,7 +138,7 @@ def test_conditions_tell_rows_of_the_fit_from_others(
     there, here = (replace(source, columns={"where": text} if text else {}) for text in (fitted, audited_where))
     policy = replace(policy, info=replace(policy.info, data=there))
     assert rows_in_fit(policy, here) == known
-    assert rows_in_fit(policy, replace(here, fingerprint="another")) == "none"
+    assert rows_in_fit(policy, replace(here, fingerprint="another")) == "another file"
 
 
 def test_a_policy_that_does_not_tell_its_rows_is_said_to_be_so(stored: Stored, tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ BASE = "base"  # the rule that accepts scores from the threshold on
 _IN_FIT = {
     "all": FITTED_ROWS,
     "some": "some of these rows chose the rule, so that these figures are no test of it; leave those out (--where)",
-    "none": "these rows took no part in the fit, as far as the file's fingerprint tells",
+    "none": "these rows of the file took no part in the fit",
+    "another file": "this is another file than that of the fit; whether people are the same is not checked",
     "unknown": "the policy does not tell which file it was fitted on, so that these rows may be of the fit",
 }
 
@@ -56,7 +57,7 @@ class RuleNames:
 class ComparedRules:
     """A policy against another rule on the same rows: for every notion the difference, the policy less the other.
 
-    ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none" or "unknown"; ``against_in_fit``
+    ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none", "unknown", or "another file"; ``against_in_fit``
     the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that the policy does not
     know, which took its merged rule.
     """
@@ -142,12 +143,12 @@ def policy_columns(
 
 
 def rows_in_fit(policy: Policy, source: DataSource) -> str:
-    """Which of the rows of some files the policy was fitted on: "all", "some", "none" or "unknown"."""
+    """Which of the rows of some files the policy was fitted on: "all", "some", "none", "unknown", or "another file"."""
     fitted = policy.info.data
     if fitted is None:
         return "unknown"
     if fitted.fingerprint != source.fingerprint:
-        return "none"
+        return "another file"
     here, there = (each.columns.get("where", "") for each in (source, fitted))
     if here == there:
         return "all"
