@@ -524,7 +524,9 @@ def test_a_packed_csv_is_read_like_the_csv(name, encoding, tmp_path):
     assert client_name(file) == name.lower().removesuffix(".gz").removesuffix(".csv").removesuffix(".tsv")
 
 
-@pytest.mark.parametrize("content", [b"score,group\n0.5,a\n", gzip.compress(b"score,group\n0.5,a\n" * 9, mtime=0)[:-12]])
+@pytest.mark.parametrize(
+    "content", [b"score,group\n0.5,a\n", gzip.compress(b"score,group\n0.5,a\n" * 9, mtime=0)[:-12]]
+)
 def test_a_file_that_is_not_packed_as_its_name_says_is_refused(content, tmp_path):
     file = written(tmp_path / "site.csv.gz", content)
     assert refused(file, {"score": "score"}) == f"{file}: is damaged or cut short, or no GZIP file; write it again."

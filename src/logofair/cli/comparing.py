@@ -57,8 +57,8 @@ class RuleNames:
 class ComparedRules:
     """A policy against another rule on the same rows: for every notion the difference, the policy less the other.
 
-    ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none", "unknown", or "another file"; ``against_in_fit``
-    the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that the policy does not
+    ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none", "unknown", or "another file";
+    ``against_in_fit`` the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that the policy does not
     know, which took its merged rule.
     """
 
@@ -88,6 +88,20 @@ class ComparedRules:
         """What the other rule does on the rows."""
         audits = {name: found.first for name, found in self.by_notion.items()}
         return RuleAudit(next(iter(audits.values())).local.tally, audits)
+
+    def required(self, notion: str) -> Floats | None:
+        """What the policy requires of a notion inside the rows' clients, (rates, clients); None: nothing.
+
+        A policy that knows no clients requires nothing inside them.
+        """
+        rules, local = self.policy, self.by_notion[notion].second.local
+        usual = {each.rate: each.tolerance for each in rules.info.requirements.local if each.notion == notion}
+        if not usual or not rules.has_clients:
+            return None
+        single = dict(rules.info.requirements.client_tolerances)
+        given = [[single.get(str(client), usual.get(rate.name)) for client in local.clients] for rate in local.rates]
+        tolerance = np.array([[np.inf if each is None else each for each in line] for line in given])
+        return tolerance if np.isfinite(tolerance).any() else None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
