@@ -330,7 +330,7 @@ def test_without_labels_only_what_needs_none_is_measured(people: pl.DataFrame, t
 def test_rows_without_a_value_are_refused_or_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("p,sex,site\n0.5,F,a\n,F,a\n0.25,M,\n0.5,M,a\n0.75,F,b\n")
     words = (tmp_path / "a.csv", "--score", "p", "--group", "sex", "--client", "site")
-    assert "column 'site': 1 of 5 rows has no value; fill them or add --drop-missing." in refused(*words)
+    assert "column 'site': 1 of 5 rows has no value; fill it or add --drop-missing." in refused(*words)
     found = audited(*words, "--drop-missing")
     assert (found["rows"], found["rows_left_out"]) == (3, 2)
 

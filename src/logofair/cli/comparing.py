@@ -58,8 +58,8 @@ class ComparedRules:
     """A policy against another rule on the same rows: for every notion the difference, the policy less the other.
 
     ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none", "unknown", or "another file";
-    ``against_in_fit`` the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that the policy does not
-    know, which took its merged rule.
+    ``against_in_fit`` the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that
+    the policy does not know, which took its merged rule.
     """
 
     policy: Policy
