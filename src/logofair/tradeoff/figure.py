@@ -99,7 +99,8 @@ def _title(frontier: Frontier) -> str:
 
 
 def _heading(frontier: Frontier) -> Iterator[str]:
-    sites = f" at {len(frontier.clients):,} clients" if frontier.has_clients else ""
+    many = "client" if len(frontier.clients) == 1 else "clients"
+    sites = f" at {len(frontier.clients):,} {many}" if frontier.has_clients else ""
     yield _text(8, 20, _title(frontier), "f-title")
     yield _text(8, 38, f"Expected on {frontier.rows:,} calibration rows{sites}.", "f-soft")
 

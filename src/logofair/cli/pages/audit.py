@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from logofair.auditing import Audit, Gap, Measured
-from logofair.auditing.measure import Tally, people_of, plain, text, value_of, with_both_labels
+from logofair.auditing import Audit, Comparison, Gap, Measured
+from logofair.auditing.measure import FEW_ROWS, Tally, people_of, plain, text, value_of, with_both_labels
 from logofair.auditing.result import RuleAudit
 from logofair.cli.comparing import BASE, ComparedRules, RuleNames, compare_rules
+from logofair.cli.options import TOLERANCE
+from logofair.cli.pages.console import counted as number_of
 from logofair.cli.pages.console import grid, notes, spoken
-from logofair.cli.pages.figures import gap_lines, interval_text, rates_table
+from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, text_or_undefined
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import encode
 from logofair.errors import InputError
@@ -80,16 +82,30 @@ class FileTally:
 
 @dataclass(frozen=True, eq=False)
 class FileAudit:
-    """What an audit of files found; ``compared`` where a policy decided."""
+    """What an audit of files found; ``compared`` where a policy decided.
+
+    ``tolerance`` None is what the policy requires inside clients, for the notions it requires.
+    """
 
     data: str
     files: int
     columns: ColumnNames
     threshold: float | None
-    tolerance: float
+    tolerance: float | None
     counted: FileTally
     measured: RuleAudit
     compared: ComparedRules | None = None
+
+    def tolerance_of(self, notion: str) -> Floats | float | None:
+        """By what the clients' gaps of a notion are judged, one for all or (rates, clients); None: by nothing."""
+        if self.tolerance is not None or self.compared is None:
+            return self.tolerance
+        return self.compared.required(notion)
+
+    @property
+    def counts(self) -> str:
+        """What figures rest on: rows, or people where ids tell them apart."""
+        return "rows" if self.columns.id is None else "people"
 
 
 def examine(
@@ -118,7 +134,7 @@ def examine_policy(
     data: Sequence[str],
     columns: ColumnNames,
     names: RuleNames,
-    tolerance: float,
+    tolerance: float | None,
     notion: Sequence[str],
     progress: Progress,
 ) -> FileAudit:
@@ -321,11 +337,17 @@ def write_report_page(
         found.measured,
         data=_source(found, data),
         command=command,
-        tolerance=found.tolerance,
+        tolerance=_report_tolerance(found),
         heading=ReportHeading(**words, made=made, accepted=heading["decision_word"] or "accepted"),
         policy=None if compared is None else compared.policy,
         comparison=None if compared is None else next(iter(compared.by_notion.values())),
     )
+
+
+def _report_tolerance(found: FileAudit) -> float:
+    """The one tolerance of a report: the smallest by which clients are judged, the usual one where there is none."""
+    limits = [found.tolerance_of(name) for name in found.measured.by_notion]
+    return min((float(np.min(limit)) for limit in limits if limit is not None), default=TOLERANCE)
 
 
 def _source(found: FileAudit, data: Sequence[str]) -> DataSource:
@@ -342,8 +364,8 @@ def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report:
     ``word`` is what being accepted is called, ``report`` the report that was written.
     """
     audits = found.measured.by_notion
-    gaps = [line for name, audit in audits.items() for line in gap_lines(name, audit, found.tolerance)]
-    parts: list[Any] = [_heading(found, word), "", rates_table(found.measured.rates), ""]
+    gaps = [line for name, audit in audits.items() for line in gap_lines(name, audit, found.tolerance_of(name))]
+    parts: list[Any] = [_heading(found, word), "", rates_table(found.measured.rates, found.counts), ""]
     if found.measured.accuracy is not None:
         parts += [Text(f"Accuracy {found.measured.accuracy}"), ""]
     parts += [notes(gaps)]
@@ -362,13 +384,14 @@ def _heading(found: FileAudit, word: str | None) -> Text:
     groups = [f"{name} {size:,}" for name, size in zip(counted.groups, sizes.tolist(), strict=True)]
     more = f" and {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
     separator = ", " if len(columns.group) == 1 else "; "
-    clients = "" if counted.clients == (None,) else f" at {len(counted.clients):,} clients"
+    clients = "" if counted.clients == (None,) else f" at {number_of(len(counted.clients), 'client')}"
     dropped = f" ({counted.dropped:,} left out for lack of a value)" if counted.dropped else ""
     where = f" where {columns.conditions}" if columns.where else ""
-    lines = [f"{found.data}: {counted.rows:,} rows{where}{dropped}{clients}; {separator.join(groups[:_GROUPS])}{more}"]
+    rows, shown = number_of(counted.rows, "row"), separator.join(groups[:_GROUPS])
+    lines = [f"{found.data}: {rows}{where}{dropped}{clients}; {shown}{more}"]
     if compared is not None:
         lines.append(f"Policy {compared.name}: {compared.sentence}.")
-    lines.append(f"{(word or 'accepted').capitalize()} ({_rule(found)}): {found.measured.accepted or 'undefined'}")
+    lines.append(f"{(word or 'accepted').capitalize()} ({_rule(found)}): {text_or_undefined(found.measured.accepted)}")
     return Text("\n".join(lines))
 
 
@@ -387,9 +410,19 @@ def _comparison(compared: ComparedRules) -> Iterator[Any]:
     lines = [] if first.accuracy is None else [("accuracy", first.sentence("accuracy"))]
     lines.append(("accepted", first.sentence("accepted")))
     for name, found in compared.by_notion.items():
-        lines.append((f"{spoken(name)} gap", found.sentence("global_gap")))
-        lines += [("  inside clients, all groups", found.sentence("local_gap"))] if len(found.first.clients) > 1 else []
+        lines.append((f"{spoken(name)} gap", _paired(found, local=False)))
+        lines += [("  inside clients", _paired(found, local=True))] if len(found.first.clients) > 1 else []
     yield notes(lines)
+
+
+def _paired(found: Comparison, *, local: bool) -> str:
+    """Both rules' gaps; where what is told first leaves small groups out, that and then the paired gap with them."""
+    every = found.sentence("local_gap" if local else "global_gap")
+    both = (found.first, found.second)
+    if not any(audit.with_few_rows(local=local) for audit in both):
+        return every
+    before, after = (text((audit.headline_local if local else audit.headline_global).value) for audit in both)
+    return f"{before} -> {after}; with groups of fewer than {FEW_ROWS} rows {every}"
 
 
 def _listed(found: FileAudit) -> int:
@@ -401,14 +434,14 @@ def _listed(found: FileAudit) -> int:
 
 def _worst(found: FileAudit, most: int) -> Iterator[Any]:
     """The clients whose largest gap has the highest lower limit, each with that gap."""
-    gaps = [max(each, key=_weight) for each in zip(*(a.client_gaps for a in _columns(found).values()), strict=True)]
+    gaps = [max(each, key=_weight) for each in zip(*map(_told_first, _columns(found).values()), strict=True)]
     order = sorted(range(len(gaps)), key=lambda place: _weight(gaps[place]), reverse=True)[:most]
     counted = found.counted
     yield Text(
         f"Worst clients, {len(order)} of {len(counted.clients):,}, by the lower limit of their largest gap",
         style="bold",
     )
-    table = grid("client", "gap", "95%", "rows", "rate", "groups")
+    table = grid("client", "gap", "95%", found.counts, "rate", "groups")
     table.columns[4].justify = table.columns[5].justify = "left"
     table.columns[5].no_wrap = False
     for place in order:
@@ -417,6 +450,12 @@ def _worst(found: FileAudit, most: int) -> Iterator[Any]:
         rows = "" if gap.value is None else f"{gap.value.rows:,}"
         table.add_row(str(gap.client), text(gap.value), interval_text(gap.value), rows, gap.rate, pair)
     yield table
+
+
+def _told_first(audit: Audit) -> list[Gap]:
+    """The largest gap at every client: between rates on 30 rows or more where the client has such a gap."""
+    pairs = zip(audit.local.large.by_client(), audit.client_gaps, strict=True)
+    return [every if large.value is None else large for large, every in pairs]
 
 
 def _weight(gap: Gap) -> tuple[float, float]:
@@ -444,10 +483,12 @@ def _reading(found: FileAudit) -> Iterator[tuple[str, str]]:
         "having been chosen as the largest.",
     )
     if found.columns.id is not None:
-        yield "Rows", f"Those of the same {found.columns.id!r} at a client count as one in every interval."
+        same = f"Rows of the same {found.columns.id!r} at a client"
+        yield "People", f"{same} count as one person in every interval and wherever a figure says how many it rests on."
     if found.compared is not None and found.compared.unknown:
-        rows = f"{found.compared.unknown:,} rows are of clients"
-        yield "Unknown", f"{rows} that the policy does not know; they took the rule of all clients taken as one."
+        rows, are = number_of(found.compared.unknown, "row"), "is" if found.compared.unknown == 1 else "are"
+        unknown = f"{rows} {are} of clients that the policy does not know"
+        yield "Unknown", f"{unknown}; the rule of all clients taken as one decided there."
     if found.compared is not None and found.compared.against_in_fit in ("all", "some"):
         yield "Fit", f"{found.compared.against} was fitted on these rows or some of them, which favours it."
     if found.columns.label is None:
@@ -468,15 +509,18 @@ def as_dict(found: FileAudit) -> dict[str, Any]:
         "groups": [plain(name) for name in counted.groups],
         "fitted_rows": any(audit.fitted_rows for audit in found.measured.by_notion.values()),
         **{name: measured[name] for name in ("rates", "accepted", "accuracy")},
-        "notions": {name: _notion_dict(audit, found.tolerance) for name, audit in found.measured.by_notion.items()},
+        "notions": {
+            name: _notion_dict(audit, found.tolerance_of(name)) for name, audit in found.measured.by_notion.items()
+        },
         "compared": None if found.compared is None else found.compared.as_dict(),
         "clients": list(_clients(found)),
     }
 
 
-def _notion_dict(audit: Audit, tolerance: float) -> dict[str, Any]:
+def _notion_dict(audit: Audit, tolerance: Floats | float | None) -> dict[str, Any]:
     """One notion's gaps, and how many clients are shown to be above the tolerance or within."""
-    check = audit.check_clients(tolerance).as_dict() if len(audit.clients) > 1 else None
+    judged = tolerance is not None and len(audit.clients) > 1
+    check = audit.check_clients(tolerance).as_dict() if judged else None
     return audit.largest_as_dict() | {"check": check, "small": audit.small_as_dict()}
 
 
