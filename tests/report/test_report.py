@@ -197,6 +197,54 @@ def test_a_few_people_make_no_headline():
     assert f"With groups of fewer than 30 rows {worst.value:.4f}, on {worst.value.rows} rows." in text
 
 
+def _with_a_tiny_group(seed: int) -> dict[str, np.ndarray]:
+    """Two groups that hardly differ, and 24 people of a third."""
+    data = _data(20_000, clients=2, seed=seed)
+    data["groups"] = np.random.default_rng(seed).permutation(data["groups"])
+    data["groups"][:24] = "c"
+    return data
+
+
+def _with_a_tiny_group_rejected() -> logofair.fitting.fit.Solution:
+    """A solution tested on rows whose 24 people of the third group are all rejected."""
+    solution = _fit(_with_a_tiny_group(3), local_tolerance=0.1, global_tolerance=0.1, calibration="none")
+    fresh = _with_a_tiny_group(4)
+    fresh["scores"][:24] = 0.0
+    return _tested(solution, fresh)
+
+
+def test_a_verdict_quotes_the_gap_that_it_judges():
+    tested = _with_a_tiny_group_rejected()
+    verdict, audit = _verdict(tested), tested.tested.second
+    words = _said(verdict)["Other rows"]
+    assert audit.headline_global.value.high < 0.1 < audit.worst_global.value.low
+    few = "With groups of fewer than 30 rows it is"
+    assert f"The gap over all clients is {audit.headline_global}, tolerance 0.1: within tolerance, shown. " in words
+    assert f"{few} {audit.worst_global}, tolerance 0.1: above tolerance beyond chance; a gap of at least" in words
+    assert f"The largest gap inside clients is {audit.headline_local}, tolerance 0.1: within" in words
+    assert f"{few} {audit.worst_local}, tolerance 0.1: " in words
+    assert verdict.state == "missed"
+    assert "within tolerance, shown, but with groups of fewer than 30 rows above tolerance" in verdict.title
+
+
+def test_a_gap_that_is_shown_of_a_small_group_is_told_where_the_headline_shows_none():
+    tested = _with_a_tiny_group_rejected()
+    headline, worst = tested.tested.second.headline_global, tested.tested.second.worst_global
+    assert headline.value.low == 0 < worst.value.low
+    text = _Text(_html(tested)).text
+    assert text.count(f"{worst.highest} over c: a gap of at least {worst.value.low:.4f} is shown.") == 2  # card, table
+
+
+def test_of_several_tolerances_the_verdict_quotes_the_gap_that_exceeds_its_own():
+    wanted = {"demographic_parity": 0.5, "equal_opportunity": 0.02}
+    fresh = _data(20_000, seed=9)
+    fresh["scores"] = np.where(fresh["groups"] == "a", 0.8 * fresh["scores"], fresh["scores"])
+    tested = _tested(_fit(_data(), notion=wanted), fresh)
+    words = _said(_verdict(tested))["Other rows"]
+    assert "(true positive rate, 'b' over 'a'" in words
+    assert "tolerance 0.02: above tolerance beyond chance" in words
+
+
 def test_untested_calibration_rows_make_no_pass():
     solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01)
     verdict = _verdict(solution)
