@@ -245,6 +245,28 @@ def test_of_several_tolerances_the_verdict_quotes_the_gap_that_exceeds_its_own()
     assert "tolerance 0.02: above tolerance beyond chance" in words
 
 
+def test_the_largest_gaps_before_and_after_each_name_their_client_and_rows():
+    tested = _tested(_fit(_data(), local_tolerance=0.0, global_tolerance=None), _data(seed=1))
+    before, after = (audit.headline_local for audit in (tested.tested.first, tested.tested.second))
+    assert before.client != after.client
+    page = _html(tested)
+    named = (
+        f"efore: selection rate, {before.highest} over {before.lowest}, at {before.client} ({before.value.rows:,} rows)"
+        f"; after: selection rate, {after.highest} over {after.lowest}, at {after.client}"
+    )
+    assert _Text(page).text.count(named) >= 2  # card and table
+    line = _cells(page, "Gaps, rows that took no part in the fit")[2]
+    assert named in line[0]
+    assert line[1] == _interval(before.value)
+
+
+def test_captions_say_whether_an_interval_is_of_one_client_or_of_the_largest_of_all():
+    page = _html(_tested(_fit(_data()), _data(seed=1)))
+    assert "is that of the largest of all clients" in _cells(page, "Gaps, rows that took no part in the fit")[2][0]
+    for caption in ("Gaps here", "Gaps of every client"):
+        assert re.search(rf"<caption>{caption}, each interval that of this client by itself", page)
+
+
 def test_untested_calibration_rows_make_no_pass():
     solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01)
     verdict = _verdict(solution)

@@ -33,6 +33,7 @@ from logofair.report.wording import counted, few_rows_words, figure, name_of, se
 
 __all__ = ["clients_section"]
 
+_BY_ITSELF = "each interval that of this client by itself"
 _WIDE, _NARROW = 860.0, 350.0
 _MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
 _MOST_COLUMNS = 600
@@ -170,7 +171,7 @@ def _gaps(rows: MeasuredRows, place: int) -> list[Element]:
             ]
         )
     few = (few_rows_words(rows.hidden_gap(k, place)) for k in range(len(rows.after.local.rates)))
-    return [grid("Gaps here, each by itself", titles, lines), *(note(words) for words in few if words)]
+    return [grid(f"Gaps here, {_BY_ITSELF}", titles, lines), *(note(words) for words in few if words)]
 
 
 def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterator[str]:
@@ -276,7 +277,7 @@ def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Elem
     missing = len(rows.after.clients) - len(listed)
     left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None
     won = "The last column is the expected accuracy over all calibration rows that 0.01 more tolerance wins at most."
-    caption, titles = f"Gaps of every client, each by itself, {rows.name}", [name for name, there in columns if there]
+    caption, titles = f"Gaps of every client, {_BY_ITSELF}, {rows.name}", [name for name, there in columns if there]
     table = grid(caption, titles, lines, search="Search clients")
     return (left_out, table, note(won) if contents is not None else None)
 
