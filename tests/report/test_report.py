@@ -26,6 +26,7 @@ from logofair.report.markup import render, tag
 from logofair.report.measured import calibration_rows, other_rows, required_gaps
 from logofair.report.verdict import Verdict, judge
 from logofair.solvers.algorithm1 import Algorithm1
+from logofair.tradeoff import frontier
 
 pytestmark = pytest.mark.tool
 
@@ -585,6 +586,55 @@ def test_without_clients_the_page_speaks_of_none():
     assert "The selection rate of any two groups differs by at most 0.02 (demographic parity)." in page.text
     assert "0.01 more tolerance would win at most" in page.text
     assert not [name for _, attributes in page.elements if (name := attributes.get("id")) == "pick"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_page_without_clients_to_compare_has_one_tolerance_and_no_rule_of_a_client(named):
+    data, fresh = _data(), _data(seed=3)
+    columns = [{"groups": each["groups"]} | ({"clients": ["here"] * 3000} if named else {}) for each in (data, fresh)]
+    solution = logofair.fit(data["scores"], data["labels"], **columns[0], local_tolerance=0.1)
+    tested = solution.test(fresh["scores"], fresh["labels"], **columns[1])
+    chosen = {"global_tolerances": [0.02, 0.1], "chosen": (0.1, 0.02)}
+    surface = frontier(data["scores"], data["labels"], **columns[0], **chosen)
+    for page in (_html(tested, frontier=surface), _html(tested)):
+        text = _Text(re.sub(r"<(style|script)[ >].*?</\1>", "", page, flags=re.DOTALL)).text
+        assert "no rule of score and group within the tolerances" in text
+        assert "pair of tolerances" not in text
+        assert "pairs of tolerances" not in text
+        assert "local" not in text
+        assert not re.search(r"(?<!inside every) client(?!s the policy does not know|s, stored)", text)
+    text = _Text(_html(tested, frontier=surface)).text
+    assert "Over 2 tolerances the loss is" in text
+    assert f"(largest gap: {surface.unconstrained.global_gap:.4f})" in text
+    assert "tolerance 0.1: expected accuracy" in text
+
+
+def test_the_trade_off_of_a_tested_policy_speaks_of_its_own_points():
+    data = _data()
+    columns = {"groups": data["groups"], "clients": data["clients"]}
+    surface = frontier(
+        data["scores"], data["labels"], **columns, local_tolerances=[0.0, 0.1], global_tolerances=[0.0, None]
+    )
+    solution = _fit(data)
+    assert "not yet tested on other rows" in _html(solution, frontier=surface)
+    tested = _html(_tested(solution, _data(seed=1)), frontier=surface)
+    assert "ot yet tested on other rows" not in tested
+    assert "These points were measured on the rows that chose the rule" in tested
+
+
+def test_the_legend_names_only_marks_that_are_drawn():
+    few = "after, on fewer than 30 rows"
+    assert few not in _html(_fit(_data()))
+    assert few in _html(_fit(_data(200)))
+
+
+def test_what_is_proved_and_coins_are_said_in_words_where_they_are_nothing():
+    solution = _fit(_data(), local_tolerance=0.9, global_tolerance=0.9)
+    text = _Text(_html(solution)).text
+    assert "the policy reaches it, and exceeds no tolerance by more than rounding." in text
+    assert "No rule tosses a coin." in text
+    assert "A coin decides" not in text
+    assert "None: no cell is empty or has fewer than 30 rows." in text
 
 
 def test_every_picture_draws_each_client_once_and_never_beyond_its_frame():

@@ -249,11 +249,12 @@ class Solution:
     def coins_summary(self) -> str:
         """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
         mixed, (accuracy, violation) = self.policy.mixtures.mixed, self.deterministic
-        return (
+        coins = (
             f"A coin decides on {self.coin_share:.2%} of the rows ({int(mixed.sum()):,} of {mixed.size:,} cells need "
-            f"a coin); without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}. "
-            f"Rules that ignore the score: {self.score_blind_rules:,} of {mixed.size:,}."
+            f"a coin); without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}."
         )
+        blind = f"Rules that ignore the score: {self.score_blind_rules:,} of {mixed.size:,}."
+        return f"{coins if mixed.any() else 'No rule tosses a coin.'} {blind}"
 
     def price_sentences(self, most: int = 3) -> list[str]:
         """What 0.01 more tolerance would win at most, dearest first, as sentences."""

@@ -107,16 +107,17 @@ def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> st
     required = int(local.required.sum() + global_.required.sum())
     measured = int(local.measured.sum() + global_.measured.sum())
     where = f"On the {size}, counted in {basis},"
+    meant = no_rule(certificate.basis, has_clients=len(solution.policy.clients) > 1)
     to = f"(proved to {certificate.largest_optimality_gap:.9f}".rstrip("0") + ")"
     if not required:
-        return f"{where} {no_rule(certificate.basis)} can be expected to be more accurate {to}."
+        return f"{where} {meant} can be expected to be more accurate {to}."
     if not measured:
         return f"{where} none of the {counted(required, 'required gap')} has two groups to compare: nothing is shown."
     if not certificate.meets_requirements:
         return f"{where} a required gap exceeds its tolerance by {figure(certificate.violation)}."
     every = "the required gap is" if required == 1 else f"all {required:,} required gaps are"
     some = f"{measured:,} of {required:,} required gaps can be measured, and are"
-    best = f", and {no_rule(certificate.basis)} within the tolerances can be expected to be more accurate {to}"
+    best = f", and {meant} within the tolerances can be expected to be more accurate {to}"
     return f"{where} {every if measured == required else some} within tolerance{best if certificate.holds else ''}."
 
 

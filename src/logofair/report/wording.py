@@ -9,6 +9,7 @@ from logofair.auditing.result import with_few_rows
 from logofair.columns.checks import Label
 
 __all__ = [
+    "ROUNDING",
     "UNDEFINED",
     "counted",
     "few_rows_words",
@@ -22,6 +23,7 @@ __all__ = [
     "tolerance_of",
 ]
 
+ROUNDING = 1e-6  # what figures are proved to: less is none
 UNDEFINED = "not measured"
 _LONGEST = 80
 
@@ -117,7 +119,7 @@ def small(value: float) -> str:
     """
     if value == 0:
         return "0"
-    if value < 1e-6:
+    if value < ROUNDING:
         return "< 0.000001"
     digits = max(2, 1 - math.floor(math.log10(value)))
     return f"{value:.{digits}f}"
