@@ -412,7 +412,7 @@ def _listed(found: FileAudit) -> int:
 
 def _worst(found: FileAudit, most: int) -> Iterator[Any]:
     """The clients whose largest gap has the highest lower limit, each with that gap."""
-    gaps = [max(each, key=_weight) for each in zip(*map(_told_first, _columns(found).values()), strict=True)]
+    gaps = [max(each, key=_weight) for each in zip(*map(_headline_gaps, _columns(found).values()), strict=True)]
     order = sorted(range(len(gaps)), key=lambda place: _weight(gaps[place]), reverse=True)[:most]
     counted = found.counted
     yield Text(
@@ -430,7 +430,7 @@ def _worst(found: FileAudit, most: int) -> Iterator[Any]:
     yield table
 
 
-def _told_first(audit: Audit) -> list[Gap]:
+def _headline_gaps(audit: Audit) -> list[Gap]:
     """The largest gap at every client: between rates on 30 rows or more where the client has such a gap."""
     pairs = zip(audit.local.large.by_client(), audit.client_gaps, strict=True)
     return [every if large.value is None else large for large, every in pairs]
