@@ -497,8 +497,8 @@ def as_dict(found: FileAudit) -> dict[str, Any]:
 
 def _notion_dict(audit: Audit, tolerance: Floats | float | None) -> dict[str, Any]:
     """One notion's gaps, and how many clients are shown to be above the tolerance or within."""
-    judged = tolerance is not None and len(audit.clients) > 1
-    check = audit.check_clients(tolerance).as_dict() if judged else None
+    alone = len(audit.clients) == 1
+    check = None if tolerance is None or alone else audit.check_clients(tolerance).as_dict()
     return audit.largest_as_dict() | {"check": check, "small": audit.small_as_dict()}
 
 
