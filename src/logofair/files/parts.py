@@ -124,7 +124,9 @@ def _check_copies(fitted: DataRows, measured: DataRows) -> None:
 def _lines(rows: DataRows) -> polars.DataFrame:
     """What tells rows apart where there are no ids; groups and clients as text."""
     pl, found = polars_module(), {"scores": rows.scores, "labels": rows.labels}
-    lines = pl.DataFrame({name: np.asarray(column, dtype=np.float64) for name, column in found.items()})
+    lines: polars.DataFrame = pl.DataFrame(
+        {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+    )
     for name in ("groups", "clients"):
         if (column := getattr(rows, name)) is not None:
             labels = encode(column, name)

@@ -434,7 +434,7 @@ def _listed(found: FileAudit) -> int:
 
 def _worst(found: FileAudit, most: int) -> Iterator[Any]:
     """The clients whose largest gap has the highest lower limit, each with that gap."""
-    gaps = [max(each, key=_weight) for each in zip(*map(_told_first, _columns(found).values()), strict=True)]
+    gaps = [max(each, key=_weight) for each in zip(*map(_headline_gaps, _columns(found).values()), strict=True)]
     order = sorted(range(len(gaps)), key=lambda place: _weight(gaps[place]), reverse=True)[:most]
     counted = found.counted
     yield Text(
@@ -452,7 +452,7 @@ def _worst(found: FileAudit, most: int) -> Iterator[Any]:
     yield table
 
 
-def _told_first(audit: Audit) -> list[Gap]:
+def _headline_gaps(audit: Audit) -> list[Gap]:
     """The largest gap at every client: between rates on 30 rows or more where the client has such a gap."""
     pairs = zip(audit.local.large.by_client(), audit.client_gaps, strict=True)
     return [every if large.value is None else large for large, every in pairs]
@@ -519,8 +519,8 @@ def as_dict(found: FileAudit) -> dict[str, Any]:
 
 def _notion_dict(audit: Audit, tolerance: Floats | float | None) -> dict[str, Any]:
     """One notion's gaps, and how many clients are shown to be above the tolerance or within."""
-    judged = tolerance is not None and len(audit.clients) > 1
-    check = audit.check_clients(tolerance).as_dict() if judged else None
+    alone = len(audit.clients) == 1
+    check = None if tolerance is None or alone else audit.check_clients(tolerance).as_dict()
     return audit.largest_as_dict() | {"check": check, "small": audit.small_as_dict()}
 
 
