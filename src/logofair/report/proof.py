@@ -21,7 +21,8 @@ def proof_section(contents: ReportContents) -> Section:
     certificate = contents.solution.certificate
     size, meant = counted(contents.solution.rows.scores.size, "calibration row"), _meant(contents)
     words = (
-        f"On the {size} {meant} within the tolerances can exceed the upper bound below: {_room(certificate)}. This is about these rows as they are counted here, not about others."
+        f"On the {size} {meant} within the tolerances can exceed the upper bound below: {_room(certificate)}. This is "
+        "about these rows as they are counted here, not about others."
     )
     sides = ("over all clients", "inside clients") if contents.has_clients else ("between groups", "between groups")
     lines = [*_required(contents, contents.global_, sides[0]), *_required(contents, contents.local, sides[1])]

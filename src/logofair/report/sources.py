@@ -35,7 +35,9 @@ def warnings_section(solution: Solution) -> Section:
     """Return what a reader should be careful with."""
     found = solution.warnings
     if not found:
-        return Section("warnings", "Warnings", (paragraph(f"None: no cell is empty or has fewer than {FEW_ROWS} rows."),))
+        return Section(
+            "warnings", "Warnings", (paragraph(f"None: no cell is empty or has fewer than {FEW_ROWS} rows."),)
+        )
     items = tag("ul", [_warning(warning) for warning in found], class_="warnings")
     return Section("warnings", "Warnings", (paragraph("Where a requirement rests on little or nothing:"), items))
 

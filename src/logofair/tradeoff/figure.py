@@ -68,13 +68,13 @@ def frontier_figure(frontier: Frontier, *, policy_tested: bool = False) -> str:
             drawn, bottom = panel(frontier, bottom)
             parts += drawn
     notes, bottom = _legend(frontier, bottom, policy_tested)
-    height = f"{bottom:g}"
+    height, words = f"{bottom:g}", frontier.summary(policy_tested=policy_tested).splitlines()
     return "".join(
         [
             f'<svg class="frontier-figure" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height}" ',
             f'width="720" height="{1.5 * bottom:g}" role="img" aria-labelledby="frontier-title frontier-desc">',
             f'<title id="frontier-title">{_clean(_title(frontier))}</title>',
-            f'<desc id="frontier-desc">{_clean(" ".join(frontier.summary(policy_tested=policy_tested).splitlines()))}</desc>',
+            f'<desc id="frontier-desc">{_clean(" ".join(words))}</desc>',
             f"<style>{_style()}</style>",
             f'<rect width="{_WIDTH:g}" height="{height}" fill="var(--f-paper)"/>',
             *parts,
@@ -225,7 +225,12 @@ def _frame(axes: _Axes, ticks: Sequence[float], along: Sequence[float | None]) -
 
 
 def _line(
-    axes: _Axes, along: Sequence[float | None], points: Sequence[Point], shade: int, end: tuple[str, float], paired: bool
+    axes: _Axes,
+    along: Sequence[float | None],
+    points: Sequence[Point],
+    shade: int,
+    end: tuple[str, float],
+    paired: bool,
 ) -> Iterator[str]:
     """One line with its points and its name at the right end; to None it is dotted, since None has no place."""
     at = [(axes.x(t), axes.y(point.accuracy)) for t, point in zip(along, points, strict=True)]
@@ -308,7 +313,9 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
     drawn, top = _band_legend(frontier, top, policy_tested)
     parts += drawn
     if None in (*frontier.local_tolerances, *frontier.global_tolerances):
-        parts.append(_text(8, top + 10, f"none: nothing required{' on that side' if frontier.has_clients else ''}.", "f-soft"))
+        parts.append(
+            _text(8, top + 10, f"none: nothing required{' on that side' if frontier.has_clients else ''}.", "f-soft")
+        )
         top += 22.0
     return parts, top + 4.0
 

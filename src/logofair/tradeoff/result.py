@@ -432,7 +432,10 @@ class Frontier:
             words = f"these points were {FITTED_ROWS}" if points_alone else self.measured_on
             yield f"{words[0].upper()}{words[1:]}."
         if self.compared is not None:
-            lines = (" ".join(line.split()) for line in self.compared.summary().splitlines())
+            names = {"accuracy": "accuracy", "accepted": "accepted", "gap": "global_gap"}
+            lines = [f"{word} {self.compared.sentence(name)}" for word, name in names.items()]
+            if self.paired:
+                lines = [" ".join(line.split()) for line in self.compared.summary().splitlines()]
             yield f"From the strictest to the loosest point: {'; '.join(lines)}."
 
     def as_dict(self) -> dict[str, Any]:
