@@ -145,7 +145,7 @@ class ClientCheck:
         n = self.clients
         names = f" ({listed(map(repr, self.above[:_NAMED]), len(self.above), _NAMED)})" if self.above else ""
         limit = "its tolerance" if self.tolerance is None else f"{self.tolerance:g}"
-        above = f"A gap above {limit} is shown at {len(self.above):,} of {n:,} clients{names}"
+        above = f"A gap above {limit} is shown at {len(self.above):,} of {_clients(n)}{names}"
         within = f"{self.within:,} {'is' if self.within == 1 else 'are'} shown to be within"
         unclear = f"; {self.unclear:,} cannot be told: too few rows" if self.unclear else ""
         return f"{above}; {within}{unclear}.{chr(10) + self.reach if self.checkable < n else ''}"
@@ -154,7 +154,7 @@ class ClientCheck:
     def reach(self) -> str:
         """How many clients have rows enough to be checked, in a sentence."""
         could = "" if self.wider is None else f"; {self.wider[1]:,} could at {self.wider[0]:g}"
-        return f"{self.checkable:,} of {self.clients:,} clients can be checked at this tolerance{could}."
+        return f"{self.checkable:,} of {_clients(self.clients)} can be checked at this tolerance{could}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -470,6 +470,10 @@ class RuleAudit:
         """Return plain values, ready for JSON."""
         gaps = {name: audit.largest_as_dict() for name, audit in self.by_notion.items()}
         return {**_plain({name: getattr(self, name) for name in ("rates", "accuracy", "accepted")}), "gaps": gaps}
+
+
+def _clients(count: int) -> str:
+    return f"{count:,} client{'' if count == 1 else 's'}"
 
 
 def with_few_rows(gap: Gap | None) -> str:
