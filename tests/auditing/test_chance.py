@@ -106,11 +106,11 @@ def test_a_rate_without_rows_has_no_limits_and_compares_with_nobody():
 
 def test_the_floor_is_what_equal_rates_show_by_chance():
     # Two groups of 1 row each at rate 1/2: the gap is 0 or 1, each with chance 1/2.
-    floor = noise_floor(np.array([[[1.0, 0.0]]]), np.ones((1, 1, 2)))
+    floor = noise_floor(np.array([[[1.0, 0.0]]]), np.ones((1, 1, 2)), ["selection rate"])
     assert floor.mean == pytest.approx(0.5, abs=0.07)
     assert floor.detectable == 1.0
     # Of fifty such clients one at least shows it.
-    many = noise_floor(np.tile([[[1.0, 0.0]]], (1, 50, 1)), np.ones((1, 50, 2)))
+    many = noise_floor(np.tile([[[1.0, 0.0]]], (1, 50, 1)), np.ones((1, 50, 2)), ["selection rate"])
     assert (many.mean, many.detectable) == (1.0, 1.0)
     assert many.by_client == pytest.approx(np.full(50, 0.5), abs=0.1)
 
@@ -120,7 +120,7 @@ def test_the_floor_agrees_with_the_law_of_two_binomials():
     law = np.outer(binom.pmf(range(rows + 1), rows, share), binom.pmf(range(rows + 1), rows, share))
     gaps = np.abs(np.subtract.outer(np.arange(rows + 1), np.arange(rows + 1))) / rows
     mean = float((law * gaps).sum())
-    floor = noise_floor(np.full((1, 1, 2), share), np.full((1, 1, 2), float(rows)))
+    floor = noise_floor(np.full((1, 1, 2), share), np.full((1, 1, 2), float(rows)), ["selection rate"])
     assert floor.mean == pytest.approx(mean, abs=0.01)
     order = np.argsort(gaps, axis=None)
     quantile = gaps.ravel()[order][np.searchsorted(np.cumsum(law.ravel()[order]), 0.95)]
@@ -132,6 +132,37 @@ def test_a_gap_within_chance_says_what_could_not_be_seen():
     gap = found.worst_local
     assert gap.value.low == 0.0 < gap.value < gap.value.detectable
     assert gap.finding == f"no unfairness shown; gaps below {gap.value.detectable:.4f} could not be seen here"
+
+
+def test_where_nobody_is_accepted_chance_still_has_a_floor():
+    gap = audit_of(("a", "F", 20, 0), ("a", "M", 20, 0)).worst_global
+    assert gap.value == 0.0
+    assert gap.value.detectable > 0.05
+
+
+def test_a_gap_that_is_not_shown_is_not_called_large_enough_to_be_seen():
+    gap = audit_of(("a", "F", 30, 15), ("a", "M", 30, 23)).worst_global
+    assert not gap.shown
+    assert gap.value > gap.value.detectable
+    assert gap.finding == f"no unfairness shown; gaps below {gap.value:.4f} could not be seen here"
+
+
+def test_the_floor_of_two_rates_is_no_smaller_than_that_of_either():
+    rng = np.random.default_rng(0)
+    decisions, label, group, client = (rng.integers(0, 2, 300) for _ in range(4))
+    columns = {"groups": group, "clients": client}
+    both, one, other = (
+        audit(decisions, label, **columns, notion=name).local.floor
+        for name in ("equalized_odds", "equal_opportunity", "predictive_equality")
+    )
+    assert both.mean >= max(one.mean, other.mean)
+    assert both.detectable >= max(one.detectable, other.detectable)
+
+
+def test_a_small_groups_gap_that_is_shown_is_not_hidden():
+    found = audit_of(("a", "F", 4000, 2000), ("a", "M", 4000, 2010), ("a", "X", 24, 0))
+    assert found.headline_global == found.worst_global
+    assert found.headline_global.finding.startswith("a gap of at least 0.2")
 
 
 def test_the_same_rows_have_the_same_floor():
@@ -164,10 +195,37 @@ def test_a_person_under_both_labels_is_one_person_in_the_selection_rate():
     assert tally.squares.tolist() == [[[2.0, 1.0, 5.0], [0.0, 1.0, 1.0]]]  # person 1 of group F weighs 2 in all
 
 
-def test_the_same_id_at_two_clients_is_two_people():
+def test_the_same_id_at_two_clients_is_one_person_over_all():
     decisions, columns = accepted(("a", "F", 20, 5), ("a", "M", 20, 5), ("b", "F", 20, 5), ("b", "M", 20, 5))
     found = audit(decisions, None, **columns, ids=list(range(40)) * 2)
-    assert found.rates["selection rate"]["F"].rows == 40
+    assert found.rates["selection rate"]["F"].rows == 20
+    assert [row.rates["selection rate"]["F"].rows for row in found.by_client] == [20, 20]
+    alone = audit(decisions[:40], None, groups=columns["groups"][:40])
+    assert found.global_gap.as_dict() == pytest.approx(alone.global_gap.as_dict())
+    assert found.accepted.as_dict() == pytest.approx(alone.accepted.as_dict())
+
+
+def test_another_rules_decisions_reach_the_people_over_all():
+    decisions, columns = accepted(("a", "F", 20, 5), ("a", "M", 20, 9), ("b", "F", 20, 5), ("b", "M", 20, 9))
+    ids, group = encode(list(range(40)) * 2, "ids"), encode(columns["groups"], "groups")
+    client = encode(columns["clients"], "clients")
+    nobody, somebody = (
+        tally_of(np.array(chance, dtype=float), None, None, group, client, ids) for chance in ([0] * 80, decisions)
+    )
+    assert nobody.accepting(somebody.accepted).merged().accepted.tolist() == somebody.merged().accepted.tolist()
+
+
+def test_heavy_rows_that_are_accepted_leave_more_to_chance():
+    # Weights that go with decisions: by the weights alone the interval holds the truth in 64 of 100 draws.
+    rng, held, draws = np.random.default_rng(4), 0, 150
+    truth = 0.05 * 5 / (0.05 * 5 + 0.95)
+    for _ in range(draws):
+        decisions = rng.random(1000) < 0.05
+        weights = np.where(decisions, 5.0, 1.0)
+        found = audit(decisions, None, groups=rng.integers(0, 2, 1000), sample_weight=weights)
+        rate = found.rates["selection rate"][0]
+        held += rate.low <= truth <= rate.high
+    assert held >= binom.ppf(0.001, draws, 1 - 2 * TAIL)
 
 
 def test_unequal_weights_leave_fewer_effective_rows():
@@ -281,6 +339,7 @@ def test_a_rule_compared_with_itself_differs_by_nothing(notion):
     for figure in (found.accuracy, found.accepted, found.global_gap, found.local_gap):
         assert figure == 0.0
         assert figure.low <= 0.0 <= figure.high
+    assert found.global_gap.high < 0.05  # the people are the same, and so are their decisions
     assert found.accuracy.high < 0.01  # nobody of 600 is decided otherwise: at most a few of the next
 
 

@@ -315,7 +315,8 @@ def test_rows_without_a_value_are_left_out_and_counted_or_take_the_base_rule(
     assert code == 0
     assert "5 rows (2 left out for lack of a value), " in page
     assert "3 rows without a group or client: accepted from a score of 1/2 on." in page
-    assert "1 row with an id that was met before" in page
+    same = "the same coin only at the same client and in the same group."
+    assert f"1 row with an id that was met before: {same}" in page
 
 
 def test_where_every_row_lacks_a_value_nothing_is_written(folder: Path) -> None:

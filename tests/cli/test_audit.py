@@ -266,6 +266,29 @@ def test_the_worst_clients_are_those_where_most_is_shown(tmp_path: Path) -> None
     assert "Worst clients, 1 of 3" in run(file, *WORDS, "--worst", 1)[1]
 
 
+def test_worst_clients_are_ranked_by_gaps_on_rows_enough_where_they_have_such(tmp_path: Path) -> None:
+    # six people of group X at mixed have a gap of 1, those of F and M there one of 0.1: at plain 0.4 is shown.
+    file = written(
+        tmp_path / "a.csv",
+        ("mixed", "F", 55, 45), ("mixed", "M", 45, 55), ("mixed", "X", 0, 6), ("mixed", "Z", 6, 0),
+        ("plain", "F", 70, 30), ("plain", "M", 30, 70), ("small", "X", 0, 2), ("small", "Z", 2, 0),
+    )  # fmt: skip
+    page = run(file, *WORDS)[1]
+    listed = [line.split() for line in page[page.index("Worst clients, 3 of 3") :].splitlines()]
+    lines = {line[0]: line for line in listed if line and line[0] in ("mixed", "plain", "small")}
+    assert {site: (line[1], line[5], *line[-3:]) for site, line in lines.items()} == {
+        "plain": ("0.4000", "100", "F", "over", "M"),
+        "mixed": ("0.1000", "100", "F", "over", "M"),
+        "small": ("1.0000", "2", "Z", "over", "X"),
+    }
+    assert next(iter(lines)) == "plain"
+
+
+def test_accepting_nobody_is_a_share_of_zero(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", ("a", "F", 0, 40), ("a", "M", 0, 40), ("b", "F", 0, 40), ("b", "M", 0, 40))
+    assert "Accepted (score 'p' >= 0.5): 0.0000 (95%: 0.0000 to " in run(file, *WORDS)[1]
+
+
 def test_hundreds_of_small_sites_are_a_count_and_no_list(tmp_path: Path) -> None:
     cells = [(f"site {site}", sex, 2, 3) for site in range(60) for sex in "FM"]
     file = written(tmp_path / "a.csv", *cells)
@@ -307,7 +330,7 @@ def test_without_labels_only_what_needs_none_is_measured(people: pl.DataFrame, t
 def test_rows_without_a_value_are_refused_or_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("p,sex,site\n0.5,F,a\n,F,a\n0.25,M,\n0.5,M,a\n0.75,F,b\n")
     words = (tmp_path / "a.csv", "--score", "p", "--group", "sex", "--client", "site")
-    assert "column 'site': 1 of 5 rows has no value; fill them or add --drop-missing." in refused(*words)
+    assert "column 'site': 1 of 5 rows has no value; fill it or add --drop-missing." in refused(*words)
     found = audited(*words, "--drop-missing")
     assert (found["rows"], found["rows_left_out"]) == (3, 2)
 

@@ -34,7 +34,8 @@ run = partial(commandline.run, "audit")
 audited = partial(commandline.json_of, "audit")
 refused = partial(commandline.refused, "audit")
 
-OTHER_ROWS = "these rows took no part in the fit, as far as the file's fingerprint tells"
+OTHER_ROWS = "these rows of the file took no part in the fit."
+OTHER_FILE = "this is another file than that of the fit; whether people are the same is not checked."
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def test_which_rows_took_part_in_the_fit_is_told(stored: Stored, tmp_path: Path)
         (stored.data, ("--where", "part=calibration"), "all", FITTED_ROWS),
         (stored.data, (), "some", "some of these rows chose the rule"),
         (stored.data, ("--where", "site=1"), "some", "some of these rows chose the rule"),
-        (tmp_path / "new.csv", ("--where", "part=calibration"), "none", OTHER_ROWS),
+        (tmp_path / "new.csv", ("--where", "part=calibration"), "another file", OTHER_FILE),
     ):
         found = audited(data, *words, *where)
         assert (found["compared"]["rows_in_fit"], found["fitted_rows"]) == (known, known in ("all", "some"))
@@ -137,7 +138,7 @@ def test_conditions_tell_rows_of_the_fit_from_others(
     there, here = (replace(source, columns={"where": text} if text else {}) for text in (fitted, audited_where))
     policy = replace(policy, info=replace(policy.info, data=there))
     assert rows_in_fit(policy, here) == known
-    assert rows_in_fit(policy, replace(here, fingerprint="another")) == "none"
+    assert rows_in_fit(policy, replace(here, fingerprint="another")) == "another file"
 
 
 def test_a_policy_that_does_not_tell_its_rows_is_said_to_be_so(stored: Stored, tmp_path: Path) -> None:
@@ -160,6 +161,65 @@ def test_the_page_pairs_both_rules(stored: Stored) -> None:
     assert f"accuracy {before:.4f} -> {after:.4f}, difference {change['value']:+.4f} {ends}" in page
     against = run(*words, "--against", stored.other)[1]
     assert "other.json -> policy.json on the same rows" in against
+
+
+def test_clients_are_judged_by_what_the_policy_requires(stored: Stored, tmp_path: Path) -> None:
+    words = (stored.data, "--label", "y", "--where", "part=test")
+    found = audited(*words, "--policy", stored.policy)
+    checks = {name: each["check"] for name, each in found["notions"].items()}
+    assert found["tolerance"] is None
+    assert {name: check and check["tolerance"] for name, check in checks.items()} == {
+        "demographic_parity": 0.02, "equal_opportunity": None, "predictive_equality": None, "equalized_odds": None
+    }  # fmt: skip
+    page = " ".join(run(*words, "--policy", stored.policy)[1].split())
+    assert page.count("each client") == page.count("A gap above 0.02 is shown at") == 1
+    own = audited(*words, "--policy", stored.other)["notions"]
+    assert (own["demographic_parity"]["check"], own["equalized_odds"]["check"]["tolerance"]) == (None, 0.1)
+    given = audited(*words, "--policy", stored.policy, "--tolerance", 0.3)
+    assert {each["check"]["tolerance"] for each in given["notions"].values()} == {0.3}
+
+
+def test_tolerances_of_single_clients_are_theirs(stored: Stored, tmp_path: Path) -> None:
+    rows = stored.rows("calibration")
+    columns = {"groups": rows["sex"].to_list(), "clients": rows["site"].to_list()}
+    fit = partial(logofair.fit, rows["p"] / 100, rows["y"], **columns, calibration="none")
+    names = ("--score", "p", "--scale", "percent", "--group", "sex", "--client", "site", "--where", "part=test")
+    for local, single, tolerance, clients in ((0.02, {3: None}, 0.02, 2), (None, {1: 0.1}, 0.1, 1)):
+        fit(local_tolerance=local, client_tolerances=single).policy.save(tmp_path / "policy.json")
+        check = audited(stored.data, "--policy", tmp_path / "policy.json", *names)["notions"]["demographic_parity"]
+        assert (check["check"]["tolerance"], check["check"]["clients"]) == (tolerance, clients)
+    fit(local_tolerance=None).policy.save(tmp_path / "policy.json")
+    found = audited(stored.data, "--policy", tmp_path / "policy.json", *names)
+    assert found["notions"]["demographic_parity"]["check"] is None
+
+
+def test_pairs_say_where_small_groups_are_in_the_gap(stored: Stored, tmp_path: Path) -> None:
+    rows = stored.rows("calibration").with_columns(
+        sex=pl.when(pl.int_range(pl.len()) < 6).then(pl.lit("X")).otherwise("sex")
+    )
+    few = rows.with_columns(p=pl.when(sex="X").then(99.0).otherwise("p"))
+    few.write_csv(tmp_path / "few.csv")
+    columns = {"groups": few["sex"].to_list(), "clients": few["site"].to_list()}
+    fit = logofair.fit(few["p"] / 100, few["y"], **columns, local_tolerance=None, calibration="none")
+    fit.policy.save(tmp_path / "policy.json")
+    words = (tmp_path / "few.csv", "--policy", tmp_path / "policy.json", "--score", "p", "--scale", "percent")
+    named = ("--group", "sex", "--client", "site", "--notion", "demographic_parity")
+    found, page = audited(*words, *named), " ".join(run(*words, *named)[1].split())
+    chance = fit.policy.probabilities(few["p"] / 100, **columns)
+    both = compare(few["p"] >= 50, chance, few["y"].to_list(), **columns)
+    assert found["compared"]["differences"]["demographic_parity"]["global_gap"]["value"] == pytest.approx(
+        both.global_gap
+    )
+    before, after = (audit.headline_global.value for audit in (both.first, both.second))
+    assert float(before) != float(both.first.global_gap)
+    pair = f"demographic parity gap {before:.4f} -> {after:.4f}"
+    assert f"{pair}; with groups of fewer than 30 rows {both.first.global_gap:.4f} -> " in page
+
+
+def test_with_ids_figures_rest_on_people(stored: Stored) -> None:
+    words = (stored.data, "--policy", stored.policy, "--where", "part=test")
+    heads = [run(*words, *more)[1].count(" people\n") for more in ((), ("--id", "who"))]
+    assert heads == [0, 1]
 
 
 def test_unknown_clients_take_the_merged_rule_and_are_counted(stored: Stored, tmp_path: Path) -> None:

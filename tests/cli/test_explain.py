@@ -124,6 +124,10 @@ def test_the_page_tells_the_promise_the_proof_and_every_rule(tmp_path: Path) -> 
     assert "no rule of score, group and client that meets them exceeds" in page
     assert "Tested Not yet tested on other rows." in page
     assert "% of the rows it was made from; 0 of 6 rules ignore the score." in page
+    one = replace(made(), info=replace(made().info, coin_share=0.0, score_blind_rules=1))
+    one.save(tmp_path / "one.json")
+    assert "A coin decides" not in words_of(tmp_path / "one.json")
+    assert "1 of 6 rules ignores the score." in words_of(tmp_path / "one.json")
     for site in range(3):
         assert f"At site {site:02d} Female: " in page
     assert "Elsewhere Female: " in page

@@ -930,7 +930,11 @@ def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrite
         assert 17 <= min(int(row["age"]) for row in rows) < max(int(row["age"]) for row in rows) <= 90
     assert len(set(seen)) == len(seen) < len(adult)
     with (tmp_path / "data" / "together.csv").open() as file:
-        assert {row["site"] for row in csv.DictReader(file)} == set(SITES[:3])
+        together = list(csv.DictReader(file))
+    with (tmp_path / "data" / "others.csv").open() as file:
+        others = list(csv.DictReader(file))
+    assert {row["site"] for row in together} == {row["site"] for row in others} == set(SITES[:3])
+    assert not {row["id"] for row in together} & {row["id"] for row in others}
     first = (tmp_path / "data" / "north.csv").read_bytes()
     assert "exists" in refused("federate", "example", "--out", tmp_path / "data")
     assert run("federate", "example", "--out", tmp_path / "data", "--force")[0] == 0

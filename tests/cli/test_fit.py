@@ -367,6 +367,7 @@ def test_a_person_counts_once_in_the_intervals_of_the_test(parts: dict[str, Path
     once = fitted(parts["fit"], *COLUMNS, "--test", parts["test"], "--force", "--out", tmp_path / "p.json")["tested"]
     assert found["accuracy"]["after"] == pytest.approx(once["accuracy"]["after"], abs=1e-12)
     page = " ".join(run(*words, "--id", "person")[1].split())
+    assert page.index(" people score >= 1/2 fair ") < page.index(" rows score >= 1/2 fair ")  # the test, then the fit
     assert f"Tested on twice.parquet: {2 * test.height:,} rows of {test.height} people" in page
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -72,3 +74,41 @@ def test_ids_are_the_same_as_they_are_written(tmp_path: Path, one: list[object],
     columns = ColumnNames(score="p", label="y", group=("g",), id="who")
     with pytest.raises(InputError, match="--id: 2 ids of the test rows are among the rows to fit on too"):
         read_parts(files, columns, (str(tmp_path / "test.parquet"),), ())
+
+
+def people(n: int, seed: int, digits: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    rows = {"p": rng.random(n).round(digits), "y": rng.integers(0, 2, n), "g": rng.choice(["a", "b"], n)}
+    return pl.DataFrame({**rows, "site": rng.integers(0, 3, n)})
+
+
+def test_copies_of_fitted_rows_are_no_test(tmp_path: Path) -> None:
+    rows, others = people(400, 0, 9), people(400, 1, 9)
+    rows.write_csv(tmp_path / "fit.csv")
+    columns = ColumnNames(score="p", label="y", group=("g",), client="site")
+    files = find_files([str(tmp_path / "fit.csv")], client="site")
+    sentence = "--test: 200 of 200 rows are also among the rows to fit on (same score, label, group and client); a test"
+    # as text, in another order, and in another kind of file
+    copies = rows.tail(200).reverse().with_columns(pl.col("site").cast(pl.String))
+    copies.write_parquet(tmp_path / "copies.parquet")
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        read_parts(files, columns, (str(tmp_path / "copies.parquet"),), ())
+    changes = {"p": pl.col("p") * 0.999, "y": 1 - pl.col("y"), "site": (pl.col("site") + 1) % 3}
+    changes["g"] = pl.when(g="a").then(pl.lit("b")).otherwise(pl.lit("a"))
+    for name, change in changes.items():  # a row is another as soon as one of the four is
+        rows.with_columns(change.alias(name)).write_csv(tmp_path / "test.csv")
+        assert read_parts(files, columns, (str(tmp_path / "test.csv"),), ())[1].source.rows == 400
+    pl.concat([others, rows.head(40)]).write_csv(tmp_path / "test.csv")
+    assert read_parts(files, columns, (str(tmp_path / "test.csv"),), ())[1].source.rows == 440
+
+
+def test_coarse_scores_and_ids_do_not_make_copies(tmp_path: Path) -> None:
+    for name, seed in (("fit", 0), ("test", 1)):
+        people(400, seed, 1).with_columns(who=pl.Series(range(400)) + 400 * seed).write_csv(tmp_path / f"{name}.csv")
+    columns = ColumnNames(score="p", label="y", group=("g",))
+    files, test = find_files([str(tmp_path / "fit.csv")]), (str(tmp_path / "test.csv"),)
+    assert read_parts(files, columns, test, ())[1].source.rows == 400
+    rows = people(400, 0, 9)
+    for name, seed in (("fit", 0), ("test", 1)):
+        rows.with_columns(who=pl.Series(range(400)) + 400 * seed).write_csv(tmp_path / f"{name}.csv")
+    assert read_parts(files, replace(columns, id="who"), test, ())[1].source.rows == 400

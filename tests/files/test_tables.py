@@ -342,9 +342,9 @@ def test_a_missing_value_that_was_text_is_refused_with_the_option_that_makes_it_
         "7 of 9 rows have no value ('NA' counts as missing; if it is a value, add --na none); fill them or add "
         "--drop-missing."
     )
-    assert refused(file, {"group": "c"}, na=()).endswith("1 of 9 rows has no value; fill them or add --drop-missing.")
+    assert refused(file, {"group": "c"}, na=()).endswith("1 of 9 rows has no value; fill it or add --drop-missing.")
     numbers = written(tmp_path / "numbers.csv", "p\n0.5\nNA\n")
-    assert refused(numbers, {"score": "p"}).endswith("1 of 2 rows has no value; fill them or add --drop-missing.")
+    assert refused(numbers, {"score": "p"}).endswith("1 of 2 rows has no value; fill it or add --drop-missing.")
 
 
 def test_categories_may_stand_for_missing_values_too(tmp_path):
@@ -524,7 +524,9 @@ def test_a_packed_csv_is_read_like_the_csv(name, encoding, tmp_path):
     assert client_name(file) == name.lower().removesuffix(".gz").removesuffix(".csv").removesuffix(".tsv")
 
 
-@pytest.mark.parametrize("content", [b"score,group\n0.5,a\n", gzip.compress(b"score,group\n0.5,a\n" * 9, mtime=0)[:-12]])
+@pytest.mark.parametrize(
+    "content", [b"score,group\n0.5,a\n", gzip.compress(b"score,group\n0.5,a\n" * 9, mtime=0)[:-12]]
+)
 def test_a_file_that_is_not_packed_as_its_name_says_is_refused(content, tmp_path):
     file = written(tmp_path / "site.csv.gz", content)
     assert refused(file, {"score": "score"}) == f"{file}: is damaged or cut short, or no GZIP file; write it again."

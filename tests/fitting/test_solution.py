@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import logofair
 from logofair.notions import NOTIONS
+from logofair.policy.info import proof_sentence
 from logofair.requirements import requirement_sentences
 from support.oracles import EVERY_NOTION, random_request, spelled_out
 
@@ -236,6 +237,14 @@ def test_the_summary_says_what_matters():
     assert "need a coin" in text
     assert f"A coin decides on {solution.coin_share:.2%} of the rows" in text
     assert f"Rules that ignore the score: {solution.score_blind_rules} of 4." in text
+
+
+def test_without_coins_nothing_is_said_of_whom_they_decide_on():
+    free = fit(rows(*FULL), local_tolerance=None, global_tolerance=None)
+    assert not free.policy.mixtures.mixed.any()
+    assert free.coins_summary() == f"No rule tosses a coin. Rules that ignore the score: {free.score_blind_rules} of 4."
+    exact = replace(free.certificate.info, optimality_gap=0.0)
+    assert "(optimality gap 0)" in proof_sentence(exact)
 
 
 def test_a_solution_says_how_many_are_decided_by_a_coin_and_how_many_rules_ignore_the_score():

@@ -26,6 +26,7 @@ from logofair.report.markup import render, tag
 from logofair.report.measured import calibration_rows, other_rows, required_gaps
 from logofair.report.verdict import Verdict, judge
 from logofair.solvers.algorithm1 import Algorithm1
+from logofair.tradeoff import frontier
 
 pytestmark = pytest.mark.tool
 
@@ -195,6 +196,76 @@ def test_a_few_people_make_no_headline():
     assert "c" in (worst.highest, worst.lowest)
     text = _Text(_html(tested)).text
     assert f"With groups of fewer than 30 rows {worst.value:.4f}, on {worst.value.rows} rows." in text
+
+
+def _with_a_tiny_group(seed: int) -> dict[str, np.ndarray]:
+    """Two groups that hardly differ, and 24 people of a third."""
+    data = _data(20_000, clients=2, seed=seed)
+    data["groups"] = np.random.default_rng(seed).permutation(data["groups"])
+    data["groups"][:24] = "c"
+    return data
+
+
+def _with_a_tiny_group_rejected() -> logofair.fitting.fit.Solution:
+    """A solution tested on rows whose 24 people of the third group are all rejected."""
+    solution = _fit(_with_a_tiny_group(3), local_tolerance=0.1, global_tolerance=0.1, calibration="none")
+    fresh = _with_a_tiny_group(4)
+    fresh["scores"][:24] = 0.0
+    return _tested(solution, fresh)
+
+
+def test_a_verdict_quotes_the_gap_that_it_judges():
+    tested = _with_a_tiny_group_rejected()
+    verdict, audit = _verdict(tested), tested.tested.second
+    words = _said(verdict)["Other rows"]
+    assert audit.headline_global.value.high < 0.1 < audit.worst_global.value.low
+    few = "With groups of fewer than 30 rows it is"
+    assert f"The gap over all clients is {audit.headline_global}, tolerance 0.1: within tolerance, shown. " in words
+    assert f"{few} {audit.worst_global}, tolerance 0.1: above tolerance beyond chance; a gap of at least" in words
+    assert f"The largest gap inside clients is {audit.headline_local}, tolerance 0.1: within" in words
+    assert f"{few} {audit.worst_local}, tolerance 0.1: " in words
+    assert verdict.state == "missed"
+    assert "within tolerance, shown, but with groups of fewer than 30 rows above tolerance" in verdict.title
+
+
+def test_a_gap_that_is_shown_of_a_small_group_is_told_where_the_headline_shows_none():
+    tested = _with_a_tiny_group_rejected()
+    headline, worst = tested.tested.second.headline_global, tested.tested.second.worst_global
+    assert headline.value.low == 0 < worst.value.low
+    text = _Text(_html(tested)).text
+    assert text.count(f"{worst.highest} over c: a gap of at least {worst.value.low:.4f} is shown.") == 2  # card, table
+
+
+def test_of_several_tolerances_the_verdict_quotes_the_gap_that_exceeds_its_own():
+    wanted = {"demographic_parity": 0.5, "equal_opportunity": 0.02}
+    fresh = _data(20_000, seed=9)
+    fresh["scores"] = np.where(fresh["groups"] == "a", 0.8 * fresh["scores"], fresh["scores"])
+    tested = _tested(_fit(_data(), notion=wanted), fresh)
+    words = _said(_verdict(tested))["Other rows"]
+    assert "(true positive rate, 'b' over 'a'" in words
+    assert "tolerance 0.02: above tolerance beyond chance" in words
+
+
+def test_the_largest_gaps_before_and_after_each_name_their_client_and_rows():
+    tested = _tested(_fit(_data(), local_tolerance=0.0, global_tolerance=None), _data(seed=1))
+    before, after = (audit.headline_local for audit in (tested.tested.first, tested.tested.second))
+    assert before.client != after.client
+    page = _html(tested)
+    named = (
+        f"efore: selection rate, {before.highest} over {before.lowest}, at {before.client} ({before.value.rows:,} rows)"
+        f"; after: selection rate, {after.highest} over {after.lowest}, at {after.client}"
+    )
+    assert _Text(page).text.count(named) >= 2  # card and table
+    line = _cells(page, "Gaps, rows that took no part in the fit")[2]
+    assert named in line[0]
+    assert line[1] == _interval(before.value)
+
+
+def test_captions_say_whether_an_interval_is_of_one_client_or_of_the_largest_of_all():
+    page = _html(_tested(_fit(_data()), _data(seed=1)))
+    assert "is that of the largest of all clients" in _cells(page, "Gaps, rows that took no part in the fit")[2][0]
+    for caption in ("Gaps here", "Gaps of every client"):
+        assert re.search(rf"<caption>{caption}, each interval that of this client by itself", page)
 
 
 def test_untested_calibration_rows_make_no_pass():
@@ -515,6 +586,55 @@ def test_without_clients_the_page_speaks_of_none():
     assert "The selection rate of any two groups differs by at most 0.02 (demographic parity)." in page.text
     assert "0.01 more tolerance would win at most" in page.text
     assert not [name for _, attributes in page.elements if (name := attributes.get("id")) == "pick"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_page_without_clients_to_compare_has_one_tolerance_and_no_rule_of_a_client(named):
+    data, fresh = _data(), _data(seed=3)
+    columns = [{"groups": each["groups"]} | ({"clients": ["here"] * 3000} if named else {}) for each in (data, fresh)]
+    solution = logofair.fit(data["scores"], data["labels"], **columns[0], local_tolerance=0.1)
+    tested = solution.test(fresh["scores"], fresh["labels"], **columns[1])
+    chosen = {"global_tolerances": [0.02, 0.1], "chosen": (0.1, 0.02)}
+    surface = frontier(data["scores"], data["labels"], **columns[0], **chosen)
+    for page in (_html(tested, frontier=surface), _html(tested)):
+        text = _Text(re.sub(r"<(style|script)[ >].*?</\1>", "", page, flags=re.DOTALL)).text
+        assert "no rule of score and group within the tolerances" in text
+        assert "pair of tolerances" not in text
+        assert "pairs of tolerances" not in text
+        assert not re.search("local|global", text)
+        assert not re.search(r"(?<!inside every) client(?! 'here'|s the policy does not know|s, stored)", text)
+    text = _Text(_html(tested, frontier=surface)).text
+    assert "Over 2 tolerances the loss is" in text
+    assert f"(largest gap: {surface.unconstrained.global_gap:.4f})" in text
+    assert "tolerance 0.1: expected accuracy" in text
+
+
+def test_the_trade_off_of_a_tested_policy_speaks_of_its_own_points():
+    data = _data()
+    columns = {"groups": data["groups"], "clients": data["clients"]}
+    surface = frontier(
+        data["scores"], data["labels"], **columns, local_tolerances=[0.0, 0.1], global_tolerances=[0.0, None]
+    )
+    solution = _fit(data)
+    assert "not yet tested on other rows" in _html(solution, frontier=surface)
+    tested = _html(_tested(solution, _data(seed=1)), frontier=surface)
+    assert "ot yet tested on other rows" not in tested
+    assert "These points were measured on the rows that chose the rule" in tested
+
+
+def test_the_legend_names_only_marks_that_are_drawn():
+    few = "after, on fewer than 30 rows"
+    assert few not in _html(_fit(_data()))
+    assert few in _html(_fit(_data(200)))
+
+
+def test_what_is_proved_and_coins_are_said_in_words_where_they_are_nothing():
+    solution = _fit(_data(), local_tolerance=0.9, global_tolerance=0.9)
+    text = _Text(_html(solution)).text
+    assert "the policy reaches it, and exceeds no tolerance by more than rounding." in text
+    assert "No rule tosses a coin." in text
+    assert "A coin decides" not in text
+    assert "None: no cell is empty or has fewer than 30 rows." in text
 
 
 def test_every_picture_draws_each_client_once_and_never_beyond_its_frame():

@@ -421,7 +421,7 @@ def test_the_noise_floor_of_every_point_is_that_of_the_unconstrained_rule():
 
 def test_a_gap_on_few_test_rows_does_not_make_the_headline():
     rng = np.random.default_rng(0)
-    client = np.repeat(["big", "tiny"], [2000, 24])
+    client = np.repeat(["big", "tiny"], [2000, 8])
     group = rng.choice(["F", "M"], client.size)
     scores = np.where(client == "tiny", np.where(group == "F", 0.9, 0.1), 0.5 + 0.4 * rng.random(client.size))
     found = frontier(

@@ -8,6 +8,8 @@ that looks worst by chance, so the error is divided among all of them.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,23 +81,28 @@ class Floor(NamedTuple):
     by_client: Floats
 
 
-def noise_floor(shares: Floats, people: Floats) -> Floor:
+def noise_floor(shares: Floats, people: Floats, names: Sequence[str]) -> Floor:
     """What a rule would show that treats all groups of a client alike, on as many people: (rates, clients, groups).
 
     A parametric bootstrap with equal rates: in every draw each group's share is drawn again around the client's common
-    share. A gap up to the 95% quantile of the largest, ``detectable``, cannot be told from chance.
+    share (with one person of either kind added: nobody accepted does not mean that nobody will be). A gap up to the 95%
+    quantile of the largest, ``detectable``, cannot be told from chance. A rate of the same name has the same draws,
+    whichever others stand beside it.
     """
     known = ~np.isnan(shares) & (people > 0)
     compared = known.sum(axis=-1) >= 2
     counts = np.maximum(np.rint(np.where(known, people, 1.0)), 1.0).astype(np.int64)
-    chance = np.broadcast_to(common_shares(shares, people), counts.shape)
+    everybody = np.where(known, people, 0.0).sum(-1, keepdims=True)
+    common = (common_shares(shares, people) * everybody + 1.0) / (everybody + 2.0)
+    chance = np.broadcast_to(common, counts.shape)
     draws = int(np.clip(_DRAWN // max(counts.size, 1), _FEWEST_DRAWS, _DRAWS))
-    rng = np.random.default_rng(0)  # a fixed stream: the same rows have the same floor
+    # fixed streams: the same rows have the same floor
+    streams = [np.random.default_rng(zlib.crc32(name.encode("utf-8", "replace"))) for name in names]
     by_client, largest = np.zeros(shares.shape[1]), np.empty((draws, shares.shape[0]))
     step = max(1, _CHUNK // max(counts.size, 1))
     for first in range(0, draws, step):
         size = min(step, draws - first)
-        gaps = _drawn_gaps(rng, size, counts, chance, known, compared)
+        gaps = _drawn_gaps(streams, size, counts, chance, known, compared)
         by_client += gaps.max(axis=1).sum(axis=0)
         largest[first : first + size] = gaps.max(axis=2)
     by_client = np.where(compared.any(axis=0), by_client / draws, np.nan)
@@ -115,10 +122,16 @@ def common_shares(shares: Floats, people: Floats) -> Floats:
 
 
 def _drawn_gaps(
-    rng: np.random.Generator, size: int, counts: Indices, chance: Floats, known: Booleans, compared: Booleans
+    streams: Sequence[np.random.Generator],
+    size: int,
+    counts: Indices,
+    chance: Floats,
+    known: Booleans,
+    compared: Booleans,
 ) -> Floats:
     """Gaps of so many draws, (draws, rates, clients); 0 where nothing is compared."""
-    drawn = rng.binomial(counts, chance, size=(size, *counts.shape)) / counts
+    every = zip(streams, counts, chance, strict=True)
+    drawn = np.stack([rng.binomial(n, p, size=(size, *n.shape)) / n for rng, n, p in every], axis=1)
     high = np.max(drawn, axis=-1, where=known, initial=0.0)
     low = np.min(drawn, axis=-1, where=known, initial=1.0)
     return np.where(compared, high - low, 0.0)

@@ -13,6 +13,7 @@ from logofair.auditing.measure import Measured, Side, Tally, comparable, tally_o
 from logofair.auditing.result import Audit
 from logofair.auditing.rows import checked_columns
 from logofair.columns.checks import Floats
+from logofair.columns.labels import one_client
 from logofair.notions import Rate
 
 __all__ = ["Comparison", "compare", "compared_audits"]
@@ -32,7 +33,7 @@ class Comparison:
     >>> print(compare([1] * 60 + [0] * 60, [1] * 40 + [0] * 20 + [1] * 40 + [0] * 20, label, groups=group))
     accuracy    0.5000 -> 1.0000, difference +0.5000 (95%: +0.4091 to +0.5909)
     accepted    0.5000 -> 0.6667, difference +0.1667 (95%: +0.0426 to +0.2907)
-    global gap  1.0000 -> 0.0000, difference -1.0000 (95%: -1.0000 to -0.8251)
+    global gap  1.0000 -> 0.0000, difference -1.0000 (95%: -1.0000 to -0.8000)
     """
 
     first: Audit
@@ -115,16 +116,21 @@ def compared_audits(
     accuracy = None
     if rows[0] is not None:
         right = np.where(rows[0] > 0, change, -change)
-        accuracy = _mean(_Changes.of(right, rows).merged())
-    changes = _Changes.of(change, rows)
+        accuracy = _mean(_Changes.of(right, _one_client(rows)))
+    changes, everywhere = _Changes.of(change, rows), _Changes.of(change, _one_client(rows))
     return Comparison(
         first,
         second,
         accuracy=accuracy,
-        accepted=_mean(changes.merged()),
-        global_gap=_gap_change(first.global_, second.global_, changes.merged()),
+        accepted=_mean(everywhere),
+        global_gap=_gap_change(first.global_, second.global_, everywhere),
         local_gap=_gap_change(first.local, second.local, changes),
     )
+
+
+def _one_client(rows: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same rows, all clients as one: the same id is the same person at all of them."""
+    return (*rows[:3], one_client(len(rows[2])), rows[4])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +157,6 @@ class _Changes:
         place = 2 * cell + (0 if rows[0] is None else rows[0].astype(np.intp))
         squares = change * change * own * (1.0 if weight is None else weight)
         return cls(up, down, np.bincount(place, squares, minlength=up.mass.size).reshape(places))
-
-    def merged(self) -> _Changes:
-        """All clients as one."""
-        return _Changes(self.up.summed(0), self.down.summed(0), self.squared.sum(0)[None])
 
     def rates(self, rate: Rate) -> tuple[Floats, Floats]:
         """Change of a rate by (client, group), and its squared standard error; NaN where undefined."""
@@ -202,7 +204,9 @@ def _gap_change(first: Side, second: Side, changes: _Changes) -> Measured | None
         return None
     difference = float(np.nanmax(second.gaps) - np.nanmax(first.gaps))
     errors = np.stack([changes.rates(rate)[1] for rate in first.rates])
-    high, low = _most(second, first, errors), -_most(first, second, errors)
+    means = np.stack([changes.rates(rate)[0] for rate in first.rates])
+    high = min(_most(second, first, errors), _most_changed(second, means, errors))
+    low = -min(_most(first, second, errors), _most_changed(first, -means, errors))
     known = np.isfinite(low) and np.isfinite(high)
     return Measured(
         difference,
@@ -224,7 +228,7 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
     chosen = sum(
         int(other.could_be_worst(k, a).sum()) for k in range(len(other.rates)) for a in range(len(other.groups))
     )
-    errors, (own, others) = float(-ndtri(TAIL / max(chosen, 1))), (each.squared_errors for each in (side, other))
+    errors, (own, others) = float(-ndtri(0.5 * TAIL / max(chosen, 1))), (each.squared_errors for each in (side, other))
     covariance = 0.5 * (own + others - changed)[at]  # covariance of the two rules' rates of each group, at that client
     most = -np.inf
     for rate, first in np.ndindex(len(side.rates), len(side.groups)):
@@ -236,6 +240,19 @@ def _most(side: Side, other: Side, changed: Floats) -> float:
         gaps = side.values[rate, :, first : first + 1] - side.values[rate] - other.gaps[at]
         limits = gaps + errors * np.sqrt(np.maximum(squared, 0.0))
         most = max(most, -_least(-limits, side.could_be_worst(rate, first)))
+    return most
+
+
+def _most_changed(side: Side, change: Floats, errors: Floats) -> float:
+    """What the largest gap of a side exceeds that of the other by at most, since no pair has changed by more.
+
+    The pair that is worst on this side is no worse on the other than the worst there.
+    """
+    most = -np.inf
+    for rate, first in np.ndindex(len(side.rates), len(side.groups)):
+        changed = change[rate, :, first : first + 1] - change[rate]
+        half = float(-ndtri(0.5 * TAIL)) * np.sqrt(errors[rate, :, first : first + 1] + errors[rate])
+        most = max(most, -_least(-(changed + half), side.could_be_worst(rate, first)))
     return most
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from logofair.auditing.chance import TAIL, Floor, common_shares, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import Codes
+from logofair.columns.labels import Codes, one_client
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 
@@ -126,10 +126,18 @@ class Gap:
         gap = self.value
         if gap is None or gap.low is None:
             return ""
-        if gap.low > 0:
+        if self.shown:
             return f"a gap of at least {text(gap.low)} is shown"
-        unseen = "" if gap.detectable is None else f"; gaps below {text(gap.detectable)} could not be seen here"
+        # one criterion: what was found here and not shown could not be seen either
+        unseen = (
+            "" if gap.detectable is None else f"; gaps below {text(max(gap.detectable, gap))} could not be seen here"
+        )
         return f"no unfairness shown{unseen}"
+
+    @property
+    def shown(self) -> bool:
+        """Whether a gap is shown beyond chance."""
+        return self.value is not None and self.value.low is not None and self.value.low >= 0.00005
 
     @property
     def chance(self) -> str:
@@ -150,9 +158,10 @@ class Gap:
 class Tally:
     """Rows, mass and accepted mass by (client, group, label); without labels all stand under label 0.
 
-    ``people`` and ``squares`` by (client, group, label or both) say how much chance there is in the masses: how many
-    people have any weight, and the sum of their squared weights. A person is an id at one client in one group, or a
-    row where there are no ids.
+    By (client, group, label or both) stands how much chance there is in the masses: how many ``people`` have any
+    weight, the sum of their squared weights (``squares``), and of weight times accepted weight (``products``; None
+    where weights have nothing to do with decisions). A person is an id of one group at one client, or a row where
+    there are no ids; ``over_all`` counts all clients as one where ids repeat: a person may be at several.
     """
 
     rows: npt.NDArray[np.intp]
@@ -161,6 +170,8 @@ class Tally:
     people: Indices
     squares: Floats
     labelled: bool
+    products: Floats | None = None
+    over_all: Tally | None = None
 
     @classmethod
     def counted(cls, rows: npt.NDArray[np.intp], mass: Floats, accepted: Floats) -> Tally:
@@ -171,7 +182,7 @@ class Tally:
 
     def merged(self) -> Tally:
         """All clients as one."""
-        return self.summed(0)
+        return self.summed(0) if self.over_all is None else self.over_all
 
     def summed(self, axis: int) -> Tally:
         """All clients as one (axis 0), or all groups (axis 1)."""
@@ -182,7 +193,20 @@ class Tally:
             self.people.sum(axis, keepdims=True),
             self.squares.sum(axis, keepdims=True),
             self.labelled,
+            None if self.products is None else self.products.sum(axis, keepdims=True),
         )
+
+    def accepting(self, accepted: Floats) -> Tally:
+        """The same rows with another rule's accepted mass; how far weights go with its decisions is not known."""
+        over_all = self.over_all and replace(self.over_all, accepted=accepted.sum(0, keepdims=True), products=None)
+        return replace(self, accepted=accepted, products=None, over_all=over_all)
+
+    def only(self, client: int) -> Tally:
+        """One client."""
+        place = slice(client, client + 1)
+        products = None if self.products is None else self.products[place]
+        counts = (self.rows[place], self.mass[place], self.accepted[place], self.people[place], self.squares[place])
+        return Tally(*counts, self.labelled, products)
 
     def accuracy(self) -> Floats:
         """Expected share of right decisions by client; NaN where undefined."""
@@ -190,11 +214,18 @@ class Tally:
 
     def measured_accuracy(self) -> Measured | None:
         """Expected share of right decisions over all clients; None without labels."""
-        return self.share(self._right()) if self.labelled else None
+        if not self.labelled:
+            return None
+        merged = self.merged()
+        products = merged.products
+        if products is not None:
+            products = products[..., 1] + merged.squares[..., 0] - products[..., 0]
+        return merged._share(merged._right(), products)
 
     def measured_accepted(self) -> Measured | None:
         """Expected share of all mass that is accepted; None where there is no mass."""
-        return self.share(self.accepted)
+        merged = self.merged()
+        return merged._share(merged.accepted, None if merged.products is None else merged.products[..., _BOTH])
 
     def _right(self) -> Floats:
         return np.asarray(self.accepted[..., 1] + (self.mass[..., 0] - self.accepted[..., 0]))
@@ -214,17 +245,23 @@ class Tally:
     def effective_rows(self, rate: Rate) -> Floats:
         """How many rows of equal weight would leave as much to chance, by (client, group)."""
         counting = _counting(rate)
-        mass, squares = self.mass[..., counting].sum(axis=-1), self.squares[..., _place(counting)]
-        return np.asarray(np.divide(mass * mass, squares, out=np.zeros_like(mass), where=squares > 0))
+        place, mass = _place(counting), self.mass[..., counting].sum(axis=-1)
+        accepted = self.accepted[..., counting].sum(axis=-1)
+        return _effective(
+            mass, accepted, self.squares[..., place], None if self.products is None else self.products[..., place]
+        )
 
-    def share(self, hits: Floats) -> Measured | None:
+    def _share(self, hits: Floats, products: Floats | None) -> Measured | None:
         """All clients' share of the mass that ``hits`` holds, with its interval; None where there is no mass."""
-        mass, squares = float(self.mass.sum()), float(self.squares[..., _BOTH].sum())
+        mass, held, squares = (np.array(part.sum()) for part in (self.mass, hits, self.squares[..., _BOTH]))
         if not mass > 0:
             return None
-        share = min(float(hits.sum()) / mass, 1.0)
-        low, high = share_limits(np.array(share), np.array(mass * mass / squares))
-        return Measured(share, low=float(low), high=float(high), rows=int(self.people[..., _BOTH].sum()))
+        rows = _effective(mass, held, squares, None if products is None else np.array(products.sum()))
+        share = min(float(held / mass), 1.0)
+        low, high = share_limits(np.array(share), rows)
+        return Measured(
+            share, low=value_of(float(low)), high=value_of(float(high)), rows=int(self.people[..., _BOTH].sum())
+        )
 
     def why_undefined(self, rate: Rate, client: int, group: int) -> str:
         """Why a rate has no value in a cell."""
@@ -288,10 +325,15 @@ class Side:
         like = None if self.like is None else self.like.large
         return _compared(self.rates, self.groups, self.clients, self.tally, values, FEW_ROWS, like)
 
-    @property
+    @cached_property
     def headline(self) -> Side:
-        """What is told first: large cells alone where they have any gap, else all, so that a few people hide nobody."""
-        return self if np.isnan(self.large.gaps).all() else self.large
+        """What is told first: large cells alone where they have any gap, so that a few people hide nobody; else all.
+
+        All too where a gap is shown beyond chance among all and none among large cells: that must not be hidden.
+        """
+        if np.isnan(self.large.gaps).all():
+            return self
+        return self if self.worst().shown and not self.large.worst().shown else self.large
 
     @cached_property
     def _shares(self) -> Floats:
@@ -322,7 +364,11 @@ class Side:
     @cached_property
     def floor(self) -> Floor:
         """What rules without any gap would show on these rows."""
-        return noise_floor(self._shares, self.effective) if self.like is None else self.like.floor
+        return (
+            noise_floor(self._shares, self.effective, [rate.name for rate in self.rates])
+            if self.like is None
+            else self.like.floor
+        )
 
     def above(self, tolerance: Floats | float) -> Booleans:
         """At which clients some gap exceeds its tolerance beyond chance, all clients judged together."""
@@ -449,6 +495,23 @@ def _largest(values: Floats, axes: tuple[int, ...]) -> Floats:
     return np.where(known.any(axis=axes, keepdims=True), found, np.nan)
 
 
+def _effective(mass: Floats, hits: Floats, squares: Floats, products: Floats | None) -> Floats:
+    """How many rows of equal weight would leave a share of the mass to as much chance.
+
+    By the weights alone (Kish); fewer, where heavy rows are the rare ones among hits or misses, by the share's variance
+    sum w^2 (y - p)^2.
+    """
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        by_weight = np.where(squares > 0, mass * mass / squares, 0.0)
+        if products is None:
+            return np.asarray(by_weight)
+        share = hits / mass
+        variance = (1.0 - 2.0 * share) * products + share * share * squares
+        by_share = share * (1.0 - share) * mass * mass / variance
+        known = (variance > 1e-12 * squares) & (share > 0) & (share < 1)
+        return np.asarray(np.where(known, np.minimum(by_weight, by_share), by_weight))
+
+
 def _pairs(shares: Floats) -> Indices:
     """How many pairs of one group and another are compared, (rates, clients)."""
     known = (~np.isnan(shares)).sum(axis=2)
@@ -474,7 +537,7 @@ def tally_of(
     client: Codes,
     ids: Codes | None = None,
 ) -> Tally:
-    """Count and weigh the rows of every (client, group, label); rows of one id at a client are one person."""
+    """Count and weigh the rows of every (client, group, label); rows of one id are one person."""
     weight = comparable(weight)
     shape = (len(client.names), len(group.names))
     cell = client.codes.astype(np.intp) * shape[1] + group.codes
@@ -483,10 +546,15 @@ def tally_of(
     rows = np.bincount(2 * cell + label, minlength=math.prod(both)).reshape(both)
     mass = rows.astype(np.float64) if weight is None else _sums(2 * cell + label, weight, both)
     accepted = _sums(2 * cell + label, chance if weight is None else weight * chance, both)
-    people, squares = (rows, mass) if weight is None and ids is None else people_of(cell, label, weight, ids, shape)
+    if weight is None and ids is None:
+        people, squares, products = rows, mass, accepted
+    else:
+        people, squares, products = people_of(cell, label, weight, chance, ids, shape)
     if ids is None:
-        people, squares = with_both_labels(people), with_both_labels(squares)
-    return Tally(rows, mass, accepted, people, squares, positive is not None)
+        people, squares, products = map(with_both_labels, (people, squares, products))
+    several = ids is not None and shape[0] > 1
+    over_all = tally_of(chance, positive, weight, group, one_client(cell.size), ids) if several else None
+    return Tally(rows, mass, accepted, people, squares, positive is not None, products, over_all)
 
 
 def comparable(weight: Floats | None) -> Floats | None:
@@ -503,20 +571,32 @@ def people_of(
     cell: npt.NDArray[np.intp],
     label: npt.NDArray[np.intp],
     weight: Floats | None,
+    chance: Floats,
     ids: Codes | None,
     shape: tuple[int, int],
-) -> tuple[Indices, Floats]:
-    """People of some weight and the sum of their squared weights, by (client, group, label); with ids also by both."""
+) -> tuple[Indices, Floats, Floats]:
+    """People of some weight, and the sums of their squared weights and of weight times accepted weight.
+
+    By (client, group, label); with ids also by both labels.
+    """
     weight = np.ones(cell.size) if weight is None else weight
     if ids is None:
         place, both = 2 * cell + label, (*shape, 2)
-        return _sums(place, weight > 0, both).astype(np.int64), _sums(place, weight * weight, both)
+        parts = (weight > 0, weight * weight, weight * weight * chance)
+        count, squares, products = (_sums(place, part, both) for part in parts)
+        return count.astype(np.int64), squares, products
     pairs, person = np.unique(cell * len(ids.names) + ids.codes, return_inverse=True)
-    own = np.bincount(2 * person + label, weight, minlength=2 * pairs.size).reshape(-1, 2)
-    own = np.column_stack([own, own.sum(axis=1)])
+
+    def own(values: Floats) -> Floats:
+        """Every person's sum by label, and of both."""
+        sums = np.bincount(2 * person + label, values, minlength=2 * pairs.size).reshape(-1, 2)
+        return np.column_stack([sums, sums.sum(axis=1)])
+
+    mass, accepted = own(weight), own(weight * chance)
     at = 3 * (pairs // len(ids.names))[:, None] + np.arange(3)
-    found = [_sums(at.ravel(), part.ravel(), (*shape, 3)) for part in (own > 0, own * own)]
-    return found[0].astype(np.int64), found[1]
+    parts = (mass > 0, mass * mass, mass * accepted)
+    count, squares, products = (_sums(at.ravel(), part.ravel(), (*shape, 3)) for part in parts)
+    return count.astype(np.int64), squares, products
 
 
 def _sums(place: npt.NDArray[np.intp], values: npt.NDArray[Any], shape: tuple[int, ...]) -> Floats:

@@ -52,7 +52,7 @@ class ClientAudit:
 
     client: Label
     rows: int
-    accuracy: float | None
+    accuracy: Measured | None
     gap: Measured | None
     large_gap: float | None
     rates: dict[str, dict[Label, Measured | None]]
@@ -74,7 +74,6 @@ class ClientTable:
     """
 
     clients: tuple[Label, ...]
-    _accuracies: Floats
     _side: Side
 
     def __len__(self) -> int:
@@ -86,7 +85,7 @@ class ClientTable:
         return ClientAudit(
             client=self.clients[place],
             rows=int(self._side.tally.rows[place].sum()),
-            accuracy=value_of(self._accuracies[place]),
+            accuracy=self._side.tally.only(place).measured_accuracy(),
             gap=self._worst[place].value,
             large_gap=value_of(_largest(self._side.large.gaps[:, place])),
             rates=self._side.measured_rates(place),
@@ -146,7 +145,7 @@ class ClientCheck:
         n = self.clients
         names = f" ({listed(map(repr, self.above[:_NAMED]), len(self.above), _NAMED)})" if self.above else ""
         limit = "its tolerance" if self.tolerance is None else f"{self.tolerance:g}"
-        above = f"A gap above {limit} is shown at {len(self.above):,} of {n:,} clients{names}"
+        above = f"A gap above {limit} is shown at {len(self.above):,} of {_clients(n)}{names}"
         within = f"{self.within:,} {'is' if self.within == 1 else 'are'} shown to be within"
         unclear = f"; {self.unclear:,} cannot be told: too few rows" if self.unclear else ""
         return f"{above}; {within}{unclear}.{chr(10) + self.reach if self.checkable < n else ''}"
@@ -155,7 +154,7 @@ class ClientCheck:
     def reach(self) -> str:
         """How many clients have rows enough to be checked, in a sentence."""
         could = "" if self.wider is None else f"; {self.wider[1]:,} could at {self.wider[0]:g}"
-        return f"{self.checkable:,} of {self.clients:,} clients can be checked at this tolerance{could}."
+        return f"{self.checkable:,} of {_clients(self.clients)} can be checked at this tolerance{could}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -243,7 +242,7 @@ class Audit:
     @cached_property
     def by_client(self) -> ClientTable:
         """A table with a row per client."""
-        return ClientTable(self.clients, self.local.tally.accuracy(), self.local)
+        return ClientTable(self.clients, self.local)
 
     @property
     def global_gap(self) -> Measured | None:
@@ -473,12 +472,17 @@ class RuleAudit:
         return {**_plain({name: getattr(self, name) for name in ("rates", "accuracy", "accepted")}), "gaps": gaps}
 
 
+def _clients(count: int) -> str:
+    return f"{count:,} client{'' if count == 1 else 's'}"
+
+
 def with_few_rows(gap: Gap | None) -> str:
     """The gap of all groups, beside one that leaves out groups of few rows, as a sentence; empty where undefined."""
     if gap is None or gap.value is None:
         return ""
     rows = f"{gap.value.rows:,} row{'' if gap.value.rows == 1 else 's'}"
-    return f"With groups of fewer than {FEW_ROWS} rows {text(gap.value)}, on {rows}."
+    finding = f": {gap.finding}" if gap.shown else ""
+    return f"With groups of fewer than {FEW_ROWS} rows {text(gap.value)}, on {rows}{finding}."
 
 
 def _largest(gaps: Floats) -> float:

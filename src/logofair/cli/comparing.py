@@ -33,7 +33,8 @@ BASE = "base"  # the rule that accepts scores from the threshold on
 _IN_FIT = {
     "all": FITTED_ROWS,
     "some": "some of these rows chose the rule, so that these figures are no test of it; leave those out (--where)",
-    "none": "these rows took no part in the fit, as far as the file's fingerprint tells",
+    "none": "these rows of the file took no part in the fit",
+    "another file": "this is another file than that of the fit; whether people are the same is not checked",
     "unknown": "the policy does not tell which file it was fitted on, so that these rows may be of the fit",
 }
 
@@ -56,9 +57,9 @@ class RuleNames:
 class ComparedRules:
     """A policy against another rule on the same rows: for every notion the difference, the policy less the other.
 
-    ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none" or "unknown"; ``against_in_fit``
-    the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that the policy does not
-    know, which took its merged rule.
+    ``in_fit`` says which of the rows the policy was fitted on: "all", "some", "none", "unknown", or "another file";
+    ``against_in_fit`` the same of another policy, None of score >= threshold. ``unknown`` are the rows of clients that
+    the policy does not know, which took its merged rule.
     """
 
     policy: Policy
@@ -87,6 +88,20 @@ class ComparedRules:
         """What the other rule does on the rows."""
         audits = {name: found.first for name, found in self.by_notion.items()}
         return RuleAudit(next(iter(audits.values())).local.tally, audits)
+
+    def required(self, notion: str) -> Floats | None:
+        """What the policy requires of a notion inside the rows' clients, (rates, clients); None: nothing.
+
+        A policy that knows no clients requires nothing inside them.
+        """
+        rules, local = self.policy, self.by_notion[notion].second.local
+        usual = {each.rate: each.tolerance for each in rules.info.requirements.local if each.notion == notion}
+        if not usual or not rules.has_clients:
+            return None
+        single = dict(rules.info.requirements.client_tolerances)
+        given = [[single.get(str(client), usual.get(rate.name)) for client in local.clients] for rate in local.rates]
+        tolerance = np.array([[np.inf if each is None else each for each in line] for line in given])
+        return tolerance if np.isfinite(tolerance).any() else None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -142,12 +157,12 @@ def policy_columns(
 
 
 def rows_in_fit(policy: Policy, source: DataSource) -> str:
-    """Which of the rows of some files the policy was fitted on: "all", "some", "none" or "unknown"."""
+    """Which of the rows of some files the policy was fitted on: "all", "some", "none", "unknown", or "another file"."""
     fitted = policy.info.data
     if fitted is None:
         return "unknown"
     if fitted.fingerprint != source.fingerprint:
-        return "none"
+        return "another file"
     here, there = (each.columns.get("where", "") for each in (source, fitted))
     if here == there:
         return "all"

@@ -23,6 +23,7 @@ __all__ = [
     "BASES",
     "CALIBRATIONS",
     "NOTIONS",
+    "TOLERANCE",
     "Check",
     "Decorator",
     "basis_option",
@@ -56,6 +57,7 @@ __all__ = [
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
+TOLERANCE = 0.05  # by which an audit judges clients where nobody said
 BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 

@@ -130,7 +130,7 @@ def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
 def with_columns(policy: Policy, settings: SiteSettings) -> Policy:
     """A site's policy that knows the columns of the site's file, so that new files need not name them again."""
     names, trained = settings.columns, policy.info.model is not None
-    columns = ColumnsInfo(None if trained else names.score, names.group, names.client, names.scale)
+    columns = ColumnsInfo(None if trained else names.score, names.group, names.client, names.scale, na=names.na)
     return replace(policy, info=replace(policy.info, columns=columns))
 
 

@@ -18,7 +18,7 @@ from logofair.federation.plan import Plan
 from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
-from logofair.policy.info import no_rule
+from logofair.policy.info import no_rule, tiny
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
 
 _NAMED = 9  # sites listed by name
@@ -166,8 +166,8 @@ class RunResult:
         yield (
             "Holds" if certificate.meets_requirements else "Found",
             f"Expected accuracy {self.accuracy:.5f}; {no_rule(certificate.basis)} within the tolerances exceeds "
-            f"{self.bound:.5f} (optimality gap {_tiny(certificate.optimality_gap)}, violation "
-            f"{_tiny(self.violation)}), in calibrated chances on the sites' calibration rows.",
+            f"{self.bound:.5f} (optimality gap {tiny(certificate.optimality_gap)}, violation "
+            f"{tiny(self.violation)}), in calibrated chances on the sites' calibration rows.",
         )
         for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
@@ -255,8 +255,3 @@ class RunResult:
         if not isinstance(result, cls):
             raise InputError("result: holds something else than a result; get the file again from the server.")
         return result
-
-
-def _tiny(value: float) -> str:
-    """A figure near 0; rounding may leave it slightly below."""
-    return f"{value:.0e}" if value > 0 else "0"

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import shown
+from logofair.columns.labels import encode
 from logofair.errors import InputError
+from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, find_files
 from logofair.files.rows import DataRows, read_rows
 from logofair.files.tables import fingerprint, regular_file
 from logofair.files.values import label_text
 from logofair.progress import Progress, no_progress
 
+if TYPE_CHECKING:
+    import polars
+
 __all__ = ["parts_of", "read_parts"]
+
+_TWINS = 0.1  # at most this share of the rows to fit on may be alike for copies to tell something
+_COPIES = 0.25  # above this share of the test rows, copies are no accident
 
 
 def parts_of(
@@ -79,7 +87,10 @@ def read_parts(
         name = min(map(label_text, unknown))
         raise InputError(f"--test: has rows of group {name!r}, which no row to fit on is of; leave them out.")
     clients = None if found.clients is None or rows.clients is None else _as_known(found.clients, rows.clients)
-    return rows, replace(found, groups=groups, clients=clients)
+    found = replace(found, groups=groups, clients=clients)
+    if rows.ids is None:
+        _check_copies(rows, found)
+    return rows, found
 
 
 def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: str | None) -> None:
@@ -91,6 +102,37 @@ def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: 
             f"--id: {len(both):,} {are} among the rows to fit on too, such as {shown(min(both))} in column {column!r}; "
             "a test needs other people: leave these out of one of the two."
         )
+
+
+def _check_copies(fitted: DataRows, measured: DataRows) -> None:
+    """Raise where many test rows are also among the rows to fit on, though few of those are alike.
+
+    A new row is like a fitted one about as often as a fitted one is like another: where scores are so coarse that this
+    is common, nothing is said.
+    """
+    there, here = _lines(fitted), _lines(measured)
+    twins, copies = int(there.is_duplicated().sum()), here.join(there, on=here.columns, how="semi").height
+    if twins <= _TWINS * there.height and copies > _COPIES * here.height:
+        same = "same score, label, group and client" if "clients" in here.columns else "same score, label and group"
+        are = f"{copies:,} of {here.height:,} rows are" if here.height > 1 else "its only row is"
+        raise InputError(
+            f"--test: {are} also among the rows to fit on ({same}); a test needs other people, or --id to tell them "
+            "apart."
+        )
+
+
+def _lines(rows: DataRows) -> polars.DataFrame:
+    """What tells rows apart where there are no ids; groups and clients as text."""
+    pl, found = polars_module(), {"scores": rows.scores, "labels": rows.labels}
+    lines: polars.DataFrame = pl.DataFrame(
+        {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+    )
+    for name in ("groups", "clients"):
+        if (column := getattr(rows, name)) is not None:
+            labels = encode(column, name)
+            texts = pl.Series(name, [label_text(label) for label in labels.names])
+            lines = lines.with_columns(texts.gather(labels.codes))
+    return lines
 
 
 def _as_known(labels: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -191,10 +191,10 @@ class Table:
     def check_missing(self, role: str, missing: int, rows: int) -> None:
         """Raise if rows lack a value in a column."""
         if missing:
-            have = "has" if missing == 1 else "have"
+            have, them = ("has", "it") if missing == 1 else ("have", "them")
             raise InputError(
-                f"{self.where(role)}: {missing:,} of {rows:,} rows {have} no value{self.marker_hint(role)}; fill them "
-                "or add --drop-missing."
+                f"{self.where(role)}: {missing:,} of {rows:,} rows {have} no value{self.marker_hint(role)}; fill "
+                f"{them} or add --drop-missing."
             )
 
     def marker_hint(self, role: str) -> str:

@@ -289,10 +289,13 @@ class Solution:
     def coins_summary(self) -> str:
         """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
         mixed, (accuracy, violation) = self.policy.mixtures.mixed, self.deterministic
+        blind = f"Rules that ignore the score: {self.score_blind_rules:,} of {mixed.size:,}."
+        if not mixed.any():
+            return f"No rule tosses a coin. {blind}"
+        needed = f"{int(mixed.sum()):,} of {mixed.size:,} cells {'needs' if mixed.sum() == 1 else 'need'} a coin"
         return (
-            f"A coin decides on {self.coin_share:.2%} of the rows ({int(mixed.sum()):,} of {mixed.size:,} cells need "
-            f"a coin); without coins accuracy is {accuracy:.4f} and the largest violation {violation:.4f}. "
-            f"Rules that ignore the score: {self.score_blind_rules:,} of {mixed.size:,}."
+            f"A coin decides on {self.coin_share:.2%} of the rows ({needed}); without coins accuracy is {accuracy:.4f} "
+            f"and the largest violation {violation:.4f}. {blind}"
         )
 
     def price_sentences(self, most: int = 3) -> list[str]:

@@ -31,6 +31,7 @@ __all__ = [
     "price_sentence",
     "proof_sentence",
     "record_from",
+    "tiny",
 ]
 
 Kind = TypeVar("Kind")
@@ -292,7 +293,12 @@ def proof_sentence(
         return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
     that = "that meet them exceed" if labels else "that meets them exceeds"
     bound = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {proof.dual:.4f}"
-    return f"{found}; {bound} (optimality gap {max(proof.optimality_gap, 0.0):.0e})."
+    return f"{found}; {bound} (optimality gap {tiny(proof.optimality_gap)})."
+
+
+def tiny(value: float) -> str:
+    """A figure near 0; rounding may leave it slightly below."""
+    return f"{value:.0e}" if value > 0 else "0"
 
 
 def record_from(kind: type[Kind], data: Any) -> Kind:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from logofair.auditing import FEW_ROWS, Audit, Measured
-from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, with_few_rows
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, shows_nothing
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
@@ -29,10 +29,11 @@ from logofair.report.markup import (
     tolerance_cell,
 )
 from logofair.report.measured import MOST_CARDS, MeasuredRows
-from logofair.report.wording import counted, figure, name_of, sentence, small, tolerance_of
+from logofair.report.wording import counted, few_rows_words, figure, name_of, sentence, small, tolerance_of
 
 __all__ = ["clients_section"]
 
+_BY_ITSELF = "each interval that of this client by itself"
 _WIDE, _NARROW = 860.0, 350.0
 _MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
 _MOST_COLUMNS = 600
@@ -120,10 +121,10 @@ def _shown(state: str) -> str:
 def _accuracy_words(rows: MeasuredRows, place: int) -> str:
     if not rows.after.local.tally.labelled or rows.in_chances:
         return ""
-    after = _accuracy_at(rows.after, place)
+    after = _with_interval(_accuracy_at(rows.after, place))
     if rows.before is None:
         return f"; accuracy by labels {after}"
-    return f"; accuracy by labels {_accuracy_at(rows.before, place)} before, {after} after"
+    return f"; accuracy by labels {_with_interval(_accuracy_at(rows.before, place))} before, {after} after"
 
 
 def _groups(rows: MeasuredRows, place: int) -> Element:
@@ -169,8 +170,8 @@ def _gaps(rows: MeasuredRows, place: int) -> list[Element]:
                 number(None) if after is None else rows_cell(after.rows or 0),
             ]
         )
-    few = (with_few_rows(rows.hidden_gap(k, place)) for k in range(len(rows.after.local.rates)))
-    return [grid("Gaps here, each by itself", titles, lines), *(note(words) for words in few if words)]
+    few = (few_rows_words(rows.hidden_gap(k, place)) for k in range(len(rows.after.local.rates)))
+    return [grid(f"Gaps here, {_BY_ITSELF}", titles, lines), *(note(words) for words in few if words)]
 
 
 def _prices(contents: ReportContents, rows: MeasuredRows, place: int) -> Iterator[str]:
@@ -226,10 +227,11 @@ def _point(rows: MeasuredRows, rate: int, place: int) -> GapPoint:
 def _legend(rows: MeasuredRows) -> Element:
     """What the marks mean, drawn as they are."""
     after = "after" if rows.before is not None else "gap"
+    few = f"{after}, on fewer than {FEW_ROWS} rows"
     marks = [
         ('<circle cx="8" cy="8" r="5" class="before"/>', "before"),
         ('<circle cx="8" cy="8" r="5" class="after"/>', after),
-        ('<path d="M8 2l6 6l-6 6l-6 -6z" class="after few"/>', f"{after}, on fewer than {FEW_ROWS} rows"),
+        *([('<path d="M8 2l6 6l-6 6l-6 -6z" class="after few"/>', few)] if _draws_few(rows) else []),
         ('<path d="M0 8h16" class="interval"/>', "95% interval of each gap by itself"),
         ('<path d="M8 2v12" class="limit"/>', "tolerance"),
     ]
@@ -238,6 +240,12 @@ def _legend(rows: MeasuredRows) -> Element:
         for mark, words in marks[rows.before is None :]
     ]
     return tag("ul", items, class_="legend")
+
+
+def _draws_few(rows: MeasuredRows) -> bool:
+    """Whether the picture has a gap on few rows: not of many clients, of whom only groups of 30 rows or more count."""
+    side = rows.after.local
+    return len(rows.ranked) <= _MOST_ROWS and bool((np.isnan(side.large.gaps) & ~np.isnan(side.gaps)).any())
 
 
 def _picker(rows: MeasuredRows) -> Element:
@@ -276,7 +284,7 @@ def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Elem
     missing = len(rows.after.clients) - len(listed)
     left_out = note(f"The first {len(listed):,} clients are listed; {missing:,} are not.") if missing else None
     won = "The last column is the expected accuracy over all calibration rows that 0.01 more tolerance wins at most."
-    caption, titles = f"Gaps of every client, each by itself, {rows.name}", [name for name, there in columns if there]
+    caption, titles = f"Gaps of every client, {_BY_ITSELF}, {rows.name}", [name for name, there in columns if there]
     table = grid(caption, titles, lines, search="Search clients")
     return (left_out, table, note(won) if contents is not None else None)
 
@@ -313,9 +321,16 @@ def _below(cell: Cell, words: str) -> Cell:
 
 def _accuracy(rows: MeasuredRows, place: int) -> Cell:
     """Accuracy by labels at a client, and what it was before."""
-    before = "" if rows.before is None else f"before {_accuracy_at(rows.before, place)}"
-    return _below(Cell((_accuracy_at(rows.after, place),)), before)
+    before = "" if rows.before is None else f"before {figure(_accuracy_at(rows.before, place))}"
+    return _below(measured_cell(_accuracy_at(rows.after, place)), before)
 
 
-def _accuracy_at(audit: Audit, place: int) -> str:
-    return figure(float(audit.local.tally.accuracy()[place]))
+def _accuracy_at(audit: Audit, place: int) -> Measured | None:
+    found = audit.by_client[place].accuracy
+    return found if found is None or isinstance(found, Measured) else Measured(found)
+
+
+def _with_interval(value: Measured | None) -> str:
+    """A figure in a sentence that says on how many rows it rests."""
+    chance = "" if value is None or value.low is None else f" (95%: {figure(value.low)} to {figure(value.high)})"
+    return f"{figure(value)}{chance}"

@@ -79,7 +79,7 @@ class ReportContents:
     @property
     def has_clients(self) -> bool:
         """Whether there are clients to compare."""
-        return self.solution.policy.has_clients
+        return len(self.solution.policy.clients) > 1
 
     @cached_property
     def clients(self) -> list[str]:

@@ -53,9 +53,10 @@ def prices_section(contents: ReportContents) -> Section:
         (
             paragraph(
                 f"Every tolerance has a price: the expected accuracy over all calibration rows that {_STEP:g} more of "
-                f"it would win at most. Dearest first.{idle}"
+                f"it would win at most.{idle}"
             ),
             *_together(contents),
+            paragraph("One by one, dearest first:") if len(dearest) > 1 else None,
             tag("ul", [_item(price, contents, binding[0].won) for price in dearest], class_="prices"),
             more,
         ),
@@ -102,22 +103,23 @@ def _item(price: Price, contents: ReportContents, dearest: float) -> Element:
     return tag("li", sentence, tag("span", bar, class_="track", aria_hidden="true"))
 
 
-def frontier_section(frontier: Frontier | None) -> Section:
-    """Return the accuracy within every pair of tolerances, or how to find it."""
-    title = "The trade-off"
+def frontier_section(frontier: Frontier | None, *, has_clients: bool, policy_tested: bool) -> Section:
+    """Return the accuracy within every pair of tolerances, or how to find it; ``policy_tested``: on other rows."""
+    title, each = "The trade-off", "pair of tolerances" if has_clients else "tolerance"
     if frontier is None:
         command = tag("code", "logofair frontier")
-        missing = paragraph("Not computed here; ", command, " shows the accuracy within every pair of tolerances.")
+        missing = paragraph("Not computed here; ", command, f" shows the accuracy within every {each}.")
         return Section("frontier", title, (missing,))
     from logofair.tradeoff.figure import frontier_figure
 
-    words = f"The best expected accuracy within each pair of tolerances, on {frontier.rows:,} rows. "
+    words = f"The best expected accuracy within each {each}, on {frontier.rows:,} calibration rows. "
+    drawn = frontier_figure(frontier, policy_tested=policy_tested)
     return Section(
         "frontier",
         title,
         (
             paragraph(words, frontier.knee.sentence),
-            tag("figure", Trusted(frontier_figure(frontier)), class_="pan", tabindex="0", aria_label=title),
+            tag("figure", Trusted(drawn), class_="pan", tabindex="0", aria_label=title),
             folded("Expected accuracies in a table", _trade_off(frontier)),
             note(
                 f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. "
@@ -130,6 +132,12 @@ def frontier_section(frontier: Frontier | None) -> Section:
 def _trade_off(frontier: Frontier) -> Element:
     """Local tolerances downwards, global ones across; the more accurate, the darker."""
     low, high = float(frontier.accuracies.min()), float(frontier.accuracies.max())
+    if not frontier.paired:
+        lines = [
+            [named(tolerance_of(tolerance)), _pair(frontier, 0, j, low, high)]
+            for j, tolerance in enumerate(frontier.global_tolerances)
+        ]
+        return grid("Expected accuracy by tolerance", ["tolerance", "expected accuracy"], lines)
     titles = ["local \\ global", *map(tolerance_of, frontier.global_tolerances)]
     rows = [
         [named(tolerance_of(local)), *(_pair(frontier, i, j, low, high) for j in range(len(titles) - 1))]

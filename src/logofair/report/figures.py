@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from logofair.auditing import FEW_ROWS, Measured
-from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, with_few_rows
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
 from logofair.report.markup import (
     Cell,
     Element,
@@ -30,6 +30,7 @@ from logofair.report.measured import GapLine, MeasuredRows
 from logofair.report.wording import (
     UNDEFINED,
     counted,
+    few_rows_words,
     figure,
     gap_words,
     name_of,
@@ -41,6 +42,7 @@ from logofair.report.wording import (
 __all__ = ["figures_section"]
 
 _MOST_REASONS = 5
+_OF_ALL = "the interval is that of the largest of all clients, wherever it is"
 
 
 def figures_section(shown: MeasuredRows, accepted: str, calibration: MeasuredRows | None = None) -> Section:
@@ -125,13 +127,23 @@ def _change_words(change: Measured | None) -> Iterator[str]:
         yield f"Difference {signed(change)}{chance}."
 
 
+def _which(line: GapLine) -> str:
+    """Which gap is told; where that before is another client's or of other groups, both are named."""
+    after, before = gap_words(line.after), line.before
+    if before is None or before.value is None or gap_words(before) == after:
+        return after
+    return f"before: {gap_words(before)} ({counted(before.value.rows or 0, 'row')}); after: {after}"
+
+
 def _gap_words(line: GapLine) -> Iterator[str]:
-    yield sentence(gap_words(line.after))
+    yield sentence(_which(line))
+    if line.local:
+        yield f"{_OF_ALL[:1].upper()}{_OF_ALL[1:]}."
     free = tolerance_of(line.tolerance) == "free"
     yield "Nothing required." if free else f"Tolerance {tolerance_of(line.tolerance)}."
     if line.after.finding:
         yield sentence(line.after.finding)
-    yield with_few_rows(line.worst)
+    yield few_rows_words(line.worst)
 
 
 def _tile(title: str, before: Measured | None, after: Measured | None, words: list[str], *, few: bool) -> Element:
@@ -170,16 +182,16 @@ def _gaps(rows: MeasuredRows) -> Element:
     """The gaps that are told, with what they show beyond chance."""
     compared = rows.before is not None
     titles = ["gap", *(["before", "after"] if compared else ["value"])]
-    titles += ["rows", "noise floor", "tolerance", "what it shows"]
+    titles += ["rows, after" if compared else "rows", "noise floor", "tolerance", "what it shows"]
     lines = [_gap_cells(line, compared) for line in rows.gap_lines]
     return grid(f"Gaps, {rows.name}", titles, lines)
 
 
 def _gap_cells(line: GapLine, compared: bool) -> list[Cell]:
     value = line.after.value
-    which = tag("small", gap_words(line.after), class_="chance")
+    which = tag("small", f"{_which(line)}{f'; {_OF_ALL}' if line.local else ''}", class_="chance")
     before = [measured_cell(None if line.before is None else line.before.value)] if compared else []
-    small = [*_change_words(line.change), with_few_rows(line.worst)]
+    small = [*_change_words(line.change), few_rows_words(line.worst)]
     return [
         Cell((tag("bdi", line.what), " ", which), heading=True, numeric=False),
         *before,

@@ -86,7 +86,7 @@ class MeasuredRows:
     def ranked(self) -> list[int]:
         """Every client's place: those whose gap is shown to be largest first, then those with the most rows."""
         side = self.after.local
-        low = np.where(np.isnan(side.large.gaps), side.limits()[0], side.large.limits()[0])
+        low = np.fmax(side.limits()[0], side.large.limits()[0])
         shown = np.where(np.isnan(low), 0.0, low).max(axis=0)
         return [int(place) for place in np.lexsort((-side.tally.rows.sum(axis=(1, 2)), -shown))]
 
@@ -100,7 +100,7 @@ class MeasuredRows:
     def hidden_gap(self, rate: int, place: int) -> Gap | None:
         """The gap of all groups inside a client where groups of few rows make it another."""
         gap, first = self.after.local.gap(rate, place), self.client_gap(self.after, rate, place)
-        return None if first is None or _alike(gap, first) else gap
+        return None if first is None or _tells(first, gap) else gap
 
     @cached_property
     def unknown_clients(self) -> int:
@@ -165,7 +165,7 @@ class MeasuredRows:
         for words, headline, worst, local in sides:
             gap, largest = getattr(after, headline), getattr(after, worst)
             first = None if before is None else getattr(before, headline)
-            few, change = None if _alike(gap, largest) else largest, None
+            few, change = None if _tells(gap, largest) else largest, None
             if self.compared is not None and few is None and first and _alike(first, getattr(before, worst)):
                 change = self.compared.local_gap if local else self.compared.global_gap
             yield GapLine(f"{named}{words}", local, first, gap, few, self._tolerance(gap, local), change)
@@ -185,6 +185,12 @@ class MeasuredRows:
 def _alike(one: Gap, other: Gap) -> bool:
     """Whether people read the same figure."""
     return rounded(one.value) == rounded(other.value)
+
+
+def _tells(first: Gap, largest: Gap) -> bool:
+    """Whether the gap told first tells all that the largest of all groups does: the same figure, and as much shown."""
+    shown = [bool(gap.value is not None and gap.value.low) for gap in (first, largest)]
+    return _alike(first, largest) and shown[0] >= shown[1]
 
 
 def calibration_rows(solution: Solution) -> MeasuredRows:

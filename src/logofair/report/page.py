@@ -126,7 +126,7 @@ def report_html(
     sections = (
         figures_section(contents.shown, heading.accepted, None if tested is None else calibration),
         clients_section(contents.shown, contents),
-        frontier_section(frontier),
+        frontier_section(frontier, has_clients=contents.has_clients, policy_tested=tested is not None),
         prices_section(contents),
         proof_section(contents),
         rules_section(contents),

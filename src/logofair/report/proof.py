@@ -10,7 +10,8 @@ from logofair.policy.info import no_rule
 from logofair.report.contents import ReportContents
 from logofair.report.markup import Cell, Section, grid, measured_cell, named, note, number, paragraph, text
 from logofair.report.measured import RequiredGaps
-from logofair.report.wording import counted, name_of, small
+from logofair.report.wording import ROUNDING, counted, name_of, small
+from logofair.solvers.certificate import Certificate
 
 __all__ = ["proof_section"]
 
@@ -18,14 +19,13 @@ __all__ = ["proof_section"]
 def proof_section(contents: ReportContents) -> Section:
     """Return the certificate: expected accuracy, its upper bound, and the required gaps as they were counted."""
     certificate = contents.solution.certificate
-    size, meant = counted(contents.solution.rows.scores.size, "calibration row"), no_rule(certificate.basis)
+    size, meant = counted(contents.solution.rows.scores.size, "calibration row"), _meant(contents)
     words = (
-        f"On the {size} {meant} within the tolerances can exceed the upper bound below: the policy could be better "
-        f"by {small(max(certificate.optimality_gap, 0.0))} at most, and exceeds no tolerance by more than "
-        f"{small(certificate.violation)}. This is about these rows as they are counted here, not about others."
+        f"On the {size} {meant} within the tolerances can exceed the upper bound below: {_room(certificate)}. This is "
+        "about these rows as they are counted here, not about others."
     )
-    lines = list(_required(contents, contents.global_, "over all clients"))
-    lines += _required(contents, contents.local, "inside clients" if contents.has_clients else "between groups")
+    sides = ("over all clients", "inside clients") if contents.has_clients else ("between groups", "between groups")
+    lines = [*_required(contents, contents.global_, sides[0]), *_required(contents, contents.local, sides[1])]
     gaps = (
         grid("Required gaps as the proof counts them", ["gap", "largest", "tolerance", "at"], lines) if lines else None
     )
@@ -44,6 +44,18 @@ def proof_section(contents: ReportContents) -> Section:
     )
 
 
+def _room(certificate: Certificate) -> str:
+    """By how much the policy could be better at most, and by how much it exceeds a tolerance."""
+    gap, violation = certificate.optimality_gap, certificate.violation
+    better = f"the policy could be better by {small(gap)} at most" if gap >= ROUNDING else "the policy reaches it"
+    beyond = small(violation) if violation >= ROUNDING else "rounding"
+    return f"{better}, and exceeds no tolerance by more than {beyond}"
+
+
+def _meant(contents: ReportContents) -> str:
+    return no_rule(contents.solution.certificate.basis, has_clients=contents.has_clients)
+
+
 def _accuracies(contents: ReportContents) -> Iterator[list[Cell]]:
     certificate, tested, calibration = contents.solution.certificate, contents.tested, contents.calibration
     if tested is not None:
@@ -59,7 +71,7 @@ def _accuracies(contents: ReportContents) -> Iterator[list[Cell]]:
     basis = "labels" if certificate.basis == "labels" else "calibrated chances"
     what = f"what the policy is expected to get right on the calibration rows, in {basis}"
     yield [named(f"expected, in {basis}"), number(certificate.primal), text(what, mark="words")]
-    what = f"{no_rule(certificate.basis)} within the tolerances can be expected to get more right there"
+    what = f"{_meant(contents)} within the tolerances can be expected to get more right there"
     yield [named("its upper bound"), number(certificate.dual), text(what, mark="words")]
 
 

@@ -42,15 +42,16 @@ def rules_section(contents: ReportContents) -> Section:
     policy = contents.solution.policy
     mixed = int(policy.mixtures.mixed.sum())
     calibrated = policy.calibrator.method != "none"
-    score = "the calibrated score of the row’s client and group" if calibrated else "the score itself"
+    of = "client and group" if contents.has_clients else "group"
+    score = f"the calibrated score of the row’s {of}" if calibrated else "the score itself"
     words = f"Here “score” is {score}. {contents.solution.coins_summary()}"
     words += " Coins are tossed by a person’s id: the same person always gets the same decision." if mixed else ""
     words += " “60%: A; 40%: B” applies A to 60 in 100 people and B to the others." if mixed else ""
     words += (
         f" From such a score on a row is {contents.heading.accepted}; “accept all” and “reject all” ask for no score."
     )
-    titles = ["client", "group", "rule", "coin", "rows", "label 1"]
-    table = grid("Rules by client and group", titles, list(_rules(contents)), search="Search rules")
+    titles = [*(["client"] if contents.has_clients else []), "group", "rule", "coin", "rows", "label 1"]
+    table = grid(f"Rules by {of}", titles, list(_rules(contents)), search="Search rules")
     return Section("rules", "The rules", (paragraph(words), *_merged(contents), *_listed(contents, "rules", table)))
 
 
@@ -70,8 +71,7 @@ def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
             row = rules[client * len(contents.groups) + group]
             rows, positive = int(counts[client, group].sum()), int(counts[client, group, 1])
             yield [
-                named(contents.clients[client], contents.link(client)),
-                text(tag("bdi", name)),
+                *_names(contents, client, name),
                 text(row.rule, mark="rule"),
                 text("coin" if row.needs_coin else "–"),
                 rows_cell(rows),
@@ -79,8 +79,17 @@ def _rules(contents: ReportContents) -> Iterator[list[Cell]]:
             ]
 
 
+def _names(contents: ReportContents, client: int, group: str) -> Iterator[Cell]:
+    """What a rule is for: the client, where there are any, and the group."""
+    if contents.has_clients:
+        yield named(contents.clients[client], contents.link(client))
+        yield text(tag("bdi", group))
+    else:
+        yield named(group)
+
+
 def _merged(contents: ReportContents) -> Iterator[Node]:
-    if contents.has_clients and contents.solution.policy.merged is not None:
+    if contents.solution.policy.has_clients and contents.solution.policy.merged is not None:
         yield note(
             "Rows of clients the policy does not know can take the merged rule of all clients, stored beside these."
         )
@@ -145,7 +154,8 @@ def cells_section(contents: ReportContents) -> Section:
     rows = _counts(contents).sum(axis=2)
     few, empty = int(((rows > 0) & (rows < FEW_ROWS)).sum()), int((rows == 0).sum())
     words = (
-        f"Calibration rows of each group at each client. {counted(few, 'cell')} of {rows.size:,} "
+        f"Calibration rows of each group{' at each client' if contents.has_clients else ''}. "
+        f"{counted(few, 'cell')} of {rows.size:,} "
         f"{'has' if few == 1 else 'have'} fewer than {FEW_ROWS} rows (▲): rates there are mostly noise. "
         f"{counted(empty, 'cell')} {'has' if empty == 1 else 'have'} none (∅): nothing can be required there."
     )
@@ -157,7 +167,7 @@ def cells_section(contents: ReportContents) -> Section:
 def _sizes(contents: ReportContents, rows: Indices, groups: range) -> Element:
     """A table of some groups, the fuller a cell the darker."""
     most = math.log1p(int(rows.max(initial=1)))
-    titles = ["client", *(contents.groups[group] for group in groups)]
+    titles = ["client" if contents.has_clients else "rows", *(contents.groups[group] for group in groups)]
     lines = [
         [
             named(contents.clients[client], contents.link(client)),
@@ -165,7 +175,8 @@ def _sizes(contents: ReportContents, rows: Indices, groups: range) -> Element:
         ]
         for client in contents.listed
     ]
-    return grid("Rows by client and group", titles, lines, search="Search cells", titles_from_data=True)
+    caption = "Rows by client and group" if contents.has_clients else "Rows by group"
+    return grid(caption, titles, lines, search="Search cells", titles_from_data=True)
 
 
 def _size(rows: int, most: float) -> Cell:

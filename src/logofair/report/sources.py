@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from logofair._version import __version__
+from logofair.auditing import FEW_ROWS
 from logofair.auditing.result import NOT_TESTED
 from logofair.columns.checks import listed
 from logofair.files.inputs import DataSource
@@ -34,7 +35,9 @@ def warnings_section(solution: Solution) -> Section:
     """Return what a reader should be careful with."""
     found = solution.warnings
     if not found:
-        return Section("warnings", "Warnings", (paragraph("None: every cell has enough rows of both labels."),))
+        return Section(
+            "warnings", "Warnings", (paragraph(f"None: no cell is empty or has fewer than {FEW_ROWS} rows."),)
+        )
     items = tag("ul", [_warning(warning) for warning in found], class_="warnings")
     return Section("warnings", "Warnings", (paragraph("Where a requirement rests on little or nothing:"), items))
 
@@ -96,8 +99,10 @@ def _data(data: DataSource) -> Iterator[tuple[str, str]]:
 def _fit(contents: ReportContents) -> Iterator[tuple[str, str]]:
     """What it takes to know that the same policy was made again."""
     solution, certificate = contents.solution, contents.solution.certificate
-    calibration = f"{solution.rows.scores.size:,}, {len(contents.clients):,}, {len(contents.groups):,}"
-    yield "calibration rows, clients, groups", calibration
+    sizes = {"calibration rows": solution.rows.scores.size, "clients": len(contents.clients)}
+    sizes = sizes if contents.has_clients else {"calibration rows": solution.rows.scores.size}
+    sizes["groups"] = len(contents.groups)
+    yield ", ".join(sizes), ", ".join(f"{size:,}" for size in sizes.values())
     yield "other rows", sentence(NOT_TESTED) if contents.tested is None else f"{contents.tested.size:,}"
     yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
     yield "calibration", solution.policy.calibrator.method

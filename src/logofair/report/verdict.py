@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from logofair.auditing.measure import Side
+from logofair.auditing.measure import FEW_ROWS, Gap, Side
+from logofair.auditing.measure import text as rounded
 from logofair.auditing.result import NOT_TESTED
 from logofair.columns.checks import Floats
 from logofair.fitting.solution import Solution
@@ -44,6 +45,7 @@ class _Finding:
 
 
 _WITHIN, _ABOVE = "within tolerance, shown", "above tolerance beyond chance"
+_WITH_FEW = f"With groups of fewer than {FEW_ROWS} rows"
 _SIGNS = {"met": "✓", "missed": "✗", "unclear": "?", "untested": "○", "nothing": "–"}
 
 
@@ -105,16 +107,17 @@ def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> st
     required = int(local.required.sum() + global_.required.sum())
     measured = int(local.measured.sum() + global_.measured.sum())
     where = f"On the {size}, counted in {basis},"
+    meant = no_rule(certificate.basis, has_clients=len(solution.policy.clients) > 1)
     to = f"(proved to {certificate.largest_optimality_gap:.9f}".rstrip("0") + ")"
     if not required:
-        return f"{where} {no_rule(certificate.basis)} can be expected to be more accurate {to}."
+        return f"{where} {meant} can be expected to be more accurate {to}."
     if not measured:
         return f"{where} none of the {counted(required, 'required gap')} has two groups to compare: nothing is shown."
     if not certificate.meets_requirements:
         return f"{where} a required gap exceeds its tolerance by {figure(certificate.violation)}."
     every = "the required gap is" if required == 1 else f"all {required:,} required gaps are"
     some = f"{measured:,} of {required:,} required gaps can be measured, and are"
-    best = f", and {no_rule(certificate.basis)} within the tolerances can be expected to be more accurate {to}"
+    best = f", and {meant} within the tolerances can be expected to be more accurate {to}"
     return f"{where} {every if measured == required else some} within tolerance{best if certificate.holds else ''}."
 
 
@@ -124,7 +127,7 @@ def _basis(certificate: Certificate) -> str:
 
 def _findings(tested: MeasuredRows) -> Iterator[_Finding]:
     """What other rows show on each side on which something was required and can be measured."""
-    audit, line = tested.after, next(line for line in tested.gap_lines if not line.local)
+    audit = tested.after
     over_all = "over all clients" if tested.has_clients else "between groups"
     for side, tolerance, where in (
         (audit.global_, tested.global_tolerance, over_all),
@@ -132,12 +135,39 @@ def _findings(tested: MeasuredRows) -> Iterator[_Finding]:
     ):
         if not (np.isfinite(tolerance) & ~np.isnan(side.gaps)).any():
             continue
-        shown, phrase = _shown(side, tolerance)
-        if side is audit.local and tested.has_clients:
-            words = str(audit.check_clients(tolerance)).replace("\n", " ")
-        else:
-            words = f"The gap {where} is {line.after}, tolerance {tolerance_of(line.tolerance)}: {phrase}."
-        yield _Finding(where, shown, phrase, words)
+        finding = _finding(side, tolerance, where)
+        if tested.has_clients and side is audit.local:
+            check = str(audit.check_clients(tolerance)).replace("\n", " ")
+            finding = replace(finding, words=f"{finding.words} {check}")
+        yield finding
+
+
+def _finding(side: Side, tolerance: Floats, where: str) -> _Finding:
+    """What one side shows: of groups of 30 rows or more, then of all where smaller ones say something else."""
+    first = side.headline
+    shown, phrase, gap, limit = _judged(first, tolerance)
+    largest = "The largest gap" if gap == first.worst() else "A gap"
+    words = f"{largest if len(side.clients) > 1 else 'The gap'} {where} is {gap}, tolerance {limit}: {phrase}."
+    if np.array_equal(np.isnan(first.values), np.isnan(side.values)):
+        return _Finding(where, shown, phrase, words)
+    all_shown, all_phrase, worst, limit = _judged(side, tolerance)
+    if all_phrase == phrase and rounded(worst.value) == rounded(gap.value):
+        return _Finding(where, shown, phrase, words)
+    seen = f"; {worst.finding}" if worst.value is not None and worst.value.low else ""
+    words += f" {_WITH_FEW} it is {worst}, tolerance {limit}: {all_phrase}{seen}."
+    if all_phrase != phrase:
+        phrase += f", but {_WITH_FEW[:1].lower()}{_WITH_FEW[1:]} {all_phrase}"
+    return _Finding(where, False if shown is False else all_shown, phrase, words)
+
+
+def _judged(side: Side, tolerance: Floats) -> tuple[bool | None, str, Gap, str]:
+    """Whether a side's gaps are shown within tolerance, in words, and the gap that is judged with its tolerance."""
+    shown, phrase = _shown(side, tolerance)
+    excess = (side.limits()[0] if shown is False else side.gaps) - tolerance
+    rate, place = np.unravel_index(int(np.where(np.isnan(excess), -np.inf, excess).argmax()), excess.shape)
+    gap, worst = side.gap(int(rate), int(place)), side.worst()
+    gap = worst if (worst.rate, worst.client) == (gap.rate, gap.client) else gap
+    return shown, phrase, gap, tolerance_of(float(tolerance[rate, place]))
 
 
 def _shown(side: Side, tolerance: Floats) -> tuple[bool | None, str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 from logofair.auditing import Gap
+from logofair.auditing.result import with_few_rows
 from logofair.columns.checks import Label
 
 __all__ = [
+    "ROUNDING",
     "UNDEFINED",
     "counted",
+    "few_rows_words",
     "figure",
     "gap_words",
     "name_of",
@@ -20,6 +23,7 @@ __all__ = [
     "tolerance_of",
 ]
 
+ROUNDING = 1e-6  # what figures are proved to: less is none
 UNDEFINED = "not measured"
 _LONGEST = 80
 
@@ -90,6 +94,21 @@ def gap_words(gap: Gap) -> str:
     return f"{gap.rate}{groups}{'' if gap.client is None else f', at {name_of(gap.client)}'}"
 
 
+def few_rows_words(gap: Gap | None) -> str:
+    """Return the gap of all groups beside one that leaves out groups of few rows, and what it shows beyond chance.
+
+    Examples
+    --------
+    >>> from logofair.auditing import Measured
+    >>> print(few_rows_words(Gap(Measured(0.5, low=0.2, high=0.7, rows=6), "selection rate", "M", "X")))
+    With groups of fewer than 30 rows 0.5000, on 6 rows. Selection rate, M over X: a gap of at least 0.2000 is shown.
+    """
+    words = with_few_rows(gap)
+    if gap is None or gap.value is None or not gap.value.low:
+        return words
+    return f"{words} {sentence(f'{gap_words(gap)}: {gap.finding}')}"
+
+
 def small(value: float) -> str:
     """Return a small gain with two digits that matter, never in exponents.
 
@@ -100,7 +119,7 @@ def small(value: float) -> str:
     """
     if value == 0:
         return "0"
-    if value < 1e-6:
+    if value < ROUNDING:
         return "< 0.000001"
     digits = max(2, 1 - math.floor(math.log10(value)))
     return f"{value:.{digits}f}"

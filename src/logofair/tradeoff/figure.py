@@ -48,12 +48,13 @@ _SHAPES = """.frontier-figure{max-width:100%;height:auto;background:var(--f-pape
 .frontier-figure .f-halo{fill:none;stroke:var(--f-paper);stroke-width:6}"""
 
 
-def frontier_figure(frontier: Frontier) -> str:
+def frontier_figure(frontier: Frontier, *, policy_tested: bool = False) -> str:
     """Return a frontier as one SVG element, to be written to a file or put into a page.
 
     Above, accuracy against the global tolerance with a line for each of a few local ones, and for one of them a light
     band: the 95% interval of its accuracy as measured. Below, the accuracy every pair of tolerances loses. The knee and
-    the chosen pair are marked in both. A side with one tolerance needs one line and no map.
+    the chosen pair are marked in both. A side with one tolerance needs one line and no map. ``policy_tested`` says that
+    the picture stands beside figures of the chosen policy on other rows: it then speaks of its own points alone.
     """
     parts, bottom = list(_heading(frontier)), 50.0
     sizes, costs = frontier.accuracies.shape, float(frontier.losses.max()) >= _NOTHING
@@ -66,14 +67,14 @@ def frontier_figure(frontier: Frontier) -> str:
         if costs and wanted:
             drawn, bottom = panel(frontier, bottom)
             parts += drawn
-    notes, bottom = _legend(frontier, bottom)
-    height = f"{bottom:g}"
+    notes, bottom = _legend(frontier, bottom, policy_tested)
+    height, words = f"{bottom:g}", frontier.summary(policy_tested=policy_tested).splitlines()
     return "".join(
         [
             f'<svg class="frontier-figure" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height}" ',
             f'width="720" height="{1.5 * bottom:g}" role="img" aria-labelledby="frontier-title frontier-desc">',
             f'<title id="frontier-title">{_clean(_title(frontier))}</title>',
-            f'<desc id="frontier-desc">{_clean(" ".join(frontier.summary().splitlines()))}</desc>',
+            f'<desc id="frontier-desc">{_clean(" ".join(words))}</desc>',
             f"<style>{_style()}</style>",
             f'<rect width="{_WIDTH:g}" height="{height}" fill="var(--f-paper)"/>',
             *parts,
@@ -99,7 +100,8 @@ def _title(frontier: Frontier) -> str:
 
 
 def _heading(frontier: Frontier) -> Iterator[str]:
-    sites = f" at {len(frontier.clients):,} clients" if frontier.has_clients else ""
+    many = "client" if len(frontier.clients) == 1 else "clients"
+    sites = f" at {len(frontier.clients):,} {many}" if frontier.has_clients else ""
     yield _text(8, 20, _title(frontier), "f-title")
     yield _text(8, 38, f"Expected on {frontier.rows:,} calibration rows{sites}.", "f-soft")
 
@@ -198,7 +200,8 @@ def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
     for shade, (i, place) in enumerate(zip(chosen, places, strict=True)):
         points = _points(frontier, sides[i])
         label = f"{other} {tolerance_text(sides[i])}" if len(sides) > 1 else ""
-        parts += _line(axes, along, points, round(shade * 5 / max(len(chosen) - 1, 1)), label, place)
+        ink = round(shade * 5 / max(len(chosen) - 1, 1))
+        parts += _line(axes, along, points, ink, (label, place), frontier.paired)
     for point, mark in _marked(frontier):
         at = (axes.x(point.global_tolerance if by_global else point.local_tolerance), axes.y(point.accuracy))
         parts += _outlined(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="8"', mark, halo=False)
@@ -222,7 +225,12 @@ def _frame(axes: _Axes, ticks: Sequence[float], along: Sequence[float | None]) -
 
 
 def _line(
-    axes: _Axes, along: Sequence[float | None], points: Sequence[Point], shade: int, label: str, place: float
+    axes: _Axes,
+    along: Sequence[float | None],
+    points: Sequence[Point],
+    shade: int,
+    end: tuple[str, float],
+    paired: bool,
 ) -> Iterator[str]:
     """One line with its points and its name at the right end; to None it is dotted, since None has no place."""
     at = [(axes.x(t), axes.y(point.accuracy)) for t, point in zip(along, points, strict=True)]
@@ -232,10 +240,11 @@ def _line(
         if len(piece) > 1:
             yield f'<polyline points="{_path(piece)}" class="{kind}" {stroke}/>'
     for (x, y), point in zip(at, points, strict=True):
-        tip = f"<title>{_clean(point.summary())}</title>"
+        tip = f"<title>{_clean(point.summary(paired=paired))}</title>"
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill:var(--f-{shade})">{tip}</circle>'
+    label, height = end
     if label:
-        yield _text(_WIDTH - _RIGHT + 6, place + 4, label, "f-tick")
+        yield _text(_WIDTH - _RIGHT + 6, height + 4, label, "f-tick")
 
 
 def _map(frontier: Frontier, top: float) -> tuple[list[str], float]:
@@ -289,7 +298,7 @@ def _outlined(shape: str, mark: str, *, halo: bool = True) -> list[str]:
     return [f'{shape} class="f-halo"/>', outline] if halo else [outline]
 
 
-def _legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
+def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[str], float]:
     """What the marks mean."""
     parts = []
     for point, mark in _marked(frontier):
@@ -301,15 +310,17 @@ def _legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
             _text(30, top + 10, f"{word}: {where} {tolerance_text(point.global_tolerance)} ({loss})", "f-label")
         )
         top += 22.0
-    drawn, top = _band_legend(frontier, top)
+    drawn, top = _band_legend(frontier, top, policy_tested)
     parts += drawn
     if None in (*frontier.local_tolerances, *frontier.global_tolerances):
-        parts.append(_text(8, top + 10, "none: nothing required on that side.", "f-soft"))
+        parts.append(
+            _text(8, top + 10, f"none: nothing required{' on that side' if frontier.has_clients else ''}.", "f-soft")
+        )
         top += 22.0
     return parts, top + 4.0
 
 
-def _band_legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
+def _band_legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[str], float]:
     """What the band and its dotted line were measured on."""
     shown = max(frontier.accuracies.shape) > 1 and float(frontier.losses.max()) >= _NOTHING
     band = _Band.of(frontier) if shown else None
@@ -322,7 +333,9 @@ def _band_legend(frontier: Frontier, top: float) -> tuple[list[str], float]:
         middle = f"{top + 5:.1f}"
         parts.append(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14" class="f-band"/>')
         parts.append(f'<polyline points="9,{middle} 23,{middle}" class="f-found"/>')
-    if not frontier.test_rows:
+    if not frontier.test_rows and policy_tested:
+        lines.append("Too narrow for new rows." if lines else "These points were measured on the calibration rows.")
+    elif not frontier.test_rows:
         lines.append(f"{'Too narrow for new rows; n' if lines else 'N'}{NOT_TESTED[1:]}.")
     for line in lines:
         parts.append(_text(30 if band is not None else 8, top + 10, line, "f-label" if line is lines[0] else "f-soft"))

@@ -104,7 +104,7 @@ class MeasuredRows:
         mass = self.cells.mass.reshape(shape)
         u, v = (share.reshape(shape) for share in evaluate(self.cells, rule))
         v = np.zeros_like(v) if rows.labels is None else v
-        tally = replace(self._nobody, accepted=np.stack([(u - v) * mass, v * mass], axis=-1))
+        tally = self._nobody.accepting(np.stack([(u - v) * mass, v * mass], axis=-1))
         names = (rows.groups.names, rows.clients.names)
         return Audit.of(tally, *names, self.local_rates, self.global_rates, like=self.base, fitted_rows=self.fitted)
 

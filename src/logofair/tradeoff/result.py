@@ -72,10 +72,10 @@ class Point:
         """Expected accuracy of the stored rule on the calibration rows."""
         return self.certificate.primal
 
-    def summary(self) -> str:
-        """Return one line for people: the tolerances, accuracy, and what they cost."""
+    def summary(self, *, paired: bool = True) -> str:
+        """Return one line for people: the tolerances (one, where they are not paired), accuracy, and what they cost."""
         return (
-            f"local {tolerance_text(self.local_tolerance)}, global {tolerance_text(self.global_tolerance)}: "
+            f"{_tolerances(self, not paired, paired)}: "
             f"expected accuracy {100 * self.accuracy:.2f} %, {100 * max(self.loss, 0.0):.2f} points lost"
         )
 
@@ -173,17 +173,18 @@ def _shares(tolerances: Tolerances, gap: float | None) -> Floats:
     return np.array([1.0 if t is None else min((t - first) / (stop - first), 1.0) for t in tolerances])
 
 
-def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
+def find_knee(points: Sequence[Point], loose: Floats, *, paired: bool = True) -> Knee:
     """The point whose accuracy is furthest ahead of its looseness (as in Kneedle; Satopaa et al., 2011).
 
     The strictest where nothing is lost, none where accuracy rises evenly.
     """
     accuracy = np.array([point.accuracy for point in points])
     strictest = points[0]
-    rise, one_side = float(accuracy.max() - accuracy[0]), all(point.local_tolerance is None for point in points)
+    rise = float(accuracy.max() - accuracy[0])
+    free = all(point.local_tolerance is None for point in points)
     if rise < _FLAT:
         cost = "nothing" if rise < 5e-6 else f"only {100 * rise:.3f} percentage points of accuracy"
-        where = _tolerances(strictest, one_side)
+        where = _tolerances(strictest, free, paired)
         return Knee(strictest, 0.0, f"Even the strictest point ({where}) costs {cost}: there is nothing to trade.")
     lead = (accuracy - accuracy[0]) / rise - loose.ravel()
     best = int(np.argmax(lead))
@@ -191,20 +192,22 @@ def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
         sentence = "Accuracy rises evenly with tolerance: no point of the grid stands out."
         return Knee(None, max(float(lead[best]), 0.0), sentence)
     regained = float((accuracy[best] - accuracy[0]) / rise)
-    return Knee(points[best], float(lead[best]), _sentence(points[best], regained, one_side))
+    words = _sentence(points[best], regained, _tolerances(points[best], free, paired))
+    return Knee(points[best], float(lead[best]), words)
 
 
-def _sentence(point: Point, regained: float, one_side: bool) -> str:
+def _sentence(point: Point, regained: float, where: str) -> str:
     return (
-        f"The knee is at {_tolerances(point, one_side)}: expected accuracy {100 * point.accuracy:.2f} %, "
+        f"The knee is at {where}: expected accuracy {100 * point.accuracy:.2f} %, "
         f"{100 * max(point.loss, 0.0):.2f} points below the unconstrained rule; it has regained "
         f"{100 * regained:.0f} % of what the strictest point loses, and more tolerance wins less than it did so far."
     )
 
 
-def _tolerances(point: Point, one_side: bool) -> str:
-    local = "" if one_side else f"local {tolerance_text(point.local_tolerance)}, "
-    return f"{local}global {tolerance_text(point.global_tolerance)}"
+def _tolerances(point: Point, free: bool, paired: bool) -> str:
+    """A point's tolerances in words; ``free`` says that no point requires anything inside clients."""
+    local = "" if free else f"local {tolerance_text(point.local_tolerance)}, "
+    return f"{local}{'global' if paired else 'tolerance'} {tolerance_text(point.global_tolerance)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +289,11 @@ class Frontier:
         return len(self.clients) > 1
 
     @property
+    def paired(self) -> bool:
+        """Whether a point has two tolerances; without clients one says all, unless a local one was asked for too."""
+        return self.has_clients or self.local_tolerances != (None,)
+
+    @property
     def table(self) -> list[dict[str, Any]]:
         """The plain values of every point."""
         return [point.as_dict() for point in self.points]
@@ -312,7 +320,7 @@ class Frontier:
         alike = self._alike()
         if alike:
             return Knee(None, 0.0, f"Every point is within chance of the others ({alike}): no knee is offered.")
-        return find_knee(self.points, self.looseness)
+        return find_knee(self.points, self.looseness, paired=self.paired)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -393,29 +401,41 @@ class Frontier:
             writer.writerow(row | free)
         return text.getvalue()
 
-    def summary(self) -> str:
-        """Return the frontier in a few sentences for people."""
+    def summary(self, *, policy_tested: bool = False) -> str:
+        """Return the frontier in a few sentences for people.
+
+        ``policy_tested`` says that it stands beside figures of the chosen policy on other rows: what was not tested
+        are then these points alone.
+        """
         base = self.unconstrained
         worst = 100 * max(float(self.losses.max()), 0.0)
-        sides = (("local", base.local_gap), ("global", base.global_gap))
-        gaps = ", ".join(f"{side} {gap:.4f}" for side, gap in sides if gap is not None)
+        sides = [("local ", base.local_gap), ("global ", base.global_gap)]
+        sides = sides if self.paired else [("", base.global_gap)]
+        found = [f"{side}{gap:.4f}" for side, gap in sides if gap is not None]
+        gaps = f" (largest gap{'s' if self.paired else ''}: {', '.join(found)})" if found else ""
+        each = "pairs of tolerances" if self.paired else "tolerances"
         return "\n".join(
             [
                 f"Unconstrained, the expected accuracy is {100 * base.accuracy:.2f} % on {self.rows:,} calibration rows"
-                f"{f' (largest gaps: {gaps})' if gaps else ''}.",
-                f"Over {len(self.points)} pairs of tolerances the loss is at most {worst:.2f} points.",
+                f"{gaps}.",
+                f"Over {len(self.points)} {each} the loss is at most {worst:.2f} points.",
                 self.knee.sentence,
-                *self._measured_sentences(),
+                *self._measured_sentences(policy_tested),
                 *map(str, self.warnings),
             ]
         )
 
-    def _measured_sentences(self) -> Iterator[str]:
+    def _measured_sentences(self, policy_tested: bool) -> Iterator[str]:
         """What points were measured on, and how the loosest differs from the strictest."""
         if self.points[0].rows is not None:
-            yield f"{self.measured_on[0].upper()}{self.measured_on[1:]}."
+            points_alone = policy_tested and not self.test_rows
+            words = f"these points were {FITTED_ROWS}" if points_alone else self.measured_on
+            yield f"{words[0].upper()}{words[1:]}."
         if self.compared is not None:
-            lines = (" ".join(line.split()) for line in self.compared.summary().splitlines())
+            names = {"accuracy": "accuracy", "accepted": "accepted", "gap": "global_gap"}
+            lines = [f"{word} {self.compared.sentence(name)}" for word, name in names.items()]
+            if self.paired:
+                lines = [" ".join(line.split()) for line in self.compared.summary().splitlines()]
             yield f"From the strictest to the loosest point: {'; '.join(lines)}."
 
     def as_dict(self) -> dict[str, Any]:

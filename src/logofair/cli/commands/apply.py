@@ -180,13 +180,14 @@ def _show(
     if site is not None and not checked:
         lines.append(("Site", f"Rows without a client count as those of site {site!r}; --client COLUMN checks them."))
     if totals.unknown:
-        lines.append(("Unknown", f"{totals.unknown:,} rows are of clients or groups the policy does not know."))
+        of = "is of a client or group" if totals.unknown == 1 else "are of clients or groups"
+        lines.append(("Unknown", f"{counted(totals.unknown, 'row')} {of} the policy does not know."))
     if totals.missing:
         missing = counted(totals.missing, "row")
         lines.append(("Missing", f"{missing} without a group or client: accepted from a score of 1/2 on."))
     if repeated := totals.repeated:
-        again = f"{counted(repeated, 'row')} with an id that was met before: the same person, with the same coin."
-        lines.append(("Ids", again))
+        same = "the same coin only at the same client and in the same group"
+        lines.append(("Ids", f"{counted(repeated, 'row')} with an id that was met before: {same}."))
     if by_position:
         lines.append(
             (

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from logofair.cli.options import (
     NOTIONS,
+    TOLERANCE,
     column_words,
     data_options,
     examples,
@@ -63,7 +64,13 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     callback=lambda ctx, param, names: tuple(one_of(NOTIONS)(ctx, param, name) for name in names),
     help=f"What is fair: {', '.join(NOTIONS)}; may be given again.  [default: all of them]",
 )
-@number_option("--tolerance", float, _share, "Count the clients with gaps above it, and within.", default=0.05)
+@number_option(
+    "--tolerance",
+    float,
+    _share,
+    "Count the clients with gaps above it, and within.  "
+    f"[default: {TOLERANCE:g}; with --policy what it requires inside clients]",
+)
 @number_option(
     "--worst",
     int,
@@ -83,7 +90,7 @@ def audit(
     against: str | None,
     threshold: float,
     notion: Sequence[str],
-    tolerance: float,
+    tolerance: float | None,
     worst: int | None,
     report: Path | None,
     force: bool,
@@ -108,14 +115,15 @@ def audit(
         from logofair.cli.pages import audit as work  # here, while the reader sees that work goes on
 
         if policy is None:
-            found = work.examine(data, columns, threshold, tolerance, notion, progress)
+            usual = TOLERANCE if tolerance is None else tolerance
+            found = work.examine(data, columns, threshold, usual, notion, progress)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = work.RuleNames(policy, against or work.BASE, threshold, **said)
             found = work.examine_policy(data, columns, names, tolerance, notion, progress)
         if report is not None:
-            words = {"--policy": policy, "--against": against, "--tolerance": f"{tolerance:g}"}
+            words = {"--policy": policy, "--against": against, "--tolerance": found.tolerance}
             words |= {f"--{name.replace('_', '-')}": text for name, text in heading.items()}
             command = _command(data, columns, notion, words | {"--threshold": found.threshold, "--report": report})
             written = map(work.write_report_page, [report], [found], [data], [command], [heading])

@@ -6,8 +6,8 @@ columns are checked on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from logofair.auditing import Audit, Gap, Measured
-from logofair.auditing.measure import Tally, people_of, plain, text, value_of, with_both_labels
+from logofair.auditing import Audit, Comparison, Gap, Measured
+from logofair.auditing.measure import FEW_ROWS, Tally, people_of, plain, text, value_of, with_both_labels
 from logofair.auditing.result import RuleAudit
 from logofair.cli.comparing import BASE, ComparedRules, RuleNames, compare_rules
+from logofair.cli.options import TOLERANCE
+from logofair.cli.pages.console import counted as number_of
 from logofair.cli.pages.console import grid, notes, spoken
-from logofair.cli.pages.figures import gap_lines, interval_text, rates_table
+from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, text_or_undefined
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import encode
 from logofair.errors import InputError
@@ -63,7 +65,7 @@ Places: TypeAlias = npt.NDArray[np.intp]
 _GROUPS = 8
 _WORST = 5
 _MANY = 50  # clients; where most of them are small, a count of them replaces the list of the worst
-_COUNTS = ("rows", "mass", "accepted", "people", "squares")
+_COUNTS = ("rows", "mass", "accepted", "people", "squares", "accepted squares")
 _MOST_CELLS = 2_000_000  # more combinations of client, group and label than this are ids passed by mistake
 
 
@@ -80,16 +82,30 @@ class FileTally:
 
 @dataclass(frozen=True, eq=False)
 class FileAudit:
-    """What an audit of files found; ``compared`` where a policy decided."""
+    """What an audit of files found; ``compared`` where a policy decided.
+
+    ``tolerance`` None is what the policy requires inside clients, for the notions it requires.
+    """
 
     data: str
     files: int
     columns: ColumnNames
     threshold: float | None
-    tolerance: float
+    tolerance: float | None
     counted: FileTally
     measured: RuleAudit
     compared: ComparedRules | None = None
+
+    def tolerance_of(self, notion: str) -> Floats | float | None:
+        """By what the clients' gaps of a notion are judged, one for all or (rates, clients); None: by nothing."""
+        if self.tolerance is not None or self.compared is None:
+            return self.tolerance
+        return self.compared.required(notion)
+
+    @property
+    def counts(self) -> str:
+        """What figures rest on: rows, or people where ids tell them apart."""
+        return "rows" if self.columns.id is None else "people"
 
 
 def examine(
@@ -118,7 +134,7 @@ def examine_policy(
     data: Sequence[str],
     columns: ColumnNames,
     names: RuleNames,
-    tolerance: float,
+    tolerance: float | None,
     notion: Sequence[str],
     progress: Progress,
 ) -> FileAudit:
@@ -183,23 +199,42 @@ def _tallied(
 
     mass = complete.get("mass", complete["rows"])
     accepted = mass * complete["decision"] if columns.decision else complete["accepted"]
-    rows, (people, squares) = _integers(summed(complete["rows"])), _people(complete, summed, cell, shape)
-    return Tally(rows, summed(mass), summed(accepted), people, squares, columns.label is not None), groups.names, names
-
-
-def _people(
-    complete: dict[str, polars.Series],
-    summed: Callable[[polars.Series], Floats],
-    cell: Places,
-    shape: tuple[int, int, int],
-) -> tuple[Places, Floats]:
-    """How many people there are, and the sum of their squared weights; people are rows where there are no ids."""
-    rows = complete["rows"]
+    rows, labelled = _integers(summed(complete["rows"])), columns.label is not None
     if "id" in complete:
-        mass = complete.get("mass", rows).cast(polars_module().Float64).to_numpy()
-        return people_of(cell // 2, cell % 2, mass, encode(complete["id"].to_list(), "ids"), shape[:2])
-    people, squares = (summed(complete.get(name, rows)) for name in ("people", "squares"))
-    return with_both_labels(_integers(people)), with_both_labels(squares)
+        tally = _by_person(complete, accepted, cell, rows, summed(mass), summed(accepted), labelled=labelled)
+        return tally, groups.names, names
+    squares = complete.get("squares", complete["rows"])
+    if "accepted squares" in complete:
+        products = complete["accepted squares"]
+    else:
+        products = squares * complete["decision"] if columns.decision else accepted
+    people = with_both_labels(_integers(summed(complete.get("people", complete["rows"]))))
+    chance = [with_both_labels(summed(each)) for each in (squares, products)]
+    return Tally(rows, summed(mass), summed(accepted), people, chance[0], labelled, chance[1]), groups.names, names
+
+
+def _by_person(
+    complete: dict[str, polars.Series],
+    accepted: polars.Series,
+    cell: Places,
+    rows: Places,
+    mass: Floats,
+    hits: Floats,
+    *,
+    labelled: bool,
+) -> Tally:
+    """The tally of lines with ids: people at every client, and over all of them."""
+    weight, held = (
+        each.cast(polars_module().Float64).to_numpy() for each in (complete.get("mass", complete["rows"]), accepted)
+    )
+    chance = np.divide(held, weight, out=np.zeros_like(weight), where=weight > 0)
+    ids, shape = encode(complete["id"].to_list(), "ids"), (rows.shape[0], rows.shape[1])
+    people, squares, products = people_of(cell // 2, cell % 2, weight, chance, ids, shape)
+    tally = Tally(rows, mass, hits, people, squares, labelled, products)
+    group = cell // 2 % shape[1]
+    people, squares, products = people_of(group, cell % 2, weight, chance, ids, (1, shape[1]))
+    over_all = replace(tally.summed(0), people=people, squares=squares, products=products)
+    return replace(tally, over_all=over_all)
 
 
 def _integers(counts: Floats) -> Places:
@@ -246,6 +281,9 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
         weight = pl.col("weight").filter(complete)
         found += [weight.sum().alias("mass"), pl.col("weight").min().alias("lightest")]
         found += [(weight > 0).sum().alias("people"), (weight * weight).sum().alias("squares")]
+        if "score" in numbers:
+            taken = as_chances(pl.col("score"), columns.scale) >= threshold
+            found += [(pl.col("weight") ** 2).filter(complete & taken).sum().alias("accepted squares")]
     if "score" in numbers:
         accepts = as_chances(pl.col("score"), columns.scale) >= threshold
         accepted = pl.col("weight").filter(complete & accepts).sum() if weighted else accepts.sum().cast(pl.Float64)
@@ -299,11 +337,17 @@ def write_report_page(
         found.measured,
         data=_source(found, data),
         command=command,
-        tolerance=found.tolerance,
+        tolerance=_report_tolerance(found),
         heading=ReportHeading(**words, made=made, accepted=heading["decision_word"] or "accepted"),
         policy=None if compared is None else compared.policy,
         comparison=None if compared is None else next(iter(compared.by_notion.values())),
     )
+
+
+def _report_tolerance(found: FileAudit) -> float:
+    """The one tolerance of a report: the smallest by which clients are judged, the usual one where there is none."""
+    limits = [found.tolerance_of(name) for name in found.measured.by_notion]
+    return min((float(np.min(limit)) for limit in limits if limit is not None), default=TOLERANCE)
 
 
 def _source(found: FileAudit, data: Sequence[str]) -> DataSource:
@@ -320,8 +364,8 @@ def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report:
     ``word`` is what being accepted is called, ``report`` the report that was written.
     """
     audits = found.measured.by_notion
-    gaps = [line for name, audit in audits.items() for line in gap_lines(name, audit, found.tolerance)]
-    parts: list[Any] = [_heading(found, word), "", rates_table(found.measured.rates), ""]
+    gaps = [line for name, audit in audits.items() for line in gap_lines(name, audit, found.tolerance_of(name))]
+    parts: list[Any] = [_heading(found, word), "", rates_table(found.measured.rates, found.counts), ""]
     if found.measured.accuracy is not None:
         parts += [Text(f"Accuracy {found.measured.accuracy}"), ""]
     parts += [notes(gaps)]
@@ -340,13 +384,14 @@ def _heading(found: FileAudit, word: str | None) -> Text:
     groups = [f"{name} {size:,}" for name, size in zip(counted.groups, sizes.tolist(), strict=True)]
     more = f" and {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
     separator = ", " if len(columns.group) == 1 else "; "
-    clients = "" if counted.clients == (None,) else f" at {len(counted.clients):,} clients"
+    clients = "" if counted.clients == (None,) else f" at {number_of(len(counted.clients), 'client')}"
     dropped = f" ({counted.dropped:,} left out for lack of a value)" if counted.dropped else ""
     where = f" where {columns.conditions}" if columns.where else ""
-    lines = [f"{found.data}: {counted.rows:,} rows{where}{dropped}{clients}; {separator.join(groups[:_GROUPS])}{more}"]
+    rows, shown = number_of(counted.rows, "row"), separator.join(groups[:_GROUPS])
+    lines = [f"{found.data}: {rows}{where}{dropped}{clients}; {shown}{more}"]
     if compared is not None:
         lines.append(f"Policy {compared.name}: {compared.sentence}.")
-    lines.append(f"{(word or 'accepted').capitalize()} ({_rule(found)}): {found.measured.accepted or 'undefined'}")
+    lines.append(f"{(word or 'accepted').capitalize()} ({_rule(found)}): {text_or_undefined(found.measured.accepted)}")
     return Text("\n".join(lines))
 
 
@@ -365,9 +410,19 @@ def _comparison(compared: ComparedRules) -> Iterator[Any]:
     lines = [] if first.accuracy is None else [("accuracy", first.sentence("accuracy"))]
     lines.append(("accepted", first.sentence("accepted")))
     for name, found in compared.by_notion.items():
-        lines.append((f"{spoken(name)} gap", found.sentence("global_gap")))
-        lines += [("  inside clients, all groups", found.sentence("local_gap"))] if len(found.first.clients) > 1 else []
+        lines.append((f"{spoken(name)} gap", _paired(found, local=False)))
+        lines += [("  inside clients", _paired(found, local=True))] if len(found.first.clients) > 1 else []
     yield notes(lines)
+
+
+def _paired(found: Comparison, *, local: bool) -> str:
+    """Both rules' gaps; where what is told first leaves small groups out, that and then the paired gap with them."""
+    every = found.sentence("local_gap" if local else "global_gap")
+    both = (found.first, found.second)
+    if not any(audit.with_few_rows(local=local) for audit in both):
+        return every
+    before, after = (text((audit.headline_local if local else audit.headline_global).value) for audit in both)
+    return f"{before} -> {after}; with groups of fewer than {FEW_ROWS} rows {every}"
 
 
 def _listed(found: FileAudit) -> int:
@@ -379,14 +434,14 @@ def _listed(found: FileAudit) -> int:
 
 def _worst(found: FileAudit, most: int) -> Iterator[Any]:
     """The clients whose largest gap has the highest lower limit, each with that gap."""
-    gaps = [max(each, key=_weight) for each in zip(*(a.client_gaps for a in _columns(found).values()), strict=True)]
+    gaps = [max(each, key=_weight) for each in zip(*map(_headline_gaps, _columns(found).values()), strict=True)]
     order = sorted(range(len(gaps)), key=lambda place: _weight(gaps[place]), reverse=True)[:most]
     counted = found.counted
     yield Text(
         f"Worst clients, {len(order)} of {len(counted.clients):,}, by the lower limit of their largest gap",
         style="bold",
     )
-    table = grid("client", "gap", "95%", "rows", "rate", "groups")
+    table = grid("client", "gap", "95%", found.counts, "rate", "groups")
     table.columns[4].justify = table.columns[5].justify = "left"
     table.columns[5].no_wrap = False
     for place in order:
@@ -395,6 +450,12 @@ def _worst(found: FileAudit, most: int) -> Iterator[Any]:
         rows = "" if gap.value is None else f"{gap.value.rows:,}"
         table.add_row(str(gap.client), text(gap.value), interval_text(gap.value), rows, gap.rate, pair)
     yield table
+
+
+def _headline_gaps(audit: Audit) -> list[Gap]:
+    """The largest gap at every client: between rates on 30 rows or more where the client has such a gap."""
+    pairs = zip(audit.local.large.by_client(), audit.client_gaps, strict=True)
+    return [every if large.value is None else large for large, every in pairs]
 
 
 def _weight(gap: Gap) -> tuple[float, float]:
@@ -422,10 +483,12 @@ def _reading(found: FileAudit) -> Iterator[tuple[str, str]]:
         "having been chosen as the largest.",
     )
     if found.columns.id is not None:
-        yield "Rows", f"Those of the same {found.columns.id!r} at a client count as one in every interval."
+        same = f"Rows of the same {found.columns.id!r} at a client"
+        yield "People", f"{same} count as one person in every interval and wherever a figure says how many it rests on."
     if found.compared is not None and found.compared.unknown:
-        rows = f"{found.compared.unknown:,} rows are of clients"
-        yield "Unknown", f"{rows} that the policy does not know; they took the rule of all clients taken as one."
+        rows, are = number_of(found.compared.unknown, "row"), "is" if found.compared.unknown == 1 else "are"
+        unknown = f"{rows} {are} of clients that the policy does not know"
+        yield "Unknown", f"{unknown}; the rule of all clients taken as one decided there."
     if found.compared is not None and found.compared.against_in_fit in ("all", "some"):
         yield "Fit", f"{found.compared.against} was fitted on these rows or some of them, which favours it."
     if found.columns.label is None:
@@ -446,15 +509,18 @@ def as_dict(found: FileAudit) -> dict[str, Any]:
         "groups": [plain(name) for name in counted.groups],
         "fitted_rows": any(audit.fitted_rows for audit in found.measured.by_notion.values()),
         **{name: measured[name] for name in ("rates", "accepted", "accuracy")},
-        "notions": {name: _notion_dict(audit, found.tolerance) for name, audit in found.measured.by_notion.items()},
+        "notions": {
+            name: _notion_dict(audit, found.tolerance_of(name)) for name, audit in found.measured.by_notion.items()
+        },
         "compared": None if found.compared is None else found.compared.as_dict(),
         "clients": list(_clients(found)),
     }
 
 
-def _notion_dict(audit: Audit, tolerance: float) -> dict[str, Any]:
+def _notion_dict(audit: Audit, tolerance: Floats | float | None) -> dict[str, Any]:
     """One notion's gaps, and how many clients are shown to be above the tolerance or within."""
-    check = audit.check_clients(tolerance).as_dict() if len(audit.clients) > 1 else None
+    alone = len(audit.clients) == 1
+    check = None if tolerance is None or alone else audit.check_clients(tolerance).as_dict()
     return audit.largest_as_dict() | {"check": check, "small": audit.small_as_dict()}
 
 

@@ -27,7 +27,6 @@ __all__ = [
     "share",
     "showing_progress",
     "spoken",
-    "tiny",
     "titled",
 ]
 
@@ -114,11 +113,6 @@ def titled(title: str, sentences: Iterable[str]) -> Iterator[tuple[str, str]]:
     for sentence in sentences:
         yield title, sentence
         title = ""
-
-
-def tiny(value: float) -> str:
-    """A figure near 0; rounding may leave it a hair below."""
-    return f"{value:.0e}" if value > 0 else "0"
 
 
 def counted(number: int, what: str) -> str:

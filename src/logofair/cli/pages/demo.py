@@ -12,9 +12,10 @@ from rich.text import Text
 
 from logofair.auditing import FEW_ROWS, Audit, Measured
 from logofair.cli.options import typed
-from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
+from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, titled
 from logofair.cli.pages.figures import findings
 from logofair.experiments.comparison import Comparison, Settings
+from logofair.policy.info import tiny
 from logofair.report import ReportHeading, in_memory, write_report
 from logofair.tradeoff import frontier
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from logofair.auditing import Gap, Measured
 from logofair.auditing.measure import plain
 from logofair.auditing.result import NOT_TESTED
-from logofair.cli.pages.console import notes, print_page, share, titled
+from logofair.cli.pages.console import counted, notes, print_page, share, titled
 from logofair.columns.checks import Floats, listed
 from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, proof_sentence
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
@@ -47,10 +47,14 @@ def _overview(policy: Policy) -> str:
     data, rows = policy.info.data, policy.info.rows
     made = "" if rows is None else f", made from {rows:,} rows"
     made += "" if data is None else f" of {data.name}"
-    clients = f"{len(policy.clients):,} clients and " if policy.has_clients else ""
+    clients = f"{counted(len(policy.clients), 'client')} and " if policy.has_clients else ""
     clients += "" if policy.client is None else f"site {policy.client!r} alone, "
     coins, cells = int(policy.mixtures.mixed.sum()), len(policy.mixtures.weight)
-    tossed = f"{coins:,} of {cells:,} rules toss a coin for some scores" if coins else "no rule tosses a coin"
+    tossed = (
+        f"{coins:,} of {cells:,} rules {'tosses' if coins == 1 else 'toss'} a coin for some scores"
+        if coins
+        else "no rule tosses a coin"
+    )
     method = policy.calibrator.method
     scores = "raw scores" if method == "none" else f"calibrated scores ({method}: the chance of a positive label)"
     return f"for {clients}{len(policy.groups):,} groups{made}; it compares {scores}; {tossed}.{_coins(policy, cells)}"
@@ -61,8 +65,8 @@ def _coins(policy: Policy, cells: int) -> str:
     share_of_rows, blind = policy.info.coin_share, policy.info.score_blind_rules
     if share_of_rows is None or blind is None:
         return ""
-    decided = f" A coin decides on {share_of_rows:.2%} of the rows it was made from"
-    return f"{decided}; {blind:,} of {cells:,} rules ignore the score."
+    decided = f" A coin decides on {share_of_rows:.2%} of the rows it was made from;" if share_of_rows else ""
+    return f"{decided} {blind:,} of {cells:,} rules {'ignores' if blind == 1 else 'ignore'} the score."
 
 
 def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, str]]:

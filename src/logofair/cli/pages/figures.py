@@ -9,9 +9,9 @@ from rich.table import Table
 from logofair.auditing import Audit, Gap, Measured
 from logofair.auditing.measure import text
 from logofair.cli.pages.console import grid, spoken
-from logofair.columns.checks import Label
+from logofair.columns.checks import Floats, Label
 
-__all__ = ["findings", "gap_lines", "interval_text", "rates_table"]
+__all__ = ["findings", "gap_lines", "interval_text", "rates_table", "text_or_undefined"]
 
 _GROUPS = 12
 
@@ -21,9 +21,17 @@ def interval_text(figure: Measured | None) -> str:
     return "" if figure is None or figure.low is None else f"{text(figure.low)} to {text(figure.high)}"
 
 
-def rates_table(rates: Mapping[str, Mapping[Label, Measured | None]]) -> Table:
-    """Every rate of every group with its interval and rows; of many groups the largest, in their own order."""
-    table = grid("rate", "group", "", "95%", "rows", left=2)
+def text_or_undefined(figure: Measured | None) -> str:
+    """A figure with its interval and rows, 0 too; or that there is none."""
+    return "undefined" if figure is None else str(figure)
+
+
+def rates_table(rates: Mapping[str, Mapping[Label, Measured | None]], counts: str = "rows") -> Table:
+    """Every rate of every group with its interval and rows; of many groups the largest, in their own order.
+
+    ``counts`` is what rates rest on: rows, or people where ids tell them apart.
+    """
+    table = grid("rate", "group", "", "95%", counts, left=2)
     for name, row in rates.items():
         largest = sorted(row, key=lambda group: -_rows(row[group]))[:_GROUPS]
         title = name
@@ -41,7 +49,7 @@ def _rows(figure: Measured | None) -> int:
     return 0 if figure is None else figure.rows or 0
 
 
-def gap_lines(name: str, audit: Audit, tolerance: float | None = None) -> Iterator[tuple[str, str]]:
+def gap_lines(name: str, audit: Audit, tolerance: Floats | float | None = None) -> Iterator[tuple[str, str]]:
     """A notion's gap over all clients and the largest inside one, each with what it shows, as notes.
 
     With a tolerance also how many clients are shown to be above it, or within.

@@ -15,7 +15,7 @@ from rich.text import Text
 
 import logofair
 from logofair.cli.options import column_words, constrained, typed
-from logofair.cli.pages.console import grid, notes, print_page, titled
+from logofair.cli.pages.console import counted, grid, notes, print_page, titled
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
@@ -204,11 +204,12 @@ def show(
     groups = f"; {len(solution.policy.groups):,} groups"
     parts: list[Any] = [Text(f"{_rows_read(rows)}{groups}")]
     parts += [] if other is None else [Text(f"Tested on {_rows_read(other)}")]
+    people = other is not None and other.ids is not None
     required = requirement_sentences(solution.requirements.as_dict())
     parts += ["", notes(titled("Requirements", required))]
     for title, lines, sentences in blocks:
         parts += ["", Text(title, style="bold")]
-        parts += ["", _table(lines), "", notes(sentences)] if lines else []
+        parts += ["", _table(lines, people=people and title == blocks[0][0]), "", notes(sentences)] if lines else []
         if title == NOT_TESTED_TITLE:
             parts += [Text(_HOW_TO_TEST)]
     parts += ["", notes(solution.notes())]
@@ -218,17 +219,18 @@ def show(
 def _rows_read(rows: DataRows) -> str:
     """Which rows were read, in words."""
     source = rows.source
-    clients = "" if rows.clients is None else f" at {len(set(rows.clients.tolist())):,} clients"
+    clients = "" if rows.clients is None else f" at {counted(len(set(rows.clients.tolist())), 'client')}"
     known = source.rows if rows.ids is None else len(set(rows.ids.tolist()))
     people = f" of {known:,} people" if known < source.rows else ""
     dropped = f" ({rows.dropped:,} left out for lack of a value)" if rows.dropped else ""
     where = f" where {source.columns['where']}" if "where" in source.columns else ""
-    return f"{source.name}: {source.rows:,} rows{people}{where}{dropped}{clients}"
+    return f"{source.name}: {counted(source.rows, 'row')}{people}{where}{dropped}{clients}"
 
 
-def _table(lines: list[list[str]]) -> Table:
+def _table(lines: list[list[str]], *, people: bool) -> Table:
+    """A table of figures; ``people``: these and not rows are what they rest on."""
     head, *others = lines
-    table = grid(*head)
+    table = grid(*("people" if people and name == "rows" else name for name in head))
     for line in others:
         table.add_row(*line)
     return table

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from logofair.auditing import Audit, Measured
 from logofair.auditing.result import NOT_TESTED
-from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, tiny, titled
+from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, titled
 from logofair.cli.pages.figures import findings
 from logofair.fitting.solution import FitWarning
+from logofair.policy.info import tiny
 from logofair.tradeoff import Frontier, Point
 from logofair.tradeoff.result import tolerance_text
 
@@ -50,7 +51,7 @@ def show(surface: Frontier, data: str, written: Sequence[Path], console: Console
 
 
 def _heading(surface: Frontier, data: str) -> Text:
-    sites = f" at {len(surface.clients):,} clients" if surface.has_clients else ""
+    sites = f" at {counted(len(surface.clients), 'client')}" if surface.has_clients else ""
     tested = f" ({surface.test_rows:,} others to test on)" if surface.test_rows else ""
     groups = ", ".join(map(str, surface.groups[:8])) + (" ..." if len(surface.groups) > 8 else "")
     return Text(

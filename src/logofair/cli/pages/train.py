@@ -15,7 +15,7 @@ from rich.text import Text
 from logofair.auditing.measure import plain, tally_of, text
 from logofair.auditing.result import Audit, RuleAudit
 from logofair.cli.pages.console import counted, notes, print_page, spoken, titled
-from logofair.cli.pages.figures import gap_lines, rates_table
+from logofair.cli.pages.figures import gap_lines, rates_table, text_or_undefined
 from logofair.cli.training_run import TrainedModel
 from logofair.cli.training_settings import TrainingRows
 from logofair.columns.labels import Codes, encode, encode_known
@@ -61,7 +61,7 @@ def show(measures: TrainingMeasures, out: Path, console: Console) -> None:
     """Print what was trained on what, how it does on the test rows, and what to type next."""
     trained, test = measures.trained, measures.test
     parts: list[Any] = [_heading(trained), "", _tested(measures), "", rates_table(test.rates), ""]
-    parts += [Text(f"Accuracy {test.accuracy or 'undefined'}"), ""]
+    parts += [Text(f"Accuracy {text_or_undefined(test.accuracy)}"), ""]
     parts.append(notes(gap_lines(trained.settings.notion, measures.tested)))
     lines = [*_reading(measures), *_terms(trained.rows), *_next(trained, out)]
     print_page([*parts, "", notes(lines)], console)
@@ -90,7 +90,7 @@ def _heading(trained: TrainedModel) -> Text:
 def _tested(measures: TrainingMeasures) -> Text:
     """What the figures below are of."""
     rows = counted(measures.trained.rows.parts["test"].places.size, "test row")
-    return Text(f"Score >= 1/2 on the {rows}\nAccepted {measures.test.accepted or 'undefined'}")
+    return Text(f"Score >= 1/2 on the {rows}\nAccepted {text_or_undefined(measures.test.accepted)}")
 
 
 def _reading(measures: TrainingMeasures) -> Iterator[tuple[str, str]]:

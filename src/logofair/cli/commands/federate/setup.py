@@ -95,7 +95,7 @@ def _require_cryptography() -> None:
 
 
 SITES = ("north", "south", "east", "west")
-_TOGETHER, _NEW = "together", "new-north"
+_TOGETHER, _OTHERS, _NEW = "together", "others", "new-north"
 
 # Columns of the files, and what undoes the scaling of logofair.datasets: smallest value and range.
 _COLUMNS = {
@@ -117,13 +117,14 @@ def example(out: Path, seed: int, force: bool) -> None:
     """Write the files of four sites, from the Adult data.
 
     north.csv, south.csv and east.csv are for a first run (together.csv holds all three,
-    for a rehearsal), west.csv for a site that comes later, and new-north.csv has rows
-    of north to decide on afterwards. The scores are those of a logistic regression that
-    was trained on other rows; a label of 1 means an income above 50,000 USD.
+    for a rehearsal), and west.csv for a site that comes later. others.csv has other rows
+    of the first three sites to test on, new-north.csv those of north, to decide on
+    afterwards. The scores are those of a logistic regression that was trained on yet
+    other rows; a label of 1 means an income above 50,000 USD.
     """
     from logofair.datasets import load_adult
 
-    files = [out / f"{name}.csv" for name in (*SITES, _TOGETHER, _NEW)]
+    files = [out / f"{name}.csv" for name in (*SITES, _TOGETHER, _OTHERS, _NEW)]
     for file in files:
         if file.exists() and not force:
             raise InputError(f"--out: {file} exists; choose another folder, or pass --force.")
@@ -146,12 +147,20 @@ def _texts(data: Dataset, seed: int) -> dict[str, str]:
     parts = split(len(data), _PARTS, rng=splitting)
     model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
     scores: Floats = model.predict_proba(data.features)[:, 1]
-    rows = {name: parts["sites"][site[parts["sites"]] == number] for number, name in enumerate(SITES)}
-    rows[_NEW] = parts["new"][site[parts["new"]] == 0]
-    lines = {name: _lines(data, scores, np.sort(chosen)) for name, chosen in rows.items()}
-    lines[_TOGETHER] = [f"site,{lines[SITES[0]][0]}"]
-    lines[_TOGETHER] += [f"{name},{line}" for name in SITES[:3] for line in lines[name][1:]]
+    lines, new = (
+        {
+            name: _lines(data, scores, np.sort(parts[part][site[parts[part]] == number]))
+            for number, name in enumerate(SITES)
+        }
+        for part in ("sites", "new")
+    )
+    lines |= {_TOGETHER: _together(lines), _OTHERS: _together(new), _NEW: new[SITES[0]]}
     return {name: "\n".join(each) + "\n" for name, each in lines.items()}
+
+
+def _together(lines: dict[str, list[str]]) -> list[str]:
+    """The lines of the first three sites, each with its site."""
+    return [f"site,{lines[SITES[0]][0]}", *(f"{name},{line}" for name in SITES[:3] for line in lines[name][1:])]
 
 
 def _lines(data: Dataset, scores: Floats, rows: npt.NDArray[np.intp]) -> list[str]:
