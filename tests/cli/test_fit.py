@@ -287,6 +287,15 @@ def parts(people: pl.DataFrame, tmp_path: Path) -> dict[str, Path]:
     return files
 
 
+def rounded(values: Any) -> Any:
+    """Plain values, with numbers to nine digits."""
+    if isinstance(values, dict):
+        return {name: rounded(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [rounded(value) for value in values]
+    return round(values, 9) + 0.0 if isinstance(values, float) else values
+
+
 def test_the_test_is_that_of_the_library_on_the_same_rows(parts: dict[str, Path], tmp_path: Path) -> None:
     table = pl.read_csv(parts["all"])
     fit_rows, test_rows = table.filter(part="fit"), table.filter(part="test")
@@ -309,12 +318,12 @@ def test_the_test_is_that_of_the_library_on_the_same_rows(parts: dict[str, Path]
         found = fitted(*words, "--out", out)
         data = found["tested"].pop("data")
         assert data["rows"] == test_rows.height
-        assert found["tested"] == wanted
+        assert rounded(found["tested"]) == rounded(wanted)  # by person, sums are taken in another order
         assert found["rows"] == fit_rows.height
         assert found["certificate"]["primal"] == solution.certificate.primal
         info = logofair.Policy.load(out).info.tested
         assert asdict(info.data) | {"files": data["files"]} == data
-        assert info.accuracy.value == wanted["accuracy"]["after"]["value"]
+        assert info.accuracy.value == pytest.approx(wanted["accuracy"]["after"]["value"], abs=1e-12)
 
 
 def test_the_page_tells_the_test_before_the_calibration_rows(parts: dict[str, Path], tmp_path: Path) -> None:

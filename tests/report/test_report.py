@@ -217,23 +217,18 @@ def _with_a_tiny_group_rejected() -> logofair.fitting.fit.Solution:
 def test_a_verdict_quotes_the_gap_that_it_judges():
     tested = _with_a_tiny_group_rejected()
     verdict, audit = _verdict(tested), tested.tested.second
+    assert audit.headline_global == audit.worst_global  # a shown gap is told first, however small the group
+    assert audit.worst_global.value.low > 0.1
     words = _said(verdict)["Other rows"]
-    assert audit.headline_global.value.high < 0.1 < audit.worst_global.value.low
-    few = "With groups of fewer than 30 rows it is"
-    assert f"The gap over all clients is {audit.headline_global}, tolerance 0.1: within tolerance, shown. " in words
-    assert f"{few} {audit.worst_global}, tolerance 0.1: above tolerance beyond chance; a gap of at least" in words
-    assert f"The largest gap inside clients is {audit.headline_local}, tolerance 0.1: within" in words
-    assert f"{few} {audit.worst_local}, tolerance 0.1: " in words
+    assert f"The gap over all clients is {audit.headline_global}, tolerance 0.1: above tolerance beyond chance" in words
     assert verdict.state == "missed"
-    assert "within tolerance, shown, but with groups of fewer than 30 rows above tolerance" in verdict.title
 
 
-def test_a_gap_that_is_shown_of_a_small_group_is_told_where_the_headline_shows_none():
+def test_a_gap_that_is_shown_of_a_small_group_is_told():
     tested = _with_a_tiny_group_rejected()
-    headline, worst = tested.tested.second.headline_global, tested.tested.second.worst_global
-    assert headline.value.low == 0 < worst.value.low
+    worst = tested.tested.second.worst_global
     text = _Text(_html(tested)).text
-    assert text.count(f"{worst.highest} over c: a gap of at least {worst.value.low:.4f} is shown.") == 2  # card, table
+    assert text.lower().count(f"a gap of at least {worst.value.low:.4f} is shown") >= 2  # card, table
 
 
 def test_of_several_tolerances_the_verdict_quotes_the_gap_that_exceeds_its_own():
