@@ -11,7 +11,9 @@ from logofair._version import __version__
 from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
+from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
 from logofair.fitting.prepare import Prepared, checked_rows, order_by_cell, ordered_cells, prepare, with_chances
+from logofair.fitting.promises import Promises, none_made
 from logofair.fitting.solution import Solution, cell_warnings
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
@@ -40,6 +42,7 @@ def fit(
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
     basis: str = "eta",
+    confidence: float | None = None,
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
@@ -74,6 +77,11 @@ def fit(
     basis : {"eta", "labels"}
         What counts as positive when rates and accuracy are measured: the calibrated chance, or the label itself (the
         best achievable with these scores on these very rows).
+    confidence : float, optional
+        Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
+        notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
+        target rates, and the others place the thresholds. Otherwise half of the rows choose the policy and the others
+        test it. None: nothing is promised.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
@@ -86,7 +94,7 @@ def fit(
     Returns
     -------
     Solution
-        ``policy``, ``certificate``, ``warnings`` and a ``summary()``.
+        ``policy``, ``certificate``, ``promises``, ``warnings`` and a ``summary()``.
 
     Raises
     ------
@@ -112,13 +120,21 @@ def fit(
     requirements = make_requirements(notion, local_tolerance, global_tolerance, client_tolerances, rows.clients)
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
-    settings = solver_settings(solver)
+    settings, level = solver_settings(solver), check_confidence(confidence)
     prepared = prepare(rows, calibration, basis, folds, key)
+    parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, key)
+    prepared = prepared if parted is None else parted.prepared
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
     merged_rule = _merged(prepared, requirements, basis) if merged and clients is not None else None
     mixtures = filled(problem.cells, mixtures, merged_rule)
+    promises = none_made(requirements, level)
+    if parted is not None and level is not None:
+        mixtures, promises = _rules_for_new_rows(parted, requirements, mixtures, level, key, settings, basis)
+        without, prices = certificate.primal, (optimum.local_prices, optimum.global_prices)
+        certificate = certify(problem, mixtures, *prices, basis)
+        promises = replace(promises, accuracy=certificate.primal, accuracy_without=without)
     policy = Policy(
         groups=rows.groups.names,
         clients=rows.clients.names,
@@ -132,6 +148,7 @@ def fit(
             rows=int(rows.scores.size),
             calibration=calibration,
             solver=optimum.solver,
+            promises=promises.info,
             version=__version__,
         ),
     )
@@ -145,6 +162,7 @@ def fit(
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
         rows=rows,
+        promises=promises,
     )
     info = replace(
         policy.info,
@@ -163,6 +181,27 @@ def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[M
     if optimum is None:
         raise SolverError("algorithm1: a client's own problem could not be solved; use solver='exact'.")
     return (*_stored(problem, optimum, basis), optimum)
+
+
+def _rules_for_new_rows(
+    parted: Parted,
+    requirements: Requirements,
+    mixtures: Mixtures,
+    confidence: float,
+    key: int,
+    settings: Algorithm1 | None,
+    basis: str,
+) -> tuple[Mixtures, Promises]:
+    """The rules that are certified for new rows, and what is."""
+
+    def fill(part: Prepared, rules: Mixtures) -> Mixtures:
+        empty = bool((part.cells.mass == 0).any())
+        return filled(part.cells, rules, _merged(part, requirements, basis) if empty else None)
+
+    def solve(problem: Problem) -> Mixtures:
+        return _solve(problem, settings, basis)[0]
+
+    return promise(parted, requirements, mixtures, confidence, key, solve, fill)
 
 
 def certified(

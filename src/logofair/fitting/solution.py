@@ -16,7 +16,10 @@ from logofair.auditing.rows import checked_columns
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
+from logofair.errors import InputError
+from logofair.fitting.confidence import check_confidence, supported_tolerances
 from logofair.fitting.prepare import CalibrationRows
+from logofair.fitting.promises import Promises, SupportedTolerances
 from logofair.notions import Notion, Rate
 from logofair.policy.info import price_sentence
 from logofair.policy.mixtures import evaluate_single
@@ -48,6 +51,8 @@ class Solution:
         Which solver found the policy; ``rounds``: in how many rounds.
     calibration_errors : CalibrationErrors or None
         Calibration error per cell before and after calibration.
+    promises : Promises
+        What is certified for new rows; nothing where ``confidence`` was not given.
     tested : Comparison or None
         Score >= 1/2 and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
@@ -70,6 +75,7 @@ class Solution:
     rounds: int
     calibration_errors: CalibrationErrors | None
     rows: CalibrationRows
+    promises: Promises
     tested: Comparison | None = None
 
     def __repr__(self) -> str:
@@ -151,6 +157,25 @@ class Solution:
         base = (scores >= 0.5).astype(np.float64)
         return compared_audits(base, chance, rows, *self._rates)
 
+    def supported_tolerances(self, confidence: float = 0.95) -> SupportedTolerances:
+        """Return the smallest local tolerance that could be certified at each client with the rows it has.
+
+        For rates as this policy's are: a rate near 0 or 1 takes fewer rows. All clients are judged together.
+
+        Examples
+        --------
+        >>> import logofair
+        >>> scores, groups, clients = [0.1, 0.4, 0.6, 0.9] * 500, ["a", "b"] * 1000, ["n", "n", "s", "s"] * 500
+        >>> solution = logofair.fit(scores, None, groups=groups, clients=clients, calibration="none")
+        >>> [round(tolerance, 2) for tolerance in solution.supported_tolerances()["n"]]
+        [0.12, 0.22]
+        """
+        level = check_confidence(confidence)
+        if level is None:
+            raise InputError("confidence: got None; pass a number above 0 and below 1, such as 0.95.")
+        chance = self.policy.chances(self.rows.calibrated, self.rows.cells)
+        return supported_tolerances(self.rows, self.requirements, chance, level)
+
     def summary(self) -> str:
         """Return the solution in a few lines for people."""
         c = self.certificate
@@ -167,6 +192,8 @@ class Solution:
                 f"Counted with labels on the same rows: accuracy {m.accuracy:.4f}, global gap {_number(m.global_gap)}, "
                 f"largest local gap {_number(m.local_gap)} (both include chance; see the cells' sizes)."
             )
+        if self.promises.confidence is not None:
+            lines.append(self.promises.summary())
         lines += [f"Price: {sentence}" for sentence in self.price_sentences()]
         return "\n".join([*lines, *(f"Warning: {warning}" for warning in self.warnings)])
 
@@ -206,6 +233,7 @@ class Solution:
             "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
             "without_coins": {"accuracy": accuracy, "violation": violation},
             "measured": None if self.measured is None else self.measured.as_dict(),
+            "promises": self.promises.as_dict(),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
 

@@ -20,6 +20,8 @@ __all__ = [
     "FederationInfo",
     "ModelInfo",
     "PolicyInfo",
+    "PromiseInfo",
+    "PromisesInfo",
     "RequirementInfo",
     "RequirementsInfo",
     "SiteInfo",
@@ -80,6 +82,29 @@ class CertificateInfo:
 
 
 @dataclass(frozen=True)
+class PromiseInfo:
+    """What was found for one gap of new rows: its bound, and whether that is within the tolerance."""
+
+    side: str  # "local" or "global"
+    rate: str
+    client: str | None  # None: over all clients
+    tolerance: float | None  # None: nothing was required
+    status: str  # "certified", "cannot certify" or "not asked"
+    bound: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class PromisesInfo:
+    """What is certified for new rows, how, and what it cost."""
+
+    confidence: float
+    method: str
+    price: float  # accuracy on the calibration rows
+    promises: tuple[PromiseInfo, ...]
+
+
+@dataclass(frozen=True)
 class ColumnsInfo:
     """The columns of the files a policy was made from, so that new files need not name them again."""
 
@@ -132,6 +157,7 @@ class PolicyInfo:
     rows: int | None = None  # that it was made from, at the site of a federated policy; None where they are noised
     calibration: str = "none"
     solver: str | None = None
+    promises: PromisesInfo | None = None  # None: no confidence was given
     version: str = ""
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little

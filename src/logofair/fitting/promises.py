@@ -1,0 +1,281 @@
+"""What is promised for new rows: per requirement and client certified, or what it would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from logofair.auditing.measure import plain
+from logofair.columns.checks import NAMED, Floats, Label, listed
+from logofair.policy.info import PromiseInfo, PromisesInfo
+from logofair.requirements import Requirement, Requirements
+
+__all__ = ["CANNOT", "CERTIFIED", "NOT_REQUIRED", "Promise", "Promises", "SupportedTolerances", "none_made"]
+
+CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One gap of new rows, inside a client or over all of them.
+
+    Attributes
+    ----------
+    side : str
+        ``"local"`` or ``"global"``; ``rate``: whose gap; ``client``: where (None: over all clients, or there is one).
+    tolerance : float or None
+        What was required; None: nothing.
+    status : str
+        ``"certified"``, ``"cannot certify"`` or ``"not asked"``.
+    bound : float or None
+        What the gap of new rows stays below with the confidence asked for, this gap by itself. All certified gaps stay
+        within their tolerances together, which takes more: a bound just below its tolerance may not be enough.
+    group, rows : label and int, or None
+        The group with the fewest rows that count here, and how many they are.
+    rows_needed : int or None
+        How many rows of every group it would take to certify the tolerance; None: no number would do.
+    reason : str
+        Why it cannot be certified.
+
+    Examples
+    --------
+    >>> print(Promise("local", "selection rate", 7, 0.1, "certified", bound=0.083))
+    certified: the gap of the selection rate inside client 7 is within 0.1 (bound 0.0830)
+    """
+
+    side: str
+    rate: str
+    client: Label | None
+    tolerance: float | None
+    status: str
+    bound: float | None = None
+    group: Label | None = None
+    rows: int | None = None
+    rows_needed: int | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.status == CANNOT:
+            return f"{self.status}: {self.reason}"
+        gap = f"the gap of the {self.rate}{self.where}"
+        if self.status == NOT_REQUIRED:
+            return f"{self.status}: {self.reason or gap}"
+        return f"{self.status}: {gap} is within {self.tolerance:g} (bound {self.bound:.4f})"
+
+    @property
+    def where(self) -> str:
+        """Where the gap is, in words."""
+        if self.side == "global":
+            return " over all clients"
+        return "" if self.client is None else f" inside client {self.client!r}"
+
+    @property
+    def info(self) -> PromiseInfo:
+        """What a policy stores of it."""
+        client = None if self.client is None else str(self.client)
+        return PromiseInfo(self.side, self.rate, client, self.tolerance, self.status, self.bound, str(self))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        named = {"client": plain(self.client), "group": plain(self.group)}
+        return vars(self) | named | {"sentence": str(self)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Promises(Sequence[Promise]):
+    """What holds for new rows: a :class:`Promise` for every requirement and client, in order.
+
+    All certified promises hold together with the confidence asked for, were the rows drawn again and the policy fitted
+    again; for new rows drawn like the calibration rows of the same client. Made by :func:`logofair.fit`.
+
+    Attributes
+    ----------
+    confidence : float or None
+        None: no promises were asked for.
+    method : str
+        How they were made, in words.
+    largest_local_bound : float or None
+        What the largest local gap of new rows stays below with this confidence.
+    accuracy, accuracy_without : float or None
+        Expected accuracy on the calibration rows with and without ``confidence``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import logofair
+    >>> rng = np.random.default_rng(0)
+    >>> sex, score = rng.integers(0, 2, 6000), rng.random(6000)
+    >>> solution = logofair.fit(score, rng.random(6000) < score, groups=sex, local_tolerance=0.1, confidence=0.95)
+    >>> solution.promises[0].status, bool(solution.promises[0].bound < 0.1)
+    ('certified', True)
+    >>> logofair.fit(score, None, groups=sex, calibration="none").promises[0].status
+    'not asked'
+    """
+
+    confidence: float | None
+    method: str
+    entries: tuple[Promise, ...]
+    largest_local_bound: float | None = None
+    accuracy: float | None = None
+    accuracy_without: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Promise: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Promise, ...]: ...
+    def __getitem__(self, index: int | slice) -> Promise | tuple[Promise, ...]:
+        return self.entries[index]
+
+    @property
+    def price(self) -> float | None:
+        """Expected accuracy on the calibration rows that the promises cost; below 0 where gaps there are larger."""
+        if self.accuracy is None or self.accuracy_without is None:
+            return None
+        return self.accuracy_without - self.accuracy
+
+    def with_status(self, status: str) -> tuple[Promise, ...]:
+        """Those of one status."""
+        return tuple(promise for promise in self.entries if promise.status == status)
+
+    def summary(self) -> str:
+        """Return the promises in a few lines for people."""
+        return "\n".join(self._lines())
+
+    __repr__ = __str__ = summary
+
+    def _lines(self) -> Iterator[str]:
+        if self.confidence is None:
+            yield "Nothing is promised for new rows: no confidence was asked for."
+            return
+        made, refused = self.with_status(CERTIFIED), self.with_status(CANNOT)
+        sure = f"with {100 * self.confidence:g}% confidence"
+        yield (
+            f"For new rows, {len(made)} of {len(made) + len(refused)} requirements are certified, all together {sure} "
+            f"({self.method})."
+        )
+        if self.largest_local_bound is not None:
+            yield f"The largest local gap of new rows stays below {self.largest_local_bound:.4f} {sure}."
+        if self.price is not None:
+            yield (
+                f"The promises cost {self.price:+.4f} expected accuracy on the calibration rows, "
+                f"{self.accuracy_without:.4f} without and {self.accuracy:.4f} with them; the certificate's bound is over "
+                "all rules within the tolerances on these rows, whether they promise anything or not."
+            )
+        some = [promise for promise in made if promise.side == "global"] + list(refused[:NAMED])
+        yield from map(str, some)
+        if len(refused) > NAMED:
+            yield f"... and {len(refused) - NAMED:,} more that cannot be certified"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        names = ("confidence", "method", "largest_local_bound", "accuracy", "accuracy_without", "price")
+        figures = {name: getattr(self, name) for name in names}
+        return figures | {"promises": [promise.as_dict() for promise in self.entries]}
+
+    @property
+    def info(self) -> PromisesInfo | None:
+        """What a policy stores of them; None where none were asked for."""
+        if self.confidence is None:
+            return None
+        return PromisesInfo(self.confidence, self.method, self.price or 0.0, tuple(p.info for p in self.entries))
+
+
+def none_made(requirements: Requirements, confidence: float | None = None) -> Promises:
+    """Nothing is promised: one entry per requirement, not one per client."""
+    sides = (("local", requirements.local), ("global", requirements.global_))
+    entries = [
+        Promise(side, each.rate.name, None, each.tolerance, NOT_REQUIRED, reason=_why_none(each, confidence))
+        for side, items in sides
+        for each in items
+    ]
+    return Promises(confidence, "nothing is required", tuple(entries))
+
+
+def _why_none(requirement: Requirement, confidence: float | None) -> str:
+    if confidence is None and requirement.tolerance is not None:
+        return "no confidence was given"
+    return f"nothing is required of the {requirement.rate.name}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SupportedTolerances:
+    """The smallest local tolerance that could be certified at each client with the rows it has.
+
+    ``by_rank`` and ``on_held_out_rows`` are (clients,) for the two ways, NaN where a group has no rows; all clients are
+    judged together with ``confidence``. On held-out rows a rule of a true gap of a fifth of the tolerance is certified
+    in 80 of 100 cases; by rank it is known beforehand.
+
+    Examples
+    --------
+    >>> found = SupportedTolerances(0.95, ("north", "south"), np.array([0.04, np.nan]), np.array([0.08, np.nan]))
+    >>> found["north"]
+    (0.04, 0.08)
+    >>> print(found)
+    With 95% confidence 1 of 2 clients could carry a local promise by rank, with tolerances from 0.0400 (client 'north') \
+to 0.0400 (client 'north'), half of them from 0.0400.
+    1 cannot, for want of rows of some group: client 'south'.
+    """
+
+    confidence: float
+    clients: tuple[Label | None, ...]
+    by_rank: Floats
+    on_held_out_rows: Floats
+
+    def __getitem__(self, client: Label) -> tuple[float, float]:
+        place = self.clients.index(client)
+        return float(self.by_rank[place]), float(self.on_held_out_rows[place])
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    @property
+    def best(self) -> Floats:
+        """The way that is open: by rank, or on held-out rows where there is no promise by rank."""
+        return self.on_held_out_rows if np.isnan(self.by_rank).all() else self.by_rank
+
+    def carried(self, tolerance: float) -> tuple[Label | None, ...]:
+        """The clients that could carry a local promise of this tolerance."""
+        with np.errstate(invalid="ignore"):
+            return tuple(self.clients[c] for c in np.flatnonzero(self.best <= tolerance).tolist())
+
+    def summary(self) -> str:
+        """Return it in two sentences for people."""
+        best = self.best
+        able = np.flatnonzero(~np.isnan(best))
+        way = "on held-out rows" if best is self.on_held_out_rows else "by rank"
+        start = f"With {100 * self.confidence:g}% confidence {able.size} of {len(self)} clients could carry a local promise"
+        lines = [f"{start} {way}."]
+        if able.size:
+            ends = [int(able[pick(best[able])]) for pick in (np.argmin, np.argmax)]
+            low, high = (f"{best[c]:.4f}{self._at(c)}" for c in ends)
+            middle = float(np.median(best[able]))
+            lines = [f"{start} {way}, with tolerances from {low} to {high}, half of them from {middle:.4f}."]
+        missing = np.flatnonzero(np.isnan(best)).tolist()
+        if missing:
+            names = listed((f"client {self.clients[c]!r}" for c in missing), len(missing))
+            lines.append(f"{len(missing)} cannot, for want of rows of some group: {names}.")
+        return "\n".join(lines)
+
+    __repr__ = __str__ = summary
+
+    def _at(self, place: int) -> str:
+        return "" if self.clients[place] is None else f" (client {self.clients[place]!r})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; None where a group has no rows."""
+        ways = {"by_rank": self.by_rank, "on_held_out_rows": self.on_held_out_rows}
+        clients = [
+            {"client": plain(name)} | {way: _plain_number(found[c]) for way, found in ways.items()}
+            for c, name in enumerate(self.clients)
+        ]
+        return {"confidence": self.confidence, "clients": clients}
+
+
+def _plain_number(number: float) -> float | None:
+    return None if np.isnan(number) else float(number)

@@ -1,0 +1,164 @@
+"""Rules by rank: target rates chosen on some rows, thresholds placed at ranks among the others.
+
+The chance that gaps of new rows exceed their tolerances then depends on ranks and numbers of rows alone, and on no score
+(:mod:`logofair.auditing.certification`). So the targets may be tightened until the promises can be made, and nothing is
+spent by trying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from logofair.auditing.certification import RateLaws, errors_allowed
+from logofair.cells.cells import Cells
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans, Indices, RowOrder, search_runs
+from logofair.notions import Rate
+from logofair.policy.mixtures import Mixtures, evaluate
+from logofair.solvers.problem import Problem
+
+__all__ = ["Ranks", "choose_ranks", "place_thresholds"]
+
+_STEPS = 4  # from the tolerance required down to 0, as long as a promise cannot be made
+_NOT_REQUIRED = 2.0  # the risk of a promise that nobody requires or that has no rows: never made
+_UNKNOWN = 0.01  # Beta(0.01, 0.01), nearly a coin between 0 and 1: the law of a rate that no row was left to place
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The rank of every cell's threshold among the rows left to place it, both (clients, groups), and what follows.
+
+    ``local_risks`` (clients,) and ``global_risk`` are the chances that gaps of new rows exceed their tolerances, above 1
+    where nothing is required or a group has no rows.
+    """
+
+    ranks: Indices
+    rows: Indices
+    counts: Indices  # all rows that count in the rate, those that chose the targets among them
+    local_risks: Floats
+    global_risk: float
+
+    @property
+    def laws(self) -> RateLaws:
+        """The laws of the true rates at every client."""
+        found = RateLaws.by_rank(self.ranks, self.rows)
+        unknown = self.rows == 0
+        return RateLaws(np.where(unknown, _UNKNOWN, found.yes), np.where(unknown, _UNKNOWN, found.no))
+
+    @property
+    def merged(self) -> RateLaws:
+        """The laws of the groups' rates over all clients."""
+        return self.laws.merged(self.counts.astype(np.float64))
+
+    @property
+    def risks(self) -> Floats:
+        """The clients' risks and the global one."""
+        return np.append(self.local_risks, self.global_risk)
+
+
+def choose_ranks(
+    problem: Problem, rate: Rate, rows: Indices, counts: Indices, error: float, solve: Callable[[Problem], Mixtures]
+) -> Ranks:
+    """Choose targets on the rows of ``problem``, with tolerances as large as the promises that can be made allow.
+
+    First with tolerances of 0, which shows what each promise takes at least, and so which can be made together. Those
+    begin at the tolerance required and tighten until they can be made. Of the others, those whose gaps would more likely
+    than not be within tolerance keep the targets of 0. The rest has the tolerance required: on so few rows a tighter
+    target hardly narrows the gap of new rows, but costs accuracy.
+    """
+
+    def at(scale: Floats) -> Ranks:
+        tolerances = _times(problem.local_tolerance, scale[:-1, None]), _times(problem.global_tolerance, scale[-1])
+        scaled = replace(problem, local_tolerance=tolerances[0], global_tolerance=tolerances[1])
+        targets = _targets(problem.cells, solve(scaled), rate).reshape(problem.shape)
+        ranks = np.clip(np.rint(targets * (rows + 1)), 0, rows + 1).astype(np.int64)
+        return _with_risks(Ranks(ranks, rows, counts, np.empty(0), np.nan), problem)
+
+    units = problem.shape[0] + 1
+    least = at(np.zeros(units)).risks
+    allowed = errors_allowed(least, error)
+    steps = np.where((allowed == 0) & (least <= 0.5), 0, _STEPS)
+    while True:
+        found = at(steps / _STEPS)
+        late = (allowed > 0) & (found.risks > allowed) & (steps > 0)
+        if not late.any():
+            return found
+        steps[late] -= 1
+
+
+def _times(tolerance: Floats, scale: Floats | float) -> Floats:
+    """Scaled tolerances; infinity stays what it is."""
+    return np.where(np.isfinite(tolerance), np.where(np.isfinite(tolerance), tolerance, 0.0) * scale, np.inf)
+
+
+def _with_risks(ranks: Ranks, problem: Problem) -> Ranks:
+    local, global_ = np.full(problem.shape[0], _NOT_REQUIRED), _NOT_REQUIRED
+    if problem.local_rates:
+        known = np.isfinite(problem.local_tolerance[:, 0]) & (ranks.rows > 0).all(axis=1)
+        local[known] = ranks.laws.at(known).risks(problem.local_tolerance[known, 0])
+    if problem.global_rates and (ranks.rows.sum(axis=0) > 0).all():
+        global_ = float(ranks.merged.risks(problem.global_tolerance)[0])
+    return replace(ranks, local_risks=local, global_risk=global_)
+
+
+def _targets(cells: Cells, mixtures: Mixtures, rate: Rate) -> Floats:
+    """The rate of every cell under its rule; of a cell where nobody counts, that of its client or else its group."""
+    u, v = evaluate(cells, mixtures)
+    base = rate.denominator((cells.mass > 0).astype(np.float64), cells.positives * cells.scale)
+    mass = (cells.mass * base).reshape(cells.n_clients, cells.n_groups)
+    top = (cells.mass * np.clip(rate.numerator(u, v), 0.0, base)).reshape(mass.shape)
+    found = np.full(mass.shape, top.sum() / max(mass.sum(), 1e-300))
+    for sums in ((top.sum(0, keepdims=True), mass.sum(0, keepdims=True)), (top.sum(1), mass.sum(1)), (top, mass)):
+        parts, totals = (each[:, None] if each.ndim == 1 else each for each in sums)
+        known = np.broadcast_to(totals > 0, mass.shape)
+        found = np.where(known, parts / np.where(totals > 0, totals, 1.0), found)
+    return np.clip(found, 0.0, 1.0).ravel()
+
+
+def place_thresholds(
+    ranks: Ranks, scores: Floats, cells: Indices, otherwise: Mixtures, rng: np.random.Generator
+) -> Mixtures:
+    """Rules that accept whatever scores no lower than the row of each cell's rank; cells without rows keep theirs.
+
+    ``scores`` and ``cells`` are of the rows left to place thresholds. Rows of equal score stand in an order drawn at
+    random, and new rows of that score toss a coin to stand before or behind: so the law of the rank is exact with ties
+    too. A cell whose scores all differ needs no coin, since new rows will not have the very same score.
+    """
+    n, rank = ranks.rows.ravel(), ranks.ranks.ravel()
+    order = RowOrder.of(scores, cells, n.size)
+    ordered, first, last = scores[order.rows], order.starts[:-1], order.starts[1:]
+    placed = (rank > 0) & (rank <= n)
+    limit = np.where(placed, ordered[np.where(placed, last - rank, 0)] if ordered.size else 0.0, 0.0)
+    weight = np.where(placed, 1.0, (rank > n).astype(np.float64))
+    tied = np.flatnonzero(placed & _has_ties(order, ordered))
+    ends = [search_runs(ordered, first[tied], last[tied], limit[tied], right=np.full(tied.size, r)) for r in (0, 1)]
+    ahead = rank[tied] - (n[tied] - ends[1])  # tied rows that stand before the threshold
+    weight[tied] = rng.beta(ahead, ends[1] - ends[0] + 1 - ahead)
+    return _rules(n > 0, weight, limit, placed, otherwise)
+
+
+def _has_ties(order: RowOrder, ordered: Floats) -> Booleans:
+    """In which cells some score occurs twice."""
+    found = np.zeros(order.starts.size - 1, dtype=bool)
+    if ordered.size:
+        found[order.cells[1:][~order.changes(ordered)]] = True
+    return found
+
+
+def _rules(known: Booleans, weight: Floats, limit: Floats, placed: Booleans, otherwise: Mixtures) -> Mixtures:
+    """Accept scores from the limit up with some weight, and those above it with the rest."""
+    beyond = np.nextafter(limit, np.inf)
+    rest = np.where(placed & (beyond <= 1.0), 1.0 - weight, 0.0)  # nothing scores above 1
+    none = np.zeros_like(weight)
+    weights, limits = np.column_stack([weight, rest, none]), np.column_stack([limit, np.minimum(beyond, 1.0), none])
+    single = np.where(weight >= 0.5, limit, np.where(rest > 0, beyond, np.inf))
+    keep = known[:, None]
+    return Mixtures(
+        np.where(keep, weights, otherwise.weight),
+        np.where(keep & (weights > 0), limits, np.where(keep, 0.0, otherwise.threshold)),
+        np.where(keep, True, otherwise.above),
+        np.where(known, single, otherwise.single),
+    )
