@@ -3,10 +3,11 @@
 Two ways, neither of which looks at the rows that chose a rule:
 
 By rank. Let a rule accept whatever scores no lower than the k-th highest of n rows that had no part in choosing k.
-Then the share of new rows that it accepts follows the law Beta(k, n + 1 - k), whatever the law of the scores. The chance
-that gaps of such shares exceed a tolerance is known before anybody looks, so several promises are made as long as the
-chances that they fail add up to what is allowed. (Holm's correction would be wrong here: it is about errors of tests on
-fixed gaps, while here the gaps themselves are random, and promises that fail with 2.5% and 5% fail with 7.4% together.)
+Then the share of new rows that it accepts follows the law Beta(k, n + 1 - k), whatever the law of the scores. So the
+chance that a gap of such shares exceeds a tolerance is known before anybody looks, and several promises are made as
+long as the chances that they fail add up to what is allowed. (Holm's correction would be wrong here: it is about errors
+of tests on fixed gaps, while here the gaps are random; two promises that fail with chances of 2.5% and 5%, which Holm
+would make, fail with 7.4% together.)
 
 On rows held out. The gaps of a rule that is given are tested one by one on other rows, with Holm's correction.
 
@@ -123,7 +124,7 @@ class RateLaws:
     @classmethod
     def matched(cls, means: Floats, variances: Floats) -> RateLaws:
         """The Betas of these means and variances."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             size = means * (1.0 - means) / variances - 1.0
         size = np.clip(np.nan_to_num(size, nan=0.0), 1e-6, 1e9)
         certain = (means <= 0.0) | (means >= 1.0)
@@ -293,7 +294,7 @@ def tolerances_by_rank(rows: Floats, rate: Floats, error: float) -> Floats:
     Examples
     --------
     >>> np.round(tolerances_by_rank(np.array([[135.0, 135.0], [12.0, 900.0]]), np.array([0.2, 0.2]), 0.05), 2).tolist()
-    [0.11, 0.28]
+    [0.11, 0.25]
     """
     known = (rows > 0).all(axis=1)
     places = rows[known] + 1.0

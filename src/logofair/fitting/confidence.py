@@ -1,7 +1,7 @@
 """``fit(..., confidence=)``: rules that are certified for new rows, by rank or on rows held out.
 
-The rows are parted at random. Some choose the rule, its calibrator included; the others place its thresholds (by rank) or
-test it (held out), so that no promise rests on the rows that chose what it is about.
+The rows are parted at random. Some choose the rule, its calibrator included; the others place its thresholds (by rank)
+or test it (held out), so that no promise rests on the rows that chose what it is about.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Solve: TypeAlias = Callable[[Problem], Mixtures]
 # accuracy wants more rows to choose.
 _PARTS = 10
 _CHOOSE = {"rank": 3, "held out": 5}
-_RATES = (0.05, 0.95)  # rows needed are told for a rate between these: of a rate of 0 no number is needed, or so it seems
+_RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the approximation would need none
 
 
 def check_confidence(confidence: object) -> float | None:
@@ -193,9 +193,7 @@ def _by_rank(
     return mixtures, Promises(confidence, parted.why, entries, largest)
 
 
-def _on_held_out_rows(
-    parted: Parted, requirements: Requirements, mixtures: Mixtures, confidence: float
-) -> Promises:
+def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixtures, confidence: float) -> Promises:
     rows, error = parted.prepared.rows, 1.0 - confidence
     tally, rates = _tally(parted, mixtures), tuple(r.rate for r in (*requirements.local, *requirements.global_))
     first = len(requirements.local)

@@ -10,6 +10,7 @@ import numpy as np
 
 from logofair.auditing.measure import plain
 from logofair.columns.checks import NAMED, Floats, Label, listed
+from logofair.columns.segments import Indices
 from logofair.policy.info import PromiseInfo, PromisesInfo
 from logofair.requirements import Requirement, Requirements
 
@@ -108,7 +109,8 @@ class Promises(Sequence[Promise]):
     >>> import logofair
     >>> rng = np.random.default_rng(0)
     >>> sex, score = rng.integers(0, 2, 6000), rng.random(6000)
-    >>> solution = logofair.fit(score, rng.random(6000) < score, groups=sex, local_tolerance=0.1, confidence=0.95)
+    >>> tolerances = {"local_tolerance": 0.1, "global_tolerance": None}
+    >>> solution = logofair.fit(score, rng.random(6000) < score, groups=sex, confidence=0.95, **tolerances)
     >>> solution.promises[0].status, bool(solution.promises[0].bound < 0.1)
     ('certified', True)
     >>> logofair.fit(score, None, groups=sex, calibration="none").promises[0].status
@@ -164,8 +166,8 @@ class Promises(Sequence[Promise]):
         if self.price is not None:
             yield (
                 f"The promises cost {self.price:+.4f} expected accuracy on the calibration rows, "
-                f"{self.accuracy_without:.4f} without and {self.accuracy:.4f} with them; the certificate's bound is over "
-                "all rules within the tolerances on these rows, whether they promise anything or not."
+                f"{self.accuracy_without:.4f} without and {self.accuracy:.4f} with them; the certificate bounds what "
+                "any rule within the tolerances on these rows could reach, promises or not."
             )
         some = [promise for promise in made if promise.side == "global"] + list(refused[:NAMED])
         yield from map(str, some)
@@ -214,11 +216,10 @@ class SupportedTolerances:
     Examples
     --------
     >>> found = SupportedTolerances(0.95, ("north", "south"), np.array([0.04, np.nan]), np.array([0.08, np.nan]))
-    >>> found["north"]
-    (0.04, 0.08)
+    >>> found["north"], found.carried(0.05)
+    ((0.04, 0.08), ('north',))
     >>> print(found)
-    With 95% confidence 1 of 2 clients could carry a local promise by rank, with tolerances from 0.0400 (client 'north') \
-to 0.0400 (client 'north'), half of them from 0.0400.
+    With 95% confidence, 1 of 2 clients could carry a local promise by rank: with a tolerance of 0.0400 or more.
     1 cannot, for want of rows of some group: client 'south'.
     """
 
@@ -247,25 +248,27 @@ to 0.0400 (client 'north'), half of them from 0.0400.
     def summary(self) -> str:
         """Return it in two sentences for people."""
         best = self.best
-        able = np.flatnonzero(~np.isnan(best))
-        way = "on held-out rows" if best is self.on_held_out_rows else "by rank"
-        start = f"With {100 * self.confidence:g}% confidence {able.size} of {len(self)} clients could carry a local promise"
-        lines = [f"{start} {way}."]
-        if able.size:
-            ends = [int(able[pick(best[able])]) for pick in (np.argmin, np.argmax)]
-            low, high = (f"{best[c]:.4f}{self._at(c)}" for c in ends)
-            middle = float(np.median(best[able]))
-            lines = [f"{start} {way}, with tolerances from {low} to {high}, half of them from {middle:.4f}."]
-        missing = np.flatnonzero(np.isnan(best)).tolist()
+        able, missing = np.flatnonzero(~np.isnan(best)), np.flatnonzero(np.isnan(best)).tolist()
+        way = "on rows held out" if best is self.on_held_out_rows else "by rank"
+        could = f"{able.size:,} of {len(self):,} clients could carry a local promise {way}"
+        lines = [f"With {100 * self.confidence:g}% confidence, {could}{self._range(able)}."]
         if missing:
             names = listed((f"client {self.clients[c]!r}" for c in missing), len(missing))
-            lines.append(f"{len(missing)} cannot, for want of rows of some group: {names}.")
+            lines.append(f"{len(missing):,} cannot, for want of rows of some group: {names}.")
         return "\n".join(lines)
 
     __repr__ = __str__ = summary
 
-    def _at(self, place: int) -> str:
-        return "" if self.clients[place] is None else f" (client {self.clients[place]!r})"
+    def _range(self, able: Indices) -> str:
+        """From which tolerances on."""
+        if able.size == 0:
+            return ""
+        found = self.best[able]
+        if able.size == 1:
+            return f": with a tolerance of {found[0]:.4f} or more"
+        low, high = (self.clients[int(able[place])] for place in (found.argmin(), found.argmax()))
+        ends = f"{found.min():.4f} (client {low!r}) to {found.max():.4f} (client {high!r})"
+        return f": with tolerances from {ends}, the median client from {float(np.median(found)):.4f}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; None where a group has no rows."""

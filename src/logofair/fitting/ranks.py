@@ -1,7 +1,7 @@
 """Rules by rank: target rates chosen on some rows, thresholds placed at ranks among the others.
 
-The chance that gaps of new rows exceed their tolerances then depends on ranks and numbers of rows alone, and on no score
-(:mod:`logofair.auditing.certification`). So the targets may be tightened until the promises can be made, and nothing is
+The chance that a gap of new rows exceeds its tolerance then depends on ranks and numbers of rows alone, and on no score
+(:mod:`logofair.auditing.certification`). So the targets may be tightened until promises can be made, and nothing is
 spent by trying.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from logofair.auditing.certification import RateLaws, errors_allowed
+from logofair.auditing.measure import FEW_ROWS
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, RowOrder, search_runs
@@ -31,7 +32,7 @@ _UNKNOWN = 0.01  # Beta(0.01, 0.01), nearly a coin between 0 and 1: the law of a
 class Ranks:
     """The rank of every cell's threshold among the rows left to place it, both (clients, groups), and what follows.
 
-    ``local_risks`` (clients,) and ``global_risk`` are the chances that gaps of new rows exceed their tolerances, above 1
+    ``local_risks`` (clients,) and ``global_risk`` are the chances that a gap of new rows exceeds its tolerance, above 1
     where nothing is required or a group has no rows.
     """
 
@@ -65,7 +66,7 @@ def choose_ranks(
     """Choose targets on the rows of ``problem``, with tolerances as large as the promises that can be made allow.
 
     First with tolerances of 0, which shows what each promise takes at least, and so which can be made together. Those
-    begin at the tolerance required and tighten until they can be made. Of the others, those whose gaps would more likely
+    begin at the tolerance required and tighten until they can be made. Of the others, those whose gaps will more likely
     than not be within tolerance keep the targets of 0. The rest has the tolerance required: on so few rows a tighter
     target hardly narrows the gap of new rows, but costs accuracy.
     """
@@ -74,7 +75,7 @@ def choose_ranks(
         tolerances = _times(problem.local_tolerance, scale[:-1, None]), _times(problem.global_tolerance, scale[-1])
         scaled = replace(problem, local_tolerance=tolerances[0], global_tolerance=tolerances[1])
         targets = _targets(problem.cells, solve(scaled), rate).reshape(problem.shape)
-        ranks = np.clip(np.rint(targets * (rows + 1)), 0, rows + 1).astype(np.int64)
+        ranks = _ranks(targets, rows, counts - rows)
         return _with_risks(Ranks(ranks, rows, counts, np.empty(0), np.nan), problem)
 
     units = problem.shape[0] + 1
@@ -87,6 +88,17 @@ def choose_ranks(
         if not late.any():
             return found
         steps[late] -= 1
+
+
+def _ranks(targets: Floats, rows: Indices, chosen_on: Indices) -> Indices:
+    """The rank whose expected rate is nearest to each target.
+
+    Nobody or everybody is accepted only where that was the target on many rows. On few it would be an accident, and a
+    promise kept by it an empty one.
+    """
+    ranks = np.clip(np.rint(targets * (rows + 1)), np.minimum(rows, 1), rows).astype(np.int64)
+    many = chosen_on >= FEW_ROWS
+    return np.where(many & (targets <= 0.0), 0, np.where(many & (targets >= 1.0), rows + 1, ranks))
 
 
 def _times(tolerance: Floats, scale: Floats | float) -> Floats:
