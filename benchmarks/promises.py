@@ -61,6 +61,23 @@ SCENARIOS = (
 
 
 @dataclass(frozen=True, eq=False)
+class Truth:
+    """A policy in the population: rates by name, (clients, groups), with the mass of those who count; accuracy."""
+
+    rates: dict[str, tuple[Array, Array]]
+    accuracy: float
+
+    def gap(self, promise: Promise) -> float:
+        """The gap that a promise is about."""
+        rate, people = self.rates[promise.rate]
+        if promise.side == "local":
+            row = rate[0 if promise.client is None else int(str(promise.client))]
+        else:
+            row = (rate * people).sum(axis=0) / people.sum(axis=0)
+        return float(row.max() - row.min())
+
+
+@dataclass(frozen=True, eq=False)
 class Population:
     """Shares of the cells, (clients, groups), and the shifts of their scores."""
 
@@ -91,8 +108,8 @@ class Population:
         logit = shift + 1.2 * normal
         return np.round(1.0 / (1.0 + np.exp(-1.3 * logit)), self.scenario.digits), 1.0 / (1.0 + np.exp(-logit))
 
-    def rates(self, solution: Solution) -> dict[str, tuple[Array, Array]]:
-        """True rates of a policy by name, (clients, groups), with the mass of those who count in them."""
+    def measured(self, solution: Solution) -> Truth:
+        """Evaluate a policy in the population."""
         nodes = np.linspace(-6.0, 6.0, max(_EVALUATED // self.share.size, 1000))
         mass = np.exp(-0.5 * nodes**2) / np.exp(-0.5 * nodes**2).sum()
         cell = np.repeat(np.arange(self.share.size), nodes.size)
@@ -109,17 +126,8 @@ class Population:
         for name, count in counts.items():
             people = np.broadcast_to(mass * count, shape).sum(-1)
             found[name] = (mass * count * accepted).sum(-1) / people, people * self.share
-        return found
-
-
-def true_gap(promise: Promise, rates: dict[str, tuple[Array, Array]]) -> float:
-    """The gap in the population that a promise is about."""
-    rate, people = rates[promise.rate]
-    if promise.side == "local":
-        row = rate[0 if promise.client is None else int(str(promise.client))]
-    else:
-        row = (rate * people).sum(axis=0) / people.sum(axis=0)
-    return float(row.max() - row.min())
+        right = (mass * (chance * accepted + (1.0 - chance) * (1.0 - accepted))).sum(-1)
+        return Truth(found, float((self.share * right).sum()))
 
 
 @dataclass
@@ -134,12 +142,16 @@ class Results:
     broken: list[bool] = field(default_factory=list)  # some certified promise fails
     certified: list[float] = field(default_factory=list)  # share of the promises
     kept: list[float] = field(default_factory=list)  # share of the promises whose gap is within tolerance in truth
-    price: list[float] = field(default_factory=list)
+    kept_without: list[float] = field(default_factory=list)  # and that of the policy fitted without confidence
+    price: list[float] = field(default_factory=list)  # accuracy in the population that confidence costs
 
-    def add(self, solution: Solution, rates: dict[str, tuple[Array, Array]]) -> None:
-        """Compare what a solution says with the population."""
+    def add(self, solution: Solution, truth: Truth, without: Truth) -> None:
+        """Compare what a solution says with the population, and with that of a fit without confidence."""
         promises = solution.promises
-        gaps = [(promise, true_gap(promise, rates)) for promise in promises]
+        gaps = [(promise, truth.gap(promise)) for promise in promises]
+        within = [without.gap(p) <= p.tolerance for p in promises if p.tolerance is not None]
+        self.kept_without.append(float(np.mean(within)))
+        self.price.append(without.accuracy - truth.accuracy)
         self.method = promises.method.split(":")[0]
         made = [(p, gap) for p, gap in gaps if p.status == CERTIFIED]
         self.broken.append(any(gap > p.tolerance for p, gap in made if p.tolerance is not None))
@@ -151,11 +163,10 @@ class Results:
         if promises.largest_local_bound is not None:
             local = [gap for p, gap in gaps if p.side == "local"]
             self.largest_holds.append(max(local) <= promises.largest_local_bound)
-        self.price.append(promises.price or 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """Means over the runs, as plain values; None where there is nothing to average."""
-        lists = ("largest_holds", "local_holds", "global_holds", "broken", "certified", "kept", "price")
+        lists = ("largest_holds", "local_holds", "global_holds", "broken", "certified", "kept", "kept_without", "price")
         means = {name: float(np.mean(getattr(self, name))) if getattr(self, name) else None for name in lists}
         return {"scenario": self.scenario, "method": self.method, "runs": len(self.broken)} | means
 
@@ -167,19 +178,10 @@ def simulate(scenario: Scenario, runs: Iterable[int]) -> Results:
         rng = np.random.default_rng([run, len(scenario.name), scenario.rows])
         population = Population.drawn(scenario, rng)
         rows = population.rows(rng)
-        solution = logofair.fit(
-            rows.pop("scores"),
-            rows.pop("labels"),
-            **rows,
-            notion=scenario.notion,
-            local_tolerance=scenario.local,
-            global_tolerance=scenario.global_,
-            calibration=scenario.calibration,
-            confidence=CONFIDENCE,
-            random_state=run,
-            merged=False,
-        )
-        found.add(solution, population.rates(solution))
+        rows |= {"notion": scenario.notion, "calibration": scenario.calibration, "random_state": run, "merged": False}
+        rows |= {"local_tolerance": scenario.local, "global_tolerance": scenario.global_}
+        solution, without = (logofair.fit(**rows, confidence=level) for level in (CONFIDENCE, None))
+        found.add(solution, population.measured(solution), population.measured(without))
     return found
 
 
@@ -210,12 +212,16 @@ def promises(runs: int, only: str | None, quick: bool, as_json: bool) -> None:
 def show(results: list[dict[str, Any]]) -> None:
     """Print the results as a table."""
     table = Table(title=f"promises with {CONFIDENCE:.0%} confidence, in percent", title_justify="left")
+    table.box, table.padding = None, (0, 1, 0, 0)
     table.add_column("federations", no_wrap=True)
-    for name in ("runs", "largest", "local", "global", "broken", "made", "kept", "price"):
+    for name in ("runs", "largest", "local", "global", "broken", "made", "kept", "plain", "price"):
         table.add_column(name, justify="right", no_wrap=True)
     for each in results:
-        names = ("largest_holds", "local_holds", "global_holds", "broken", "certified", "kept")
-        shares = ["" if each[name] is None else f"{100 * each[name]:.1f}" for name in names]
+        names = ("largest_holds", "local_holds", "global_holds", "broken", "certified", "kept", "kept_without")
+        digits = (1, 1, 1, 1, 0, 0, 0)
+        shares = [
+            "" if each[name] is None else f"{100 * each[name]:.{n}f}" for name, n in zip(names, digits, strict=True)
+        ]
         table.add_row(each["scenario"], str(each["runs"]), *shares, f"{each['price']:+.4f}")
     console = page()
     console.print(table)
@@ -223,8 +229,9 @@ def show(results: list[dict[str, Any]]) -> None:
     console.print(
         "largest, local, global: how often the bound of the largest local gap, of each local gap and of the global gap "
         "holds in the population; broken: runs in which some certified promise fails there; made: requirements that "
-        "are certified; kept: requirements that are within tolerance in the population; price: accuracy on the "
-        f"calibration rows. Standard error of a true 95% over {runs} runs: {100 * np.sqrt(0.95 * 0.05 / runs):.1f}."
+        "are certified; kept and plain: requirements that are within tolerance in the population, with and without "
+        "confidence; price: accuracy there that it costs. "
+        f"Standard error of a true 95% over {runs} runs: {100 * np.sqrt(0.95 * 0.05 / runs):.1f}."
     )
 
 

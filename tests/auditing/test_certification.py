@@ -73,8 +73,8 @@ def test_the_risk_of_two_cells_is_the_integral_over_both_laws(rows, shares, tole
     laws = RateLaws.by_rank(np.array([ranks]), np.array([rows]))
     exact = exceeding(*zip(laws.yes[0], laws.no[0], strict=True), tolerance)
     risk, widths = laws.risks(tolerance)[0], np.sqrt(laws.variances[0])
-    assert risk >= exact - 1e-4
-    assert risk <= exact + (1e-4 if widths.max() < 10 * widths.min() else 0.01)  # a far narrower law is widened
+    assert risk >= exact - 5e-4
+    assert risk <= exact + (5e-4 if widths.max() < 10 * widths.min() else 0.01)  # a far narrower law is widened
 
 
 @pytest.mark.parametrize("tail", [0.05, 1e-3, 1e-5])

@@ -151,8 +151,8 @@ class _Nodes:
         mirrored = (no == 0).any(axis=1)[:, None]
         yes, no = _widened(np.where(mirrored, no, yes), np.where(mirrored, yes, no))
         inside = (yes > 0) & (no > 0)
-        rates = betaincinv(np.where(inside, yes, 1.0)[..., None], np.where(inside, no, 1.0)[..., None], _AT)
-        rates = np.where(inside[..., None], rates, np.where(yes > 0, 1.0, 0.0)[..., None])
+        found = betaincinv(np.where(inside, yes, 1.0)[..., None], np.where(inside, no, 1.0)[..., None], _AT)
+        rates = np.where(inside[..., None], found.astype(np.float64), np.where(yes > 0, 1.0, 0.0)[..., None])
         groups = range(yes.shape[1])
         # Of equal rates, which only those of exactly 0 are, the first group's counts as the lowest.
         below = [[_below(yes[:, b], no[:, b], rates[:, a], ties=b < a) for b in groups] for a in groups]

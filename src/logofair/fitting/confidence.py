@@ -6,12 +6,12 @@ or test it (held out), so that no promise rests on the rows that chose what it i
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from logofair.auditing.certification import (
     POWER,
@@ -20,23 +20,22 @@ from logofair.auditing.certification import (
     held_out_errors,
     holm,
     rank_errors,
-    rows_needed,
     tolerances_by_rank,
     tolerances_on_held_out_rows,
 )
 from logofair.auditing.chance import pair_limits
 from logofair.auditing.measure import Tally, counting_labels, counts_rows, tally_of
 from logofair.calibration.crossfit import deal_folds
-from logofair.columns.checks import Floats, Label
+from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, RowOrder
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, prepare, with_chances
-from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED, Promise, Promises, SupportedTolerances
+from logofair.fitting.promises import RATES, Found, Needs, Promises, SupportedTolerances, stated
 from logofair.fitting.ranks import choose_ranks, place_thresholds
 from logofair.notions import Rate, as_number
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirement, Requirements, tolerance_of
+from logofair.requirements import Requirements, tolerance_of
 from logofair.solvers.problem import Problem, make_problem
 
 __all__ = ["Parted", "check_confidence", "part_rows", "promise", "supported_tolerances"]
@@ -49,7 +48,6 @@ Solve: TypeAlias = Callable[[Problem], Mixtures]
 # accuracy wants more rows to choose.
 _PARTS = 10
 _CHOOSE = {"rank": 3, "held out": 5}
-_RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the approximation would need none
 
 
 def check_confidence(confidence: object) -> float | None:
@@ -170,66 +168,48 @@ def _by_rank(
     ranks = choose_ranks(problem, rate, _by_cell(rows, placing), counts, error, solve)
     rng = np.random.default_rng([key, 2])
     mixtures = place_thresholds(ranks, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
-    made, known = added_up(ranks.risks, error), (ranks.rows > 0).all(axis=1)
-    bounds = np.full(len(known), np.nan)
-    bounds[known] = ranks.laws.at(known).bounds(error)
-    merged_known = (ranks.rows.sum(axis=0) > 0).all()
-    sides = {
-        "local": _Found(made[None, :-1], bounds[None], counts[None], ranks.laws.means[None]),
-        "global": _Found(
-            made[None, -1:],
-            ranks.merged.bounds(error)[None] if merged_known else np.full((1, 1), np.nan),
-            counts.sum(axis=0)[None, None],
-            ranks.merged.means[None],
-        ),
-    }
-    required = np.isfinite(problem.local_tolerance[:, 0]) if problem.local_rates else np.zeros(len(known), dtype=bool)
-    largest = ranks.laws.at(required).largest_bound(error) if required.any() and known[required].all() else None
+    made, (bounds, merged_bounds) = added_up(ranks.risks, error), ranks.bounds(error)
+
+    def every(local: npt.NDArray[Any], merged: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        # one rate is required: what was found of it stands for each of its requirements
+        return np.concatenate([*[local] * len(requirements.local), *[merged] * len(requirements.global_)])
+
+    found = Found(
+        every(made[:-1], made[-1:]),
+        every(bounds, merged_bounds),
+        every(counts, counts.sum(axis=0, keepdims=True)),
+        every(ranks.laws.means, ranks.merged.means),
+    )
     judged = int((ranks.risks <= 1.0).sum())
-    share = 1.0 - _CHOOSE["rank"] / _PARTS
     errors = rank_errors(error, judged, len(rows.groups.names))
-    needs = _Needs(errors, 0.0, share, f"by rank, {_together(judged)}")
-    entries = tuple(_Sentences(requirements, rows, needs).promises(sides))
-    return mixtures, Promises(confidence, parted.why, entries, largest)
+    needs = Needs(errors, 0.0, 1.0 - _CHOOSE["rank"] / _PARTS, f"by rank, {_together(judged)}")
+    entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
+    return mixtures, Promises(confidence, parted.why, entries, ranks.largest_local_bound(error))
 
 
 def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixtures, confidence: float) -> Promises:
     rows, error = parted.prepared.rows, 1.0 - confidence
-    tally, rates = _tally(parted, mixtures), tuple(r.rate for r in (*requirements.local, *requirements.global_))
-    first = len(requirements.local)
+    tally = _tally(parted, mixtures)
+    sides = ((tally, requirements.local), (tally.merged(), requirements.global_))
+    parts = [(each, r.rate, _by_cell(rows, _counted(rows, r.rate))) for each, items in sides for r in items]
+    shares = np.concatenate([_shares(each, rate) for each, rate, _ in parts])
+    people = np.concatenate([each.effective_rows(rate) for each, rate, _ in parts])
+    counts = np.concatenate([n if each is tally else n.sum(axis=0, keepdims=True) for each, _, n in parts])
     tolerances = np.concatenate([requirements.tolerances.T.ravel(), [tolerance_of(r) for r in requirements.global_]])
-    shares, people = _shares(tally, rates[:first]), _people(tally, rates[:first])
-    merged = tally.merged()
-    shares = np.concatenate([shares, _shares(merged, rates[first:])])
-    people = np.concatenate([people, _people(merged, rates[first:])])
-    judged = np.isfinite(tolerances) & ~np.isnan(shares).any(axis=1)
+    required, known = np.isfinite(tolerances), ~np.isnan(shares).any(axis=1)
+    judged = required & known
     made, bounds = np.zeros(judged.size, dtype=bool), np.full(judged.size, np.nan)
     made[judged] = holm(shares[judged], people[judged], tolerances[judged], error)
     bounds[judged] = pair_limits(shares[judged], people[judged], error, upper=True)
-    counts = [_by_cell(rows, _counted(rows, rate)) for rate in rates]
-    clients, groups = len(rows.clients.names), len(rows.groups.names)
-    local = (first, clients)
-    end = first * clients
-    sides = {
-        "local": _Found(
-            made[:end].reshape(local),
-            bounds[:end].reshape(local),
-            np.array(counts[:first], dtype=np.int64).reshape(first, clients, groups),
-            shares[:end].reshape(first, clients, groups),
-        ),
-        "global": _Found(
-            made[end:, None],
-            bounds[end:, None],
-            np.array([each.sum(axis=0) for each in counts[first:]], dtype=np.int64).reshape(-1, 1, groups),
-            shares[end:, None],
-        ),
-    }
-    required = np.isfinite(tolerances[:end])
-    largest = float(bounds[:end][required].max()) if required.any() and judged[:end][required].all() else None
-    share = 1.0 - _CHOOSE["held out"] / _PARTS
-    how = f"Holm's correction, {_together(int(judged.sum()))}, power {POWER:g}"
-    needs = _Needs(held_out_errors(error, int(judged.sum())), TRUE_GAP, share, how)
-    return Promises(confidence, parted.why, tuple(_Sentences(requirements, rows, needs).promises(sides)), largest)
+    local = required & (np.arange(required.size) < requirements.tolerances.size)
+    # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
+    largest = float(bounds[local].max()) if local.any() and known[local].all() else None
+    number = int(judged.sum())
+    how = f"Holm's correction, {_together(number)}, power {POWER:g}"
+    needs = Needs(held_out_errors(error, number), TRUE_GAP, 1.0 - _CHOOSE["held out"] / _PARTS, how)
+    found = Found(made, bounds, counts, shares)
+    entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
+    return Promises(confidence, parted.why, entries, largest)
 
 
 def _together(promises: int) -> str:
@@ -244,14 +224,9 @@ def _tally(parted: Parted, mixtures: Mixtures) -> Tally:
     return tally_of(chance, held_out.labels, held_out.weights, held_out.groups, held_out.clients, None)
 
 
-def _shares(tally: Tally, rates: tuple[Rate, ...]) -> Floats:
-    """Every rate of every client, (rates * clients, groups); NaN where it is no share of rows."""
-    found = [tally.rate(rate) if counts_rows(rate) else np.full(tally.mass.shape[:2], np.nan) for rate in rates]
-    return np.concatenate([*found, np.zeros((0, tally.mass.shape[1]))])
-
-
-def _people(tally: Tally, rates: tuple[Rate, ...]) -> Floats:
-    return np.concatenate([*(tally.effective_rows(rate) for rate in rates), np.zeros((0, tally.mass.shape[1]))])
+def _shares(tally: Tally, rate: Rate) -> Floats:
+    """A rate of every client and group; NaN where it is no share of rows, for which there are no limits."""
+    return tally.rate(rate) if counts_rows(rate) else np.full(tally.mass.shape[:2], np.nan)
 
 
 def _counted(rows: CalibrationRows, rate: Rate) -> Booleans:
@@ -268,107 +243,6 @@ def _by_cell(rows: CalibrationRows, which: Booleans) -> Indices:
     return np.bincount(rows.cells[which], minlength=shape[0] * shape[1]).reshape(shape)
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What was found of one side: (rates, clients), and (rates, clients, groups) for rows and rates."""
-
-    made: Booleans
-    bounds: Floats
-    counts: Indices
-    rates: Floats
-
-
-@dataclass(frozen=True)
-class _Needs:
-    """What a promise takes: standard errors, the true gap as a share of the tolerance, the share of rows that test."""
-
-    errors: float
-    gap: float
-    share: float
-    how: str
-
-    def rows(self, rates: Floats, tolerance: float) -> int | None:
-        """Rows of every group; None where no number suffices."""
-        known = np.clip(rates[~np.isnan(rates)], *_RATES)
-        rate = float(known[np.argmin(np.abs(known - 0.5))]) if known.size else 0.5
-        needed = float(rows_needed(rate, tolerance, self.gap * tolerance, self.errors))
-        return math.ceil(needed / self.share) if math.isfinite(needed) else None
-
-
-@dataclass(frozen=True, eq=False)
-class _Sentences:
-    """Puts what was found into promises."""
-
-    requirements: Requirements
-    rows: CalibrationRows
-    needs: _Needs
-
-    def promises(self, sides: dict[str, _Found]) -> Iterator[Promise]:
-        """Every promise, rate by rate and client by client, then the global ones.
-
-        Where all required rates are one, what was found of a side stands for each of its requirements.
-        """
-        clients = self.rows.clients.names
-        for k, (requirement, tolerances) in enumerate(
-            zip(self.requirements.local, self.requirements.tolerances.T.tolist(), strict=True)
-        ):
-            for c, tolerance in enumerate(tolerances):
-                yield self._promise("local", requirement, clients[c], tolerance, sides["local"], (k, c))
-        for k, requirement in enumerate(self.requirements.global_):
-            yield self._promise("global", requirement, None, tolerance_of(requirement), sides["global"], (k, 0))
-
-    def _promise(
-        self,
-        side: str,
-        requirement: Requirement,
-        client: Label | None,
-        tolerance: float,
-        found: _Found,
-        place: tuple[int, int],
-    ) -> Promise:
-        rate = requirement.rate
-        if not math.isfinite(tolerance):
-            where = "" if client is None else f" inside client {client!r}"
-            reason = f"nothing is required of the {rate.name}{where}"
-            return Promise(side, rate.name, client, None, NOT_REQUIRED, reason=reason)
-        counts, bound = found.counts[place], float(found.bounds[place])
-        least = int(counts.argmin())
-        made = bool(found.made[place])
-        stated = Promise(
-            side,
-            rate.name,
-            client,
-            tolerance,
-            CERTIFIED if made else CANNOT,
-            bound=None if math.isnan(bound) else bound,
-            group=self.rows.groups.names[least],
-            rows=int(counts[least]),
-            rows_needed=self.needs.rows(found.rates[place], tolerance),
-        )
-        return stated if made else replace(stated, reason=self._reason(stated, rate))
-
-    def _reason(self, stated: Promise, rate: Rate) -> str:
-        """Why a promise cannot be made."""
-        if not counts_rows(rate):
-            return f"the {rate.name} is no share of rows, so no bound of its gap{stated.where} is known"
-        labels = counting_labels(rate)
-        labelled = f" with label {labels[0]}" if rate.needs_labels and len(labels) == 1 else ""
-        assert stated.rows is not None
-        assert stated.tolerance is not None
-        of_group = f"of group {stated.group!r}{labelled}"
-        has = f"client {stated.client!r} has" if stated.client is not None else "there are"
-        if stated.rows == 0:
-            return f"{has} no rows {of_group}"
-        bound = "" if stated.bound is None else f"the bound of the gap{stated.where} is {stated.bound:.4f}"
-        if stated.rows_needed is None:
-            return f"no number of rows shows that a gap{stated.where} is within {stated.tolerance:g}"
-        if stated.rows < stated.rows_needed or stated.bound is None:
-            rows = f"{stated.rows:,} row{'' if stated.rows == 1 else 's'}"
-            needed = f"{stated.rows_needed:,} would be needed for {stated.tolerance:.2f} ({self.needs.how})"
-            return f"{has} {rows} {of_group}; {needed}"
-        return f"{bound} on {stated.rows:,} rows {of_group} or more, above {stated.tolerance:g} ({self.needs.how})"
-
-
 def supported_tolerances(
     rows: CalibrationRows, requirements: Requirements, chance: Floats, confidence: float
 ) -> SupportedTolerances:
@@ -381,7 +255,7 @@ def supported_tolerances(
     for rate in rates:
         counts = tally.effective_rows(rate)
         merged = np.nan_to_num(tally.summed(1).rate(rate)[:, 0], nan=0.5)
-        common = np.clip(merged, *_RATES)
+        common = np.clip(merged, *RATES)
         shares = {way: 1.0 - part / _PARTS for way, part in _CHOOSE.items()}
         by_rank = np.maximum(by_rank, tolerances_by_rank(shares["rank"] * counts, common, error / len(rates)))
         found = tolerances_on_held_out_rows(shares["held out"] * counts, common, error / len(rates))

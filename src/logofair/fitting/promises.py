@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
 
-from logofair.auditing.measure import plain
+from logofair.auditing.certification import rows_needed
+from logofair.auditing.measure import counting_labels, counts_rows, plain
 from logofair.columns.checks import NAMED, Floats, Label, listed
-from logofair.columns.segments import Indices
+from logofair.columns.segments import Booleans, Indices
+from logofair.notions import Rate
 from logofair.policy.info import PromiseInfo, PromisesInfo
-from logofair.requirements import Requirement, Requirements
+from logofair.requirements import Requirement, Requirements, tolerance_of
 
-__all__ = ["CANNOT", "CERTIFIED", "NOT_REQUIRED", "Promise", "Promises", "SupportedTolerances", "none_made"]
+__all__ = [
+    "CANNOT",
+    "CERTIFIED",
+    "NOT_REQUIRED",
+    "RATES",
+    "Found",
+    "Needs",
+    "Promise",
+    "Promises",
+    "SupportedTolerances",
+    "none_made",
+    "stated",
+]
 
 CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
+RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the approximation would need none
 
 
 @dataclass(frozen=True)
@@ -203,6 +219,83 @@ def _why_none(requirement: Requirement, confidence: float | None) -> str:
     if confidence is None and requirement.tolerance is not None:
         return "no confidence was given"
     return f"nothing is required of the {requirement.rate.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found of every gap: rate by rate and client by client, then of the global ones."""
+
+    made: Booleans  # (gaps,): certified together with the others
+    bounds: Floats  # (gaps,): of each by itself; NaN where there is none
+    counts: Indices  # (gaps, groups): rows that count in the rate
+    rates: Floats  # (gaps, groups)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a promise takes."""
+
+    errors: float  # standard errors between the gap and the tolerance
+    gap: float  # the true gap that is reckoned with, as a share of the tolerance
+    share: float  # of the rows that place or test
+    how: str  # the way, the correction and the power, in words
+
+    def rows(self, rates: Floats, tolerance: float) -> int | None:
+        """Rows of every group; None where no number suffices."""
+        known = np.clip(rates[~np.isnan(rates)], *RATES)
+        rate = float(known[np.argmin(np.abs(known - 0.5))]) if known.size else 0.5
+        needed = float(rows_needed(rate, tolerance, self.gap * tolerance, self.errors))
+        return math.ceil(needed / self.share) if math.isfinite(needed) else None
+
+
+def stated(
+    requirements: Requirements, groups: tuple[Label, ...], clients: tuple[Label | None, ...], found: Found, needs: Needs
+) -> Iterator[Promise]:
+    """What was found, as promises."""
+    places = [
+        ("local", requirement.rate, client, tolerance)
+        for requirement, tolerances in zip(requirements.local, requirements.tolerances.T.tolist(), strict=True)
+        for client, tolerance in zip(clients, tolerances, strict=True)
+    ]
+    places += [("global", requirement.rate, None, tolerance_of(requirement)) for requirement in requirements.global_]
+    for gap, (side, rate, client, tolerance) in enumerate(places):
+        if math.isfinite(tolerance):
+            yield _stated(Promise(side, rate.name, client, tolerance, CERTIFIED), rate, groups, found, gap, needs)
+        else:
+            free = Promise(side, rate.name, client, None, NOT_REQUIRED)
+            yield replace(free, reason=f"nothing is required of the {rate.name}{free.where}")
+
+
+def _stated(start: Promise, rate: Rate, groups: tuple[Label, ...], found: Found, gap: int, needs: Needs) -> Promise:
+    counts, bound = found.counts[gap], float(found.bounds[gap])
+    least = int(counts.argmin())
+    assert start.tolerance is not None
+    promise = replace(
+        start,
+        bound=None if math.isnan(bound) else bound,
+        group=groups[least],
+        rows=int(counts[least]),
+        rows_needed=needs.rows(found.rates[gap], start.tolerance),
+    )
+    return promise if found.made[gap] else replace(promise, status=CANNOT, reason=_why_not(promise, rate, needs))
+
+
+def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
+    """Why a promise cannot be made."""
+    if not counts_rows(rate):
+        return f"the {rate.name} is no share of rows, so no bound of its gap{promise.where} is known"
+    labels, count, needed = counting_labels(rate), promise.rows or 0, promise.rows_needed
+    of_group = f"of group {promise.group!r}" + (f" with label {labels[0]}" if len(labels) == 1 else "")
+    has = "there are" if promise.client is None else f"client {promise.client!r} has"
+    if count == 0:
+        return f"{has} no rows {of_group}"
+    if needed is None:
+        return f"no number of rows shows that a gap{promise.where} is within {promise.tolerance:g}"
+    if count < needed or promise.bound is None:
+        rows = f"{count:,} row{'' if count == 1 else 's'} {of_group}"
+        return f"{has} {rows}; {needed:,} would be needed for {promise.tolerance:.2f} ({needs.how})"
+    shown = f"the bound of the gap{promise.where} is {promise.bound:.4f}"
+    return f"{shown} on {count:,} rows {of_group} or more; the tolerance is {promise.tolerance:g} ({needs.how})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from logofair.auditing.certification import RateLaws, errors_allowed
+from logofair.auditing.certification import RateLaws, added_up, errors_allowed
 from logofair.auditing.measure import FEW_ROWS
 from logofair.cells.cells import Cells
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, RowOrder, search_runs
 from logofair.notions import Rate
 from logofair.policy.mixtures import Mixtures, evaluate
@@ -24,7 +25,7 @@ from logofair.solvers.problem import Problem
 __all__ = ["Ranks", "choose_ranks", "place_thresholds"]
 
 _STEPS = 4  # from the tolerance required down to 0, as long as a promise cannot be made
-_NOT_REQUIRED = 2.0  # the risk of a promise that nobody requires or that has no rows: never made
+_NONE = 2.0  # the risk of a promise that is not required or has no rows: it is never made
 _UNKNOWN = 0.01  # Beta(0.01, 0.01), nearly a coin between 0 and 1: the law of a rate that no row was left to place
 
 
@@ -32,32 +33,52 @@ _UNKNOWN = 0.01  # Beta(0.01, 0.01), nearly a coin between 0 and 1: the law of a
 class Ranks:
     """The rank of every cell's threshold among the rows left to place it, both (clients, groups), and what follows.
 
-    ``local_risks`` (clients,) and ``global_risk`` are the chances that a gap of new rows exceeds its tolerance, above 1
-    where nothing is required or a group has no rows.
+    ``tolerances`` are the clients' and, last, the global one; infinity: free.
     """
 
     ranks: Indices
     rows: Indices
     counts: Indices  # all rows that count in the rate, those that chose the targets among them
-    local_risks: Floats
-    global_risk: float
+    tolerances: Floats
 
-    @property
+    @cached_property
     def laws(self) -> RateLaws:
         """The laws of the true rates at every client."""
         found = RateLaws.by_rank(self.ranks, self.rows)
         unknown = self.rows == 0
         return RateLaws(np.where(unknown, _UNKNOWN, found.yes), np.where(unknown, _UNKNOWN, found.no))
 
-    @property
+    @cached_property
     def merged(self) -> RateLaws:
         """The laws of the groups' rates over all clients."""
         return self.laws.merged(self.counts.astype(np.float64))
 
     @property
+    def known(self) -> Booleans:
+        """At which clients, and last whether over all of them, every group has rows left to place a threshold."""
+        return np.append((self.rows > 0).all(axis=1), (self.rows.sum(axis=0) > 0).all())
+
+    @cached_property
     def risks(self) -> Floats:
-        """The clients' risks and the global one."""
-        return np.append(self.local_risks, self.global_risk)
+        """The chances that a gap of new rows exceeds its tolerance; above 1 where no promise can be made or is due."""
+        due = self.known & np.isfinite(self.tolerances)
+        found = np.full(due.size, _NONE)
+        found[:-1][due[:-1]] = self.laws.at(due[:-1]).risks(self.tolerances[:-1][due[:-1]])
+        if due[-1]:
+            found[-1:] = self.merged.risks(self.tolerances[-1])
+        return found
+
+    def bounds(self, tail: float) -> tuple[Floats, Floats]:
+        """What the gaps of the clients and of all together, (1,), stay below but for a chance; NaN where not known."""
+        known = self.known
+        local = np.full(known.size - 1, np.nan)
+        local[known[:-1]] = self.laws.at(known[:-1]).bounds(tail)
+        return local, self.merged.bounds(tail) if known[-1] else np.full(1, np.nan)
+
+    def largest_local_bound(self, tail: float) -> float | None:
+        """What the largest local gap stays below where one is required; None where one of them is not known."""
+        due = np.isfinite(self.tolerances[:-1])
+        return self.laws.at(due).largest_bound(tail) if due.any() and self.known[:-1][due].all() else None
 
 
 def choose_ranks(
@@ -65,21 +86,24 @@ def choose_ranks(
 ) -> Ranks:
     """Choose targets on the rows of ``problem``, with tolerances as large as the promises that can be made allow.
 
-    First with tolerances of 0, which shows what each promise takes at least, and so which can be made together. Those
-    begin at the tolerance required and tighten until they can be made. Of the others, those whose gaps will more likely
-    than not be within tolerance keep the targets of 0. The rest has the tolerance required: on so few rows a tighter
-    target hardly narrows the gap of new rows, but costs accuracy.
+    Tolerances of 0 show what each promise takes at least, and so which can be made together. Those begin at the
+    tolerance required and tighten until they can be made. Of the others, those whose gaps will more likely than not be
+    within tolerance keep the targets of 0. The rest has the tolerance required: on so few rows a tighter target hardly
+    narrows the gap of new rows, but costs accuracy.
     """
 
     def at(scale: Floats) -> Ranks:
         tolerances = _times(problem.local_tolerance, scale[:-1, None]), _times(problem.global_tolerance, scale[-1])
         scaled = replace(problem, local_tolerance=tolerances[0], global_tolerance=tolerances[1])
         targets = _targets(problem.cells, solve(scaled), rate).reshape(problem.shape)
-        ranks = _ranks(targets, rows, counts - rows)
-        return _with_risks(Ranks(ranks, rows, counts, np.empty(0), np.nan), problem)
+        return Ranks(_ranks(targets, rows, counts - rows), rows, counts, required)
 
-    units = problem.shape[0] + 1
-    least = at(np.zeros(units)).risks
+    local = problem.local_tolerance.min(axis=1, initial=np.inf)
+    required = np.append(local, problem.global_tolerance.min(initial=np.inf))
+    found = at(np.ones(required.size))
+    if added_up(found.risks, error)[np.isfinite(required)].all():
+        return found
+    least = at(np.zeros(required.size)).risks
     allowed = errors_allowed(least, error)
     steps = np.where((allowed == 0) & (least <= 0.5), 0, _STEPS)
     while True:
@@ -106,16 +130,6 @@ def _times(tolerance: Floats, scale: Floats | float) -> Floats:
     return np.where(np.isfinite(tolerance), np.where(np.isfinite(tolerance), tolerance, 0.0) * scale, np.inf)
 
 
-def _with_risks(ranks: Ranks, problem: Problem) -> Ranks:
-    local, global_ = np.full(problem.shape[0], _NOT_REQUIRED), _NOT_REQUIRED
-    if problem.local_rates:
-        known = np.isfinite(problem.local_tolerance[:, 0]) & (ranks.rows > 0).all(axis=1)
-        local[known] = ranks.laws.at(known).risks(problem.local_tolerance[known, 0])
-    if problem.global_rates and (ranks.rows.sum(axis=0) > 0).all():
-        global_ = float(ranks.merged.risks(problem.global_tolerance)[0])
-    return replace(ranks, local_risks=local, global_risk=global_)
-
-
 def _targets(cells: Cells, mixtures: Mixtures, rate: Rate) -> Floats:
     """The rate of every cell under its rule; of a cell where nobody counts, that of its client or else its group."""
     u, v = evaluate(cells, mixtures)
@@ -127,11 +141,11 @@ def _targets(cells: Cells, mixtures: Mixtures, rate: Rate) -> Floats:
         parts, totals = (each[:, None] if each.ndim == 1 else each for each in sums)
         known = np.broadcast_to(totals > 0, mass.shape)
         found = np.where(known, parts / np.where(totals > 0, totals, 1.0), found)
-    return np.clip(found, 0.0, 1.0).ravel()
+    return np.asarray(np.clip(found, 0.0, 1.0).ravel())
 
 
 def place_thresholds(
-    ranks: Ranks, scores: Floats, cells: Indices, otherwise: Mixtures, rng: np.random.Generator
+    ranks: Ranks, scores: Floats, cells: Integers, otherwise: Mixtures, rng: np.random.Generator
 ) -> Mixtures:
     """Rules that accept whatever scores no lower than the row of each cell's rank; cells without rows keep theirs.
 
