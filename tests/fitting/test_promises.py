@@ -147,9 +147,9 @@ def test_a_gap_that_is_no_share_of_rows_is_not_certified():
 
 def test_promises_are_plain_values_and_stay_with_the_policy(tmp_path):
     solution = fit(table(), client_tolerances={0: None})
-    told = json.loads(json.dumps(solution.as_dict()["promises"], allow_nan=False))
-    assert [each["status"] for each in told["promises"]] == [p.status for p in solution.promises]
-    assert told["price"] == solution.promises.price
+    plain = json.loads(json.dumps(solution.as_dict()["promises"], allow_nan=False))
+    assert [each["status"] for each in plain["promises"]] == [p.status for p in solution.promises]
+    assert plain["price"] == solution.promises.price
     solution.policy.save(tmp_path / "policy.json")
     stored = Policy.load(tmp_path / "policy.json").info.promises
     assert stored == solution.policy.info.promises
@@ -168,6 +168,32 @@ def test_the_certificate_is_of_the_stored_rules_and_its_bound_that_of_all_rules(
     accuracy = np.mean(solution.rows.eta * chance + (1 - solution.rows.eta) * (1 - chance))
     assert solution.certificate.primal == pytest.approx(accuracy)
     assert f"cost {solution.promises.price:+.4f} expected accuracy" in solution.summary()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"basis": "labels"},
+        {"calibration": "isotonic"},
+        {"calibration": "platt", "notion": "predictive_equality"},
+        {"solver": "algorithm1"},
+        {"notion": "equalized_odds", "calibration": "isotonic", "basis": "labels", "local_tolerance": 0.4},
+        {"clients": None},
+    ],
+)
+def test_every_way_of_fitting_can_be_certified_and_measures_what_it_stores(options):
+    scores, labels, columns = table(rows=3000)
+    columns |= {"clients": options.get("clients", columns["clients"])}
+    solution = fit((scores, labels, columns), **options)
+    chance = solution.policy.probabilities(scores, **columns)
+    value = solution.rows.labels if solution.certificate.basis == "labels" else solution.rows.eta
+    assert solution.certificate.primal == pytest.approx(np.mean(value * chance + (1 - value) * (1 - chance)))
+    assert solution.promises.with_status(CERTIFIED)
+
+
+def test_the_first_line_says_what_is_certified():
+    solution = fit(table())
+    assert solution.summary().startswith("For new rows, 4 of 4 gaps are certified with 95% confidence, all together")
 
 
 def test_the_same_random_state_makes_the_same_promises():
@@ -300,8 +326,8 @@ def test_supported_tolerances_say_which_clients_can_carry_what():
     assert "199 of 200 clients could carry a local promise by rank" in found.summary()
     assert "1 cannot, for want of rows of some group: client 7" in found.summary()
     assert len(found.carried(float(np.median(found.by_rank[others])))) == 100
-    told = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert told["clients"][7] == {"client": 7, "by_rank": None, "on_held_out_rows": None}
+    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert plain["clients"][7] == {"client": 7, "by_rank": None, "on_held_out_rows": None}
 
 
 def test_what_is_called_supported_can_be_certified():

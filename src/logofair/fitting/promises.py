@@ -167,16 +167,25 @@ class Promises(Sequence[Promise]):
 
     __repr__ = __str__ = summary
 
-    def _lines(self) -> Iterator[str]:
+    @property
+    def headline(self) -> str:
+        """Whether anything holds beyond the calibration rows, in a sentence."""
         if self.confidence is None:
-            yield "Nothing is promised for new rows: no confidence was asked for."
+            return "Nothing is promised for new rows: no confidence was asked for."
+        made, refused = (len(self.with_status(status)) for status in (CERTIFIED, CANNOT))
+        sure = f"with {100 * self.confidence:g}% confidence"
+        return f"For new rows, {made:,} of {made + refused:,} gaps are certified {sure}, all together ({self.method})."
+
+    def _lines(self) -> Iterator[str]:
+        yield self.headline
+        yield from self.details()
+
+    def details(self) -> Iterator[str]:
+        """What follows the headline, line by line."""
+        if self.confidence is None:
             return
         made, refused = self.with_status(CERTIFIED), self.with_status(CANNOT)
         sure = f"with {100 * self.confidence:g}% confidence"
-        yield (
-            f"For new rows, {len(made)} of {len(made) + len(refused)} requirements are certified, all together {sure} "
-            f"({self.method})."
-        )
         if self.largest_local_bound is not None:
             yield f"The largest local gap of new rows stays below {self.largest_local_bound:.4f} {sure}."
         if self.price is not None:

@@ -193,7 +193,7 @@ class Solution:
                 f"largest local gap {_number(m.local_gap)} (both include chance; see the cells' sizes)."
             )
         if self.promises.confidence is not None:
-            lines.append(self.promises.summary())
+            lines = [self.promises.headline, *lines, *self.promises.details()]
         lines += [f"Price: {sentence}" for sentence in self.price_sentences()]
         return "\n".join([*lines, *(f"Warning: {warning}" for warning in self.warnings)])
 
