@@ -118,7 +118,7 @@ def test_the_bound_of_the_largest_of_all_clients_covers_where_those_of_pairs_do_
 
 
 def test_more_units_than_are_taken_at_once_change_nothing(monkeypatch):
-    monkeypatch.setattr(certification, "_UNITS", 10)
+    monkeypatch.setattr(certification, "_PAIRS", 40)
     one = RateLaws.by_rank(np.array([[3, 9]]), np.array([[20, 40]]))
     many = RateLaws(np.tile(one.yes, (25, 1)), np.tile(one.no, (25, 1)))
     assert np.ptp(many.risks(0.2)) == 0

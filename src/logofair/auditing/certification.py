@@ -45,7 +45,7 @@ TRUE_GAP = 0.2  # and the gap that the rule is then taken to have in truth, as a
 _STEP, _LAST = 0.1, 6.0  # nodes of the integrals over a law, in standard errors of a normal one
 _NODES = np.linspace(-_LAST, _LAST, 2 * round(_LAST / _STEP) + 1)
 _AT, _MASS = ndtr(_NODES), np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
-_UNITS = 1000  # whose integrals are taken at once, so that they stay in memory
+_PAIRS = 4000  # of groups whose integrals are taken at once, so that they stay in memory
 _HALVINGS = 17  # of [0, 1]: bounds are found to 1e-5, and rounded up
 
 
@@ -131,8 +131,9 @@ class RateLaws:
         return cls(np.where(certain, means, means * size), np.where(certain, 1.0 - means, (1.0 - means) * size))
 
     def _parts(self) -> Iterator[tuple[slice, _Nodes]]:
-        for first in range(0, len(self.yes), _UNITS):
-            units = slice(first, first + _UNITS)
+        step = max(1, _PAIRS // self.yes.shape[1] ** 2)
+        for first in range(0, len(self.yes), step):
+            units = slice(first, first + step)
             yield units, _Nodes.of(self.yes[units], self.no[units])
 
 

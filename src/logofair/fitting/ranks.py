@@ -25,6 +25,7 @@ from logofair.solvers.problem import Problem
 __all__ = ["Ranks", "choose_ranks", "place_thresholds"]
 
 _STEPS = 4  # from the tolerance required down to 0, as long as a promise cannot be made
+_ATTEMPTS = 6  # a target that moves moves others through the global requirement, so it might never be the last
 _NONE = 2.0  # the risk of a promise that is not required or has no rows: it is never made
 _UNKNOWN = 0.01  # Beta(0.01, 0.01), nearly a coin between 0 and 1: the law of a rate that no row was left to place
 
@@ -100,18 +101,19 @@ def choose_ranks(
 
     local = problem.local_tolerance.min(axis=1, initial=np.inf)
     required = np.append(local, problem.global_tolerance.min(initial=np.inf))
-    found = at(np.ones(required.size))
-    if added_up(found.risks, error)[np.isfinite(required)].all():
+    found, due = at(np.ones(required.size)), np.isfinite(required)
+    if added_up(found.risks, error)[due].all():
         return found
     least = at(np.zeros(required.size)).risks
     allowed = errors_allowed(least, error)
     steps = np.where((allowed == 0) & (least <= 0.5), 0, _STEPS)
-    while True:
+    for attempt in range(_ATTEMPTS):
         found = at(steps / _STEPS)
-        late = (allowed > 0) & (found.risks > allowed) & (steps > 0)
-        if not late.any():
-            return found
-        steps[late] -= 1
+        if added_up(found.risks, error)[allowed > 0].all():
+            break
+        late = (allowed > 0) & (found.risks > allowed)
+        steps[late] = np.maximum(steps[late] - 1, 0) if attempt < _STEPS - 1 else 0
+    return found
 
 
 def _ranks(targets: Floats, rows: Indices, chosen_on: Indices) -> Indices:
