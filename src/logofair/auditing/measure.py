@@ -24,6 +24,8 @@ __all__ = [
     "Side",
     "Tally",
     "comparable",
+    "counting_labels",
+    "counts_rows",
     "people_of",
     "plain",
     "side_of",
@@ -240,11 +242,11 @@ class Tally:
 
     def rows_behind(self, rate: Rate) -> Indices:
         """How many rows (people, where ids repeat) count in one rate by (client, group), each with some weight."""
-        return np.asarray(self.people[..., _place(_counting(rate))], dtype=np.int64)
+        return np.asarray(self.people[..., _place(counting_labels(rate))], dtype=np.int64)
 
     def effective_rows(self, rate: Rate) -> Floats:
         """How many rows of equal weight would leave as much to chance, by (client, group)."""
-        counting = _counting(rate)
+        counting = counting_labels(rate)
         place, mass = _place(counting), self.mass[..., counting].sum(axis=-1)
         accepted = self.accepted[..., counting].sum(axis=-1)
         return _effective(
@@ -265,7 +267,7 @@ class Tally:
 
     def why_undefined(self, rate: Rate, client: int, group: int) -> str:
         """Why a rate has no value in a cell."""
-        counting = _counting(rate)
+        counting = counting_labels(rate)
         those = f"rows with label {counting[0]}" if len(counting) == 1 else "rows"
         if not self.rows[client, group, counting].any():
             return f"no {those}"
@@ -338,7 +340,7 @@ class Side:
     @cached_property
     def _shares(self) -> Floats:
         """The values of those rates that are shares of rows; NaN elsewhere, which no limit here is for."""
-        counted = np.array([_counts_rows(rate) for rate in self.rates])[:, None, None]
+        counted = np.array([counts_rows(rate) for rate in self.rates])[:, None, None]
         return np.where(counted, self.values, np.nan)
 
     @cached_property
@@ -523,7 +525,7 @@ def _argmax(gaps: Floats, axis: int) -> npt.NDArray[np.intp]:
     return np.asarray(np.where(np.isnan(gaps), -1.0, gaps).argmax(axis))
 
 
-def _counts_rows(rate: Rate) -> bool:
+def counts_rows(rate: Rate) -> bool:
     """Whether every row counts in a rate once or not at all: such a share of rows alone has this interval."""
     lines = [(float(rate.moment(label)), float(rate.weight(label))) for label in (0.0, 1.0)]
     return all(top == bottom and top in (0.0, 1.0) for top, bottom in lines)
@@ -632,7 +634,7 @@ def _compared(
     return Side(rates, groups, clients, tally, values, gaps, high.argmax(2), low.argmin(2), fewest, like)
 
 
-def _counting(rate: Rate) -> list[int]:
+def counting_labels(rate: Rate) -> list[int]:
     """The labels whose rows count in a rate."""
     return [label for label in (0, 1) if rate.weight(float(label)) > 0]
 

@@ -13,6 +13,7 @@ from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
+from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
 from logofair.fitting.prepare import (
     Prepared,
     checked_extra,
@@ -23,6 +24,7 @@ from logofair.fitting.prepare import (
     prepare,
     with_chances,
 )
+from logofair.fitting.promises import Promises, none_made
 from logofair.fitting.solution import Solution, cell_warnings
 from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
@@ -53,6 +55,7 @@ def fit(
     basis: str = "eta",
     pooling: str = "none",
     extra_scores: Mapping[str, object] | None = None,
+    confidence: float | None = None,
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
@@ -95,6 +98,12 @@ def fit(
         ``{"scores": ..., "groups": ..., "clients": ...}`` of rows without labels, such as those the classifier has not
         been trained on but nobody has labelled: they count beside the calibration rows of their cells wherever only
         scores matter. A cell's weight among all stays what it is. Not without pooling.
+    confidence : float, optional
+        Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
+        notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
+        target rates, and the others place the thresholds. Otherwise half of the rows choose the policy and the others
+        test it. None: nothing is promised. The certificate is still about the calibration rows: its bound is that of
+        all rules, its accuracy and violation those of this policy, which gives some accuracy for what it promises.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
     random_state : int, optional
@@ -108,7 +117,7 @@ def fit(
     Returns
     -------
     Solution
-        ``policy``, ``certificate``, ``warnings`` and a ``summary()``.
+        ``policy``, ``certificate``, ``promises``, ``warnings`` and a ``summary()``.
 
     Raises
     ------
@@ -134,9 +143,11 @@ def fit(
     requirements = make_requirements(notion, local_tolerance, global_tolerance, client_tolerances, rows.clients)
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
-    settings = solver_settings(solver)
+    settings, level = solver_settings(solver), check_confidence(confidence)
     lent = checked_pooling(pooling, basis)
     prepared = prepare(rows, calibration, basis, folds, number or 0, lent, checked_extra(extra_scores, rows, lent))
+    parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0)
+    prepared = prepared if parted is None else parted.prepared
     rows, fitted = prepared.rows, prepared.fitted
     problem = make_problem(requirements, prepared.cells)
     mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
@@ -145,6 +156,12 @@ def fit(
     if merged and clients is not None:
         merged_rule = merged_rules(merged_cells(prepared, basis), requirements, basis)
     mixtures = filled(problem.cells, mixtures, merged_rule)
+    promises = none_made(requirements, level)
+    if parted is not None and level is not None:
+        mixtures, promises = _rules_for_new_rows(parted, requirements, mixtures, level, number or 0, settings, basis)
+        without, prices = certificate.primal, (optimum.local_prices, optimum.global_prices)
+        certificate = certify(problem, mixtures, *prices, basis)
+        promises = replace(promises, accuracy=certificate.primal, accuracy_without=without)
     policy = Policy(
         groups=rows.groups.names,
         clients=rows.clients.names,
@@ -159,6 +176,7 @@ def fit(
             calibration=calibration,
             pooling=prepared.pooling,
             solver=optimum.solver,
+            promises=promises.info,
             version=__version__,
         ),
     )
@@ -173,6 +191,7 @@ def fit(
         calibration_errors=fitted.errors,
         rows=rows,
         pooling=prepared.pooling,
+        promises=promises,
     )
     info = replace(
         policy.info,
@@ -193,6 +212,29 @@ def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[M
     if optimum is None:
         raise SolverError("algorithm1: a client's own problem could not be solved; use solver='exact'.")
     return (*_stored(problem, optimum, basis), optimum)
+
+
+def _rules_for_new_rows(
+    parted: Parted,
+    requirements: Requirements,
+    mixtures: Mixtures,
+    confidence: float,
+    key: int,
+    settings: Algorithm1 | None,
+    basis: str,
+) -> tuple[Mixtures, Promises]:
+    """The rules that are certified for new rows, and what is."""
+
+    def fill(part: Prepared, rules: Mixtures) -> Mixtures:
+        empty = bool((part.cells.mass == 0).any())
+        return filled(
+            part.cells, rules, merged_rules(merged_cells(part, basis), requirements, basis) if empty else None
+        )
+
+    def solve(problem: Problem) -> Mixtures:
+        return _solve(problem, settings, basis)[0]
+
+    return promise(parted, requirements, mixtures, confidence, key, solve, fill)
 
 
 def certified(

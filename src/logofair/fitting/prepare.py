@@ -22,7 +22,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode, encode_known, one_client
-from logofair.columns.segments import Indices, RowOrder, cell_numbers
+from logofair.columns.segments import Booleans, Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, Borrowed, Choice, ScoredRows, borrow, choose
 from logofair.policy.info import PoolingInfo
@@ -74,6 +74,16 @@ class CalibrationRows:
     clients: Codes
     weights: Floats | None
     calibration: CalibratedScores | None = None
+
+    def at(self, which: Booleans) -> CalibrationRows:
+        """Some of the rows, not yet calibrated, with the names of all groups and clients."""
+        return CalibrationRows(
+            self.scores[which],
+            None if self.labels is None else self.labels[which],
+            Codes(self.groups.names, self.groups.codes[which]),
+            Codes(self.clients.names, self.clients.codes[which]),
+            None if self.weights is None else self.weights[which],
+        )
 
     @property
     def calibrated(self) -> Floats:

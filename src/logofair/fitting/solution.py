@@ -18,6 +18,8 @@ from logofair.auditing.rows import checked_columns
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
+from logofair.errors import InputError
+from logofair.fitting.confidence import check_confidence, supported_tolerances
 from logofair.fitting.figures import (
     figure_sentences,
     figures_as_dict,
@@ -28,6 +30,7 @@ from logofair.fitting.figures import (
     unknown_clients,
 )
 from logofair.fitting.prepare import CalibrationRows, ordered_cells
+from logofair.fitting.promises import Promises, SupportedTolerances
 from logofair.notions import Notion, Rate
 from logofair.policy.info import PoolingInfo, price_sentence, proof_sentence
 from logofair.policy.mixtures import coin_share, evaluate, evaluate_single, score_blind_rules
@@ -86,6 +89,8 @@ class Solution:
         Calibration error per cell before and after calibration.
     pooling : PoolingInfo
         What cells borrow from other clients; the certificate is then about rows and prior together.
+    promises : Promises
+        What is certified for new rows; nothing where ``confidence`` was not given.
     tested : Comparison or None
         Score >= 1/2 and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
@@ -108,6 +113,7 @@ class Solution:
     rounds: int
     calibration_errors: CalibrationErrors | None
     rows: CalibrationRows
+    promises: Promises
     pooling: PoolingInfo = field(default_factory=PoolingInfo)
     tested: Comparison | None = None
 
@@ -223,9 +229,29 @@ class Solution:
         base = (scores >= 0.5).astype(np.float64)
         return compared_audits(base, chance, rows, *self._rates)
 
+    def supported_tolerances(self, confidence: float = 0.95) -> SupportedTolerances:
+        """Return the smallest local tolerance that could be certified at each client with the rows it has.
+
+        For rates as this policy's are: a rate near 0 or 1 takes fewer rows. All clients are judged together.
+
+        Examples
+        --------
+        >>> import logofair
+        >>> scores, groups, clients = [0.1, 0.4, 0.6, 0.9] * 500, ["a", "b"] * 1000, ["n", "n", "s", "s"] * 500
+        >>> solution = logofair.fit(scores, None, groups=groups, clients=clients, calibration="none")
+        >>> [round(tolerance, 2) for tolerance in solution.supported_tolerances()["n"]]
+        [0.04, 0.07]
+        """
+        level = check_confidence(confidence)
+        if level is None:
+            raise InputError("confidence: got None; pass a number above 0 and below 1, such as 0.95.")
+        chance = self.policy.chances(self.rows.calibrated, self.rows.cells)
+        return supported_tolerances(self.rows, self.requirements, chance, level)
+
     def summary(self) -> str:
         """Return the solution as text for people: other rows first, then the calibration rows, then what is proved."""
-        parts = [f"Required: {self.requirements.summary()}"]
+        parts = [] if self.promises.confidence is None else [self.promises.headline]
+        parts.append(f"Required: {self.requirements.summary()}")
         for title, table, sentences in self.blocks():
             lines = [title, *([aligned(table)] if table else []), *_lines(sentences)]
             parts.append("\n".join(lines))
@@ -269,6 +295,8 @@ class Solution:
 
         A word stands beside its first sentence only.
         """
+        if self.promises.confidence is not None:
+            yield from zip(chain(["Promise"], repeat("")), self.promises.details(), strict=False)
         yield "Proof", self.proof_sentence()
         if self.certificate.pooling != "none":
             yield "Pooling", f"{self.pooling.summary()} {self.own_rows.summary()}"
@@ -331,6 +359,7 @@ class Solution:
             "coin_share": self.coin_share,
             "score_blind_rules": self.score_blind_rules,
             "without_coins": {"accuracy": accuracy, "violation": violation},
+            "promises": self.promises.as_dict(),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
 

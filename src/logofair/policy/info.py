@@ -22,6 +22,8 @@ __all__ = [
     "ModelInfo",
     "PolicyInfo",
     "PoolingInfo",
+    "PromiseInfo",
+    "PromisesInfo",
     "RequirementInfo",
     "RequirementsInfo",
     "SiteInfo",
@@ -133,6 +135,29 @@ class CertificateInfo:
 
 
 @dataclass(frozen=True)
+class PromiseInfo:
+    """What was found for one gap of new rows: its bound, and whether that is within the tolerance."""
+
+    side: str  # "local" or "global"
+    rate: str
+    client: str | None  # None: over all clients
+    tolerance: float | None  # None: nothing was required
+    status: str  # "certified", "cannot certify" or "not asked"
+    bound: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class PromisesInfo:
+    """What is certified for new rows, how, and what it cost."""
+
+    confidence: float
+    method: str
+    price: float  # accuracy on the calibration rows
+    promises: tuple[PromiseInfo, ...]
+
+
+@dataclass(frozen=True)
 class ColumnsInfo:
     """The columns of the files a policy was made from, so that new files need not name them again."""
 
@@ -224,6 +249,7 @@ class PolicyInfo:
     calibration: str = "none"
     pooling: PoolingInfo | None = None  # None in the files of older versions and of federations
     solver: str | None = None
+    promises: PromisesInfo | None = None  # None: no confidence was given
     version: str = ""
     price_sentences: tuple[str, ...] = ()  # what more tolerance would win
     warnings: tuple[str, ...] = ()  # sentences: which cells rest on little

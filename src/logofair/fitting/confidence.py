@@ -1,0 +1,265 @@
+"""``fit(..., confidence=)``: rules that are certified for new rows, by rank or on rows held out.
+
+The rows are parted at random. Some choose the rule, its calibrator included; the others place its thresholds (by rank)
+or test it (held out), so that no promise rests on the rows that chose what it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.auditing.certification import (
+    POWER,
+    TRUE_GAP,
+    added_up,
+    held_out_errors,
+    holm,
+    rank_errors,
+    tolerances_by_rank,
+    tolerances_on_held_out_rows,
+)
+from logofair.auditing.chance import pair_limits
+from logofair.auditing.measure import Tally, counting_labels, counts_rows, tally_of
+from logofair.calibration.crossfit import deal_folds
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Booleans, Indices, RowOrder
+from logofair.errors import InputError
+from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, prepare, with_chances
+from logofair.fitting.promises import RATES, Found, Needs, Promises, SupportedTolerances, stated
+from logofair.fitting.ranks import choose_ranks, place_thresholds
+from logofair.notions import Rate, as_number
+from logofair.policy.mixtures import Mixtures
+from logofair.policy.policy import Policy
+from logofair.requirements import Requirements, tolerance_of
+from logofair.solvers.problem import Problem, make_problem
+
+__all__ = ["Parted", "check_confidence", "part_rows", "promise", "supported_tolerances"]
+
+Solve: TypeAlias = Callable[[Problem], Mixtures]
+
+# Of ten parts of the rows, those that choose the rule. By rank few choose well enough, since the others still place the
+# thresholds. Held out, the gap of a rule fitted on a share s of n rows has a noise of about 0.8 / sqrt(s n) standard
+# errors of a row and its limit a margin of 1.64 / sqrt((1 - s) n): together least for s = 0.38, 2% more for a half, and
+# accuracy wants more rows to choose.
+_PARTS = 10
+_CHOOSE = {"rank": 3, "held out": 5}
+
+
+def check_confidence(confidence: object) -> float | None:
+    """Return a confidence between 0 and 1, or None; raise otherwise."""
+    if confidence is None:
+        return None
+    value = as_number(confidence)
+    if not 0.0 < value < 1.0:
+        raise InputError(
+            f"confidence: got {confidence!r}; pass a number above 0 and below 1, such as 0.95, or None for no promises."
+        )
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Parted:
+    """Rows in two parts: those that choose the rule, calibrated by themselves, and all in their calibrated scores."""
+
+    method: str  # "rank" or "held out"
+    why: str  # in words
+    chooses: Booleans
+    part: Prepared
+    prepared: Prepared
+
+
+def part_rows(
+    prepared: Prepared, requirements: Requirements, calibration: str, basis: str, folds: object, key: int
+) -> Parted | None:
+    """Part the rows at random, every cell alike; None where nothing is required.
+
+    The policy's calibrator is that of the rows that choose: with it, scores of the others are compared with thresholds
+    that had no part in making them comparable.
+    """
+    rows = prepared.rows
+    rates = _required_rates(requirements)
+    if not rates:
+        return None
+    _check_labels(rates, rows)
+    method, why = _method(rates, rows)
+    order = order_by_cell(rows, prepared.rising) or RowOrder.of(rows.scores, rows.cells, prepared.cells.rows.size)
+    chooses = np.empty(rows.scores.size, dtype=bool)
+    # a stream of its own: the folds of the calibration are drawn from the key alone
+    chooses[order.rows] = deal_folds(order, _PARTS, np.random.default_rng([key, 1])) < _CHOOSE[method]
+    if not chooses.any():  # fewer rows than parts
+        chooses[:] = True
+    part = prepare(rows.at(chooses), calibration, basis, folds, key)
+    return Parted(method, why, chooses, part, _calibrated_by(part, prepared, basis))
+
+
+def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
+    """The rates of which something is required, each once."""
+    local = [r.rate for r, t in zip(requirements.local, requirements.tolerances.T, strict=True) if np.isfinite(t).any()]
+    return tuple(dict.fromkeys([*local, *(r.rate for r in requirements.global_ if r.tolerance is not None)]))
+
+
+def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
+    for rate in rates:
+        if rows.labels is None and rate.needs_labels:
+            raise InputError(
+                f"confidence: a promise about the {rate.name} of new rows needs labels; pass labels, or leave out "
+                "confidence."
+            )
+
+
+def _method(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
+    """How promises are made, and why so."""
+    if rows.weights is not None:
+        return "held out", "on rows held out: the rows are weighted, so there is no promise by rank"
+    if len(rates) > 1:
+        return "held out", "on rows held out: several rates are required, so there is no promise by rank"
+    if not counts_rows(rates[0]):
+        return "held out", "on rows held out: the rate is no share of rows, so there is no promise by rank"
+    return "rank", "by rank: 3 of 10 rows choose the targets, the others place the thresholds"
+
+
+def _calibrated_by(part: Prepared, prepared: Prepared, basis: str) -> Prepared:
+    """All rows in the calibrated scores of a part; their chances are still those of all folds."""
+    order = order_by_cell(prepared.rows, prepared.rising)
+    fitted = replace(prepared.fitted, calibrator=part.fitted.calibrator)
+    rows = with_chances(prepared.rows, fitted.calibrator, fitted.eta, prepared.rows.clients.codes, order)
+    return Prepared(rows, ordered_cells(rows, basis, order), fitted, prepared.rising)
+
+
+def promise(
+    parted: Parted,
+    requirements: Requirements,
+    otherwise: Mixtures,
+    confidence: float,
+    key: int,
+    solve: Solve,
+    fill: Callable[[Prepared, Mixtures], Mixtures],
+) -> tuple[Mixtures, Promises]:
+    """The rules that promises are about, and these.
+
+    ``otherwise`` are the rules fitted on all rows, for cells where no row is left to place a threshold; ``fill`` gives
+    rules to cells of a part that have no rows in it.
+    """
+    problem = make_problem(requirements, parted.part.cells)
+    if parted.method == "rank":
+        return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
+    mixtures = fill(parted.part, solve(problem))
+    return mixtures, _on_held_out_rows(parted, requirements, mixtures, confidence)
+
+
+def _by_rank(
+    parted: Parted,
+    requirements: Requirements,
+    problem: Problem,
+    otherwise: Mixtures,
+    confidence: float,
+    key: int,
+    solve: Solve,
+) -> tuple[Mixtures, Promises]:
+    rows, error = parted.prepared.rows, 1.0 - confidence
+    (rate,) = _required_rates(requirements)
+    counted = _counted(rows, rate)
+    counts, placing = _by_cell(rows, counted), counted & ~parted.chooses
+    ranks = choose_ranks(problem, rate, _by_cell(rows, placing), counts, error, solve)
+    rng = np.random.default_rng([key, 2])
+    mixtures = place_thresholds(ranks, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
+    made, (bounds, merged_bounds) = added_up(ranks.risks, error), ranks.bounds(error)
+
+    def every(local: npt.NDArray[Any], merged: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        # one rate is required: what was found of it stands for each of its requirements
+        return np.concatenate([*[local] * len(requirements.local), *[merged] * len(requirements.global_)])
+
+    found = Found(
+        every(made[:-1], made[-1:]),
+        every(bounds, merged_bounds),
+        every(counts, counts.sum(axis=0, keepdims=True)),
+        every(ranks.laws.means, ranks.merged.means),
+    )
+    judged = int((ranks.risks <= 1.0).sum())
+    errors = rank_errors(error, judged, len(rows.groups.names))
+    needs = Needs(errors, 0.0, 1.0 - _CHOOSE["rank"] / _PARTS, f"by rank, {_together(judged)}")
+    entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
+    return mixtures, Promises(confidence, parted.why, entries, ranks.largest_local_bound(error))
+
+
+def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixtures, confidence: float) -> Promises:
+    rows, error = parted.prepared.rows, 1.0 - confidence
+    tally = _tally(parted, mixtures)
+    sides = ((tally, requirements.local), (tally.merged(), requirements.global_))
+    parts = [(each, r.rate, _by_cell(rows, _counted(rows, r.rate))) for each, items in sides for r in items]
+    shares = np.concatenate([_shares(each, rate) for each, rate, _ in parts])
+    people = np.concatenate([each.effective_rows(rate) for each, rate, _ in parts])
+    counts = np.concatenate([n if each is tally else n.sum(axis=0, keepdims=True) for each, _, n in parts])
+    tolerances = np.concatenate([requirements.tolerances.T.ravel(), [tolerance_of(r) for r in requirements.global_]])
+    required, known = np.isfinite(tolerances), ~np.isnan(shares).any(axis=1)
+    judged = required & known
+    made, bounds = np.zeros(judged.size, dtype=bool), np.full(judged.size, np.nan)
+    made[judged] = holm(shares[judged], people[judged], tolerances[judged], error)
+    bounds[judged] = pair_limits(shares[judged], people[judged], error, upper=True)
+    local = required & (np.arange(required.size) < requirements.tolerances.size)
+    # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
+    largest = float(bounds[local].max()) if local.any() and known[local].all() else None
+    number = int(judged.sum())
+    how = f"Holm's correction, {_together(number)}, power {POWER:g}"
+    needs = Needs(held_out_errors(error, number), TRUE_GAP, 1.0 - _CHOOSE["held out"] / _PARTS, how)
+    found = Found(made, bounds, counts, shares)
+    entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
+    return Promises(confidence, parted.why, entries, largest)
+
+
+def _together(promises: int) -> str:
+    return "one promise" if promises == 1 else f"{promises:,} promises together"
+
+
+def _tally(parted: Parted, mixtures: Mixtures) -> Tally:
+    """What the rule does on the rows held out."""
+    rows, held_out = parted.prepared.rows, parted.prepared.rows.at(~parted.chooses)
+    policy = Policy(rows.groups.names, rows.clients.names, mixtures, parted.prepared.fitted.calibrator, None, 0)
+    chance = policy.chances(rows.calibrated[~parted.chooses], held_out.cells)
+    return tally_of(chance, held_out.labels, held_out.weights, held_out.groups, held_out.clients, None)
+
+
+def _shares(tally: Tally, rate: Rate) -> Floats:
+    """A rate of every client and group; NaN where it is no share of rows, for which there are no limits."""
+    return tally.rate(rate) if counts_rows(rate) else np.full(tally.mass.shape[:2], np.nan)
+
+
+def _counted(rows: CalibrationRows, rate: Rate) -> Booleans:
+    """Which rows count in a rate, with some weight."""
+    weighty = np.ones(rows.scores.size, dtype=bool) if rows.weights is None else rows.weights > 0
+    if rows.labels is None or not rate.needs_labels:
+        return weighty
+    return weighty & np.isin(rows.labels, counting_labels(rate))
+
+
+def _by_cell(rows: CalibrationRows, which: Booleans) -> Indices:
+    """How many of some rows every cell has, (clients, groups)."""
+    shape = len(rows.clients.names), len(rows.groups.names)
+    return np.bincount(rows.cells[which], minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def supported_tolerances(
+    rows: CalibrationRows, requirements: Requirements, chance: Floats, confidence: float
+) -> SupportedTolerances:
+    """The smallest local tolerance that could be certified at each client, for all rates required inside clients."""
+    error, clients = 1.0 - confidence, len(rows.clients.names)
+    by_rank, held_out = np.zeros(clients), np.zeros(clients)
+    rates = tuple(dict.fromkeys(r.rate for r in (requirements.local or requirements.global_)))
+    _check_labels(rates, rows)
+    tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
+    for rate in rates:
+        counts = tally.effective_rows(rate)
+        merged = np.nan_to_num(tally.summed(1).rate(rate)[:, 0], nan=0.5)
+        common = np.clip(merged, *RATES)
+        shares = {way: 1.0 - part / _PARTS for way, part in _CHOOSE.items()}
+        by_rank = np.maximum(by_rank, tolerances_by_rank(shares["rank"] * counts, common, error / len(rates)))
+        found = tolerances_on_held_out_rows(shares["held out"] * counts, common, error / len(rates))
+        held_out = np.maximum(held_out, found)
+    if rates and _method(rates, rows)[0] != "rank":
+        by_rank = np.full(clients, np.nan)
+    return SupportedTolerances(confidence, rows.clients.names, by_rank, held_out)

@@ -1,0 +1,386 @@
+"""What is promised for new rows: per requirement and client certified, or what it would take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+
+from logofair.auditing.certification import rows_needed
+from logofair.auditing.measure import counting_labels, counts_rows, plain
+from logofair.columns.checks import NAMED, Floats, Label, listed
+from logofair.columns.segments import Booleans, Indices
+from logofair.notions import Rate
+from logofair.policy.info import PromiseInfo, PromisesInfo
+from logofair.requirements import Requirement, Requirements, tolerance_of
+
+__all__ = [
+    "CANNOT",
+    "CERTIFIED",
+    "NOT_REQUIRED",
+    "RATES",
+    "Found",
+    "Needs",
+    "Promise",
+    "Promises",
+    "SupportedTolerances",
+    "none_made",
+    "stated",
+]
+
+CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
+RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the approximation would need none
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One gap of new rows, inside a client or over all of them.
+
+    Attributes
+    ----------
+    side : str
+        ``"local"`` or ``"global"``; ``rate``: whose gap; ``client``: where (None: over all clients, or there is one).
+    tolerance : float or None
+        What was required; None: nothing.
+    status : str
+        ``"certified"``, ``"cannot certify"`` or ``"not asked"``.
+    bound : float or None
+        What the gap of new rows stays below with the confidence asked for, this gap by itself. All certified gaps stay
+        within their tolerances together, which takes more: a bound just below its tolerance may not be enough.
+    group, rows : label and int, or None
+        The group with the fewest rows that count here, and how many they are.
+    rows_needed : int or None
+        How many rows of every group it would take to certify the tolerance; None: no number would do.
+    reason : str
+        Why it cannot be certified.
+
+    Examples
+    --------
+    >>> print(Promise("local", "selection rate", 7, 0.1, "certified", bound=0.083))
+    certified: the gap of the selection rate inside client 7 is within 0.1 (bound 0.0830)
+    """
+
+    side: str
+    rate: str
+    client: Label | None
+    tolerance: float | None
+    status: str
+    bound: float | None = None
+    group: Label | None = None
+    rows: int | None = None
+    rows_needed: int | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.status == CANNOT:
+            return f"{self.status}: {self.reason}"
+        gap = f"the gap of the {self.rate}{self.where}"
+        if self.status == NOT_REQUIRED:
+            return f"{self.status}: {self.reason or gap}"
+        return f"{self.status}: {gap} is within {self.tolerance:g} (bound {self.bound:.4f})"
+
+    @property
+    def where(self) -> str:
+        """Where the gap is, in words."""
+        if self.side == "global":
+            return " over all clients"
+        return "" if self.client is None else f" inside client {self.client!r}"
+
+    @property
+    def info(self) -> PromiseInfo:
+        """What a policy stores of it."""
+        client = None if self.client is None else str(self.client)
+        return PromiseInfo(self.side, self.rate, client, self.tolerance, self.status, self.bound, str(self))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        named = {"client": plain(self.client), "group": plain(self.group)}
+        return vars(self) | named | {"sentence": str(self)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Promises(Sequence[Promise]):
+    """What holds for new rows: a :class:`Promise` for every requirement and client, in order.
+
+    All certified promises hold together with the confidence asked for, were the rows drawn again and the policy fitted
+    again; for new rows drawn like the calibration rows of the same client. Made by :func:`logofair.fit`.
+
+    Attributes
+    ----------
+    confidence : float or None
+        None: no promises were asked for.
+    method : str
+        How they were made, in words.
+    largest_local_bound : float or None
+        What the largest local gap of new rows stays below with this confidence.
+    accuracy, accuracy_without : float or None
+        Expected accuracy on the calibration rows with and without ``confidence``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import logofair
+    >>> rng = np.random.default_rng(0)
+    >>> sex, score = rng.integers(0, 2, 6000), rng.random(6000)
+    >>> tolerances = {"local_tolerance": 0.1, "global_tolerance": None}
+    >>> solution = logofair.fit(score, rng.random(6000) < score, groups=sex, confidence=0.95, **tolerances)
+    >>> solution.promises[0].status, bool(solution.promises[0].bound < 0.1)
+    ('certified', True)
+    >>> logofair.fit(score, None, groups=sex, calibration="none").promises[0].status
+    'not asked'
+    """
+
+    confidence: float | None
+    method: str
+    entries: tuple[Promise, ...]
+    largest_local_bound: float | None = None
+    accuracy: float | None = None
+    accuracy_without: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Promise: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Promise, ...]: ...
+    def __getitem__(self, index: int | slice) -> Promise | tuple[Promise, ...]:
+        return self.entries[index]
+
+    @property
+    def price(self) -> float | None:
+        """Expected accuracy on the calibration rows that the promises cost; below 0 where gaps there are larger."""
+        if self.accuracy is None or self.accuracy_without is None:
+            return None
+        return self.accuracy_without - self.accuracy
+
+    def with_status(self, status: str) -> tuple[Promise, ...]:
+        """Those of one status."""
+        return tuple(promise for promise in self.entries if promise.status == status)
+
+    def summary(self) -> str:
+        """Return the promises in a few lines for people."""
+        return "\n".join(self._lines())
+
+    __repr__ = __str__ = summary
+
+    @property
+    def headline(self) -> str:
+        """Whether anything holds beyond the calibration rows, in a sentence."""
+        if self.confidence is None:
+            return "Nothing is promised for new rows: no confidence was asked for."
+        made, refused = (len(self.with_status(status)) for status in (CERTIFIED, CANNOT))
+        sure = f"with {100 * self.confidence:g}% confidence"
+        return f"For new rows, {made:,} of {made + refused:,} gaps are certified {sure}, all together ({self.method})."
+
+    def _lines(self) -> Iterator[str]:
+        yield self.headline
+        yield from self.details()
+
+    def details(self) -> Iterator[str]:
+        """What follows the headline, line by line."""
+        if self.confidence is None:
+            return
+        made, refused = self.with_status(CERTIFIED), self.with_status(CANNOT)
+        sure = f"with {100 * self.confidence:g}% confidence"
+        if self.largest_local_bound is not None:
+            yield f"The largest local gap of new rows stays below {self.largest_local_bound:.4f} {sure}."
+        if self.price is not None:
+            yield (
+                f"The promises cost {self.price:+.4f} expected accuracy on the calibration rows, "
+                f"{self.accuracy_without:.4f} without and {self.accuracy:.4f} with them; the certificate bounds what "
+                "any rule within the tolerances on these rows could reach, promises or not."
+            )
+        some = [promise for promise in made if promise.side == "global"] + list(refused[:NAMED])
+        yield from map(str, some)
+        if len(refused) > NAMED:
+            yield f"... and {len(refused) - NAMED:,} more that cannot be certified"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        names = ("confidence", "method", "largest_local_bound", "accuracy", "accuracy_without", "price")
+        figures = {name: getattr(self, name) for name in names}
+        return figures | {"promises": [promise.as_dict() for promise in self.entries]}
+
+    @property
+    def info(self) -> PromisesInfo | None:
+        """What a policy stores of them; None where none were asked for."""
+        if self.confidence is None:
+            return None
+        return PromisesInfo(self.confidence, self.method, self.price or 0.0, tuple(p.info for p in self.entries))
+
+
+def none_made(requirements: Requirements, confidence: float | None = None) -> Promises:
+    """Nothing is promised: one entry per requirement, not one per client."""
+    sides = (("local", requirements.local), ("global", requirements.global_))
+    entries = [
+        Promise(side, each.rate.name, None, each.tolerance, NOT_REQUIRED, reason=_why_none(each, confidence))
+        for side, items in sides
+        for each in items
+    ]
+    return Promises(confidence, "nothing is required", tuple(entries))
+
+
+def _why_none(requirement: Requirement, confidence: float | None) -> str:
+    if confidence is None and requirement.tolerance is not None:
+        return "no confidence was given"
+    return f"nothing is required of the {requirement.rate.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found of every gap: rate by rate and client by client, then of the global ones."""
+
+    made: Booleans  # (gaps,): certified together with the others
+    bounds: Floats  # (gaps,): of each by itself; NaN where there is none
+    counts: Indices  # (gaps, groups): rows that count in the rate
+    rates: Floats  # (gaps, groups)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a promise takes."""
+
+    errors: float  # standard errors between the gap and the tolerance
+    gap: float  # the true gap that is reckoned with, as a share of the tolerance
+    share: float  # of the rows that place or test
+    how: str  # the way, the correction and the power, in words
+
+    def rows(self, rates: Floats, tolerance: float) -> int | None:
+        """Rows of every group; None where no number suffices."""
+        known = np.clip(rates[~np.isnan(rates)], *RATES)
+        rate = float(known[np.argmin(np.abs(known - 0.5))]) if known.size else 0.5
+        needed = float(rows_needed(rate, tolerance, self.gap * tolerance, self.errors))
+        return math.ceil(needed / self.share) if math.isfinite(needed) else None
+
+
+def stated(
+    requirements: Requirements, groups: tuple[Label, ...], clients: tuple[Label | None, ...], found: Found, needs: Needs
+) -> Iterator[Promise]:
+    """What was found, as promises."""
+    places = [
+        ("local", requirement.rate, client, tolerance)
+        for requirement, tolerances in zip(requirements.local, requirements.tolerances.T.tolist(), strict=True)
+        for client, tolerance in zip(clients, tolerances, strict=True)
+    ]
+    places += [("global", requirement.rate, None, tolerance_of(requirement)) for requirement in requirements.global_]
+    for gap, (side, rate, client, tolerance) in enumerate(places):
+        if math.isfinite(tolerance):
+            yield _stated(Promise(side, rate.name, client, tolerance, CERTIFIED), rate, groups, found, gap, needs)
+        else:
+            free = Promise(side, rate.name, client, None, NOT_REQUIRED)
+            yield replace(free, reason=f"nothing is required of the {rate.name}{free.where}")
+
+
+def _stated(start: Promise, rate: Rate, groups: tuple[Label, ...], found: Found, gap: int, needs: Needs) -> Promise:
+    counts, bound = found.counts[gap], float(found.bounds[gap])
+    least = int(counts.argmin())
+    assert start.tolerance is not None
+    promise = replace(
+        start,
+        bound=None if math.isnan(bound) else bound,
+        group=groups[least],
+        rows=int(counts[least]),
+        rows_needed=needs.rows(found.rates[gap], start.tolerance),
+    )
+    return promise if found.made[gap] else replace(promise, status=CANNOT, reason=_why_not(promise, rate, needs))
+
+
+def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
+    """Why a promise cannot be made."""
+    if not counts_rows(rate):
+        return f"the {rate.name} is no share of rows, so no bound of its gap{promise.where} is known"
+    labels, count, needed = counting_labels(rate), promise.rows or 0, promise.rows_needed
+    of_group = f"of group {promise.group!r}" + (f" with label {labels[0]}" if len(labels) == 1 else "")
+    has = "there are" if promise.client is None else f"client {promise.client!r} has"
+    if count == 0:
+        return f"{has} no rows {of_group}"
+    if needed is None:
+        return f"no number of rows shows that a gap{promise.where} is within {promise.tolerance:g}"
+    if count < needed or promise.bound is None:
+        rows = f"{count:,} row{'' if count == 1 else 's'} {of_group}"
+        return f"{has} {rows}; {needed:,} would be needed for {promise.tolerance:.2f} ({needs.how})"
+    shown = f"the bound of the gap{promise.where} is {promise.bound:.4f}"
+    return f"{shown} on {count:,} rows {of_group} or more; the tolerance is {promise.tolerance:g} ({needs.how})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SupportedTolerances:
+    """The smallest local tolerance that could be certified at each client with the rows it has.
+
+    ``by_rank`` and ``on_held_out_rows`` are (clients,) for the two ways, NaN where a group has no rows; all clients are
+    judged together with ``confidence``. On held-out rows a rule of a true gap of a fifth of the tolerance is certified
+    in 80 of 100 cases; by rank it is known beforehand.
+
+    Examples
+    --------
+    >>> found = SupportedTolerances(0.95, ("north", "south"), np.array([0.04, np.nan]), np.array([0.08, np.nan]))
+    >>> found["north"], found.carried(0.05)
+    ((0.04, 0.08), ('north',))
+    >>> print(found)
+    With 95% confidence, 1 of 2 clients could carry a local promise by rank: with a tolerance of 0.0400 or more.
+    1 cannot, for want of rows of some group: client 'south'.
+    """
+
+    confidence: float
+    clients: tuple[Label | None, ...]
+    by_rank: Floats
+    on_held_out_rows: Floats
+
+    def __getitem__(self, client: Label) -> tuple[float, float]:
+        place = self.clients.index(client)
+        return float(self.by_rank[place]), float(self.on_held_out_rows[place])
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    @property
+    def best(self) -> Floats:
+        """The way that is open: by rank, or on held-out rows where there is no promise by rank."""
+        return self.on_held_out_rows if np.isnan(self.by_rank).all() else self.by_rank
+
+    def carried(self, tolerance: float) -> tuple[Label | None, ...]:
+        """The clients that could carry a local promise of this tolerance."""
+        with np.errstate(invalid="ignore"):
+            return tuple(self.clients[c] for c in np.flatnonzero(self.best <= tolerance).tolist())
+
+    def summary(self) -> str:
+        """Return it in two sentences for people."""
+        best = self.best
+        able, missing = np.flatnonzero(~np.isnan(best)), np.flatnonzero(np.isnan(best)).tolist()
+        way = "on rows held out" if best is self.on_held_out_rows else "by rank"
+        could = f"{able.size:,} of {len(self):,} clients could carry a local promise {way}"
+        lines = [f"With {100 * self.confidence:g}% confidence, {could}{self._range(able)}."]
+        if missing:
+            names = listed((f"client {self.clients[c]!r}" for c in missing), len(missing))
+            lines.append(f"{len(missing):,} cannot, for want of rows of some group: {names}.")
+        return "\n".join(lines)
+
+    __repr__ = __str__ = summary
+
+    def _range(self, able: Indices) -> str:
+        """From which tolerances on."""
+        if able.size == 0:
+            return ""
+        found = self.best[able]
+        if able.size == 1:
+            return f": with a tolerance of {found[0]:.4f} or more"
+        low, high = (self.clients[int(able[place])] for place in (found.argmin(), found.argmax()))
+        ends = f"{found.min():.4f} (client {low!r}) to {found.max():.4f} (client {high!r})"
+        return f": with tolerances from {ends}, the median client from {float(np.median(found)):.4f}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; None where a group has no rows."""
+        ways = {"by_rank": self.by_rank, "on_held_out_rows": self.on_held_out_rows}
+        clients = [
+            {"client": plain(name)} | {way: _plain_number(found[c]) for way, found in ways.items()}
+            for c, name in enumerate(self.clients)
+        ]
+        return {"confidence": self.confidence, "clients": clients}
+
+
+def _plain_number(number: float) -> float | None:
+    return None if np.isnan(number) else float(number)

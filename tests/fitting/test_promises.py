@@ -1,0 +1,348 @@
+"""``fit(..., confidence=)``: what is promised for new rows, how it is told, and that it holds in the population."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom, kstest
+
+import logofair
+from logofair.columns.segments import cell_numbers
+from logofair.errors import InputError
+from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED
+from logofair.fitting.ranks import Ranks, place_thresholds
+from logofair.policy.mixtures import base_rule
+from logofair.policy.policy import Policy
+
+
+def table(seed=0, rows=4000, groups=2, clients=3):
+    """Scores, labels and columns of a federation whose clients and groups differ."""
+    rng = np.random.default_rng(seed)
+    group, client = rng.integers(0, groups, rows), rng.integers(0, clients, rows)
+    scores = rng.beta(1.0 + 0.5 * group, 1.5 + 0.3 * client)
+    labels = (rng.random(rows) < scores).astype(int)
+    return scores, labels, {"groups": np.array(list("FMXYZ"))[group], "clients": client}
+
+
+def fit(rows, **options):
+    scores, labels, columns = rows
+    given = {"local_tolerance": 0.15, "global_tolerance": 0.1, "confidence": 0.95, **columns, **options}
+    return logofair.fit(scores, labels, **given)
+
+
+# --- input
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, float("nan"), float("inf"), "0.95", True])
+def test_a_confidence_outside_zero_and_one_is_refused_in_one_sentence(confidence):
+    with pytest.raises(InputError, match=r"confidence: got .*above 0 and below 1"):
+        fit(table(rows=50), confidence=confidence)
+
+
+def test_a_promise_about_labels_needs_labels():
+    scores, _, columns = table(rows=60)
+    with pytest.raises(InputError, match=r"confidence: .* true positive rate .* needs labels"):
+        fit((scores, None, columns), notion="equal_opportunity", calibration="none")
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5, 12, 30])
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+def test_few_rows_neither_crash_nor_promise_anything(rows, notion):
+    scores, labels, columns = table(seed=rows, rows=rows, clients=2)
+    columns["groups"][:2] = ["F", "M"]
+    promises = fit((scores, labels, columns), notion=notion, local_tolerance=0.02, global_tolerance=0.02).promises
+    certain = [p for p in promises.with_status(CERTIFIED) if p.bound is not None and p.bound > 0.02]
+    assert certain == []
+    assert promises.with_status(CANNOT)
+
+
+# --- what is told
+
+
+def test_without_confidence_nothing_is_promised():
+    solution = fit(table(), confidence=None)
+    assert {promise.status for promise in solution.promises} == {NOT_REQUIRED}
+    assert [promise.side for promise in solution.promises] == ["local", "global"]
+    assert "no confidence was asked for" in solution.promises.summary()
+    assert solution.policy.info.promises is None
+    assert solution.promises.price is None
+
+
+def test_with_nothing_required_nothing_is_promised():
+    solution = fit(table(), local_tolerance=None, global_tolerance=None)
+    assert {promise.status for promise in solution.promises} == {NOT_REQUIRED}
+
+
+def test_there_is_a_promise_for_every_requirement_and_client():
+    promises = fit(table(), client_tolerances={1: None}).promises
+    assert [(p.side, p.client) for p in promises] == [("local", 0), ("local", 1), ("local", 2), ("global", None)]
+    assert [p.status for p in promises] == [CERTIFIED, NOT_REQUIRED, CERTIFIED, CERTIFIED]
+    assert all(p.bound <= p.tolerance for p in promises.with_status(CERTIFIED))
+    assert promises.largest_local_bound >= max(p.bound for p in promises if p.side == "local" and p.bound)
+    assert promises[0].rows_needed < promises[0].rows
+
+
+def test_a_client_with_few_rows_is_told_how_many_it_needs():
+    scores, labels, columns = table(rows=6000)
+    few = np.flatnonzero((columns["clients"] == 2) & (columns["groups"] == "F"))[12:]
+    keep = np.setdiff1d(np.arange(scores.size), few)
+    rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
+    solution = fit(rows, local_tolerance=0.1)
+    promise = solution.promises[2]
+    assert (promise.status, promise.group, promise.rows) == (CANNOT, "F", 12)
+    assert str(promise).startswith("cannot certify: client 2 has 12 rows of group 'F'; ")
+    assert f"{promise.rows_needed:,} would be needed for 0.10 (by rank, 4 promises together)" in str(promise)
+    assert promise.rows_needed > 100
+    assert str(promise) in solution.summary()
+
+
+def test_a_client_without_rows_of_a_group_cannot_be_certified():
+    scores, labels, columns = table(rows=3000)
+    keep = (columns["clients"] != 2) | (columns["groups"] != "F")
+    rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
+    for notion in ("demographic_parity", "equalized_odds"):
+        promise = fit(rows, notion=notion).promises[2]
+        assert (promise.status, promise.rows, promise.bound) == (CANNOT, 0, None)
+        assert "client 2 has no rows of group 'F'" in str(promise)
+
+
+def test_no_rows_certify_a_tolerance_of_zero():
+    promise = fit(table(), local_tolerance=0).promises[0]
+    assert promise.rows_needed is None
+    assert "no number of rows" in str(promise)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "by rank"),
+        ({"notion": "predictive_equality"}, "by rank"),
+        ({"notion": "equalized_odds"}, "several rates"),
+        ({"notion": {"local": "demographic_parity", "global": "equal_opportunity"}}, "several rates"),
+        ({"sample_weight": np.ones(4000)}, "the rows are weighted, so there is no promise by rank"),
+        ({"notion": logofair.Notion("benefit", given=(logofair.Rate("benefit", -1, 2, base=(1, 0)),))}, "no share"),
+    ],
+)
+def test_the_way_is_chosen_by_what_is_required_and_is_said(options, words):
+    promises = fit(table(), **options).promises
+    assert words in promises.method
+    assert words in promises.summary()
+
+
+def test_on_rows_held_out_the_correction_and_the_power_are_told():
+    promises = fit(table(rows=1500), notion="equalized_odds").promises
+    assert len(promises) == 8
+    assert "(Holm's correction, 8 promises together, power 0.8)" in str(promises.with_status(CANNOT)[0])
+    assert "with label 1" in str(promises.with_status(CANNOT)[0])
+
+
+def test_a_gap_that_is_no_share_of_rows_is_not_certified():
+    benefit = logofair.Notion("benefit", given=(logofair.Rate("benefit", -1, 2, base=(1, 0)),))
+    promises = fit(table(), notion=benefit).promises
+    assert {p.status for p in promises} == {CANNOT}
+    assert "the benefit is no share of rows" in str(promises[0])
+
+
+def test_promises_are_plain_values_and_stay_with_the_policy(tmp_path):
+    solution = fit(table(), client_tolerances={0: None})
+    plain = json.loads(json.dumps(solution.as_dict()["promises"], allow_nan=False))
+    assert [each["status"] for each in plain["promises"]] == [p.status for p in solution.promises]
+    assert plain["price"] == solution.promises.price
+    solution.policy.save(tmp_path / "policy.json")
+    stored = Policy.load(tmp_path / "policy.json").info.promises
+    assert stored == solution.policy.info.promises
+    assert [each.sentence for each in stored.promises] == list(map(str, solution.promises))
+    assert stored.confidence == 0.95
+
+
+def test_the_certificate_is_of_the_stored_rules_and_its_bound_that_of_all_rules():
+    rows = table()
+    solution, without = fit(rows), fit(rows, confidence=None)
+    assert solution.certificate.dual == pytest.approx(without.certificate.dual, abs=1e-6)
+    assert solution.promises.price == pytest.approx(without.certificate.primal - solution.certificate.primal, abs=1e-6)
+    scores, _, columns = rows
+    chance = solution.policy.probabilities(scores, **columns)
+    assert chance == pytest.approx(solution.policy.chances(solution.rows.calibrated, solution.rows.cells))
+    accuracy = np.mean(solution.rows.eta * chance + (1 - solution.rows.eta) * (1 - chance))
+    assert solution.certificate.primal == pytest.approx(accuracy)
+    assert f"cost {solution.promises.price:+.4f} expected accuracy" in solution.summary()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"basis": "labels"},
+        {"calibration": "isotonic"},
+        {"calibration": "platt", "notion": "predictive_equality"},
+        {"solver": "algorithm1"},
+        {"notion": "equalized_odds", "calibration": "isotonic", "basis": "labels", "local_tolerance": 0.4},
+        {"clients": None},
+    ],
+)
+def test_every_way_of_fitting_can_be_certified_and_measures_what_it_stores(options):
+    scores, labels, columns = table(rows=3000)
+    columns |= {"clients": options.get("clients", columns["clients"])}
+    solution = fit((scores, labels, columns), **options)
+    chance = solution.policy.probabilities(scores, **columns)
+    value = solution.rows.labels if solution.certificate.basis == "labels" else solution.rows.eta
+    assert solution.certificate.primal == pytest.approx(np.mean(value * chance + (1 - value) * (1 - chance)))
+    assert solution.promises.with_status(CERTIFIED)
+
+
+def test_the_first_line_says_what_is_certified():
+    solution = fit(table())
+    assert solution.summary().startswith("For new rows, 4 of 4 gaps are certified with 95% confidence, all together")
+
+
+def test_the_same_random_state_makes_the_same_promises():
+    first, second, other = (fit(table(), random_state=state).promises.as_dict() for state in (1, 1, 2))
+    assert first == second
+    assert first != other
+
+
+def test_free_rates_beside_the_required_one_change_nothing():
+    promises = fit(table(), notion={"equalized_odds": None, "demographic_parity": 0.15}, global_tolerance=None).promises
+    assert "by rank" in promises.method
+    assert [p.status for p in promises] == [NOT_REQUIRED] * 6 + [CERTIFIED] * 3 + [NOT_REQUIRED] * 3
+
+
+def test_of_two_tolerances_for_one_rate_the_smaller_is_certified():
+    again = logofair.Notion("again", given=(None,))
+    promises = fit(table(), notion={"demographic_parity": 0.15, again: 0.01}).promises
+    assert {p.status for p in promises if p.tolerance == 0.01} == {CANNOT}
+    assert promises.largest_local_bound < 0.15
+
+
+# --- rules by rank
+
+
+def ranks_of(rank, rows):
+    rank, rows = np.array([rank]), np.array([rows])
+    return Ranks(rank, rows, rows, np.full(2, np.inf))
+
+
+def test_a_threshold_accepts_as_many_rows_as_its_rank_says():
+    rng = np.random.default_rng(0)
+    rows, rank = np.array([7, 5, 6, 0]), np.array([3, 0, 7, 1])
+    cells = np.repeat(np.arange(4), rows)
+    scores = rng.random(cells.size)
+    rules = place_thresholds(ranks_of(rank, rows), scores, cells, base_rule(4), rng)
+    accepted = np.bincount(cells, (rules.weight[cells, 0] > 0) & (scores >= rules.threshold[cells, 0]), minlength=4)
+    assert accepted.tolist() == [3, 0, 6, 0]
+    assert not rules.mixed.any()
+    assert (rules.threshold[3, 0], rules.single[3]) == (0.5, 0.5)  # a cell without rows keeps its rule
+    assert rules.single[1] == np.inf
+
+
+def test_with_ties_the_coin_keeps_the_law_exact():
+    # Three scores only: most thresholds fall among tied rows. The last leaves nothing to score above.
+    rng = np.random.default_rng(3)
+    levels, chances = np.array([0.2, 0.5, 1.0]), np.array([0.3, 0.4, 0.3])
+    n, rank, runs = 20, 7, 1500
+    shares = []
+    for _ in range(runs):
+        scores = rng.choice(levels, n, p=chances)
+        rules = place_thresholds(ranks_of([rank], [n]), scores, np.zeros(n, dtype=np.int64), base_rule(1), rng)
+        accepted = (rules.weight[0, :, None] * (levels >= rules.threshold[0, :, None])).sum(axis=0)
+        shares.append(accepted @ chances)
+    assert kstest(shares, beta(rank, n + 1 - rank).cdf).pvalue > 0.01
+
+
+def test_rows_that_choose_the_targets_place_no_threshold():
+    scores, labels, columns = table()
+    solution = fit((scores, labels, columns))
+    codes = solution.rows.groups.codes, solution.rows.clients.codes
+    cells = cell_numbers(*codes, 2)
+    limits = solution.policy.mixtures.threshold[:, 0]
+    assert all(np.isin(limits[c], solution.rows.calibrated[cells == c]) for c in range(6))
+
+
+# --- promises hold in the population
+
+
+SHIFT = 0.6 * np.array([[-0.8, -0.4], [0.3, 0.4], [-0.2, 0.5], [0.6, 0.1]])
+
+
+def population(solution, levels, given):
+    """True rates by (client, group), of scores that are a logistic function of a shifted normal, and their labels."""
+    nodes = np.linspace(-5, 5, 2001)
+    mass = np.exp(-0.5 * nodes**2)
+    score = 1 / (1 + np.exp(-(SHIFT[..., None] + nodes)))
+    score = np.ceil(score * levels) / levels if levels else score
+    client, group, _ = np.indices(score.shape)
+    chance = solution.policy.probabilities(score.ravel(), groups=group.ravel(), clients=client.ravel())
+    counted = mass * (1 if given is None else score)
+    return (counted * chance.reshape(score.shape)).sum(-1) / np.broadcast_to(counted, score.shape).sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("notion", "given", "levels", "rows", "tolerances"),
+    [
+        ("demographic_parity", None, 0, 1600, (0.16, 0.08)),
+        ("demographic_parity", None, 8, 1600, (0.16, 0.08)),
+        ("equal_opportunity", 1, 0, 2400, (0.2, 0.1)),
+    ],
+)
+def test_certified_promises_hold_in_the_population(notion, given, levels, rows, tolerances):
+    runs, broken, made, covered, largest = 24, 0, 0, 0, 0
+    for run in range(runs):
+        rng = np.random.default_rng([run, levels, rows])
+        client, group = rng.integers(0, 4, rows), rng.integers(0, 2, rows)
+        score = 1 / (1 + np.exp(-(SHIFT[client, group] + rng.normal(size=rows))))
+        score = np.ceil(score * levels) / levels if levels else score
+        label = rng.random(rows) < score
+        options = {"local_tolerance": tolerances[0], "global_tolerance": tolerances[1], "merged": False}
+        solution = fit(
+            (score, label, {"groups": group, "clients": client}), notion=notion, calibration="none", **options
+        )
+        rates = population(solution, levels, given)
+        true = [*np.ptp(rates, axis=1), np.ptp(rates.mean(axis=0))] if given is None else None
+        true = [*np.ptp(rates, axis=1)] if true is None else true
+        promises = solution.promises[: len(true)]
+        broken += any(p.status == CERTIFIED and gap > p.tolerance for p, gap in zip(promises, true, strict=True))
+        made += sum(p.status == CERTIFIED for p in promises)
+        covered += sum(gap <= p.bound for p, gap in zip(promises, true, strict=True))
+        largest += max(true[:4]) <= solution.promises.largest_local_bound
+    assert broken <= binom.ppf(0.999, runs, 0.05)
+    assert covered >= binom.ppf(0.001, runs * len(true), 0.95)
+    assert largest >= binom.ppf(0.001, runs, 0.95)
+    assert made >= runs  # and they are not empty words
+
+
+# --- advice before signing
+
+
+def test_supported_tolerances_say_which_clients_can_carry_what():
+    scores, labels, columns = table(rows=20_000, clients=200)
+    keep = (columns["clients"] != 7) | (columns["groups"] != "F")
+    rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
+    found = fit(rows, confidence=None).supported_tolerances()
+    assert len(found) == 200
+    assert np.isnan(found.by_rank[7])
+    others = np.delete(np.arange(200), 7)
+    assert (found.by_rank[others] < found.on_held_out_rows[others]).all()
+    assert "199 of 200 clients could carry a local promise by rank" in found.summary()
+    assert "1 cannot, for want of rows of some group: client 7" in found.summary()
+    assert len(found.carried(float(np.median(found.by_rank[others])))) == 100
+    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert plain["clients"][7] == {"client": 7, "by_rank": None, "on_held_out_rows": None}
+
+
+def test_what_is_called_supported_can_be_certified():
+    rows = table(rows=9000)
+    for notion in ("demographic_parity", "equal_opportunity"):
+        supported = fit(rows, notion=notion).supported_tolerances()
+        wider = {client: 1.1 * supported[client][0] for client in (0, 1, 2)}
+        promises = fit(rows, notion=notion, client_tolerances=wider, global_tolerance=None).promises
+        assert [p.status for p in promises[:3]] == [CERTIFIED] * 3
+
+
+def test_where_there_is_no_promise_by_rank_rows_held_out_are_advised():
+    solution = fit(table(), notion="equalized_odds", confidence=None)
+    found = solution.supported_tolerances(0.9)
+    assert np.isnan(found.by_rank).all()
+    assert "on rows held out" in found.summary()
+    with pytest.raises(InputError, match="confidence"):
+        solution.supported_tolerances(None)
