@@ -33,6 +33,7 @@ from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, o
 from logofair.fitting.promises import RATES, Found, Needs, Promises, SupportedTolerances, stated
 from logofair.fitting.ranks import choose_ranks, place_thresholds
 from logofair.notions import Rate, as_number
+from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 from logofair.requirements import Requirements, tolerance_of
@@ -128,7 +129,7 @@ def _calibrated_by(part: Prepared, prepared: Prepared, basis: str) -> Prepared:
     order = order_by_cell(prepared.rows, prepared.rising)
     fitted = replace(prepared.fitted, calibrator=part.fitted.calibrator)
     rows = with_chances(prepared.rows, fitted.calibrator, fitted.eta, prepared.rows.clients.codes, order)
-    return Prepared(rows, ordered_cells(rows, basis, order), fitted, prepared.rising)
+    return Prepared(rows, ordered_cells(rows, basis, order), fitted, prepared.rising, PoolingInfo())
 
 
 def promise(
