@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.chance import TAIL, Floor, common_shares, noise_floor, pair_limits, share_limits
+from logofair.auditing.chance import TAIL, Floor, common_shares, limits_against, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, one_client
 from logofair.columns.segments import Booleans, Indices
@@ -24,6 +24,7 @@ __all__ = [
     "Side",
     "Tally",
     "comparable",
+    "counting_labels",
     "people_of",
     "plain",
     "side_of",
@@ -240,11 +241,11 @@ class Tally:
 
     def rows_behind(self, rate: Rate) -> Indices:
         """How many rows (people, where ids repeat) count in one rate by (client, group), each with some weight."""
-        return np.asarray(self.people[..., _place(_counting(rate))], dtype=np.int64)
+        return np.asarray(self.people[..., _place(counting_labels(rate))], dtype=np.int64)
 
     def effective_rows(self, rate: Rate) -> Floats:
         """How many rows of equal weight would leave as much to chance, by (client, group)."""
-        counting = _counting(rate)
+        counting = counting_labels(rate)
         place, mass = _place(counting), self.mass[..., counting].sum(axis=-1)
         accepted = self.accepted[..., counting].sum(axis=-1)
         return _effective(
@@ -265,7 +266,7 @@ class Tally:
 
     def why_undefined(self, rate: Rate, client: int, group: int) -> str:
         """Why a rate has no value in a cell."""
-        counting = _counting(rate)
+        counting = counting_labels(rate)
         those = f"rows with label {counting[0]}" if len(counting) == 1 else "rows"
         if not self.rows[client, group, counting].any():
             return f"no {those}"
@@ -401,13 +402,9 @@ class Side:
 
     def could_be_worst(self, rate: int, first: int) -> Booleans:
         """Which pairs of a group and another, (clients, groups), may be those of the largest gap in truth."""
-        shares = self._shares[rate]
-        (low, high), one = share_limits(shares, self.effective[rate]), shares[:, first : first + 1]
+        low, high = (part[rate] for part in self.rate_limits)
         with np.errstate(invalid="ignore"):
-            upper = one - shares + np.hypot(high[:, first : first + 1] - one, shares - low)
-            found = upper >= self._largest_lower
-        found[:, first] = False
-        return np.asarray(found)
+            return np.asarray(limits_against(first, self._shares[rate], low, high, upper=True) >= self._largest_lower)
 
     @property
     def squared_errors(self) -> Floats:
@@ -632,7 +629,7 @@ def _compared(
     return Side(rates, groups, clients, tally, values, gaps, high.argmax(2), low.argmin(2), fewest, like)
 
 
-def _counting(rate: Rate) -> list[int]:
+def counting_labels(rate: Rate) -> list[int]:
     """The labels whose rows count in a rate."""
     return [label for label in (0, 1) if rate.weight(float(label)) > 0]
 
