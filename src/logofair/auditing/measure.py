@@ -75,8 +75,13 @@ class Measured(float):
         self.low, self.high, self.rows, self.floor, self.detectable = low, high, rows, floor, detectable
         return self
 
+    @property
+    def interval(self) -> str:
+        """Both ends of its interval as people read them; empty where there is none."""
+        return "" if self.low is None else f"{text(self.low)} to {text(self.high)}"
+
     def __str__(self) -> str:
-        chance = "" if self.low is None else f"95%: {text(self.low)} to {text(self.high)}"
+        chance = f"95%: {self.interval}" if self.interval else ""
         rows = "" if self.rows is None else f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
         rests = "; ".join(part for part in (chance, rows) if part)
         return f"{text(self)} ({rests})" if rests else text(self)
