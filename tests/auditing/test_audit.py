@@ -17,7 +17,7 @@ from logofair.auditing import Audit, Gap, Measured, audit
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion, Rate
 
-modest = settings(deadline=None, max_examples=60)
+modest = settings(deadline=None, max_examples=30)
 
 # client, group, label, decision. Across clients F and M have equal odds; inside each client they do not.
 TWO_GROUPS = [
@@ -734,7 +734,7 @@ def test_junk_in_one_argument_is_audited_or_refused_by_its_name(name, value):
 
 
 @given(columns=st.fixed_dictionaries(dict.fromkeys(GOOD, junk)))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_junk_in_every_argument_is_audited_or_refused_in_a_sentence(columns):
     sentence = refusal_of(**columns)
     assert sentence is None or sentence.endswith(".")

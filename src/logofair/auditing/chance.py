@@ -18,7 +18,7 @@ from scipy.special import betaincinv
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = ["TAIL", "Floor", "common_shares", "noise_floor", "pair_limits", "share_limits"]
+__all__ = ["TAIL", "Floor", "common_shares", "limits_against", "noise_floor", "pair_limits", "share_limits"]
 
 TAIL = 0.025  # chance of an error at either end of an interval: both together 5%
 _DRAWS, _DRAWN = 600, 5_000_000  # draws of the noise floor, fewer where there are very many cells
@@ -57,15 +57,20 @@ def pair_limits(shares: Floats, people: Floats, tail: Floats | float, *, upper: 
     low, high = share_limits(shares, people, np.asarray(tail)[..., None])
     best = np.full(shares.shape[:-1], -np.inf)
     for first in range(shares.shape[-1]):  # over one group against all others: pairs of all would fill the memory
-        one = shares[..., first : first + 1]
-        difference = one - shares
-        if upper:
-            limit = difference + np.hypot(high[..., first : first + 1] - one, shares - low)
-        else:
-            limit = difference - np.hypot(one - low[..., first : first + 1], high - shares)
-        limit[..., first] = np.nan
+        limit = limits_against(first, shares, low, high, upper=upper)
         best = np.fmax(best, np.max(limit, axis=-1, where=~np.isnan(limit), initial=-np.inf))
     return np.where(np.isinf(best), np.nan, np.clip(best, 0.0, 1.0))
+
+
+def limits_against(first: int, shares: Floats, low: Floats, high: Floats, *, upper: bool) -> Floats:
+    """One end of the interval of one group's share less each other's, from the limits of the shares; NaN for itself."""
+    one = slice(first, first + 1)
+    if upper:
+        limit = shares[..., one] - shares + np.hypot(high[..., one] - shares[..., one], shares - low)
+    else:
+        limit = shares[..., one] - shares - np.hypot(shares[..., one] - low[..., one], high - shares)
+    limit[..., first] = np.nan
+    return np.asarray(limit)
 
 
 class Floor(NamedTuple):

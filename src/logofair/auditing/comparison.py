@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL
-from logofair.auditing.measure import Measured, Side, Tally, comparable, tally_of, text
+from logofair.auditing.measure import Measured, Side, Tally, comparable, counting_labels, tally_of, text
 from logofair.auditing.result import Audit
 from logofair.auditing.rows import checked_columns
 from logofair.columns.checks import Floats
@@ -117,7 +117,8 @@ def compared_audits(
     if rows[0] is not None:
         right = np.where(rows[0] > 0, change, -change)
         accuracy = _mean(_Changes.of(right, _one_client(rows)))
-    changes, everywhere = _Changes.of(change, rows), _Changes.of(change, _one_client(rows))
+    changes = _Changes.of(change, rows)
+    everywhere = changes if len(clients) == 1 else _Changes.of(change, _one_client(rows))
     return Comparison(
         first,
         second,
@@ -160,7 +161,7 @@ class _Changes:
 
     def rates(self, rate: Rate) -> tuple[Floats, Floats]:
         """Change of a rate by (client, group), and its squared standard error; NaN where undefined."""
-        counting = [label for label in (0, 1) if rate.weight(float(label)) > 0]
+        counting = counting_labels(rate)
         mass = self.up.mass[..., counting].sum(-1)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = (self.up.accepted - self.down.accepted)[..., counting].sum(-1) / mass
@@ -203,8 +204,7 @@ def _gap_change(first: Side, second: Side, changes: _Changes) -> Measured | None
     if np.isnan(first.gaps).all() or np.isnan(second.gaps).all():
         return None
     difference = float(np.nanmax(second.gaps) - np.nanmax(first.gaps))
-    errors = np.stack([changes.rates(rate)[1] for rate in first.rates])
-    means = np.stack([changes.rates(rate)[0] for rate in first.rates])
+    means, errors = map(np.stack, zip(*map(changes.rates, first.rates), strict=True))
     high = min(_most(second, first, errors), _most_changed(second, means, errors))
     low = -min(_most(first, second, errors), _most_changed(first, -means, errors))
     known = np.isfinite(low) and np.isfinite(high)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing.chance import TAIL, Floor, common_shares, noise_floor, pair_limits, share_limits
+from logofair.auditing.chance import TAIL, Floor, common_shares, limits_against, noise_floor, pair_limits, share_limits
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, one_client
 from logofair.columns.segments import Booleans, Indices
@@ -76,8 +76,13 @@ class Measured(float):
         self.low, self.high, self.rows, self.floor, self.detectable = low, high, rows, floor, detectable
         return self
 
+    @property
+    def interval(self) -> str:
+        """Both ends of its interval as people read them; empty where there is none."""
+        return "" if self.low is None else f"{text(self.low)} to {text(self.high)}"
+
     def __str__(self) -> str:
-        chance = "" if self.low is None else f"95%: {text(self.low)} to {text(self.high)}"
+        chance = f"95%: {self.interval}" if self.interval else ""
         rows = "" if self.rows is None else f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
         rests = "; ".join(part for part in (chance, rows) if part)
         return f"{text(self)} ({rests})" if rests else text(self)
@@ -403,13 +408,9 @@ class Side:
 
     def could_be_worst(self, rate: int, first: int) -> Booleans:
         """Which pairs of a group and another, (clients, groups), may be those of the largest gap in truth."""
-        shares = self._shares[rate]
-        (low, high), one = share_limits(shares, self.effective[rate]), shares[:, first : first + 1]
+        low, high = (part[rate] for part in self.rate_limits)
         with np.errstate(invalid="ignore"):
-            upper = one - shares + np.hypot(high[:, first : first + 1] - one, shares - low)
-            found = upper >= self._largest_lower
-        found[:, first] = False
-        return np.asarray(found)
+            return np.asarray(limits_against(first, self._shares[rate], low, high, upper=True) >= self._largest_lower)
 
     @property
     def squared_errors(self) -> Floats:

@@ -481,7 +481,7 @@ def with_few_rows(gap: Gap | None) -> str:
     if gap is None or gap.value is None:
         return ""
     rows = f"{gap.value.rows:,} row{'' if gap.value.rows == 1 else 's'}"
-    finding = f": {gap.finding}" if gap.shown else ""
+    finding = f" ({gap.rate}, {gap.highest!r} over {gap.lowest!r}): {gap.finding}" if gap.shown else ""
     return f"With groups of fewer than {FEW_ROWS} rows {text(gap.value)}, on {rows}{finding}."
 
 

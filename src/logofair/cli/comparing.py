@@ -14,8 +14,8 @@ from logofair.auditing import Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.auditing.rows import AuditedRows, checked_columns
-from logofair.columns.checks import Floats, Label, listed, shown
-from logofair.columns.labels import encode
+from logofair.columns.checks import Floats, Integers, Label, listed, shown
+from logofair.columns.labels import Codes, encode
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
 from logofair.files.rows import DataRows, read_rows
@@ -219,20 +219,16 @@ def _chances(policy: Policy, rows: DataRows, name: str) -> tuple[Floats, int]:
             )
     elif policy.client is not None and rows.clients is not None:
         _check_site(policy.client, rows.clients, name)
-    numbered = replace(policy, groups=tuple(range(len(policy.groups))), clients=_numbered_clients(policy))
-    chance = numbered.probabilities(rows.scores, groups=groups, clients=clients, on_unknown="merged")
+    sites = None if clients is None else Codes(policy.clients, clients)
+    chance = policy.probabilities(rows.scores, groups=Codes(policy.groups, groups), clients=sites, on_unknown="merged")
     return chance, 0 if clients is None else int((clients < 0).sum())
 
 
-def _numbered_clients(policy: Policy) -> tuple[Label, ...]:
-    return tuple(range(len(policy.clients))) if policy.has_clients else policy.clients
-
-
-def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> npt.NDArray[np.int64]:
+def _numbers(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
     """The place of every label among names, found as files hold them; -1 where it is not there."""
     known = {label_text(name): place for place, name in enumerate(names)}
     found = encode(labels, "labels")
-    return np.array([known.get(label_text(name), -1) for name in found.names], dtype=np.int64)[found.codes]
+    return np.array([known.get(label_text(name), -1) for name in found.names], dtype=np.int32)[found.codes]
 
 
 def _check_site(site: str, clients: npt.NDArray[Any], name: str) -> None:

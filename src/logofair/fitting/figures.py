@@ -76,8 +76,7 @@ def _line(name: str, before: Measured | None, after: Measured | None) -> list[st
 
 
 def _with_interval(figure: Measured | None) -> str:
-    chance = "" if figure is None or figure.low is None else f" ({text(figure.low)} to {text(figure.high)})"
-    return f"{text(figure)}{chance}"
+    return text(figure) if figure is None or not figure.interval else f"{text(figure)} ({figure.interval})"
 
 
 def figure_sentences(found: Comparison, check: ClientCheck | None) -> Iterator[tuple[str, str]]:

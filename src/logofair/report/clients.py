@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from logofair.auditing import FEW_ROWS, Audit, Measured
-from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, with_few_rows
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, shows_nothing
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
@@ -29,7 +29,7 @@ from logofair.report.markup import (
     tolerance_cell,
 )
 from logofair.report.measured import MOST_CARDS, MeasuredRows
-from logofair.report.wording import counted, few_rows_words, figure, name_of, sentence, small, tolerance_of
+from logofair.report.wording import counted, figure, name_of, sentence, small, tolerance_of
 
 __all__ = ["clients_section"]
 
@@ -170,7 +170,7 @@ def _gaps(rows: MeasuredRows, place: int) -> list[Element]:
                 number(None) if after is None else rows_cell(after.rows or 0),
             ]
         )
-    few = (few_rows_words(rows.hidden_gap(k, place)) for k in range(len(rows.after.local.rates)))
+    few = (with_few_rows(rows.hidden_gap(k, place)) for k in range(len(rows.after.local.rates)))
     return [grid(f"Gaps here, {_BY_ITSELF}", titles, lines), *(note(words) for words in few if words)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from logofair.auditing import FEW_ROWS, Measured
-from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
+from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, with_few_rows
 from logofair.report.markup import (
     Cell,
     Element,
@@ -30,7 +30,6 @@ from logofair.report.measured import GapLine, MeasuredRows
 from logofair.report.wording import (
     UNDEFINED,
     counted,
-    few_rows_words,
     figure,
     gap_words,
     name_of,
@@ -143,7 +142,7 @@ def _gap_words(line: GapLine) -> Iterator[str]:
     yield "Nothing required." if free else f"Tolerance {tolerance_of(line.tolerance)}."
     if line.after.finding:
         yield sentence(line.after.finding)
-    yield few_rows_words(line.worst)
+    yield with_few_rows(line.worst)
 
 
 def _tile(title: str, before: Measured | None, after: Measured | None, words: list[str], *, few: bool) -> Element:
@@ -191,7 +190,7 @@ def _gap_cells(line: GapLine, compared: bool) -> list[Cell]:
     value = line.after.value
     which = tag("small", f"{_which(line)}{f'; {_OF_ALL}' if line.local else ''}", class_="chance")
     before = [measured_cell(None if line.before is None else line.before.value)] if compared else []
-    small = [*_change_words(line.change), few_rows_words(line.worst)]
+    small = [*_change_words(line.change), with_few_rows(line.worst)]
     return [
         Cell((tag("bdi", line.what), " ", which), heading=True, numeric=False),
         *before,

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 from logofair.auditing import Gap
-from logofair.auditing.result import with_few_rows
 from logofair.columns.checks import Label
 
 __all__ = [
     "ROUNDING",
     "UNDEFINED",
     "counted",
-    "few_rows_words",
     "figure",
     "gap_words",
     "name_of",
@@ -92,21 +90,6 @@ def gap_words(gap: Gap) -> str:
         return gap.reason or UNDEFINED
     groups = f", {name_of(gap.highest)} over {name_of(gap.lowest)}" if gap.value else ""
     return f"{gap.rate}{groups}{'' if gap.client is None else f', at {name_of(gap.client)}'}"
-
-
-def few_rows_words(gap: Gap | None) -> str:
-    """Return the gap of all groups beside one that leaves out groups of few rows, and what it shows beyond chance.
-
-    Examples
-    --------
-    >>> from logofair.auditing import Measured
-    >>> print(few_rows_words(Gap(Measured(0.5, low=0.2, high=0.7, rows=6), "selection rate", "M", "X")))
-    With groups of fewer than 30 rows 0.5000, on 6 rows. Selection rate, M over X: a gap of at least 0.2000 is shown.
-    """
-    words = with_few_rows(gap)
-    if gap is None or gap.value is None or not gap.value.low:
-        return words
-    return f"{words} {sentence(f'{gap_words(gap)}: {gap.finding}')}"
 
 
 def small(value: float) -> str:

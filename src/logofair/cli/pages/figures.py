@@ -18,7 +18,7 @@ _GROUPS = 12
 
 def interval_text(figure: Measured | None) -> str:
     """Both ends of a figure's interval."""
-    return "" if figure is None or figure.low is None else f"{text(figure.low)} to {text(figure.high)}"
+    return "" if figure is None else figure.interval
 
 
 def text_or_undefined(figure: Measured | None) -> str:

@@ -113,7 +113,7 @@ def _measured(found: Measured | None) -> Text:
     """A figure, below it its interval and the rows it rests on."""
     if found is None:
         return Text("undefined")
-    limits = "" if found.low is None else f"{found.low:.4f} to {found.high:.4f}\n"
+    limits = f"{found.interval}\n" if found.interval else ""
     rows = "" if found.rows is None else counted(found.rows, "row")
     return Text(f"{found:.4f}").append(Text(f"\n{limits}{rows}", style="dim"))
 
