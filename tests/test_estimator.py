@@ -188,7 +188,8 @@ def test_a_frozen_model_is_used_as_it_is_and_the_policy_is_that_of_logofair_fit(
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
 def test_gaps_of_the_policy_on_the_held_out_scores_are_within_both_tolerances(people, notion):
-    fitted = classifier(notion=notion, local_tolerance=0.05, global_tolerance=0.01, calibration="none")
+    tolerances = {"local_tolerance": 0.05, "global_tolerance": 0.01}
+    fitted = classifier(notion=notion, **tolerances, calibration="none", pooling="none")
     fitted.fit(people.X, people.y, **people.columns)
     assert fitted.solution_.certificate.holds
     scores = fitted.solution_.rows.scores
@@ -281,7 +282,7 @@ def test_fitted_attributes_are_those_of_the_model_and_absent_before_fit(people):
 
 def test_weights_count_as_repeated_rows(people):
     times = people.weight.astype(int)
-    settings = {"calibration": "none", "notion": "equalized_odds"}
+    settings = {"calibration": "none", "pooling": "none", "notion": "equalized_odds"}
     weighted = classifier(frozen(), **settings).fit(people.X, people.y, **people.columns, sample_weight=people.weight)
     repeated = classifier(frozen(), **settings).fit(
         np.repeat(people.X, times, axis=0),

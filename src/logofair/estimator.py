@@ -111,7 +111,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         solver: str | Algorithm1 = "exact",
         calibration: str = "beta",
         basis: str = "eta",
-        pooling: str = "none",
+        pooling: str = "auto",
         cv: Any = 5,
         deterministic: bool = False,
         on_unknown: str = "raise",

@@ -159,7 +159,7 @@ def test_promises_are_plain_values_and_stay_with_the_policy(tmp_path):
 
 def test_the_certificate_is_of_the_stored_rules_and_its_bound_that_of_all_rules():
     rows = table()
-    solution, without = fit(rows), fit(rows, confidence=None)
+    solution, without = fit(rows, pooling="none"), fit(rows, pooling="none", confidence=None)
     assert solution.certificate.dual == pytest.approx(without.certificate.dual, abs=1e-6)
     assert solution.promises.price == pytest.approx(without.certificate.primal - solution.certificate.primal, abs=1e-6)
     scores, _, columns = rows
@@ -318,7 +318,7 @@ def test_supported_tolerances_say_which_clients_can_carry_what():
     scores, labels, columns = table(rows=20_000, clients=200)
     keep = (columns["clients"] != 7) | (columns["groups"] != "F")
     rows = scores[keep], labels[keep], {name: column[keep] for name, column in columns.items()}
-    found = fit(rows, confidence=None).supported_tolerances()
+    found = fit(rows, pooling="none", confidence=None).supported_tolerances()
     assert len(found) == 200
     assert np.isnan(found.by_rank[7])
     others = np.delete(np.arange(200), 7)

@@ -100,6 +100,7 @@ def test_chances_to_compare_with_labels_cannot_tell_coins_and_the_expected_accur
             local_tolerance=None,
             global_tolerance=None,
             calibration=method,
+            pooling="none",
             random_state=seed,
         )
         chance, honest = solution.policy.probabilities(score, groups=sex, clients=site), solution.rows.out_of_fold

@@ -129,7 +129,7 @@ def test_without_labels_rates_are_counted_in_chances():
 
 
 def test_the_gap_held_equals_the_gap_of_the_stored_policy():
-    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01)
+    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01, pooling="none")
     local, global_ = required_gaps(solution)
     after = calibration_rows(solution).after
     np.testing.assert_allclose(local.gap, after.local.gaps, atol=1e-9)

@@ -46,7 +46,7 @@ def table(seed=0, rows=600, groups=2, clients=3):
 
 def surface(notion="demographic_parity", *, seed=0, groups=2, clients=3, rows=600, **options) -> Frontier:
     scores, labels, names = table(seed, rows, groups, clients)
-    wanted = {"local_tolerances": GRID, "global_tolerances": GRID, "calibration": "none"} | options
+    wanted = {"local_tolerances": GRID, "global_tolerances": GRID, "calibration": "none", "pooling": "none"} | options
     return frontier(scores, labels, notion=notion, **names, **wanted)
 
 
@@ -237,7 +237,7 @@ def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
 def test_where_a_site_has_the_largest_gap_there_is_the_grid_ends_below_1():
     assert default_grid(1.0) == default_grid(0.995) == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
     scores, site = [0.9, 0.8, 0.1, 0.2, 0.9, 0.1, 0.9, 0.1], ["a"] * 4 + ["b"] * 4  # all F of a are accepted, no M
-    found = frontier(scores, None, groups=list("FFMMFFMM"), clients=site, calibration="none")
+    found = frontier(scores, None, groups=list("FFMMFFMM"), clients=site, calibration="none", pooling="none")
     assert found.unconstrained.local_gap == 1.0
     assert found.local_tolerances[-2:] == (0.5, None)
 

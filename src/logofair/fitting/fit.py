@@ -53,7 +53,7 @@ def fit(
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
     basis: str = "eta",
-    pooling: str = "none",
+    pooling: str = "auto",
     extra_scores: Mapping[str, object] | None = None,
     confidence: float | None = None,
     sample_weight: object = None,

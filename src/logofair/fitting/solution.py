@@ -131,7 +131,7 @@ class Solution:
     @cached_property
     def coin_share(self) -> float:
         """Share of the calibration rows (by weight) whose chance of acceptance is strictly between 0 and 1."""
-        return coin_share(self.problem.cells, self.policy.mixtures)
+        return coin_share(self._own_problem.cells, self.policy.mixtures)
 
     @cached_property
     def score_blind_rules(self) -> int:
@@ -139,11 +139,16 @@ class Solution:
         return score_blind_rules(self.problem.cells, self.policy.mixtures)
 
     @cached_property
+    def _own_problem(self) -> Problem:
+        """The problem on the clients' own rows alone."""
+        if self.certificate.pooling == "none":
+            return self.problem
+        return replace(self.problem, cells=ordered_cells(self.rows, self.certificate.basis, None))
+
+    @cached_property
     def own_rows(self) -> OwnRows:
         """Accuracy and gaps on the clients' own rows alone, counted as the certificate counts."""
-        problem = self.problem
-        if self.certificate.pooling != "none":
-            problem = replace(problem, cells=ordered_cells(self.rows, self.certificate.basis, None))
+        problem = self._own_problem
         u, v = (a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
         local, global_ = (
             problem.local_gaps(u, v) / problem.local_units,

@@ -262,7 +262,7 @@ def frontier(
     chosen: tuple[float | None, float | None] | None = None,
     calibration: str = "beta",
     basis: str = "eta",
-    pooling: str = "none",
+    pooling: str = "auto",
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
