@@ -61,6 +61,7 @@ def test_it_holds_where_clients_have_a_millionth_of_the_weight(notion):
         "global_tolerance": 0.01,
         "sample_weight": np.where(case.clients == 0, 1e6, 1.0),
         "calibration": "none",
+        "pooling": "none",
     }
     request = Request(case.scores, arguments, spelled_out(case.scores, arguments))
     check(request, logofair.fit(case.scores, None, **arguments))
@@ -78,6 +79,7 @@ def test_certain_rows_are_nobodys_false_positives_to_the_last_digit(others):
         "local_tolerance": 0.0,
         "global_tolerance": None,
         "calibration": "none",
+        "pooling": "none",
     }
     request = Request(scores, arguments, spelled_out(scores, arguments))
     check(request, logofair.fit(scores, None, **arguments))
@@ -90,7 +92,8 @@ def test_it_holds_where_chances_are_next_to_certain(notion):
     sure = (groups == 1) & (clients == 1)
     scores[sure] = 1.0 - 1e-11 * rng.random(sure.sum())
     bounds = {"local_tolerance": 0.01, "global_tolerance": 0.02}
-    arguments = {"groups": groups, "clients": clients, "notion": notion, "calibration": "none", **bounds}
+    alone = {"calibration": "none", "pooling": "none"}
+    arguments = {"groups": groups, "clients": clients, "notion": notion, **alone, **bounds}
     request = Request(scores, arguments, spelled_out(scores, arguments))
     check(request, logofair.fit(scores, None, **arguments))
 
