@@ -181,8 +181,9 @@ def fitted(solver, **changes):
     rng = np.random.default_rng(12)
     groups, clients = rng.integers(0, 2, 400), rng.integers(0, 3, 400)
     scores = rng.beta(1.0 + groups + 0.4 * clients, 2.0)
-    arguments = {"groups": groups, "clients": clients, "calibration": "none", "global_tolerance": 0.001} | changes
-    solution = logofair.fit(scores, None, local_tolerance=None, solver=solver, **arguments)
+    alone = {"calibration": "none", "pooling": "none", "local_tolerance": None, "global_tolerance": 0.001}
+    arguments = {"groups": groups, "clients": clients} | alone | changes
+    solution = logofair.fit(scores, None, solver=solver, **arguments)
     case = Case(
         scores, groups, clients, 2, 3, (), rates_of(["demographic_parity"]), np.zeros((3, 0)), np.array([0.001])
     )
