@@ -36,10 +36,23 @@ from logofair.notions import Rate, as_number
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirements, tolerance_of
+from logofair.requirements import Requirements, compared_rates, tolerance_of
 from logofair.solvers.problem import Problem, make_problem
 
-__all__ = ["Parted", "check_confidence", "part_rows", "promise", "supported_tolerances"]
+__all__ = [
+    "CountedRates",
+    "Parted",
+    "check_confidence",
+    "check_labels",
+    "counted_rates",
+    "method_of",
+    "needs_of",
+    "part_rows",
+    "promise",
+    "promises_together",
+    "rows_left",
+    "supported_tolerances",
+]
 
 Solve: TypeAlias = Callable[[Problem], Mixtures]
 
@@ -86,8 +99,8 @@ def part_rows(
     rates = _required_rates(requirements)
     if not rates:
         return None
-    _check_labels(rates, rows)
-    method, why = _method(rates, rows)
+    check_labels(rates, rows)
+    method, why = method_of(rates, rows)
     order = order_by_cell(rows, prepared.rising) or RowOrder.of(rows.scores, rows.cells, prepared.cells.rows.size)
     chooses = np.empty(rows.scores.size, dtype=bool)
     # a stream of its own: the folds of the calibration are drawn from the key alone
@@ -104,7 +117,7 @@ def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
     return tuple(dict.fromkeys([*local, *(r.rate for r in requirements.global_ if r.tolerance is not None)]))
 
 
-def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
+def check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
     for rate in rates:
         if rows.labels is None and rate.needs_labels:
             raise InputError(
@@ -113,7 +126,7 @@ def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
             )
 
 
-def _method(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
+def method_of(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
     """How promises are made, and why so."""
     if rows.weights is not None:
         return "held out", "on rows held out: the rows are weighted, so there is no promise by rank"
@@ -182,8 +195,7 @@ def _by_rank(
         every(ranks.laws.means, ranks.merged.means),
     )
     judged = int((ranks.risks <= 1.0).sum())
-    errors = rank_errors(error, judged, len(rows.groups.names))
-    needs = Needs(errors, 0.0, 1.0 - _CHOOSE["rank"] / _PARTS, f"by rank, {_together(judged)}")
+    needs = needs_of("rank", error, judged, len(rows.groups.names))
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
     return mixtures, Promises(confidence, parted.why, entries, ranks.largest_local_bound(error))
 
@@ -206,11 +218,19 @@ def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixt
     # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
     largest = float(bounds[local].max()) if local.any() and known[local].all() else None
     number = int(judged.sum())
-    how = f"Holm's correction, {_together(number)}, power {POWER:g}"
-    needs = Needs(held_out_errors(error, number), TRUE_GAP, 1.0 - _CHOOSE["held out"] / _PARTS, how)
+    needs = needs_of("held out", error, number, len(rows.groups.names))
     found = Found(made, bounds, counts, shares)
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
     return Promises(confidence, parted.why, entries, largest)
+
+
+def needs_of(method: str, error: float, promises: int, groups: int) -> Needs:
+    """What each of so many promises takes."""
+    if method == "rank":
+        errors = rank_errors(error, promises, groups)
+        return Needs(errors, 0.0, rows_left(method), f"by rank, {_together(promises)}")
+    how = f"Holm's correction, {_together(promises)}, power {POWER:g}"
+    return Needs(held_out_errors(error, promises), TRUE_GAP, rows_left(method), how)
 
 
 def _together(promises: int) -> str:
@@ -244,23 +264,74 @@ def _by_cell(rows: CalibrationRows, which: Booleans) -> Indices:
     return np.bincount(rows.cells[which], minlength=shape[0] * shape[1]).reshape(shape)
 
 
+@dataclass(frozen=True, eq=False)
+class CountedRates:
+    """What promises inside clients would rest on: of each rate the rows by group and the rate of all groups together.
+
+    ``rows`` is (clients, rates, groups), in rows of equal weight; ``common`` (clients, rates).
+    """
+
+    rates: tuple[Rate, ...]
+    rows: Floats
+    common: Floats
+
+    @property
+    def known(self) -> Booleans:
+        """Which clients have rows of every group in every rate, (clients,)."""
+        return np.asarray((self.rows > 0).all(axis=(1, 2)))
+
+    def smallest(self, method: str, error: float) -> Floats:
+        """The smallest tolerance of each client and rate, where each promise may take ``error``; NaN: none."""
+        find = {"rank": tolerances_by_rank, "held out": tolerances_on_held_out_rows}[method]
+        rows = rows_left(method) * self.rows
+        found = [find(rows[:, k], np.clip(self.common[:, k], *RATES), error) for k in range(len(self.rates))]
+        return np.column_stack(found) if found else np.zeros((len(rows), 0))
+
+    def at(self, clients: Indices | Booleans) -> CountedRates:
+        """Those of some clients."""
+        return CountedRates(self.rates, self.rows[clients], self.common[clients])
+
+    def merged(self, bundle: Indices, bundles: int) -> CountedRates:
+        """Those of clients merged: ``bundle`` has the number of each client's."""
+        rows, accepted = np.zeros((bundles, *self.rows.shape[1:])), np.zeros((bundles, len(self.rates)))
+        np.add.at(rows, bundle, self.rows)
+        np.add.at(accepted, bundle, self.rows.sum(axis=2) * self.common)
+        total = rows.sum(axis=2)
+        return CountedRates(self.rates, rows, np.divide(accepted, total, out=np.full_like(total, 0.5), where=total > 0))
+
+
+def rows_left(method: str) -> float:
+    """The share of the rows that place thresholds or test: those that did not choose the rule."""
+    return 1.0 - _CHOOSE[method] / _PARTS
+
+
+def counted_rates(rows: CalibrationRows, requirements: Requirements, chance: Floats) -> CountedRates:
+    """What promises about the rates required inside clients would rest on; of the global ones where there are none."""
+    rates = compared_rates(requirements.local or requirements.global_)
+    tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
+    both = tally.summed(1)
+    shape = len(rows.clients.names), len(rates), len(rows.groups.names)
+    counts, common = np.zeros(shape), np.zeros(shape[:2])
+    for k, rate in enumerate(rates):
+        counts[:, k], common[:, k] = tally.effective_rows(rate), np.nan_to_num(both.rate(rate)[:, 0], nan=0.5)
+    return CountedRates(rates, counts, common)
+
+
+def promises_together(counted: CountedRates, requirements: Requirements) -> int:
+    """How many promises are judged together if every client makes its own: not where a group has no rows."""
+    global_ = {r.rate for r in requirements.global_ if r.tolerance is not None}
+    return max(int(counted.known.sum()) * len(counted.rates) + len(global_), 1)
+
+
 def supported_tolerances(
     rows: CalibrationRows, requirements: Requirements, chance: Floats, confidence: float
 ) -> SupportedTolerances:
     """The smallest local tolerance that could be certified at each client, for all rates required inside clients."""
-    error, clients = 1.0 - confidence, len(rows.clients.names)
-    by_rank, held_out = np.zeros(clients), np.zeros(clients)
-    rates = tuple(dict.fromkeys(r.rate for r in (requirements.local or requirements.global_)))
-    _check_labels(rates, rows)
-    tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
-    for rate in rates:
-        counts = tally.effective_rows(rate)
-        merged = np.nan_to_num(tally.summed(1).rate(rate)[:, 0], nan=0.5)
-        common = np.clip(merged, *RATES)
-        shares = {way: 1.0 - part / _PARTS for way, part in _CHOOSE.items()}
-        by_rank = np.maximum(by_rank, tolerances_by_rank(shares["rank"] * counts, common, error / len(rates)))
-        found = tolerances_on_held_out_rows(shares["held out"] * counts, common, error / len(rates))
-        held_out = np.maximum(held_out, found)
-    if rates and _method(rates, rows)[0] != "rank":
-        by_rank = np.full(clients, np.nan)
+    check_labels(compared_rates(requirements.local or requirements.global_), rows)
+    counted = counted_rates(rows, requirements, chance)
+    error = (1.0 - confidence) / promises_together(counted, requirements)
+    by_rank = np.full(len(rows.clients.names), np.nan)
+    if counted.rates and method_of(counted.rates, rows)[0] == "rank":
+        by_rank = counted.smallest("rank", error).max(axis=1)
+    held_out = counted.smallest("held out", error).max(axis=1, initial=0.0)
     return SupportedTolerances(confidence, rows.clients.names, by_rank, held_out)
