@@ -43,14 +43,15 @@ __all__ = [
     "CountedRates",
     "Parted",
     "check_confidence",
-    "check_labels",
     "counted_rates",
-    "method_of",
+    "local_method",
+    "local_rates",
     "needs_of",
     "part_rows",
     "promise",
     "promises_together",
-    "rows_left",
+    "required_confidence",
+    "rows_counted",
     "supported_tolerances",
 ]
 
@@ -76,6 +77,14 @@ def check_confidence(confidence: object) -> float | None:
     return value
 
 
+def required_confidence(confidence: object) -> float:
+    """Return a confidence between 0 and 1; raise otherwise."""
+    level = check_confidence(confidence)
+    if level is None:
+        raise InputError("confidence: got None; pass a number above 0 and below 1, such as 0.95.")
+    return level
+
+
 @dataclass(frozen=True, eq=False)
 class Parted:
     """Rows in two parts: those that choose the rule, calibrated by themselves, and all in their calibrated scores."""
@@ -99,8 +108,8 @@ def part_rows(
     rates = _required_rates(requirements)
     if not rates:
         return None
-    check_labels(rates, rows)
-    method, why = method_of(rates, rows)
+    _check_labels(rates, rows)
+    method, why = _method(rates, rows)
     order = order_by_cell(rows, prepared.rising) or RowOrder.of(rows.scores, rows.cells, prepared.cells.rows.size)
     chooses = np.empty(rows.scores.size, dtype=bool)
     # a stream of its own: the folds of the calibration are drawn from the key alone
@@ -113,11 +122,17 @@ def part_rows(
 
 def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
     """The rates of which something is required, each once."""
-    local = [r.rate for r, t in zip(requirements.local, requirements.tolerances.T, strict=True) if np.isfinite(t).any()]
-    return tuple(dict.fromkeys([*local, *(r.rate for r in requirements.global_ if r.tolerance is not None)]))
+    global_ = [r.rate for r in requirements.global_ if r.tolerance is not None]
+    return tuple(dict.fromkeys([*_local_rates(requirements), *global_]))
 
 
-def check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
+def _local_rates(requirements: Requirements) -> list[Rate]:
+    """The rates required inside some client."""
+    both = zip(requirements.local, requirements.tolerances.T, strict=True)
+    return [requirement.rate for requirement, tolerances in both if np.isfinite(tolerances).any()]
+
+
+def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
     for rate in rates:
         if rows.labels is None and rate.needs_labels:
             raise InputError(
@@ -126,7 +141,7 @@ def check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
             )
 
 
-def method_of(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
+def _method(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
     """How promises are made, and why so."""
     if rows.weights is not None:
         return "held out", "on rows held out: the rows are weighted, so there is no promise by rank"
@@ -228,9 +243,9 @@ def needs_of(method: str, error: float, promises: int, groups: int) -> Needs:
     """What each of so many promises takes."""
     if method == "rank":
         errors = rank_errors(error, promises, groups)
-        return Needs(errors, 0.0, rows_left(method), f"by rank, {_together(promises)}")
+        return Needs(errors, 0.0, _rows_left(method), f"by rank, {_together(promises)}")
     how = f"Holm's correction, {_together(promises)}, power {POWER:g}"
-    return Needs(held_out_errors(error, promises), TRUE_GAP, rows_left(method), how)
+    return Needs(held_out_errors(error, promises), TRUE_GAP, _rows_left(method), how)
 
 
 def _together(promises: int) -> str:
@@ -258,6 +273,12 @@ def _counted(rows: CalibrationRows, rate: Rate) -> Booleans:
     return weighty & np.isin(rows.labels, counting_labels(rate))
 
 
+def rows_counted(rows: CalibrationRows, requirements: Requirements) -> Indices:
+    """The rows of every cell behind the rate that has fewest there, of all that are required, (clients, groups)."""
+    found = [_by_cell(rows, _counted(rows, rate)) for rate in _required_rates(requirements)]
+    return np.min(found, axis=0) if found else _by_cell(rows, np.ones(rows.scores.size, dtype=bool))
+
+
 def _by_cell(rows: CalibrationRows, which: Booleans) -> Indices:
     """How many of some rows every cell has, (clients, groups)."""
     shape = len(rows.clients.names), len(rows.groups.names)
@@ -266,7 +287,7 @@ def _by_cell(rows: CalibrationRows, which: Booleans) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class CountedRates:
-    """What promises inside clients would rest on: of each rate the rows by group and the rate of all groups together.
+    """What promises inside clients would rest on: of each rate the rows by group, and the rate of all groups together.
 
     ``rows`` is (clients, rates, groups), in rows of equal weight; ``common`` (clients, rates).
     """
@@ -283,7 +304,7 @@ class CountedRates:
     def smallest(self, method: str, error: float) -> Floats:
         """The smallest tolerance of each client and rate, where each promise may take ``error``; NaN: none."""
         find = {"rank": tolerances_by_rank, "held out": tolerances_on_held_out_rows}[method]
-        rows = rows_left(method) * self.rows
+        rows = _rows_left(method) * self.rows
         found = [find(rows[:, k], np.clip(self.common[:, k], *RATES), error) for k in range(len(self.rates))]
         return np.column_stack(found) if found else np.zeros((len(rows), 0))
 
@@ -300,14 +321,20 @@ class CountedRates:
         return CountedRates(self.rates, rows, np.divide(accepted, total, out=np.full_like(total, 0.5), where=total > 0))
 
 
-def rows_left(method: str) -> float:
+def _rows_left(method: str) -> float:
     """The share of the rows that place thresholds or test: those that did not choose the rule."""
     return 1.0 - _CHOOSE[method] / _PARTS
 
 
+def local_rates(requirements: Requirements) -> tuple[Rate, ...]:
+    """The rates required inside clients; where none is, those that could be."""
+    required = tuple(dict.fromkeys(_local_rates(requirements)))
+    return required or compared_rates(requirements.local or requirements.global_)
+
+
 def counted_rates(rows: CalibrationRows, requirements: Requirements, chance: Floats) -> CountedRates:
-    """What promises about the rates required inside clients would rest on; of the global ones where there are none."""
-    rates = compared_rates(requirements.local or requirements.global_)
+    """What promises about the rates inside clients would rest on."""
+    rates = local_rates(requirements)
     tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
     both = tally.summed(1)
     shape = len(rows.clients.names), len(rates), len(rows.groups.names)
@@ -317,21 +344,26 @@ def counted_rates(rows: CalibrationRows, requirements: Requirements, chance: Flo
     return CountedRates(rates, counts, common)
 
 
-def promises_together(counted: CountedRates, requirements: Requirements) -> int:
-    """How many promises are judged together if every client makes its own: not where a group has no rows."""
+def local_method(rows: CalibrationRows, requirements: Requirements) -> str:
+    """How promises inside clients would be made beside the others that are required: "rank" or "held out"."""
+    return _method(tuple(dict.fromkeys([*local_rates(requirements), *_required_rates(requirements)])), rows)[0]
+
+
+def promises_together(clients: int, counted: CountedRates, requirements: Requirements) -> int:
+    """How many promises are judged together if so many clients make theirs."""
     global_ = {r.rate for r in requirements.global_ if r.tolerance is not None}
-    return max(int(counted.known.sum()) * len(counted.rates) + len(global_), 1)
+    return max(clients * len(counted.rates) + len(global_), 1)
 
 
 def supported_tolerances(
     rows: CalibrationRows, requirements: Requirements, chance: Floats, confidence: float
 ) -> SupportedTolerances:
     """The smallest local tolerance that could be certified at each client, for all rates required inside clients."""
-    check_labels(compared_rates(requirements.local or requirements.global_), rows)
+    _check_labels(local_rates(requirements), rows)
     counted = counted_rates(rows, requirements, chance)
-    error = (1.0 - confidence) / promises_together(counted, requirements)
+    error = (1.0 - confidence) / promises_together(int(counted.known.sum()), counted, requirements)
     by_rank = np.full(len(rows.clients.names), np.nan)
-    if counted.rates and method_of(counted.rates, rows)[0] == "rank":
+    if counted.rates and local_method(rows, requirements) == "rank":
         by_rank = counted.smallest("rank", error).max(axis=1)
     held_out = counted.smallest("held out", error).max(axis=1, initial=0.0)
     return SupportedTolerances(confidence, rows.clients.names, by_rank, held_out)
