@@ -36,6 +36,7 @@ __all__ = [
     "holm",
     "rank_errors",
     "rows_needed",
+    "targets_on_held_out_rows",
     "tolerances_by_rank",
     "tolerances_on_held_out_rows",
 ]
@@ -315,6 +316,23 @@ def tolerances_on_held_out_rows(rows: Floats, rate: Floats, error: float) -> Flo
     Arguments as for :func:`tolerances_by_rank`; the rule's true gap is taken for :data:`TRUE_GAP` of the tolerance.
     """
     return _normal_tolerances(rows, rate, held_out_errors(error, 1) / (1.0 - TRUE_GAP))
+
+
+def targets_on_held_out_rows(rows: Floats, rate: Floats, tolerance: Floats, error: float) -> Floats:
+    """The gap each unit's rule may have for its tolerance to be certified with a chance of :data:`POWER`.
+
+    Arguments as for :func:`tolerances_by_rank`. Where that is less than :data:`TRUE_GAP` of the tolerance, the tolerance
+    itself: a rule of a smaller gap would be certified by luck alone.
+
+    Examples
+    --------
+    >>> rows, tolerance = np.array([[2000.0, 2000.0], [50.0, 50.0]]), np.array([0.1, 0.1])
+    >>> np.round(targets_on_held_out_rows(rows, np.array([0.2, 0.2]), tolerance, 0.025), 3).tolist()
+    [0.065, 0.1]
+    """
+    room = _normal_tolerances(rows, rate, held_out_errors(error, 1))
+    with np.errstate(invalid="ignore"):
+        return np.where(tolerance - room >= TRUE_GAP * tolerance, tolerance - room, tolerance)
 
 
 def _normal_tolerances(rows: Floats, rate: Floats, errors: float) -> Floats:

@@ -185,8 +185,8 @@ class Advice:
     >>> solution = logofair.fit(
     ...     scores, None, groups=groups, clients=clients, local_tolerance=0.1, calibration="none", pooling="none"
     ... )
-    >>> print(solution.advice().summary().split(":")[0])
-    Both clients can carry a local tolerance of 0.1 for new rows, with 95% confidence together (by rank); smallest possible
+    >>> print(solution.advice().summary().split(";")[0])
+    Both clients can carry a local tolerance of 0.1 for new rows, with 95% confidence together (by rank)
     """
 
     confidence: float

@@ -20,6 +20,7 @@ from logofair.auditing.certification import (
     held_out_errors,
     holm,
     rank_errors,
+    targets_on_held_out_rows,
     tolerances_by_rank,
     tolerances_on_held_out_rows,
 )
@@ -177,7 +178,8 @@ def promise(
     problem = make_problem(requirements, parted.part.cells)
     if parted.method == "rank":
         return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
-    mixtures = fill(parted.part, solve(problem))
+    first = fill(parted.part, solve(problem))
+    mixtures = fill(parted.part, solve(_tightened(problem, parted, first, 1.0 - confidence)))
     return mixtures, _on_held_out_rows(parted, requirements, mixtures, confidence)
 
 
@@ -215,9 +217,34 @@ def _by_rank(
     return mixtures, Promises(confidence, parted.why, entries, ranks.largest_local_bound(error))
 
 
+def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: float) -> Problem:
+    """The problem with tolerances that leave room for the limits on the rows held out, where these are enough.
+
+    A rule that uses its tolerance up on the rows that choose it would hardly ever be shown to keep it on others. Nothing
+    of these is looked at: there are as many of them as choose, and ``mixtures`` is fitted on those.
+    """
+    tally = _tally(parted, mixtures, parted.chooses)
+    merged, number = tally.merged(), 0
+    sides = (
+        (tally, problem.local_rates, problem.local_tolerance),
+        (merged, problem.global_rates, problem.global_tolerance[None]),
+    )
+    for each, rates, tolerance in sides:
+        known = [(each.effective_rows(rate) > 0).all(axis=1) for rate in rates]
+        number += int((np.isfinite(tolerance) & np.array(known, dtype=bool).T.reshape(tolerance.shape)).sum())
+    found = [tolerance.copy() for _, _, tolerance in sides]
+    for (each, rates, tolerance), targets in zip(sides, found, strict=True):
+        for k, rate in enumerate(rates):
+            if counts_rows(rate):
+                common = np.clip(np.nan_to_num(each.summed(1).rate(rate)[:, 0], nan=0.5), *RATES)
+                rows = each.effective_rows(rate)
+                targets[:, k] = targets_on_held_out_rows(rows, common, tolerance[:, k], error / max(number, 1))
+    return replace(problem, local_tolerance=found[0], global_tolerance=found[1][0])
+
+
 def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixtures, confidence: float) -> Promises:
     rows, error = parted.prepared.rows, 1.0 - confidence
-    tally = _tally(parted, mixtures)
+    tally = _tally(parted, mixtures, ~parted.chooses)
     sides = ((tally, requirements.local), (tally.merged(), requirements.global_))
     parts = [(each, r.rate, _by_cell(rows, _counted(rows, r.rate))) for each, items in sides for r in items]
     shares = np.concatenate([_shares(each, rate) for each, rate, _ in parts])
@@ -252,12 +279,12 @@ def _together(promises: int) -> str:
     return "one promise" if promises == 1 else f"{promises:,} promises together"
 
 
-def _tally(parted: Parted, mixtures: Mixtures) -> Tally:
-    """What the rule does on the rows held out."""
-    rows, held_out = parted.prepared.rows, parted.prepared.rows.at(~parted.chooses)
+def _tally(parted: Parted, mixtures: Mixtures, which: Booleans) -> Tally:
+    """What the rule does on some of the rows."""
+    rows, some = parted.prepared.rows, parted.prepared.rows.at(which)
     policy = Policy(rows.groups.names, rows.clients.names, mixtures, parted.prepared.fitted.calibrator, None, 0)
-    chance = policy.chances(rows.calibrated[~parted.chooses], held_out.cells)
-    return tally_of(chance, held_out.labels, held_out.weights, held_out.groups, held_out.clients, None)
+    chance = policy.chances(rows.calibrated[which], some.cells)
+    return tally_of(chance, some.labels, some.weights, some.groups, some.clients, None)
 
 
 def _shares(tally: Tally, rate: Rate) -> Floats:

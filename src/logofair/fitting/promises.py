@@ -316,9 +316,9 @@ class SupportedTolerances:
     """The smallest local tolerance that could be certified at each client with the rows it has.
 
     ``by_rank`` and ``on_held_out_rows`` are (clients,) for the two ways, NaN where a group has no rows. All clients
-    that can promise anything and the global promises are judged together with ``confidence``, each with an equal part of the
-    error. On held-out rows a rule of a true gap of a fifth of the tolerance is certified in 80 of 100 cases; by rank it
-    is known beforehand.
+    that can promise anything and the global promises are judged together with ``confidence``, each with an equal part
+    of the error. On held-out rows a rule of a true gap of a fifth of the tolerance is certified in 80 of 100 cases; by
+    rank it is known beforehand.
 
     Examples
     --------
