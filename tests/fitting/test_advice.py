@@ -116,7 +116,7 @@ def test_clients_without_rows_of_a_group_can_carry_nothing():
     nobody = advice.clients[1]
     assert (nobody.smallest, nobody.group, nobody.group_rows) == (None, "F", 0)
     assert "1 of 3 clients (20% of the rows) has too few rows" in advice.summary()
-    assert "1 of these no row of some group" in advice.summary()
+    assert "1 of these has no row of some group" in advice.summary()
 
 
 def test_free_clients_take_no_part():

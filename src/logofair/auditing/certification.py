@@ -321,8 +321,8 @@ def tolerances_on_held_out_rows(rows: Floats, rate: Floats, error: float) -> Flo
 def targets_on_held_out_rows(rows: Floats, rate: Floats, tolerance: Floats, error: float) -> Floats:
     """The gap each unit's rule may have for its tolerance to be certified with a chance of :data:`POWER`.
 
-    Arguments as for :func:`tolerances_by_rank`. Where that is less than :data:`TRUE_GAP` of the tolerance, the tolerance
-    itself: a rule of a smaller gap would be certified by luck alone.
+    Arguments as for :func:`tolerances_by_rank`. Where that is less than :data:`TRUE_GAP` of the tolerance, the
+    tolerance itself: a rule of a smaller gap would be certified by luck alone.
 
     Examples
     --------

@@ -51,7 +51,6 @@ __all__ = [
 CARRIES, LARGER, NOTHING = "carries it", "a larger tolerance", "nothing useful"
 USEFUL = 0.2  # a promise that two groups' rates differ by no more than a fifth says little, and one of more nothing
 _MUCH = 0.005  # of accuracy: what a requirement that rests on few rows may cost unmentioned
-_HARDLY = 5e-5  # of accuracy, which four digits do not show
 _SOLVED = 3  # cells of few rows whose cost is found one by one
 _NAMED = 5  # clients told one by one; of more, the range
 
@@ -600,7 +599,7 @@ def _too_few(advice: Advice, tolerance: float) -> Iterator[str]:
     if unable:
         missing = [each for each in unable if each.smallest is None]
         why = f"too few rows of some group for any tolerance below {USEFUL:g}"
-        none = f"; {len(missing):,} of these no row of some group" if missing else ""
+        none = f"; {len(missing):,} of these {_have(missing)} no row of some group" if missing else ""
         yield f"{_how_many(unable, advice)} {_have(unable)} {why}{_names(unable)}{none}."
     short = unable if advice.tolerance is None else (*larger, *unable)
     needed = [each.rows_needed for each in short if each.rows_needed is not None]
@@ -624,7 +623,7 @@ def _what_would_help(advice: Advice) -> Iterator[str]:
 def _of_merging(found: Merging, unable: int) -> str:
     sizes = [len(bundle) for bundle in found.bundles]
     those, helpers = "it" if unable == 1 else "they", sum(sizes) - unable
-    into = "one client" if len(sizes) == 1 else f"{len(sizes):,} clients (of {_between(sizes)} each)"
+    into = "one client" if len(sizes) == 1 else f"{len(sizes):,} clients of {min(sizes)} to {max(sizes)} each"
     merged = f"erged into {into}" + (f" with {helpers:,} that can" if helpers > 0 else "")
     if found.carried == len(sizes):
         return f"M{merged}, {those} could carry it, but then nothing is promised inside each of the clients merged."
@@ -637,11 +636,11 @@ def _of_leaving_out(found: LeavingOut, advice: Advice) -> str:
     share = f"{found.rows / max(sum(each.rows for each in advice.clients), 1):.0%} of the rows"
     those = "it" if len(found.clients) == 1 else "them"
     out = f"{len(found.clients):,} of them ({share})" if found.more else f"{those} ({share})"
-    then = f"would enable the other {len(found.more):,}" if found.more else "would enable no other client"
+    then = f"would let {len(found.more) or 'no'} more carry it"
     accuracy = "expected accuracy on the calibration rows"
     if found.accuracy is None:
         gained = ""
-    elif found.accuracy - found.accuracy_now < _HARDLY:
+    elif f"{found.accuracy:.4f}" == f"{found.accuracy_now:.4f}":
         gained = f" and hardly change {accuracy} ({found.accuracy_now:.4f})"
     else:
         gained = f" and take {accuracy} from {found.accuracy_now:.4f} to {found.accuracy:.4f}"

@@ -220,8 +220,8 @@ def _by_rank(
 def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: float) -> Problem:
     """The problem with tolerances that leave room for the limits on the rows held out, where these are enough.
 
-    A rule that uses its tolerance up on the rows that choose it would hardly ever be shown to keep it on others. Nothing
-    of these is looked at: there are as many of them as choose, and ``mixtures`` is fitted on those.
+    A rule that uses its tolerance up on the rows that choose it would hardly ever be shown to keep it on others.
+    Nothing of these is looked at: there are as many of them as choose, and ``mixtures`` is fitted on those.
     """
     tally = _tally(parted, mixtures, parted.chooses)
     merged, number = tally.merged(), 0
