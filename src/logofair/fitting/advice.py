@@ -398,25 +398,32 @@ def _bundles(case: _Case, order: list[int], helpers: list[int], clients: int) ->
     Those left over join the last bundle. Where all together are too few, clients that can carry theirs join, least able
     first.
     """
-    needs, counted = case.needs(clients), case.counted
-    bundles: list[list[int]] = []
-    current: list[int] = []
-    for place, client in enumerate([*order, *helpers]):
-        if place >= len(order) and (bundles or not current):
-            break
-        current.append(client)
-        one = counted.at(np.array(current)).merged(np.zeros(len(current), dtype=np.int64), 1)
-        tolerance = case.tolerances[current].min(axis=0)
-        required = np.isfinite(tolerance)
-        needed = needs.at(np.clip(one.common[0], *RATES), tolerance)
-        if len(current) > 1 and (one.rows[0].min(axis=1) >= needed)[required].all():
-            bundles.append(current)
-            current = []
-    if current and bundles:
-        bundles[-1] += current
-    elif current:
-        bundles.append(current)
+    needs, bundles = case.needs(clients), []
+    while order and (enough := _enough(case, needs, order)):
+        bundles.append(order[:enough])
+        order = order[enough:]
+    if order and bundles:
+        bundles[-1] += order
+    elif order:
+        order = [*order, *helpers]
+        bundles.append(order[: _enough(case, needs, order)])
     return bundles
+
+
+def _enough(case: _Case, needs: Needs, order: list[int]) -> int | None:
+    """How many clients, two at least, have the rows needed together; None: not even all."""
+    size = 1
+    while size < len(order):
+        size = min(4 * size, len(order))
+        some = np.array(order[:size])
+        rows, tolerances = case.counted.rows[some], np.minimum.accumulate(case.tolerances[some])
+        accepted = np.cumsum(rows.sum(axis=2) * case.counted.common[some], axis=0)
+        rows = np.cumsum(rows, axis=0)
+        needed = needs.at(np.clip(accepted / np.maximum(rows.sum(axis=2), 1e-9), *RATES), tolerances)
+        enough = ((rows.min(axis=2) >= needed) | np.isinf(tolerances)).all(axis=1)
+        if enough[1:].any():
+            return int(enough[1:].argmax()) + 2
+    return None
 
 
 def _leaving_out(case: _Case, solution: Solution) -> LeavingOut:
@@ -529,7 +536,7 @@ def _sentences(advice: Advice) -> Iterator[str]:
     else:
         yield from _of_many(advice)
     if advice.few_rows is not None:
-        yield from _of_few_rows(advice.few_rows)
+        yield from _of_few_rows(advice.few_rows, " at clients" if len(advice.clients) > 1 else "")
 
 
 def _sure(advice: Advice) -> str:
@@ -647,14 +654,14 @@ def _of_leaving_out(found: LeavingOut, advice: Advice) -> str:
     return f"Leaving {out} without a local tolerance (client_tolerances={{name: None}}) {then}{gained}."
 
 
-def _of_few_rows(found: FewRows) -> Iterator[str]:
+def _of_few_rows(found: FewRows, where: str) -> Iterator[str]:
     cost = f"expected accuracy on the calibration rows from {found.accuracy:.4f} to {found.accuracy_now:.4f}"
     if found.cells == len(found.dearest):
         named = listed([_cell_words(*cell) for cell in found.dearest], len(found.dearest))
         its, them = ("its", "it") if found.cells == 1 else ("their", "them")
         subject = named[:1].upper() + named[1:]
     else:
-        subject, its, them = f"{found.cells:,} groups at clients ({found.rows:,} rows in all)", "their", "them"
+        subject, its, them = f"{found.cells:,} groups{where} ({found.rows:,} rows in all)", "their", "them"
     noise = f"fewer than {FEW_ROWS} rows that count, so {its} rates are mostly noise"
     helps = f"leave {them} out of the fit, or join {them} with other groups"
     yield f"{subject}: {noise}, yet comparing {them} takes {cost}; {helps}."
