@@ -415,14 +415,14 @@ def test_hundreds_of_tiny_sites_are_counted_not_listed():
     assert "<details><summary>The table of 300 clients</summary>" in table
 
 
-def _promises(page: str) -> str:
-    return re.search(r'<section id="promises".*?</section>', page, re.DOTALL)[0]
+def _advice(page: str) -> str:
+    return re.search(r'<section id="advice".*?</section>', page, re.DOTALL)[0]
 
 
 @pytest.mark.parametrize(("clients", "rows"), [(3, 3000), (300, 9000)])
 def test_what_may_be_promised_is_a_paragraph_and_a_picture_for_few_clients_as_for_many(clients, rows):
     solution = _fit(_data(rows, clients=clients), local_tolerance=0.05, merged=False, pooling="none")
-    section, advice = _promises(_html(solution)), solution.advice()
+    section, advice = _advice(_html(solution)), solution.advice()
     assert f"<p>{escape(advice.summary())}</p>" in section
     assert section.count("<svg") == 2  # for a desk and for a phone
     wide, narrow = re.findall(r"<svg.*?</svg>", section, re.DOTALL)
@@ -446,7 +446,7 @@ def test_a_client_without_rows_of_a_group_is_marked_in_the_picture():
 
 def test_one_client_has_the_paragraph_alone():
     data = _data(2000, clients=1)
-    section = _promises(_html(_fit(data | {"clients": None}, local_tolerance=0.15, pooling="none")))
+    section = _advice(_html(_fit(data | {"clients": None}, local_tolerance=0.15, pooling="none")))
     assert "The calibration rows cannot carry the tolerance of 0.02" in section
     assert "<svg" not in section
 

@@ -51,7 +51,7 @@ def advice_section(contents: ReportContents) -> Section:
         points = _points(advice, link)
         drawn = [tag("div", _draw(advice, points, width), class_=name) for width, name in _WIDTHS]
         body += [tag("figure", *drawn, tag("figcaption", _words(advice))), *_table(advice, link)]
-    return Section("promises", "What may be promised", tuple(body))
+    return Section("advice", "What may be promised", tuple(body))
 
 
 _WIDTHS = ((_WIDE, "wide"), (_NARROW, "narrow"))
