@@ -307,14 +307,14 @@ class _Case:
     @cached_property
     def carries(self) -> Booleans:
         """Which clients can carry what is required of them, (clients,)."""
-        return carried(self.smallest, self.tolerances)
+        return _carried(self.smallest, self.tolerances)
 
     def needs(self, clients: int) -> Needs:
         """What each promise takes if so many clients make theirs."""
         return needs_of(self.method, self.error, self.together(clients), self.counted.rows.shape[2])
 
 
-def carried(smallest: Floats, tolerances: Floats) -> Booleans:
+def _carried(smallest: Floats, tolerances: Floats) -> Booleans:
     """Which clients' smallest tolerances are small enough, (clients,)."""
     with np.errstate(invalid="ignore"):
         return np.asarray((smallest <= tolerances).all(axis=1))
@@ -387,7 +387,7 @@ def _merging(case: _Case, solution: Solution) -> Merging:
     np.minimum.at(tolerances, number[within], case.tolerances[within])
     return Merging(
         tuple(tuple(names[c] for c in bundle) for bundle in bundles),
-        int(carried(smallest, tolerances).sum()),
+        int(_carried(smallest, tolerances).sum()),
         _finite(smallest.max()),
     )
 
@@ -453,7 +453,7 @@ def _carried_then(case: _Case) -> Booleans:
 
     def can(clients: Indices, together: int) -> Booleans:
         smallest = case.counted.at(clients).smallest(case.method, case.error / case.together(able + together))
-        return carried(smallest, case.tolerances[clients])
+        return _carried(smallest, case.tolerances[clients])
 
     few, most = 0, near.size
     while few < most:  # the last of them is the least able
