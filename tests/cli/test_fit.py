@@ -203,6 +203,16 @@ def test_the_page_tells_promise_proof_prices_and_what_to_do_next(file: Path, tmp
         assert len(line) <= 80
 
 
+def test_the_page_and_the_json_tell_what_may_be_promised(people: pl.DataFrame, file: Path, tmp_path: Path) -> None:
+    options = (file, *COLUMNS, "--seed", "0", "--out", tmp_path / "p.json")
+    advice = fitted(*options)["advice"]
+    _, page, _ = run(*options, "--force")
+    words = "can carry a local tolerance of 0.02 for new rows, with 95% confidence together (by rank)"
+    assert words in advice["summary"]
+    assert words in " ".join(page.split())
+    assert [each["client"] for each in advice["clients"]] == sorted(set(people["site"]))
+
+
 def test_small_cells_are_warned_of(people: pl.DataFrame, tmp_path: Path) -> None:
     tiny = pl.DataFrame({"p": [0.5, 0.25], "y": ["good", "bad"], "sex": ["Female", "Male"], "site": ["west", "west"]})
     pl.concat([people.drop("race", "w"), tiny]).write_parquet(tmp_path / "a.parquet")

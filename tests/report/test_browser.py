@@ -24,8 +24,8 @@ from support.browser import running_browser
 pytestmark = pytest.mark.tool
 
 SECTIONS = [
-    *("verdict", "figures", "clients", "frontier", "prices", "proof", "rules", "reliability", "cells", "warnings"),
-    "cite",
+    *("verdict", "figures", "clients", "advice", "frontier", "prices", "proof", "rules", "reliability", "cells"),
+    *("warnings", "cite"),
 ]
 HOSTILE = "<script>document.title='taken'</script>"
 LONG = "The-united-municipalities-of-the-upper-and-lower-valley-" * 3

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,7 +22,15 @@ from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files.inputs import DataSource
 from logofair.notions import NOTIONS
-from logofair.report import ReportHeading, audit_html, in_memory, report_html, write_audit_report, write_report
+from logofair.report import (
+    ReportHeading,
+    advice_picture,
+    audit_html,
+    in_memory,
+    report_html,
+    write_audit_report,
+    write_report,
+)
 from logofair.report.charts import GapPoint, gap_dumbbells, gap_strip, reliability_by_group, shows_nothing
 from logofair.report.markup import render, tag
 from logofair.report.measured import calibration_rows, other_rows, required_gaps
@@ -399,9 +409,56 @@ def test_hundreds_of_tiny_sites_are_counted_not_listed():
     page = _html(_tested(_fit(data, local_tolerance=0.05, merged=False), fresh))
     assert "0 of 300 clients can be checked at this tolerance" in page
     assert page.count("<article") == 50
-    assert page.count("<figure><div") == 0  # no client has two groups of 30 rows
+    gaps = re.search(r'<section id="clients".*?<section id="client-table"', page, re.DOTALL)[0]
+    assert "<figure>" not in gaps  # no client has two groups of 30 rows
     table = re.search(r'<section id="client-table".*?</section>', page, re.DOTALL)[0]
     assert "<details><summary>The table of 300 clients</summary>" in table
+
+
+def _advice(page: str) -> str:
+    return re.search(r'<section id="advice".*?</section>', page, re.DOTALL)[0]
+
+
+@pytest.mark.parametrize(("clients", "rows"), [(3, 3000), (300, 9000)])
+def test_what_may_be_promised_is_a_paragraph_and_a_picture_for_few_clients_as_for_many(clients, rows):
+    solution = _fit(_data(rows, clients=clients), local_tolerance=0.05, merged=False, pooling="none")
+    section, advice = _advice(_html(solution)), solution.advice()
+    assert f"<p>{escape(advice.summary())}</p>" in section
+    assert section.count("<svg") == 2  # for a desk and for a phone
+    wide, narrow = re.findall(r"<svg.*?</svg>", section, re.DOTALL)
+    for picture in (wide, narrow):
+        assert len(re.findall(r'class="client"', picture)) == clients
+        assert "required 0.05" in picture
+    names = {escape(str(name)) for name in solution.policy.clients}
+    written = set(re.findall(r"<text[^>]*>([^<]*)</text>", wide)) & names
+    assert len(written) == 3  # all of three; of hundreds those of most rows that cannot carry it
+
+
+def test_a_client_without_rows_of_a_group_is_marked_in_the_picture():
+    data = _data(3000, clients=3)
+    keep = (data["clients"] != "site 1") | (data["groups"] != "a")
+    solution = _fit({name: column[keep] for name, column in data.items()}, local_tolerance=0.15, pooling="none")
+    picture = advice_picture(solution.advice())
+    assert "no rows" in picture
+    assert picture.count('class="cross"') == 2  # the client, and the legend
+    assert picture.count('class="after"') == 3
+
+
+def test_one_client_has_the_paragraph_alone():
+    data = _data(2000, clients=1)
+    section = _advice(_html(_fit(data | {"clients": None}, local_tolerance=0.15, pooling="none")))
+    assert "The calibration rows cannot carry the tolerance of 0.02" in section
+    assert "<svg" not in section
+
+
+def test_the_picture_of_an_advice_is_one_file_whose_names_are_text():
+    data = _data(1500, clients=3)
+    data["clients"] = np.where(data["clients"] == "site 0", "<b>&", data["clients"])
+    picture = advice_picture(_fit(data, local_tolerance=None, pooling="none").advice(), width=350)
+    root = ElementTree.fromstring(picture)
+    assert root.tag.endswith("svg")
+    assert "<b>&" in [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert 'class="allowed"' not in picture
 
 
 def _audit_page(data, **more):

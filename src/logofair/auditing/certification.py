@@ -36,6 +36,7 @@ __all__ = [
     "holm",
     "rank_errors",
     "rows_needed",
+    "targets_on_held_out_rows",
     "tolerances_by_rank",
     "tolerances_on_held_out_rows",
 ]
@@ -47,6 +48,7 @@ _NODES = np.linspace(-_LAST, _LAST, 2 * round(_LAST / _STEP) + 1)
 _AT, _MASS = ndtr(_NODES), np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 _PAIRS = 4000  # of groups whose integrals are taken at once, so that they stay in memory
 _HALVINGS = 17  # of [0, 1]: bounds are found to 1e-5, and rounded up
+_MANY = 2000  # units whose smallest tolerances are not found by integrals, which take 2 ms each
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,19 +291,22 @@ def held_out_errors(error: float, promises: int) -> float:
 def tolerances_by_rank(rows: Floats, rate: Floats, error: float) -> Floats:
     """The smallest tolerance that each unit could be certified for by rank; NaN where a group has no rows.
 
-    ``rows`` are those left to place thresholds, (units, groups), ``rate`` the units' common rates; the error is
-    divided evenly.
+    ``rows`` are those left to place thresholds, (units, groups), ``rate`` the units' common rates, ``error`` what each
+    promise may take. Of very many units the laws are taken for normal ones.
 
     Examples
     --------
-    >>> np.round(tolerances_by_rank(np.array([[135.0, 135.0], [12.0, 900.0]]), np.array([0.2, 0.2]), 0.05), 2).tolist()
+    >>> rows, rate = np.array([[135.0, 135.0], [12.0, 900.0]]), np.array([0.2, 0.2])
+    >>> np.round(tolerances_by_rank(rows, rate, 0.025), 2).tolist()
     [0.11, 0.25]
     """
+    if len(rows) > _MANY:
+        return _normal_tolerances(rows, rate, rank_errors(error, 1, rows.shape[1]))
     known = (rows > 0).all(axis=1)
     places = rows[known] + 1.0
     laws = RateLaws(rate[known, None] * places, (1.0 - rate[known, None]) * places)
     found = np.full(len(rows), np.nan)
-    found[known] = laws.bounds(error / max(len(rows), 1))
+    found[known] = laws.bounds(error)
     return found
 
 
@@ -310,8 +315,29 @@ def tolerances_on_held_out_rows(rows: Floats, rate: Floats, error: float) -> Flo
 
     Arguments as for :func:`tolerances_by_rank`; the rule's true gap is taken for :data:`TRUE_GAP` of the tolerance.
     """
+    return _normal_tolerances(rows, rate, held_out_errors(error, 1) / (1.0 - TRUE_GAP))
+
+
+def targets_on_held_out_rows(rows: Floats, rate: Floats, tolerance: Floats, error: float) -> Floats:
+    """The gap each unit's rule may have for its tolerance to be certified with a chance of :data:`POWER`.
+
+    Arguments as for :func:`tolerances_by_rank`. Where that is less than :data:`TRUE_GAP` of the tolerance, the
+    tolerance itself: a rule of a smaller gap would be certified by luck alone.
+
+    Examples
+    --------
+    >>> rows, tolerance = np.array([[2000.0, 2000.0], [50.0, 50.0]]), np.array([0.1, 0.1])
+    >>> np.round(targets_on_held_out_rows(rows, np.array([0.2, 0.2]), tolerance, 0.025), 3).tolist()
+    [0.065, 0.1]
+    """
+    room = _normal_tolerances(rows, rate, held_out_errors(error, 1))
+    with np.errstate(invalid="ignore"):
+        return np.where(tolerance - room >= TRUE_GAP * tolerance, tolerance - room, tolerance)
+
+
+def _normal_tolerances(rows: Floats, rate: Floats, errors: float) -> Floats:
+    """Tolerances so many standard errors of the gap between the two smallest groups above 0, at most 1."""
     smallest = np.sort(rows, axis=1)[:, :2]
     with np.errstate(divide="ignore"):
         error_of_gap = np.sqrt(rate * (1.0 - rate) * (1.0 / smallest).sum(axis=1))
-    found = held_out_errors(error, len(rows)) * error_of_gap / (1.0 - TRUE_GAP)
-    return np.where((rows > 0).all(axis=1), np.minimum(found, 1.0), np.nan)
+    return np.where((rows > 0).all(axis=1), np.minimum(errors * error_of_gap, 1.0), np.nan)

@@ -20,6 +20,7 @@ from logofair.auditing.certification import (
     held_out_errors,
     holm,
     rank_errors,
+    targets_on_held_out_rows,
     tolerances_by_rank,
     tolerances_on_held_out_rows,
 )
@@ -36,10 +37,24 @@ from logofair.notions import Rate, as_number
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirements, tolerance_of
+from logofair.requirements import Requirements, compared_rates, tolerance_of
 from logofair.solvers.problem import Problem, make_problem
 
-__all__ = ["Parted", "check_confidence", "part_rows", "promise", "supported_tolerances"]
+__all__ = [
+    "CountedRates",
+    "Parted",
+    "check_confidence",
+    "counted_rates",
+    "local_method",
+    "local_rates",
+    "needs_of",
+    "part_rows",
+    "promise",
+    "promises_together",
+    "required_confidence",
+    "rows_counted",
+    "supported_tolerances",
+]
 
 Solve: TypeAlias = Callable[[Problem], Mixtures]
 
@@ -61,6 +76,14 @@ def check_confidence(confidence: object) -> float | None:
             f"confidence: got {confidence!r}; pass a number above 0 and below 1, such as 0.95, or None for no promises."
         )
     return value
+
+
+def required_confidence(confidence: object) -> float:
+    """Return a confidence between 0 and 1; raise otherwise."""
+    level = check_confidence(confidence)
+    if level is None:
+        raise InputError("confidence: got None; pass a number above 0 and below 1, such as 0.95.")
+    return level
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +123,14 @@ def part_rows(
 
 def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
     """The rates of which something is required, each once."""
-    local = [r.rate for r, t in zip(requirements.local, requirements.tolerances.T, strict=True) if np.isfinite(t).any()]
-    return tuple(dict.fromkeys([*local, *(r.rate for r in requirements.global_ if r.tolerance is not None)]))
+    global_ = [r.rate for r in requirements.global_ if r.tolerance is not None]
+    return tuple(dict.fromkeys([*_local_rates(requirements), *global_]))
+
+
+def _local_rates(requirements: Requirements) -> list[Rate]:
+    """The rates required inside some client."""
+    both = zip(requirements.local, requirements.tolerances.T, strict=True)
+    return [requirement.rate for requirement, tolerances in both if np.isfinite(tolerances).any()]
 
 
 def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
@@ -149,7 +178,8 @@ def promise(
     problem = make_problem(requirements, parted.part.cells)
     if parted.method == "rank":
         return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
-    mixtures = fill(parted.part, solve(problem))
+    first = fill(parted.part, solve(problem))
+    mixtures = fill(parted.part, solve(_tightened(problem, parted, first, 1.0 - confidence)))
     return mixtures, _on_held_out_rows(parted, requirements, mixtures, confidence)
 
 
@@ -182,15 +212,39 @@ def _by_rank(
         every(ranks.laws.means, ranks.merged.means),
     )
     judged = int((ranks.risks <= 1.0).sum())
-    errors = rank_errors(error, judged, len(rows.groups.names))
-    needs = Needs(errors, 0.0, 1.0 - _CHOOSE["rank"] / _PARTS, f"by rank, {_together(judged)}")
+    needs = needs_of("rank", error, judged, len(rows.groups.names))
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
     return mixtures, Promises(confidence, parted.why, entries, ranks.largest_local_bound(error))
 
 
+def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: float) -> Problem:
+    """The problem with tolerances that leave room for the limits on the rows held out, where these are enough.
+
+    A rule that uses its tolerance up on the rows that choose it would hardly ever be shown to keep it on others.
+    Nothing of these is looked at: there are as many of them as choose, and ``mixtures`` is fitted on those.
+    """
+    tally = _tally(parted, mixtures, parted.chooses)
+    merged, number = tally.merged(), 0
+    sides = (
+        (tally, problem.local_rates, problem.local_tolerance),
+        (merged, problem.global_rates, problem.global_tolerance[None]),
+    )
+    for each, rates, tolerance in sides:
+        known = [(each.effective_rows(rate) > 0).all(axis=1) for rate in rates]
+        number += int((np.isfinite(tolerance) & np.array(known, dtype=bool).T.reshape(tolerance.shape)).sum())
+    found = [tolerance.copy() for _, _, tolerance in sides]
+    for (each, rates, tolerance), targets in zip(sides, found, strict=True):
+        for k, rate in enumerate(rates):
+            if counts_rows(rate):
+                common = np.clip(np.nan_to_num(each.summed(1).rate(rate)[:, 0], nan=0.5), *RATES)
+                rows = each.effective_rows(rate)
+                targets[:, k] = targets_on_held_out_rows(rows, common, tolerance[:, k], error / max(number, 1))
+    return replace(problem, local_tolerance=found[0], global_tolerance=found[1][0])
+
+
 def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixtures, confidence: float) -> Promises:
     rows, error = parted.prepared.rows, 1.0 - confidence
-    tally = _tally(parted, mixtures)
+    tally = _tally(parted, mixtures, ~parted.chooses)
     sides = ((tally, requirements.local), (tally.merged(), requirements.global_))
     parts = [(each, r.rate, _by_cell(rows, _counted(rows, r.rate))) for each, items in sides for r in items]
     shares = np.concatenate([_shares(each, rate) for each, rate, _ in parts])
@@ -206,23 +260,31 @@ def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixt
     # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
     largest = float(bounds[local].max()) if local.any() and known[local].all() else None
     number = int(judged.sum())
-    how = f"Holm's correction, {_together(number)}, power {POWER:g}"
-    needs = Needs(held_out_errors(error, number), TRUE_GAP, 1.0 - _CHOOSE["held out"] / _PARTS, how)
+    needs = needs_of("held out", error, number, len(rows.groups.names))
     found = Found(made, bounds, counts, shares)
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
     return Promises(confidence, parted.why, entries, largest)
+
+
+def needs_of(method: str, error: float, promises: int, groups: int) -> Needs:
+    """What each of so many promises takes."""
+    if method == "rank":
+        errors = rank_errors(error, promises, groups)
+        return Needs(errors, 0.0, _rows_left(method), f"by rank, {_together(promises)}")
+    how = f"Holm's correction, {_together(promises)}, power {POWER:g}"
+    return Needs(held_out_errors(error, promises), TRUE_GAP, _rows_left(method), how)
 
 
 def _together(promises: int) -> str:
     return "one promise" if promises == 1 else f"{promises:,} promises together"
 
 
-def _tally(parted: Parted, mixtures: Mixtures) -> Tally:
-    """What the rule does on the rows held out."""
-    rows, held_out = parted.prepared.rows, parted.prepared.rows.at(~parted.chooses)
+def _tally(parted: Parted, mixtures: Mixtures, which: Booleans) -> Tally:
+    """What the rule does on some of the rows."""
+    rows, some = parted.prepared.rows, parted.prepared.rows.at(which)
     policy = Policy(rows.groups.names, rows.clients.names, mixtures, parted.prepared.fitted.calibrator, None, 0)
-    chance = policy.chances(rows.calibrated[~parted.chooses], held_out.cells)
-    return tally_of(chance, held_out.labels, held_out.weights, held_out.groups, held_out.clients, None)
+    chance = policy.chances(rows.calibrated[which], some.cells)
+    return tally_of(chance, some.labels, some.weights, some.groups, some.clients, None)
 
 
 def _shares(tally: Tally, rate: Rate) -> Floats:
@@ -238,29 +300,97 @@ def _counted(rows: CalibrationRows, rate: Rate) -> Booleans:
     return weighty & np.isin(rows.labels, counting_labels(rate))
 
 
+def rows_counted(rows: CalibrationRows, requirements: Requirements) -> Indices:
+    """The rows of every cell behind the rate that has fewest there, of all that are required, (clients, groups)."""
+    found = [_by_cell(rows, _counted(rows, rate)) for rate in _required_rates(requirements)]
+    return np.min(found, axis=0) if found else _by_cell(rows, np.ones(rows.scores.size, dtype=bool))
+
+
 def _by_cell(rows: CalibrationRows, which: Booleans) -> Indices:
     """How many of some rows every cell has, (clients, groups)."""
     shape = len(rows.clients.names), len(rows.groups.names)
     return np.bincount(rows.cells[which], minlength=shape[0] * shape[1]).reshape(shape)
 
 
+@dataclass(frozen=True, eq=False)
+class CountedRates:
+    """What promises inside clients would rest on: of each rate the rows by group, and the rate of all groups together.
+
+    ``rows`` is (clients, rates, groups), in rows of equal weight; ``common`` (clients, rates).
+    """
+
+    rates: tuple[Rate, ...]
+    rows: Floats
+    common: Floats
+
+    @property
+    def known(self) -> Booleans:
+        """Which clients have rows of every group in every rate, (clients,)."""
+        return np.asarray((self.rows > 0).all(axis=(1, 2)))
+
+    def smallest(self, method: str, error: float) -> Floats:
+        """The smallest tolerance of each client and rate, where each promise may take ``error``; NaN: none."""
+        find = {"rank": tolerances_by_rank, "held out": tolerances_on_held_out_rows}[method]
+        rows = _rows_left(method) * self.rows
+        found = [find(rows[:, k], np.clip(self.common[:, k], *RATES), error) for k in range(len(self.rates))]
+        return np.column_stack(found) if found else np.zeros((len(rows), 0))
+
+    def at(self, clients: Indices | Booleans) -> CountedRates:
+        """Those of some clients."""
+        return CountedRates(self.rates, self.rows[clients], self.common[clients])
+
+    def merged(self, bundle: Indices, bundles: int) -> CountedRates:
+        """Those of clients merged: ``bundle`` has the number of each client's."""
+        rows, accepted = np.zeros((bundles, *self.rows.shape[1:])), np.zeros((bundles, len(self.rates)))
+        np.add.at(rows, bundle, self.rows)
+        np.add.at(accepted, bundle, self.rows.sum(axis=2) * self.common)
+        total = rows.sum(axis=2)
+        return CountedRates(self.rates, rows, np.divide(accepted, total, out=np.full_like(total, 0.5), where=total > 0))
+
+
+def _rows_left(method: str) -> float:
+    """The share of the rows that place thresholds or test: those that did not choose the rule."""
+    return 1.0 - _CHOOSE[method] / _PARTS
+
+
+def local_rates(requirements: Requirements) -> tuple[Rate, ...]:
+    """The rates required inside clients; where none is, those that could be."""
+    required = tuple(dict.fromkeys(_local_rates(requirements)))
+    return required or compared_rates(requirements.local or requirements.global_)
+
+
+def counted_rates(rows: CalibrationRows, requirements: Requirements, chance: Floats) -> CountedRates:
+    """What promises about the rates inside clients would rest on."""
+    rates = local_rates(requirements)
+    tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
+    both = tally.summed(1)
+    shape = len(rows.clients.names), len(rates), len(rows.groups.names)
+    counts, common = np.zeros(shape), np.zeros(shape[:2])
+    for k, rate in enumerate(rates):
+        counts[:, k], common[:, k] = tally.effective_rows(rate), np.nan_to_num(both.rate(rate)[:, 0], nan=0.5)
+    return CountedRates(rates, counts, common)
+
+
+def local_method(rows: CalibrationRows, requirements: Requirements) -> str:
+    """How promises inside clients would be made beside the others that are required: "rank" or "held out"."""
+    return _method(tuple(dict.fromkeys([*local_rates(requirements), *_required_rates(requirements)])), rows)[0]
+
+
+def promises_together(clients: int, counted: CountedRates, requirements: Requirements) -> int:
+    """How many promises are judged together if so many clients make theirs."""
+    global_ = {r.rate for r in requirements.global_ if r.tolerance is not None}
+    return max(clients * len(counted.rates) + len(global_), 1)
+
+
 def supported_tolerances(
     rows: CalibrationRows, requirements: Requirements, chance: Floats, confidence: float
 ) -> SupportedTolerances:
     """The smallest local tolerance that could be certified at each client, for all rates required inside clients."""
-    error, clients = 1.0 - confidence, len(rows.clients.names)
-    by_rank, held_out = np.zeros(clients), np.zeros(clients)
-    rates = tuple(dict.fromkeys(r.rate for r in (requirements.local or requirements.global_)))
-    _check_labels(rates, rows)
-    tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
-    for rate in rates:
-        counts = tally.effective_rows(rate)
-        merged = np.nan_to_num(tally.summed(1).rate(rate)[:, 0], nan=0.5)
-        common = np.clip(merged, *RATES)
-        shares = {way: 1.0 - part / _PARTS for way, part in _CHOOSE.items()}
-        by_rank = np.maximum(by_rank, tolerances_by_rank(shares["rank"] * counts, common, error / len(rates)))
-        found = tolerances_on_held_out_rows(shares["held out"] * counts, common, error / len(rates))
-        held_out = np.maximum(held_out, found)
-    if rates and _method(rates, rows)[0] != "rank":
-        by_rank = np.full(clients, np.nan)
+    _check_labels(local_rates(requirements), rows)
+    counted = counted_rates(rows, requirements, chance)
+    error = (1.0 - confidence) / promises_together(int(counted.known.sum()), counted, requirements)
+    by_rank = np.full(len(rows.clients.names), np.nan)
+    if counted.rates and local_method(rows, requirements) == "rank":
+        by_rank = counted.smallest("rank", error).max(axis=1)
+    held_out = counted.smallest("held out", error).max(axis=1, initial=0.0)
     return SupportedTolerances(confidence, rows.clients.names, by_rank, held_out)

@@ -253,8 +253,12 @@ class Needs:
         """Rows of every group; None where no number suffices."""
         known = np.clip(rates[~np.isnan(rates)], *RATES)
         rate = float(known[np.argmin(np.abs(known - 0.5))]) if known.size else 0.5
-        needed = float(rows_needed(rate, tolerance, self.gap * tolerance, self.errors))
-        return math.ceil(needed / self.share) if math.isfinite(needed) else None
+        needed = float(self.at(rate, tolerance))
+        return int(needed) if math.isfinite(needed) else None
+
+    def at(self, rate: Floats | float, tolerance: Floats | float) -> Floats:
+        """Rows of every group for these rates and tolerances; infinity where no number suffices."""
+        return np.ceil(rows_needed(rate, tolerance, self.gap * np.asarray(tolerance), self.errors) / self.share)
 
 
 def stated(
@@ -311,9 +315,10 @@ def _why_not(promise: Promise, rate: Rate, needs: Needs) -> str:
 class SupportedTolerances:
     """The smallest local tolerance that could be certified at each client with the rows it has.
 
-    ``by_rank`` and ``on_held_out_rows`` are (clients,) for the two ways, NaN where a group has no rows; all clients are
-    judged together with ``confidence``. On held-out rows a rule of a true gap of a fifth of the tolerance is certified
-    in 80 of 100 cases; by rank it is known beforehand.
+    ``by_rank`` and ``on_held_out_rows`` are (clients,) for the two ways, NaN where a group has no rows. All clients
+    that can promise anything and the global promises are judged together with ``confidence``, each with an equal part
+    of the error. On held-out rows a rule of a true gap of a fifth of the tolerance is certified in 80 of 100 cases; by
+    rank it is known beforehand.
 
     Examples
     --------

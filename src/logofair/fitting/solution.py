@@ -18,8 +18,8 @@ from logofair.auditing.rows import checked_columns
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
-from logofair.errors import InputError
-from logofair.fitting.confidence import check_confidence, supported_tolerances
+from logofair.fitting.advice import Advice, advise
+from logofair.fitting.confidence import required_confidence, supported_tolerances
 from logofair.fitting.figures import (
     figure_sentences,
     figures_as_dict,
@@ -247,11 +247,26 @@ class Solution:
         >>> [round(tolerance, 2) for tolerance in solution.supported_tolerances()["n"]]
         [0.04, 0.07]
         """
-        level = check_confidence(confidence)
-        if level is None:
-            raise InputError("confidence: got None; pass a number above 0 and below 1, such as 0.95.")
+        level = required_confidence(confidence)
         chance = self.policy.chances(self.rows.calibrated, self.rows.cells)
         return supported_tolerances(self.rows, self.requirements, chance, level)
+
+    def advice(self, confidence: float = 0.95) -> Advice:
+        """Return what may be promised for new rows to which client, and what it takes to promise more.
+
+        By numbers of rows and the policy's rates; works without ``fit(..., confidence=)``, and before it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import logofair
+        >>> rng = np.random.default_rng(0)
+        >>> sex, score = rng.integers(0, 2, 600), rng.random(600)
+        >>> solution = logofair.fit(score, None, groups=sex, calibration="none")
+        >>> print(solution.advice().summary().split(". ")[1])
+        For 0.02 it takes about 6,859 rows of every group; there are 278 of group 0.
+        """
+        return advise(self, required_confidence(confidence))
 
     def summary(self) -> str:
         """Return the solution as text for people: other rows first, then the calibration rows, then what is proved."""

@@ -5,8 +5,17 @@ text escaped. Pictures are SVG drawn by hand, so that letters stay letters and c
 theme.
 """
 
+from logofair.report.advice import advice_picture
 from logofair.report.contents import in_memory
 from logofair.report.heading import ReportHeading
 from logofair.report.page import audit_html, report_html, write_audit_report, write_report
 
-__all__ = ["ReportHeading", "audit_html", "in_memory", "report_html", "write_audit_report", "write_report"]
+__all__ = [
+    "ReportHeading",
+    "advice_picture",
+    "audit_html",
+    "in_memory",
+    "report_html",
+    "write_audit_report",
+    "write_report",
+]

@@ -16,6 +16,7 @@ from logofair.files.inputs import DataSource
 from logofair.files.writing import put_whole
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
+from logofair.report.advice import advice_section
 from logofair.report.clients import clients_section
 from logofair.report.contents import ReportContents
 from logofair.report.costs import frontier_section, prices_section
@@ -126,6 +127,7 @@ def report_html(
     sections = (
         figures_section(contents.shown, heading.accepted, None if tested is None else calibration),
         clients_section(contents.shown, contents),
+        advice_section(contents),
         frontier_section(frontier, has_clients=contents.has_clients, policy_tested=tested is not None),
         prices_section(contents),
         proof_section(contents),

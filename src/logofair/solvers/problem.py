@@ -38,7 +38,8 @@ class Problem:
     Rates are of order 1; ``local_units`` and ``global_units`` say how many of these units one of the user's has (by
     default 1), for violations and prices in the user's. Where the cells are only some clients of a federation,
     ``totals`` has its totals: accuracies and global shares are then these clients' part of it, and add up over clients.
-    ``objective`` replaces the gain in accuracy where something else is to be maximised.
+    ``objective`` replaces the gain in accuracy where something else is to be maximised. Cells ``left_out``, (clients,
+    groups), are compared with no other inside their client; a group of which all are left out not over all either.
     """
 
     cells: Cells
@@ -50,6 +51,7 @@ class Problem:
     global_units: Floats | float = 1.0
     totals: GroupTotals | None = None
     objective: tuple[Floats, Floats] | None = None
+    left_out: Booleans | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,7 +101,8 @@ class Problem:
     @cached_property
     def local_counts(self) -> Booleans:
         """Which cells take part in which local constraint, (clients, groups, local rates)."""
-        defined = _defined(self.local_rates, self.mass, self.positives)
+        out = False if self.left_out is None else self.left_out
+        defined = _defined(self.local_rates, np.where(out, 0.0, self.mass), np.where(out, 0.0, self.positives))
         enough = defined.sum(axis=1, keepdims=True) > 1
         return np.asarray(defined & enough & np.isfinite(self.local_tolerance)[:, None, :])
 
@@ -117,7 +120,9 @@ class Problem:
     @cached_property
     def global_counts(self) -> Booleans:
         """Which groups take part in which global constraint, (groups, global rates)."""
-        return groups_compared(self.global_rates, self.group_mass, self.group_positives, self.global_tolerance)
+        out = False if self.left_out is None else self.left_out.all(axis=0)
+        mass, positives = np.where(out, 0.0, self.group_mass), np.where(out, 0.0, self.group_positives)
+        return groups_compared(self.global_rates, mass, positives, self.global_tolerance)
 
     @cached_property
     def compares_selection(self) -> bool:

@@ -20,6 +20,7 @@ from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
+from logofair.fitting.advice import Advice
 from logofair.fitting.solution import NOT_TESTED_TITLE, Solution
 from logofair.policy.info import ColumnsInfo
 from logofair.requirements import requirement_sentences
@@ -212,8 +213,13 @@ def show(
         parts += ["", _table(lines, people=people and title == blocks[0][0]), "", notes(sentences)] if lines else []
         if title == NOT_TESTED_TITLE:
             parts += [Text(_HOW_TO_TEST)]
-    parts += ["", notes(solution.notes())]
+    parts += ["", notes([*solution.notes(), ("Advice", _advice(solution).summary())])]
     print_page([*parts, "", notes(_next(solution, *written))], console)
+
+
+def _advice(solution: Solution) -> Advice:
+    """What may be promised, with the confidence of the promises that were made."""
+    return solution.advice(solution.promises.confidence or 0.95)
 
 
 def _rows_read(rows: DataRows) -> str:
@@ -249,4 +255,4 @@ def as_dict(solution: Solution, rows: DataRows) -> dict[str, Any]:
     if found["tested"] is not None:
         found["tested"] |= {"data": info["tested"]["data"]}
     about = {"data": info["data"], "rows_left_out": rows.dropped, "warnings": list(map(str, solution.warnings))}
-    return found | about
+    return found | about | {"advice": _advice(solution).as_dict()}
