@@ -23,7 +23,7 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["parts_of", "read_parts"]
+__all__ = ["parts_of", "read_extra", "read_parts"]
 
 _TWINS = 0.1  # at most this share of the rows to fit on may be alike for copies to tell something
 _COPIES = 0.25  # above this share of the test rows, copies are no accident
@@ -82,15 +82,51 @@ def read_parts(
     found = read_rows(*other, progress, option="--test-where")
     if rows.ids is not None and found.ids is not None:
         _check_people(rows.ids, found.ids, columns.id)
-    groups = _as_known(found.groups, rows.groups)
-    if unknown := set(groups.tolist()) - set(rows.groups.tolist()):
-        name = min(map(label_text, unknown))
-        raise InputError(f"--test: has rows of group {name!r}, which no row to fit on is of; leave them out.")
-    clients = None if found.clients is None or rows.clients is None else _as_known(found.clients, rows.clients)
-    found = replace(found, groups=groups, clients=clients)
+    found = _named_as(found, rows)
+    _check_known(found.groups, rows.groups, "--test", "group")
     if rows.ids is None:
         _check_copies(rows, found)
     return rows, found
+
+
+def read_extra(
+    files: DataFiles,
+    columns: ColumnNames,
+    extra: Sequence[str],
+    test: Sequence[str],
+    rows: DataRows,
+    progress: Progress = no_progress,
+) -> DataRows | None:
+    """Read rows without labels, of groups and clients that the rows to fit on have; None where none were named.
+
+    They may be neither among those nor among the files of test rows.
+    """
+    if not extra:
+        return None
+    others = replace(find_files(extra, client=columns.client), by_file=files.by_file)
+    tested = find_files(test, client=columns.client).paths if test else ()
+    for paths, what in ((files.paths, "fitted"), (tested, "tested")):
+        if (same := _same_file(others.paths, paths)) is not None:
+            raise InputError(f"--extra: {same.name} is {what} on too; name other files.")
+    plain = replace(columns, label=None, weight=None, id=None, positive=None, where=(), unless=())
+    found = _named_as(read_rows(others, plain, progress), rows)
+    _check_known(found.groups, rows.groups, "--extra", "group")
+    if found.clients is not None and rows.clients is not None:
+        _check_known(found.clients, rows.clients, "--extra", "client")
+    return found
+
+
+def _named_as(found: DataRows, rows: DataRows) -> DataRows:
+    """Rows with the names of groups and clients as other rows have them."""
+    clients = None if found.clients is None or rows.clients is None else _as_known(found.clients, rows.clients)
+    return replace(found, groups=_as_known(found.groups, rows.groups), clients=clients)
+
+
+def _check_known(found: npt.NDArray[Any], known: npt.NDArray[Any], option: str, what: str) -> None:
+    """Raise where rows are of a group or client that no row to fit on is of."""
+    if unknown := set(found.tolist()) - set(known.tolist()):
+        name = min(map(label_text, unknown))
+        raise InputError(f"{option}: has rows of {what} {name!r}, which no row to fit on is of; leave them out.")
 
 
 def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: str | None) -> None:

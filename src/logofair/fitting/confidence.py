@@ -30,7 +30,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, RowOrder
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, prepare, with_chances
-from logofair.fitting.promises import RATES, Found, Needs, Promises, SupportedTolerances, stated
+from logofair.fitting.promises import BY_RANK, HELD_OUT, RATES, Found, Needs, Promises, SupportedTolerances, stated
 from logofair.fitting.ranks import choose_ranks, place_thresholds
 from logofair.notions import Rate, as_number
 from logofair.policy.info import PoolingInfo
@@ -48,7 +48,7 @@ Solve: TypeAlias = Callable[[Problem], Mixtures]
 # errors of a row and its limit a margin of 1.64 / sqrt((1 - s) n): together least for s = 0.38, 2% more for a half, and
 # accuracy wants more rows to choose.
 _PARTS = 10
-_CHOOSE = {"rank": 3, "held out": 5}
+_CHOOSE = {BY_RANK: 3, HELD_OUT: 5}
 
 
 def check_confidence(confidence: object) -> float | None:
@@ -67,7 +67,7 @@ def check_confidence(confidence: object) -> float | None:
 class Parted:
     """Rows in two parts: those that choose the rule, calibrated by themselves, and all in their calibrated scores."""
 
-    method: str  # "rank" or "held out"
+    method: str  # "by rank" or "on rows held out"
     why: str  # in words
     chooses: Booleans
     part: Prepared
@@ -116,12 +116,12 @@ def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
 def _method(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
     """How promises are made, and why so."""
     if rows.weights is not None:
-        return "held out", "on rows held out: the rows are weighted, so there is no promise by rank"
+        return HELD_OUT, "the rows are weighted, so there is no promise by rank"
     if len(rates) > 1:
-        return "held out", "on rows held out: several rates are required, so there is no promise by rank"
+        return HELD_OUT, "several rates are required, so there is no promise by rank"
     if not counts_rows(rates[0]):
-        return "held out", "on rows held out: the rate is no share of rows, so there is no promise by rank"
-    return "rank", "by rank: 3 of 10 rows choose the targets, the others place the thresholds"
+        return HELD_OUT, "the rate is no share of rows, so there is no promise by rank"
+    return BY_RANK, "3 of 10 rows choose the targets, the others place the thresholds"
 
 
 def _calibrated_by(part: Prepared, prepared: Prepared, basis: str) -> Prepared:
@@ -147,7 +147,7 @@ def promise(
     rules to cells of a part that have no rows in it.
     """
     problem = make_problem(requirements, parted.part.cells)
-    if parted.method == "rank":
+    if parted.method == BY_RANK:
         return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
     mixtures = fill(parted.part, solve(problem))
     return mixtures, _on_held_out_rows(parted, requirements, mixtures, confidence)
@@ -183,9 +183,9 @@ def _by_rank(
     )
     judged = int((ranks.risks <= 1.0).sum())
     errors = rank_errors(error, judged, len(rows.groups.names))
-    needs = Needs(errors, 0.0, 1.0 - _CHOOSE["rank"] / _PARTS, f"by rank, {_together(judged)}")
+    needs = Needs(errors, 0.0, 1.0 - _CHOOSE[BY_RANK] / _PARTS, f"{BY_RANK}, {_together(judged)}")
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
-    return mixtures, Promises(confidence, parted.why, entries, ranks.largest_local_bound(error))
+    return mixtures, Promises(confidence, parted.method, parted.why, entries, ranks.largest_local_bound(error))
 
 
 def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixtures, confidence: float) -> Promises:
@@ -207,10 +207,10 @@ def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixt
     largest = float(bounds[local].max()) if local.any() and known[local].all() else None
     number = int(judged.sum())
     how = f"Holm's correction, {_together(number)}, power {POWER:g}"
-    needs = Needs(held_out_errors(error, number), TRUE_GAP, 1.0 - _CHOOSE["held out"] / _PARTS, how)
+    needs = Needs(held_out_errors(error, number), TRUE_GAP, 1.0 - _CHOOSE[HELD_OUT] / _PARTS, how)
     found = Found(made, bounds, counts, shares)
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
-    return Promises(confidence, parted.why, entries, largest)
+    return Promises(confidence, parted.method, parted.why, entries, largest)
 
 
 def _together(promises: int) -> str:
@@ -258,9 +258,9 @@ def supported_tolerances(
         merged = np.nan_to_num(tally.summed(1).rate(rate)[:, 0], nan=0.5)
         common = np.clip(merged, *RATES)
         shares = {way: 1.0 - part / _PARTS for way, part in _CHOOSE.items()}
-        by_rank = np.maximum(by_rank, tolerances_by_rank(shares["rank"] * counts, common, error / len(rates)))
-        found = tolerances_on_held_out_rows(shares["held out"] * counts, common, error / len(rates))
+        by_rank = np.maximum(by_rank, tolerances_by_rank(shares[BY_RANK] * counts, common, error / len(rates)))
+        found = tolerances_on_held_out_rows(shares[HELD_OUT] * counts, common, error / len(rates))
         held_out = np.maximum(held_out, found)
-    if rates and _method(rates, rows)[0] != "rank":
+    if rates and _method(rates, rows)[0] != BY_RANK:
         by_rank = np.full(clients, np.nan)
     return SupportedTolerances(confidence, rows.clients.names, by_rank, held_out)

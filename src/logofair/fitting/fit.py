@@ -145,7 +145,11 @@ def fit(
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings, level = solver_settings(solver), check_confidence(confidence)
     lent = checked_pooling(pooling, basis)
-    prepared = prepare(rows, calibration, basis, folds, number or 0, lent, checked_extra(extra_scores, rows, lent))
+    extra = checked_extra(extra_scores, rows, lent)
+    if level is not None and (extra is not None or lent == "full"):
+        what = "extra_scores: given" if extra is not None else "pooling: 'full' was asked for"
+        raise InputError(f"{what} together with confidence, whose promises rest on labelled rows of each client alone.")
+    prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra)
     parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0)
     prepared = prepared if parted is None else parted.prepared
     rows, fitted = prepared.rows, prepared.fitted
