@@ -38,3 +38,9 @@ def test_a_file_where_a_folder_is_wanted_is_refused(tmp_path, words):
     file = tmp_path / "file"
     file.write_text("here")
     assert "is a file" in refused(*words, file)
+
+
+def test_the_kinds_of_pooling_are_those_of_the_library() -> None:
+    from logofair.fitting.pooling import POOLING
+
+    assert options.POOLINGS == POOLING

@@ -267,7 +267,10 @@ def test_untested_calibration_rows_make_no_pass():
     solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01)
     verdict = _verdict(solution)
     assert verdict.state == "untested"
-    assert verdict.title == "Not yet tested on other rows"
+    assert verdict.title == (
+        "Nothing is known of new rows: what is proved is about the 3,000 calibration rows alone; not yet tested on "
+        "other rows"
+    )
     assert _said(verdict)["Required"] == (
         "Inside each of the 4 clients, the selection rate of any two groups differs by at most 0.03 (demographic "
         "parity). Over all clients, the selection rate of any two groups differs by at most 0.01 (demographic parity)."
@@ -321,7 +324,7 @@ def test_gaps_shown_within_tolerance_on_other_rows_are_a_pass():
         each["groups"] = np.random.default_rng(0).permutation(each["groups"])
     verdict = _verdict(_tested(_fit(data, local_tolerance=0.1, global_tolerance=0.1), fresh))
     assert verdict.state == "met"
-    assert verdict.title == "On other rows: within tolerance, shown"
+    assert verdict.title == "Tested on 60,000 other rows: within tolerance, shown"
     assert "60,000 rows that took no part in the fit" in _said(verdict)["Other rows"]
 
 
@@ -330,12 +333,15 @@ def test_a_tolerance_exceeded_on_other_rows_beyond_chance_is_no_pass():
     fresh["scores"] = np.where(fresh["groups"] == "a", fresh["scores"] ** 2, fresh["scores"] ** 0.5)
     verdict = _verdict(_tested(solution, fresh))
     assert verdict.state == "missed"
-    assert verdict.title == "On other rows: above tolerance beyond chance"
+    assert verdict.title == "Tested on 6,000 other rows: above tolerance beyond chance"
 
 
 def test_on_few_other_rows_nothing_can_be_told():
     verdict = _verdict(_tested(_fit(_data(), local_tolerance=0.05), _data(200, seed=1)))
-    assert (verdict.state, verdict.title) == ("unclear", "On other rows: cannot be told, rows too few")
+    assert (verdict.state, verdict.title) == (
+        "unclear",
+        "Tested on 200 other rows: cannot be told, rows too few",
+    )
     assert "0 of 4 clients can be checked at this tolerance" in _said(verdict)["Other rows"]
 
 

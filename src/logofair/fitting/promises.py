@@ -90,11 +90,11 @@ class Promise:
         return f"{self.status}: {gap} is within {self.tolerance:g} (bound {self.bound:.4f})"
 
     @property
-    def subject(self) -> str:
-        """Which gap it is about, for a line of a table."""
+    def place(self) -> str:
+        """Where the gap is, for a line of a table."""
         if self.side == "global":
-            return f"{self.rate}, over all"
-        return self.rate if self.client is None else f"{self.rate}, client {self.client!r}"
+            return "over all clients"
+        return "between groups" if self.client is None else f"client {self.client!r}"
 
     @property
     def figures(self) -> list[str]:
@@ -227,8 +227,10 @@ class Promises(Sequence[Promise]):
         if len(self.entries) > _LISTED:
             head = ["gap", CERTIFIED, "cannot", NOT_REQUIRED, "rows", "needed"]
             return [head, *(self._counted(*kind) for kind in dict.fromkeys((p.rate, p.side) for p in self.entries))]
-        head = ["gap", "", "tolerance", "bound", "rows", "needed"]
-        return [head, *([p.subject, p.status, *p.figures] for p in self.entries)]
+        rates = {promise.rate for promise in self.entries}
+        named = [f"{p.rate}, {p.place}" if len(rates) > 1 else p.place for p in self.entries]
+        head = ["gap" if len(rates) > 1 else f"gap of the {rates.pop()}", "", "tolerance", "bound", "rows", "needed"]
+        return [head, *([name, p.status, *p.figures] for name, p in zip(named, self.entries, strict=True))]
 
     def _counted(self, rate: str, side: str) -> list[str]:
         """How many promises of a kind have each status, with the median rows that those refused have and need."""
@@ -261,14 +263,15 @@ class Promises(Sequence[Promise]):
     def _of_many(self) -> Iterator[str]:
         """How many rows those lack that cannot be certified, and the first of them by name."""
         refused = sorted(self.with_status(CANNOT), key=lambda promise: -promise.missing)
-        if refused:
-            yield (
-                f"Of the {len(refused):,} that cannot be certified, the table says the rows that the smallest group "
-                "has and would need, at the median; the farthest from a promise:"
-            )
+        if not refused:
+            return
+        medians = [_median([getattr(p, name) for p in refused]) for name in ("rows", "rows_needed")]
+        has, needs = ("none" if median is None else f"{median:,}" for median in medians)
+        yield (
+            f"Of the {len(refused):,} that cannot be certified, the median has {has} rows of its smallest group and "
+            f"would need {needs}; these are the farthest from a promise."
+        )
         yield from (promise.reason for promise in refused[:_NAMED])
-        if len(refused) > _NAMED:
-            yield f"... and {len(refused) - _NAMED:,} more"
 
     def price_sentence(self) -> str | None:
         """What the promises cost, and what the certificate means beside them; None where there are none."""

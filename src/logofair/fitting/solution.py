@@ -334,8 +334,8 @@ class Solution:
         )
 
     def pooling_sentence(self) -> str | None:
-        """What cells borrow, and the gaps on the clients' own rows beside the pooled ones; None without clients."""
-        if not self.rows.has_clients:
+        """What cells borrow, and the gaps on the clients' own rows beside the pooled ones; None where there is one."""
+        if len(self.rows.clients.names) == 1:
             return None
         if self.promises.confidence is not None and self.promises.asked:
             return "No cell borrows from other clients: a promise rests on the rows of its own client."

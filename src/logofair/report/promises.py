@@ -6,8 +6,21 @@ from collections.abc import Sequence
 
 from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED, Promise, Promises
 from logofair.report.contents import ReportContents
-from logofair.report.markup import Cell, Element, Section, folded, grid, named, note, number, paragraph, rows_cell, text
-from logofair.report.wording import name_of, tolerance_of
+from logofair.report.markup import (
+    Cell,
+    Element,
+    Section,
+    folded,
+    grid,
+    named,
+    note,
+    number,
+    paragraph,
+    rows_cell,
+    tag,
+    text,
+)
+from logofair.report.wording import name_of, sentence, tolerance_of
 
 __all__ = ["promises_section"]
 
@@ -33,7 +46,7 @@ def promises_section(contents: ReportContents) -> Section | None:
             paragraph(f"With {100 * promises.confidence:g}% confidence. {made}"),
             *(many or [table]),
             note(f"{left_out:,} more are not listed.") if left_out else None,
-            *map(paragraph, words),
+            tag("ul", [tag("li", sentence(line)) for line in words]),
             note(
                 "For new rows drawn like the calibration rows of the same client; nothing is promised of clients that "
                 "are not known yet. A bound is of one gap by itself; all certified gaps stay within their tolerances "
