@@ -728,3 +728,53 @@ def test_a_client_of_whom_nothing_is_required_is_not_judged():
     assert rows.state(0) == ""
     assert all(rows.state(place) in ("within", "above", "cannot be told") for place in (1, 2, 3))
     assert [untested.state(place) for place in range(4)] == [""] * 4
+
+
+def test_a_certified_policy_is_a_pass_and_its_promises_are_a_table():
+    solution = _fit(_data(8000), local_tolerance=0.2, global_tolerance=0.1, confidence=0.95)
+    verdict = _verdict(solution)
+    assert verdict.state == "met"
+    words = (
+        "Certified for new rows: all 5 required gaps together, with 95% confidence, by rank; not yet tested on other"
+    )
+    assert verdict.title == f"{words} rows"
+    assert _said(verdict)["New rows"] == solution.promises.price_sentence()
+    page = _html(solution)
+    lines = _cells(page, "What is promised of each gap")
+    assert lines[0] == ["where", "rate", "status", "tolerance", "bound", "rows", "rows needed"]
+    found = {line[0]: line[2:5] for line in lines[1:]}
+    for promise in solution.promises:
+        place = "over all clients" if promise.side == "global" else promise.client
+        assert found[place] == ["certified", f"{promise.tolerance:g}", f"{promise.bound:.4f}"]
+    text = _Text(page).text
+    assert "Made by rank: 3 of 10 rows choose the targets" in text
+    assert "The bound is that of rules that promise nothing for new rows, too." in text
+    assert "No cell borrows from other clients: a promise rests on the rows of its own client." in text
+    assert "What is promised" not in _html(_fit(_data()))
+
+
+def test_promises_of_hundreds_of_clients_are_counted_and_the_trade_off_says_it_makes_none():
+    data = _data(6000, clients=150)
+    solution = _fit(data, local_tolerance=0.1, global_tolerance=0.1, confidence=0.95, merged=False)
+    assert _verdict(solution).state == "unclear"
+    surface = frontier(
+        data["scores"], data["labels"], groups=data["groups"], local_tolerances=[None], global_tolerances=[0.1]
+    )
+    page = _html(solution, frontier=surface)
+    counts = _cells(page, "How many gaps are certified, and the rows that the others have and need")
+    assert counts[1][:4] == ["selection rate, inside clients", "0", "150", "0"]
+    assert "<details><summary>All 151 gaps</summary>" in page
+    assert len(_cells(page, "What is promised of each gap")) == 152
+    text = _Text(page).text
+    assert "Of the 150 that cannot be certified, the median has" in text
+    assert "These points promise nothing for new rows; the policy, which does" in text
+
+
+def test_the_report_tells_what_cells_borrow_beside_their_own_rows():
+    solution = _fit(_data(2000, clients=20), pooling="full", local_tolerance=0.05)
+    text = _Text(_html(solution)).text
+    assert solution.pooling.summary() in text
+    assert solution.own_rows.summary() in text
+    assert solution.own_rows.local_gap > 0.05 >= solution.pooled_rows.local_gap
+    assert "On the 2,000 calibration rows and what small cells borrow no rule" in text
+    assert solution.evidence.headline.startswith("Nothing is known of new rows: ")

@@ -280,12 +280,8 @@ class Solution:
         The table's first line is its head; each sentence comes with the figure it is about.
         """
         if table := self.promises.table():
-            sentences = zip(chain(["Promises"], repeat("")), self.promises.details(), strict=False)
-            yield (
-                f"Promises for new rows, with {100 * (self.promises.confidence or 0):g}% confidence:",
-                table,
-                [*sentences],
-            )
+            sentences = list(zip(chain(["Promises"], repeat("")), self.promises.details(), strict=False))
+            yield "Promises for new rows:", table, sentences
         if (found := self.tested) is not None:
             sentences = [*figure_sentences(found, self.check), *self._unknown()]
             yield (
