@@ -488,7 +488,7 @@ def test_pooling_and_promises_are_those_of_the_library(
         options = options | {"sample_weight": people["w"].to_numpy()}
     solution = expected(people, **options)
     np.testing.assert_array_equal(chances(logofair.Policy.load(out), people), chances(solution.policy, people))
-    for name in ("promises", "pooling", "evidence", "own_rows", "pooled_rows"):
+    for name in ("promises", "pooling", "evidence", "own_rows", "counted_rows"):
         assert found[name] == solution.as_dict()[name]
     assert found["promises"]["confidence"] == options.get("confidence")
 

@@ -64,12 +64,12 @@ def test_a_test_tells_each_side_with_its_gap_interval_and_tolerance():
 
 
 def test_what_a_test_shows_decides_over_promises():
-    groups = {"local_tolerance": 0.15, "global_tolerance": 0.1, "confidence": 0.95}
-    promised = fit(table(n=6000), **groups)
+    tolerances = {"local_tolerance": 0.15, "global_tolerance": 0.1, "confidence": 0.95}
+    certified = fit(table(n=6000), **tolerances)
     scores, labels, columns = table(seed=2, n=6000)
-    turned = np.where(columns["groups"] == "M", scores**4, scores**0.25)  # nothing like the calibration rows
-    found = measured(promised, (turned, labels, columns)).evidence
-    assert promised.evidence.state == "met"
+    distorted = np.where(columns["groups"] == "M", scores**4, scores**0.25)  # nothing like the calibration rows
+    found = measured(certified, (distorted, labels, columns)).evidence
+    assert certified.evidence.state == "met"
     assert found.state == "missed"
     words = "Certified for new rows: all 4 required gaps together, with 95% confidence, by rank. Tested on 6,000 other"
     assert found.headline == f"{words} rows: above tolerance beyond chance"
@@ -90,6 +90,14 @@ def test_without_a_certificate_nothing_is_said_to_be_proved():
     run = FederationInfo("run", ("a", "b"), (), {}, 1, {}, {}, {}, secure_sums=False)
     assert "about the rows of the 2 sites alone" in str(evidence_of(replace(info, federation=run)))
     assert evidence_of(PolicyInfo()).state == "nothing"
+
+
+def test_a_test_stored_before_findings_were_is_no_more_than_mentioned(tmp_path):
+    solution = measured(fit(table()), table(seed=1))
+    older = replace(solution.policy.info, tested=replace(solution.policy.info.tested, findings=None))
+    replace(solution.policy, info=older).save(tmp_path / "policy.json")
+    evidence = evidence_of(Policy.load(tmp_path / "policy.json").info)
+    assert (evidence.state, str(evidence)) == ("unclear", "Tested on 3,000 other rows.")
 
 
 def test_rows_on_which_nothing_can_be_measured_are_no_evidence():

@@ -775,6 +775,6 @@ def test_the_report_tells_what_cells_borrow_beside_their_own_rows():
     text = _Text(_html(solution)).text
     assert solution.pooling.summary() in text
     assert solution.own_rows.summary() in text
-    assert solution.own_rows.local_gap > 0.05 >= solution.pooled_rows.local_gap
+    assert solution.own_rows.local_gap > 0.05 >= solution.counted_rows.local_gap
     assert "On the 2,000 calibration rows and what small cells borrow no rule" in text
     assert solution.evidence.headline.startswith("Nothing is known of new rows: ")

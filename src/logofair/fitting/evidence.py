@@ -65,25 +65,25 @@ def evidence_of(info: PolicyInfo) -> Evidence:
     """What supports the requirements of a policy beyond the rows that chose it, by what it says of itself."""
     if not info.requirements.anything:
         return Evidence("nothing", "Nothing was required")
-    promised, tested = _promised(info), info.tested
+    certified, tested = _certified(info), info.tested
     if tested is None:
-        words = _unknown(info) if promised is None else promised[1]
+        words = _unknown(info) if certified is None else certified[1]
         missed = info.certificate is not None and not info.certificate.meets_requirements
-        state = ("missed" if missed else "untested") if promised is None else "met" if promised[0] else "unclear"
+        state = ("missed" if missed else "untested") if certified is None else "met" if certified[0] else "unclear"
         return Evidence(state, f"{words}; {NOT_TESTED}")
-    shown = [each.shown for each in tested.findings]
-    met = (bool(shown) and all(shown)) or (promised is not None and promised[0])
-    words = _tested(tested) if promised is None else f"{promised[1]}. {_tested(tested)}"
+    shown = [each.shown for each in tested.findings or ()]
+    met = (bool(shown) and all(shown)) or (certified is not None and certified[0])
+    words = _tested(tested) if certified is None else f"{certified[1]}. {_tested(tested)}"
     return Evidence("missed" if False in shown else "met" if met else "unclear", words, _figures(tested))
 
 
-def _promised(info: PolicyInfo) -> tuple[bool, str] | None:
+def _certified(info: PolicyInfo) -> tuple[bool, str] | None:
     """Whether all that was required is certified, and in words; None where no confidence was given."""
     promises = info.promises
     if promises is None:
         return None
-    made, asked = promises.count(CERTIFIED), len(promises.promises) - promises.count(NOT_REQUIRED)
-    return made == asked, certified_words(promises.confidence, promises.method, made, asked)
+    made, required = promises.count(CERTIFIED), len(promises.promises) - promises.count(NOT_REQUIRED)
+    return made == required, certified_words(promises.confidence, promises.method, made, required)
 
 
 def _unknown(info: PolicyInfo) -> str:
@@ -103,6 +103,8 @@ def _unknown(info: PolicyInfo) -> str:
 def _tested(tested: TestedInfo) -> str:
     """What a test shows of each side, in words."""
     rows = f"Tested on {tested.rows:,} other row{'' if tested.rows == 1 else 's'}"
+    if tested.findings is None:
+        return rows
     if not tested.findings:
         return f"{rows}: nothing that was required can be measured there"
     phrases = dict.fromkeys(each.phrase for each in tested.findings)
@@ -114,7 +116,7 @@ def _tested(tested: TestedInfo) -> str:
 def _figures(tested: TestedInfo) -> str:
     """The gaps that were judged, with their intervals and tolerances."""
     parts = []
-    for each in tested.findings:
+    for each in tested.findings or ():
         at = "" if each.client is None else f" at client {each.client!r}"
         gap = "undefined" if each.gap is None else str(Measured(**asdict(each.gap)))
         parts.append(f"{each.where} {gap}{at}, tolerance {each.tolerance:g}")

@@ -199,8 +199,8 @@ class Promises(Sequence[Promise]):
         return tuple(promise for promise in self.entries if promise.status == status)
 
     @property
-    def asked(self) -> int:
-        """How many gaps were to be certified."""
+    def required(self) -> int:
+        """How many gaps were to be certified: those of which something is required."""
         return sum(promise.status != NOT_REQUIRED for promise in self.entries)
 
     @property
@@ -208,7 +208,7 @@ class Promises(Sequence[Promise]):
         """Whether anything is certified beyond the calibration rows, in a sentence."""
         if self.confidence is None:
             return "Nothing is promised for new rows: no confidence was asked for."
-        return f"{certified_words(self.confidence, self.method, len(self.with_status(CERTIFIED)), self.asked)}."
+        return f"{certified_words(self.confidence, self.method, len(self.with_status(CERTIFIED)), self.required)}."
 
     def summary(self) -> str:
         """Return the promises in a few lines for people."""
@@ -222,7 +222,7 @@ class Promises(Sequence[Promise]):
 
         Empty where none was asked for.
         """
-        if self.confidence is None or not self.asked:
+        if self.confidence is None or not self.required:
             return []
         if len(self.entries) > _LISTED:
             head = ["gap", CERTIFIED, "cannot", NOT_REQUIRED, "rows", "needed"]
@@ -247,14 +247,14 @@ class Promises(Sequence[Promise]):
 
     def details(self) -> Iterator[str]:
         """What follows the headline and the table, line by line."""
-        if self.confidence is None or not self.asked:
+        if self.confidence is None or not self.required:
             return
         yield f"Made {self.method}: {self.why}."
         if len(self.entries) > _LISTED:
             yield from self._of_many()
         else:
             yield from map(str, self.with_status(CANNOT))
-        if self.largest_local_bound is not None:
+        if self.largest_local_bound is not None and sum(promise.side == "local" for promise in self.entries) > 1:
             sure = f"with {100 * self.confidence:g}% confidence"
             yield f"The largest local gap of new rows stays below {self.largest_local_bound:.4f} {sure}."
         if (price := self.price_sentence()) is not None:
@@ -310,7 +310,7 @@ class Promises(Sequence[Promise]):
         return cls(info.confidence, info.method, info.why, every, info.largest_local_bound, accuracy, without)
 
 
-def certified_words(confidence: float, method: str, made: int, asked: int) -> str:
+def certified_words(confidence: float, method: str, made: int, required: int) -> str:
     """How many gaps are certified for new rows, with which confidence and how, in words without a full stop.
 
     Examples
@@ -321,13 +321,13 @@ def certified_words(confidence: float, method: str, made: int, asked: int) -> st
     'Certified for new rows: all 4 required gaps together, with 95% confidence, by rank'
     """
     sure = f"with {100 * confidence:g}% confidence"
-    if not asked:
+    if not required:
         return f"Nothing is promised for new rows {sure}: nothing is required"
-    all_gaps = "the required gap" if asked == 1 else f"all {asked:,} required gaps together"
-    if made == asked:
+    all_gaps = "the required gap" if required == 1 else f"all {required:,} required gaps together"
+    if made == required:
         return f"Certified for new rows: {all_gaps}, {sure}, {method}"
-    none = "the required gap" if asked == 1 else f"none of the {asked:,} required gaps"
-    some = f"Partly certified for new rows: {made:,} of {asked:,} required gaps"
+    none = "the required gap" if required == 1 else f"none of the {required:,} required gaps"
+    some = f"Partly certified for new rows: {made:,} of {required:,} required gaps"
     return f"{some if made else f'Not certified for new rows: {none}'}, {sure}, {method}"
 
 

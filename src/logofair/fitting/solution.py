@@ -44,7 +44,7 @@ __all__ = ["FitWarning", "OwnRows", "Solution", "cell_warnings"]
 
 _NAMED_BRIEFLY = 3
 _HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
-_POOLED = "With what is added"
+_WITH_ADDED = "With what is added"
 _LEAST_PRICE = 5e-4  # what 0.01 more tolerance wins would be written 0.00000 below it
 
 
@@ -144,11 +144,11 @@ class Solution:
     def own_rows(self) -> OwnRows:
         """Accuracy and gaps on the clients' own rows alone, counted as the certificate counts."""
         if self.certificate.pooling == "none":
-            return self.pooled_rows
+            return self.counted_rows
         return self._expected(replace(self.problem, cells=ordered_cells(self.rows, self.certificate.basis, None)))
 
     @cached_property
-    def pooled_rows(self) -> OwnRows:
+    def counted_rows(self) -> OwnRows:
         """The same with what is borrowed, or on extra rows too: what the certificate is about."""
         return self._expected(self.problem)
 
@@ -333,11 +333,11 @@ class Solution:
         """What cells borrow, and the gaps on the clients' own rows beside the pooled ones; None where there is one."""
         if len(self.rows.clients.names) == 1:
             return None
-        if self.promises.confidence is not None and self.promises.asked:
+        if self.promises.confidence is not None and self.promises.required:
             return "No cell borrows from other clients: a promise rests on the rows of its own client."
         if self.certificate.pooling == "none":
             return self.pooling.summary()
-        return f"{self.pooling.summary()} {self.own_rows.summary()} {self.pooled_rows.summary(_POOLED)}"
+        return f"{self.pooling.summary()} {self.own_rows.summary()} {self.counted_rows.summary(_WITH_ADDED)}"
 
     def coins_summary(self) -> str:
         """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
@@ -378,7 +378,7 @@ class Solution:
             "calibration_method": self.policy.calibrator.method,
             "pooling": asdict(self.pooling),
             "own_rows": self.own_rows.as_dict(),
-            "pooled_rows": self.pooled_rows.as_dict(),
+            "counted_rows": self.counted_rows.as_dict(),
             "solver": self.solver,
             "rounds": self.rounds,
             "prices": self._prices(),

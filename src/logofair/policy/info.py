@@ -270,7 +270,7 @@ class TestedInfo:
     local_gap: FigureInfo | None  # the largest at a client; None where there is one client only
     local_gap_client: str | None = None
     data: DataSource | None = None
-    findings: tuple[FindingInfo, ...] = ()  # what it shows of the requirements; none in the files of older versions
+    findings: tuple[FindingInfo, ...] | None = None  # what it shows of the requirements; None in older files
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def frontier_section(
 
     words = f"The best expected accuracy within each {each}, on {frontier.rows:,} calibration rows. "
     drawn = frontier_figure(frontier, policy_tested=policy_tested)
-    promised = (
+    without = (
         f" These points promise nothing for new rows; the policy, which does, is expected to be less accurate than the "
         f"chosen point by {figure(price)} here."
         if price is not None
@@ -134,7 +134,7 @@ def frontier_section(
             folded("Expected accuracies in a table", _trade_off(frontier)),
             note(
                 f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. "
-                f"Every value is proved to 0.000001 on these rows; new rows differ by chance.{promised}"
+                f"Every value is proved to 0.000001 on these rows; new rows differ by chance.{without}"
             ),
         ),
     )

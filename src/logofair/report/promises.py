@@ -32,7 +32,7 @@ _ORDER = (CANNOT, CERTIFIED, NOT_REQUIRED)
 def promises_section(contents: ReportContents) -> Section | None:
     """Return the promises, a line for each gap, of many their numbers first; None where none were asked for."""
     promises = contents.solution.promises
-    if promises.confidence is None or not promises.asked:
+    if promises.confidence is None or not promises.required:
         return None
     made, *words = promises.details()
     listed = sorted(promises, key=lambda promise: (_ORDER.index(promise.status), -promise.missing))[:_MOST]
@@ -76,14 +76,14 @@ def _line(promise: Promise, contents: ReportContents) -> list[Cell]:
     over_all = promise.side == "global"
     link = None if over_all else contents.shown.link(promise.client)
     where = named("over all clients" if over_all else name_of(promise.client), link)
-    asked = promise.status != NOT_REQUIRED
+    required = promise.status != NOT_REQUIRED
     needed = Cell(("no number",), key=1e12) if promise.rows_needed is None else number(promise.rows_needed)
     return [
         *([where] if contents.has_clients else []),
         text(promise.rate) if contents.has_clients else named(promise.rate),
         text(promise.status, mark=None if promise.status == CERTIFIED else "none"),
         Cell((tolerance_of(promise.tolerance),)),
-        number(promise.bound) if asked else Cell(("–",), "none"),
+        number(promise.bound) if required else Cell(("–",), "none"),
         Cell(("–",), "none") if promise.rows is None else rows_cell(promise.rows),
         needed if promise.status == CANNOT else Cell(("–",), "none"),
     ]

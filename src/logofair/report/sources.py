@@ -107,8 +107,8 @@ def _fit(contents: ReportContents) -> Iterator[tuple[str, str]]:
     yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
     yield "calibration", solution.policy.calibrator.method
     yield "pooling", str(solution.pooling)
-    promised = solution.promises.confidence
-    yield "confidence", "none asked for" if promised is None else f"{promised:g}, {solution.promises.method}"
+    level = solution.promises.confidence
+    yield "confidence", "none asked for" if level is None else f"{level:g}, {solution.promises.method}"
     yield "counted in", "labels" if certificate.basis == "labels" else "calibrated chances"
     yield "certificate: optimality gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
 
