@@ -524,10 +524,13 @@ def test_rows_without_labels_add_to_the_scores_of_their_cells(people: pl.DataFra
         (["--pooling", "none", "--extra", "{extra}"], "--extra: rows without labels count only with --pooling auto"),
         (["--pooling", "auto", "--basis", "labels", "--extra", "{extra}"], "--extra: rows without labels count only"),
         (["--pooling", "auto", "--confidence", "0.9", "--extra", "{extra}"], "--extra: given together with --confiden"),
-        (["--pooling", "auto", "--extra", "{file}"], "--extra: people.csv is fitted on too; name other files."),
         (
-            ["--pooling", "auto", "--extra", "{extra}", "--test", "{extra}"],
-            "--extra: extra.csv is tested on too; name other files.",
+            ["--pooling", "auto", "--extra", "{file}"],
+            "--extra: 1,500 of 1,500 rows are also among the rows to fit on (same score, group and client), and would",
+        ),
+        (
+            ["--pooling", "auto", "--extra", "{unlabelled}", "--test", "{extra}"],
+            "--extra: 400 of 400 rows are also among the test rows (same score, group and client); a test needs other",
         ),
         (["--pooling", "auto", "--extra", "{group}"], "--extra: has rows of group 'X', which no row to fit on is of;"),
         (["--pooling", "auto", "--extra", "{client}"], "--extra: has rows of client 'west', which no row to fit on is"),
@@ -539,8 +542,9 @@ def test_pooling_and_promises_that_cannot_be_had_are_one_sentence(
     people: pl.DataFrame, file: Path, tmp_path: Path, words: list[str], sentence: str
 ) -> None:
     other = people.sample(400, seed=1).with_columns(p=pl.col("p") * 0.999)
-    files = {"file": file} | {name: tmp_path / f"{name}.csv" for name in ("extra", "group", "client")}
+    files = {"file": file} | {name: tmp_path / f"{name}.csv" for name in ("extra", "unlabelled", "group", "client")}
     other.write_csv(files["extra"])
+    other.select("site", "sex", "p").write_csv(files["unlabelled"])
     other.with_columns(sex=pl.lit("X")).write_csv(files["group"])
     other.with_columns(site=pl.lit("west")).write_csv(files["client"])
     said = refused(file, *COLUMNS, *(word.format(**files) for word in words), "--out", tmp_path / "policy.json")

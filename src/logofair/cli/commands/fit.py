@@ -136,7 +136,7 @@ def fit(
             columns.require(files, label="labels, which --basis labels counts with")
         wanted.check_extra()
         rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
-        extra = read_extra(files, columns, wanted.extra, wanted.test, rows, progress)
+        extra = read_extra(files, columns, wanted.extra, rows, other, progress)
         (solution,) = progress(map(work.solve, [rows], [wanted], [extra]), "Fitting", total=1)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         if other is not None:
