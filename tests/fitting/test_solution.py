@@ -280,7 +280,7 @@ def test_without_clients_there_is_one_requirement_and_no_client_is_spoken_of(tol
 
 def test_rows_that_took_no_part_come_first_or_it_is_said_that_there_are_none():
     scores, labels, columns = rows(*FULL)
-    solution = fit((scores, labels, columns))
+    solution = fit((scores, labels, columns), pooling="none")
     text = solution.summary()
     assert text.startswith("Nothing is known of new rows: what is proved is about the 160 calibration rows alone; not ")
     assert text.index("not yet tested on other rows.") < text.index("On the 160 calibration") < text.index("Proof:")

@@ -264,7 +264,7 @@ def test_captions_say_whether_an_interval_is_of_one_client_or_of_the_largest_of_
 
 
 def test_untested_calibration_rows_make_no_pass():
-    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01)
+    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01, pooling="none")
     verdict = _verdict(solution)
     assert verdict.state == "untested"
     assert verdict.title == (
