@@ -152,7 +152,7 @@ class Results:
         within = [without.gap(p) <= p.tolerance for p in promises if p.tolerance is not None]
         self.kept_without.append(float(np.mean(within)))
         self.price.append(without.accuracy - truth.accuracy)
-        self.method = promises.method.split(":")[0]
+        self.method = promises.method
         made = [(p, gap) for p, gap in gaps if p.status == CERTIFIED]
         self.broken.append(any(gap > p.tolerance for p, gap in made if p.tolerance is not None))
         self.certified.append(len(made) / len(gaps))

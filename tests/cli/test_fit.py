@@ -188,14 +188,15 @@ def test_the_policy_file_tells_columns_data_prices_and_warnings(file: Path, tmp_
 
 
 def test_the_page_tells_promise_proof_prices_and_what_to_do_next(file: Path, tmp_path: Path) -> None:
-    code, output, _ = run(file, *COLUMNS, "--out", tmp_path / "policy.json")
+    code, output, _ = run(file, *COLUMNS, "--pooling", "none", "--out", tmp_path / "policy.json")
     page = " ".join(output.split())
     assert code == 0
     assert "Inside each client, the selection rate of any two groups differs by at most 0.02" in page
     assert "On the 1,500 calibration rows, in calibrated chances, every requirement is met" in page
-    assert "Not yet tested on other rows. Add --test FILE" in page
+    first = "Nothing is known of new rows: what is proved is about the 1,500 calibration rows alone; not yet tested on"
+    assert page.startswith(f"{first} other rows. Add --test FILE, or --test-where")
     assert "measured on the rows that chose the rule" in page
-    assert page.index("Not yet tested") < page.index("selection rate Female") < page.index("Proof")
+    assert page.index("not yet tested") < page.index("selection rate Female") < page.index("Proof")
     assert "0.01 more tolerance for the selection rate" in page
     assert "logofair explain" in page
     assert "1,500" in page
@@ -225,7 +226,7 @@ def test_the_command_told_makes_the_same_policy_again(
 ) -> None:
     json_of: list[str] = []
     monkeypatch.setattr(
-        fit_solve, "write_report_page", lambda path, solution, rows, wanted, command: json_of.append(command)
+        fit_solve, "write_report_page", lambda path, solution, rows, wanted, command, extra: json_of.append(command)
     )
     words = ("--notion", "demographic_parity=0.05", "--local", "none", "--local-for", "north=0.01", "--seed", "5")
     fitted(file, *COLUMNS, *words, "--drop-missing", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
@@ -473,3 +474,126 @@ def test_the_report_is_headed_as_asked(file: Path, tmp_path: Path, monkeypatch: 
     assert again[again.index("--title") + 1] == "Loans 2026"
     assert "--decision-word" in again
     assert again[again.index("--test-where") + 1] == "race=B"
+
+
+# --- pooling, rows without labels and promises
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["--pooling", "auto"], {"pooling": "auto"}),
+        (["--pooling", "full"], {"pooling": "full"}),
+        (["--confidence", "0.9", "--local", "0.15"], {"confidence": 0.9, "local_tolerance": 0.15}),
+        (["--confidence", "0.95", "--weight", "w"], {"confidence": 0.95, "sample_weight": "w"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_pooling_and_promises_are_those_of_the_library(
+    people: pl.DataFrame, file: Path, tmp_path: Path, words: list[str], options: dict[str, Any]
+) -> None:
+    out = tmp_path / "policy.json"
+    found = fitted(file, *COLUMNS, *words, "--out", out)
+    if "sample_weight" in options:
+        options = options | {"sample_weight": people["w"].to_numpy()}
+    solution = expected(people, **options)
+    np.testing.assert_array_equal(chances(logofair.Policy.load(out), people), chances(solution.policy, people))
+    for name in ("promises", "pooling", "evidence", "own_rows", "counted_rows"):
+        assert found[name] == solution.as_dict()[name]
+    assert found["promises"]["confidence"] == options.get("confidence")
+
+
+def test_the_usual_pooling_is_that_of_the_library(people: pl.DataFrame, file: Path, tmp_path: Path) -> None:
+    found = fitted(file, *COLUMNS, "--out", tmp_path / "policy.json")
+    assert found["pooling"] == expected(people).as_dict()["pooling"]
+
+
+def test_rows_without_labels_add_to_the_scores_of_their_cells(people: pl.DataFrame, file: Path, tmp_path: Path) -> None:
+    extra = people.tail(700).with_columns(p=pl.col("p") ** 0.9).select("p", "sex", "site")
+    extra.write_parquet(tmp_path / "extra.parquet")
+    words = (file, *COLUMNS, "--pooling", "auto", "--extra", tmp_path / "extra.parquet", "--out", tmp_path / "a.json")
+    columns = {"scores": extra["p"].to_numpy(), "groups": extra["sex"].to_list(), "clients": extra["site"].to_list()}
+    solution = expected(people, pooling="auto", extra_scores=columns)
+    assert fitted(*words)["certificate"]["primal"] == pytest.approx(solution.certificate.primal, abs=1e-12)
+    page = " ".join(run(*words, "--force", "--report", tmp_path / "a.html")[1].split())
+    assert "700 rows without labels count beside the calibration rows." in page
+    assert "On the clients' own rows alone: expected accuracy" in page
+    assert f"--extra {tmp_path / 'extra.parquet'}" in (tmp_path / "a.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--confidence", "1"], "logofair fit --confidence: got 1.0; pass a number above 0 and below 1, such as 0.95."),
+        (["--confidence", "95"], "logofair fit --confidence: got 95.0; pass a number above 0 and below 1"),
+        (["--confidence", "nan"], "logofair fit --confidence: got nan; pass a number above 0 and below 1"),
+        (["--confidence", "high"], "--confidence"),
+        (["--pooling", "ful"], "got 'ful' (did you mean 'full'?); use one of auto, none, full."),
+        (["--pooling", "full", "--basis", "labels"], "'full' needs basis='eta'"),
+        (["--pooling", "full", "--confidence", "0.9"], "--pooling full: given together with --confidence"),
+        (["--pooling", "none", "--extra", "{extra}"], "--extra: rows without labels count only with --pooling auto"),
+        (["--pooling", "auto", "--basis", "labels", "--extra", "{extra}"], "--extra: rows without labels count only"),
+        (["--pooling", "auto", "--confidence", "0.9", "--extra", "{extra}"], "--extra: given together with --confiden"),
+        (
+            ["--pooling", "auto", "--extra", "{file}"],
+            "--extra: 1,500 of 1,500 rows are also among the rows to fit on (same score, group and client), and would",
+        ),
+        (
+            ["--pooling", "auto", "--extra", "{unlabelled}", "--test", "{extra}"],
+            "--extra: 400 of 400 rows are also among the test rows (same score, group and client); a test needs other",
+        ),
+        (["--pooling", "auto", "--extra", "{group}"], "--extra: has rows of group 'X', which no row to fit on is of;"),
+        (["--pooling", "auto", "--extra", "{client}"], "--extra: has rows of client 'west', which no row to fit on is"),
+        (["--pooling", "auto", "--extra", "nowhere.csv"], "nowhere.csv: cannot be read"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_pooling_and_promises_that_cannot_be_had_are_one_sentence(
+    people: pl.DataFrame, file: Path, tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    other = people.sample(400, seed=1).with_columns(p=pl.col("p") * 0.999)
+    files = {"file": file} | {name: tmp_path / f"{name}.csv" for name in ("extra", "unlabelled", "group", "client")}
+    other.write_csv(files["extra"])
+    other.select("site", "sex", "p").write_csv(files["unlabelled"])
+    other.with_columns(sex=pl.lit("X")).write_csv(files["group"])
+    other.with_columns(site=pl.lit("west")).write_csv(files["client"])
+    said = refused(file, *COLUMNS, *(word.format(**files) for word in words), "--out", tmp_path / "policy.json")
+    assert sentence in said
+    assert not (tmp_path / "policy.json").exists()
+
+
+def test_a_promise_about_labels_needs_a_label_column(file: Path, tmp_path: Path) -> None:
+    words = ("--score", "p", "--group", "sex", "--notion", "equal_opportunity", "--confidence", "0.95")
+    sentence = refused(file, *words, "--out", tmp_path / "policy.json")
+    assert "confidence: a promise about the true positive rate of new rows needs labels" in sentence
+
+
+def test_the_page_tells_what_is_promised_first_and_in_a_table(people: pl.DataFrame, tmp_path: Path) -> None:
+    lonely = people.filter((pl.col("site") != "north") | (pl.col("sex") == "Male"))
+    lonely.write_csv(tmp_path / "people.csv")
+    words = (tmp_path / "people.csv", *COLUMNS, "--confidence", "0.95", "--local", "0.3", "--global", "0.02")
+    code, output, error = run(*words, "--out", tmp_path / "policy.json", "--report", tmp_path / "report.html")
+    assert code == 0, error
+    page = " ".join(output.split())
+    assert page.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank; not yet")
+    assert "client 'east' certified 0.3 0." in page
+    assert "client 'north' cannot certify 0.3 0 " in page
+    assert "cannot certify: client 'north' has no rows of group 'Female'" in page
+    assert "The promises cost +" in page
+    assert "a promise rests on the rows of its own client" in page
+    assert page.index("Partly certified") < page.index("client 'east'") < page.index("Proof")
+    assert all(len(line) <= 80 for line in output.splitlines())
+    explained = " ".join(commandline.run("explain", tmp_path / "policy.json")[1].split())
+    assert explained.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank")
+    assert "client 'north' cannot certify 0.3 0 " in explained
+    assert "cannot certify: client 'north' has no rows of group 'Female'" in explained
+    assert "The promises cost +" in explained
+    report = (tmp_path / "report.html").read_text()
+    assert "Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank" in report
+    assert "--confidence 0.95" in report
+
+
+def test_weighted_rows_have_no_promise_by_rank_and_that_is_said(file: Path, tmp_path: Path) -> None:
+    words = (file, *COLUMNS, "--weight", "w", "--confidence", "0.95", "--out", tmp_path / "policy.json")
+    page = " ".join(run(*words)[1].split())
+    assert "Made on rows held out: the rows are weighted, so there is no promise by rank." in page

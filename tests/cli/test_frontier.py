@@ -313,3 +313,18 @@ def test_hundreds_of_small_sites_are_counted_in_a_few_lines(tmp_path):
     assert len(out.splitlines()) < 75
     assert " groups at clients: fewer than 30 rows" in " ".join(out.split())
     assert "group 'F' at client" not in out
+
+
+@pytest.mark.parametrize("pooling", ["none", "full"])
+def test_pooling_is_that_of_the_library_and_is_said(data, pooling):
+    score, label, sex, site = rows()
+    grid = {"local_tolerances": [0.01, None], "global_tolerances": [0, 0.05, None]}
+    want = frontier(score, label, groups=sex, clients=site, random_state=0, pooling=pooling, **grid)
+    found = commandline.json_of("frontier", data, *COLUMNS, *SMALL, "--pooling", pooling)
+    assert found["pooling"] == want.as_dict()["pooling"]
+    assert [point["accuracy"] for point in found["points"]] == [point.accuracy for point in want.points]
+    assert {point.certificate.pooling for point in want.points} == {"none" if pooling == "none" else "group"}
+    page = " ".join(run(data, *COLUMNS, *SMALL, "--pooling", pooling)[1].split())
+    assert f"Pooling {want.pooling.summary()}" in page
+    assert ("on the calibration rows and what small cells borrow, counted" in page) == (pooling == "full")
+    assert "use one of auto, none, full." in commandline.refused("frontier", data, *COLUMNS, "--pooling", "some")

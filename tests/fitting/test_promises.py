@@ -11,7 +11,7 @@ from scipy.stats import beta, binom, kstest
 import logofair
 from logofair.columns.segments import cell_numbers
 from logofair.errors import InputError
-from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED
+from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED, Promises
 from logofair.fitting.ranks import Ranks, place_thresholds
 from logofair.policy.mixtures import base_rule
 from logofair.policy.policy import Policy
@@ -127,8 +127,8 @@ def test_no_rows_certify_a_tolerance_of_zero():
 )
 def test_the_way_is_chosen_by_what_is_required_and_is_said(options, words):
     promises = fit(table(), **options).promises
-    assert words in promises.method
-    assert words in promises.summary()
+    assert words in f"{promises.method}: {promises.why}"
+    assert f"Made {promises.method}: {promises.why}." in promises.summary()
 
 
 def test_on_rows_held_out_the_correction_and_the_power_are_told():
@@ -192,8 +192,75 @@ def test_every_way_of_fitting_can_be_certified_and_measures_what_it_stores(optio
 
 
 def test_the_first_line_says_what_is_certified():
-    solution = fit(table())
-    assert solution.summary().startswith("For new rows, 4 of 4 gaps are certified with 95% confidence, all together")
+    for options, words in (
+        ({}, "Certified for new rows: all 4 required gaps together, with 95% confidence, by rank; not yet tested"),
+        ({"global_tolerance": 0.001}, "Partly certified for new rows: 3 of 4 required gaps, with 95% confidence"),
+        ({"local_tolerance": 0.001, "global_tolerance": None}, "Not certified for new rows: none of the 3 required"),
+    ):
+        solution = fit(table(), **options)
+        assert solution.summary().startswith(words)
+        assert str(solution.evidence).startswith(words)
+    assert fit(table(), local_tolerance=0.001, global_tolerance=None).evidence.state == "unclear"
+    assert fit(table()).evidence.state == "met"
+
+
+def test_promises_are_a_table_with_the_rows_that_are_needed():
+    promises = fit(table(), client_tolerances={1: None}, global_tolerance=0.001).promises
+    head, *lines = promises.table()
+    assert head == ["gap of the selection rate", "", "tolerance", "bound", "rows", "needed"]
+    assert lines[1] == ["client 1", "not asked", "", "", "", ""]
+    refused = promises.with_status(CANNOT)[0]
+    figures = ["0.001", f"{refused.bound:.4f}", f"{refused.rows:,}", f"{refused.rows_needed:,}"]
+    assert lines[3] == ["over all clients", "cannot certify", *figures]
+    assert lines[0][-1] == ""  # certified: nothing is needed
+    assert fit(table(), confidence=None).promises.table() == []
+    both = fit(table(), notion="equalized_odds").promises.table()
+    assert both[1][0] == "true positive rate, client 0"
+
+
+def test_many_promises_are_counted_and_the_worst_are_named():
+    scores, labels, columns = table(rows=3000, clients=60)
+    gone = (columns["clients"] == 7) & (columns["groups"] == "F")
+    rows = scores[~gone], labels[~gone], {name: column[~gone] for name, column in columns.items()}
+    promises = fit(rows, client_tolerances={3: None}).promises
+    head, local, over_all = promises.table()
+    counts = promises.as_dict()["counts"]
+    assert head[1:4] == ["certified", "cannot", "not asked"]
+    by_column = [[int(line[place].replace(",", "")) for line in (local, over_all)] for place in (1, 2, 3)]
+    assert [sum(column) for column in by_column] == list(counts.values())
+    refused = promises.with_status(CANNOT)
+    assert len(refused) > 50
+    needed = float(np.median([p.rows_needed for p in refused if p.side == "local" and p.rows_needed is not None]))
+    assert local[5] == f"{round(needed):,}"
+    said = promises.summary()
+    assert "client 7 has no rows of group 'F'" in said
+    assert len(said.splitlines()) < 14
+
+
+def test_where_nothing_is_certified_the_price_says_so():
+    promises = fit(table(rows=200), local_tolerance=0.01, global_tolerance=0.01).promises
+    assert not promises.with_status(CERTIFIED)
+    assert "Nothing is certified for it: leave the confidence out" in promises.summary()
+    assert "Nothing is certified" not in fit(table()).promises.summary()
+
+
+def test_stored_promises_say_the_same():
+    solution = fit(table(), client_tolerances={0: None}, global_tolerance=0.001)
+    stored = Promises.of(solution.policy.info.promises, solution.certificate.primal)
+    assert stored.headline == solution.promises.headline
+    assert [p.status for p in stored] == [p.status for p in solution.promises]
+    assert [line[1:] for line in stored.table()] == [line[1:] for line in solution.promises.table()]
+    assert [p.reason for p in stored.with_status(CANNOT)] == [p.reason for p in solution.promises.with_status(CANNOT)]
+    assert stored.price == pytest.approx(solution.promises.price)
+
+
+def test_what_promises_cannot_use_is_refused_together_with_them():
+    extra = {"scores": [0.5], "groups": ["F"], "clients": [0]}
+    with pytest.raises(InputError, match=r"extra_scores: given together with confidence"):
+        fit(table(), pooling="auto", extra_scores=extra)
+    with pytest.raises(InputError, match=r"pooling: 'full' was asked for together with confidence"):
+        fit(table(), pooling="full")
+    assert "a promise rests on the rows of its own client" in fit(table(), pooling="auto").summary()
 
 
 def test_the_same_random_state_makes_the_same_promises():

@@ -280,16 +280,16 @@ def test_without_clients_there_is_one_requirement_and_no_client_is_spoken_of(tol
 
 def test_rows_that_took_no_part_come_first_or_it_is_said_that_there_are_none():
     scores, labels, columns = rows(*FULL)
-    solution = fit((scores, labels, columns))
+    solution = fit((scores, labels, columns), pooling="none")
     text = solution.summary()
-    assert (
-        text.index("Not yet tested on other rows.") < text.index("On the 160 calibration rows") < text.index("Proof:")
-    )
+    assert text.startswith("Nothing is known of new rows: what is proved is about the 160 calibration rows alone; not ")
+    assert text.index("not yet tested on other rows.") < text.index("On the 160 calibration") < text.index("Proof:")
     assert "measured on the rows that chose the rule" in text
     assert "met" not in text[: text.index("Proof:")]
     tested = solution.test(scores[::2], labels[::2], **{name: column[::2] for name, column in columns.items()})
     text = tested.summary()
-    assert "Not yet" not in text
+    assert text.startswith("Tested on 80 other rows: ")
+    assert "ot yet" not in text
     first, second = text.index("On 80 rows that took no part"), text.index("On the 160 calibration rows")
     assert first < second < text.index("Proof:")
     headline = text[first:second]

@@ -362,6 +362,23 @@ def test_on_a_phone_the_page_does_not_scroll_sideways(open_page, address):
     assert min(page.evaluate(letters)) > 10
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_promises_of_many_clients_fit_a_phone_and_a_desk(open_page, tmp_path, width, scheme):
+    random, n = np.random.default_rng(0), 4000
+    group, score = random.integers(0, 2, n), random.random(n)
+    names = np.array([f"site {i:03d}" for i in range(38)] + [HOSTILE, LONG], dtype=object)
+    site = names[random.integers(0, 40, n)]
+    options = {"local_tolerance": 0.3, "global_tolerance": 0.1, "confidence": 0.95, "merged": False}
+    solution = logofair.fit(score, random.random(n) < score, groups=group, clients=site, **options)
+    write_report(tmp_path / "a.html", solution, data=in_memory("40 sites", solution), command="logofair fit a.csv")
+    page = open_page((tmp_path / "a.html").as_uri(), viewport={"width": width, "height": 844}, color_scheme=scheme)
+    _unfold(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(_HIDDEN_SIDEWAYS) == []
+    page.get_by_label("Search promises").fill("over all")
+    assert page.locator("#promises details tbody tr:visible").count() == 1
+
+
 def test_without_javascript_all_sections_can_be_read_and_links_pick_clients(open_page, address):
     page = open_page(address, java_script_enabled=False)
     for name in SECTIONS:

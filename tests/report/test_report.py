@@ -274,10 +274,13 @@ def test_captions_say_whether_an_interval_is_of_one_client_or_of_the_largest_of_
 
 
 def test_untested_calibration_rows_make_no_pass():
-    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01)
+    solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01, pooling="none")
     verdict = _verdict(solution)
     assert verdict.state == "untested"
-    assert verdict.title == "Not yet tested on other rows"
+    assert verdict.title == (
+        "Nothing is known of new rows: what is proved is about the 3,000 calibration rows alone; not yet tested on "
+        "other rows"
+    )
     assert _said(verdict)["Required"] == (
         "Inside each of the 4 clients, the selection rate of any two groups differs by at most 0.03 (demographic "
         "parity). Over all clients, the selection rate of any two groups differs by at most 0.01 (demographic parity)."
@@ -331,7 +334,7 @@ def test_gaps_shown_within_tolerance_on_other_rows_are_a_pass():
         each["groups"] = np.random.default_rng(0).permutation(each["groups"])
     verdict = _verdict(_tested(_fit(data, local_tolerance=0.1, global_tolerance=0.1), fresh))
     assert verdict.state == "met"
-    assert verdict.title == "On other rows: within tolerance, shown"
+    assert verdict.title == "Tested on 60,000 other rows: within tolerance, shown"
     assert "60,000 rows that took no part in the fit" in _said(verdict)["Other rows"]
 
 
@@ -340,12 +343,15 @@ def test_a_tolerance_exceeded_on_other_rows_beyond_chance_is_no_pass():
     fresh["scores"] = np.where(fresh["groups"] == "a", fresh["scores"] ** 2, fresh["scores"] ** 0.5)
     verdict = _verdict(_tested(solution, fresh))
     assert verdict.state == "missed"
-    assert verdict.title == "On other rows: above tolerance beyond chance"
+    assert verdict.title == "Tested on 6,000 other rows: above tolerance beyond chance"
 
 
 def test_on_few_other_rows_nothing_can_be_told():
     verdict = _verdict(_tested(_fit(_data(), local_tolerance=0.05), _data(200, seed=1)))
-    assert (verdict.state, verdict.title) == ("unclear", "On other rows: cannot be told, rows too few")
+    assert (verdict.state, verdict.title) == (
+        "unclear",
+        "Tested on 200 other rows: cannot be told, rows too few",
+    )
     assert "0 of 4 clients can be checked at this tolerance" in _said(verdict)["Other rows"]
 
 
@@ -779,3 +785,53 @@ def test_a_client_of_whom_nothing_is_required_is_not_judged():
     assert rows.state(0) == ""
     assert all(rows.state(place) in ("within", "above", "cannot be told") for place in (1, 2, 3))
     assert [untested.state(place) for place in range(4)] == [""] * 4
+
+
+def test_a_certified_policy_is_a_pass_and_its_promises_are_a_table():
+    solution = _fit(_data(8000), local_tolerance=0.2, global_tolerance=0.1, confidence=0.95)
+    verdict = _verdict(solution)
+    assert verdict.state == "met"
+    words = (
+        "Certified for new rows: all 5 required gaps together, with 95% confidence, by rank; not yet tested on other"
+    )
+    assert verdict.title == f"{words} rows"
+    assert _said(verdict)["New rows"] == solution.promises.price_sentence()
+    page = _html(solution)
+    lines = _cells(page, "What is promised of each gap")
+    assert lines[0] == ["where", "rate", "status", "tolerance", "bound", "rows", "rows needed"]
+    found = {line[0]: line[2:5] for line in lines[1:]}
+    for promise in solution.promises:
+        place = "over all clients" if promise.side == "global" else promise.client
+        assert found[place] == ["certified", f"{promise.tolerance:g}", f"{promise.bound:.4f}"]
+    text = _Text(page).text
+    assert "Made by rank: 3 of 10 rows choose the targets" in text
+    assert "The bound is that of rules that promise nothing for new rows, too." in text
+    assert "No cell borrows from other clients: a promise rests on the rows of its own client." in text
+    assert "What is promised" not in _html(_fit(_data()))
+
+
+def test_promises_of_hundreds_of_clients_are_counted_and_the_trade_off_says_it_makes_none():
+    data = _data(6000, clients=150)
+    solution = _fit(data, local_tolerance=0.1, global_tolerance=0.1, confidence=0.95, merged=False)
+    assert _verdict(solution).state == "unclear"
+    surface = frontier(
+        data["scores"], data["labels"], groups=data["groups"], local_tolerances=[None], global_tolerances=[0.1]
+    )
+    page = _html(solution, frontier=surface)
+    counts = _cells(page, "How many gaps are certified, and the rows that the others have and need")
+    assert counts[1][:4] == ["selection rate, inside clients", "0", "150", "0"]
+    assert "<details><summary>All 151 gaps</summary>" in page
+    assert len(_cells(page, "What is promised of each gap")) == 152
+    text = _Text(page).text
+    assert "Of the 150 that cannot be certified, the median has" in text
+    assert "These points promise nothing for new rows; the policy, which does" in text
+
+
+def test_the_report_tells_what_cells_borrow_beside_their_own_rows():
+    solution = _fit(_data(2000, clients=20), pooling="full", local_tolerance=0.05)
+    text = _Text(_html(solution)).text
+    assert solution.pooling.summary() in text
+    assert solution.own_rows.summary() in text
+    assert solution.own_rows.local_gap > 0.05 >= solution.counted_rows.local_gap
+    assert "On the 2,000 calibration rows and what small cells borrow no rule" in text
+    assert solution.evidence.headline.startswith("Nothing is known of new rows: ")

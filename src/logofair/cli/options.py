@@ -23,6 +23,7 @@ __all__ = [
     "BASES",
     "CALIBRATIONS",
     "NOTIONS",
+    "POOLINGS",
     "TOLERANCE",
     "Check",
     "Decorator",
@@ -43,6 +44,7 @@ __all__ = [
     "number_option",
     "one_of",
     "path_option",
+    "pooling_option",
     "read_client_file",
     "report_options",
     "seed_option",
@@ -60,6 +62,7 @@ NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "eq
 TOLERANCE = 0.05  # by which an audit judges clients where nobody said
 BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
+POOLINGS = ("auto", "none", "full")  # as in logofair.fitting.pooling
 
 _FREE = "none"
 
@@ -211,6 +214,26 @@ calibration_option = name_option(
 
 basis_option = name_option(
     "--basis", BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"
+)
+
+
+def _library_pooling() -> str:
+    """The pooling that `logofair.fit` takes where nothing is said."""
+    import inspect
+
+    import logofair
+
+    return str(inspect.signature(logofair.fit).parameters["pooling"].default)
+
+
+pooling_option = click.option(
+    "--pooling",
+    metavar="NAME",
+    default=_library_pooling,
+    show_default="as logofair.fit",
+    callback=one_of(POOLINGS),
+    help="What small cells (a group at a client) borrow from their group at other clients: auto (what cross-validation "
+    "supports), none, or full (all clients of a group count as one).",
 )
 
 

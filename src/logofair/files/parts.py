@@ -23,10 +23,15 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["parts_of", "read_parts"]
+__all__ = ["parts_of", "read_extra", "read_parts"]
 
 _TWINS = 0.1  # at most this share of the rows to fit on may be alike for copies to tell something
-_COPIES = 0.25  # above this share of the test rows, copies are no accident
+_COPIES = 0.25  # above this share of the rows, copies are no accident
+_TESTED_TWICE = (
+    "--test: {are} also among the rows to fit on ({same}); a test needs other people, or --id to tell them apart."
+)
+_COUNTED_TWICE = "--extra: {are} also among the rows to fit on ({same}), and would count twice; leave them out."
+_EXTRA_AND_TESTED = "--extra: {are} also among the test rows ({same}); a test needs other people: leave them out."
 
 
 def parts_of(
@@ -82,15 +87,50 @@ def read_parts(
     found = read_rows(*other, progress, option="--test-where")
     if rows.ids is not None and found.ids is not None:
         _check_people(rows.ids, found.ids, columns.id)
-    groups = _as_known(found.groups, rows.groups)
-    if unknown := set(groups.tolist()) - set(rows.groups.tolist()):
-        name = min(map(label_text, unknown))
-        raise InputError(f"--test: has rows of group {name!r}, which no row to fit on is of; leave them out.")
-    clients = None if found.clients is None or rows.clients is None else _as_known(found.clients, rows.clients)
-    found = replace(found, groups=groups, clients=clients)
+    found = _named_as(found, rows)
+    _check_known(found.groups, rows.groups, "--test", "group")
     if rows.ids is None:
-        _check_copies(rows, found)
+        _check_copies(rows, found, _TESTED_TWICE)
     return rows, found
+
+
+def read_extra(
+    files: DataFiles,
+    columns: ColumnNames,
+    extra: Sequence[str],
+    rows: DataRows,
+    other: DataRows | None,
+    progress: Progress = no_progress,
+) -> DataRows | None:
+    """Read rows without labels, of groups and clients that the rows to fit on have; None where none were named.
+
+    They may be neither among these nor among ``other``, the rows to measure on.
+    """
+    if not extra:
+        return None
+    others = replace(find_files(extra, client=columns.client), by_file=files.by_file)
+    plain = replace(columns, label=None, weight=None, id=None, positive=None, where=(), unless=())
+    found = _named_as(read_rows(others, plain, progress), rows)
+    _check_known(found.groups, rows.groups, "--extra", "group")
+    if found.clients is not None and rows.clients is not None:
+        _check_known(found.clients, rows.clients, "--extra", "client")
+    _check_copies(rows, found, _COUNTED_TWICE)
+    if other is not None:
+        _check_copies(other, found, _EXTRA_AND_TESTED)
+    return found
+
+
+def _named_as(found: DataRows, rows: DataRows) -> DataRows:
+    """Rows with the names of groups and clients as other rows have them."""
+    clients = None if found.clients is None or rows.clients is None else _as_known(found.clients, rows.clients)
+    return replace(found, groups=_as_known(found.groups, rows.groups), clients=clients)
+
+
+def _check_known(found: npt.NDArray[Any], known: npt.NDArray[Any], option: str, what: str) -> None:
+    """Raise where rows are of a group or client that no row to fit on is of."""
+    if unknown := set(found.tolist()) - set(known.tolist()):
+        name = min(map(label_text, unknown))
+        raise InputError(f"{option}: has rows of {what} {name!r}, which no row to fit on is of; leave them out.")
 
 
 def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: str | None) -> None:
@@ -104,32 +144,31 @@ def _check_people(fitted: npt.NDArray[Any], measured: npt.NDArray[Any], column: 
         )
 
 
-def _check_copies(fitted: DataRows, measured: DataRows) -> None:
-    """Raise where many test rows are also among the rows to fit on, though few of those are alike.
+def _check_copies(known: DataRows, found: DataRows, words: str) -> None:
+    """Raise where many rows are also among others, though few of those are alike; ``words`` say so around both.
 
-    A new row is like a fitted one about as often as a fitted one is like another: where scores are so coarse that this
+    A new row is like a known one about as often as a known one is like another: where scores are so coarse that this
     is common, nothing is said.
     """
-    there, here = _lines(fitted), _lines(measured)
+    names = [name for name in ("scores", "labels", "groups", "clients") if getattr(found, name) is not None]
+    there, here = _lines(known, names), _lines(found, names)
     twins, copies = int(there.is_duplicated().sum()), here.join(there, on=here.columns, how="semi").height
     if twins <= _TWINS * there.height and copies > _COPIES * here.height:
-        same = "same score, label, group and client" if "clients" in here.columns else "same score, label and group"
+        *first, last = (name.removesuffix("s") for name in names)
         are = f"{copies:,} of {here.height:,} rows are" if here.height > 1 else "its only row is"
-        raise InputError(
-            f"--test: {are} also among the rows to fit on ({same}); a test needs other people, or --id to tell them "
-            "apart."
-        )
+        raise InputError(words.format(are=are, same=f"same {', '.join(first)} and {last}"))
 
 
-def _lines(rows: DataRows) -> polars.DataFrame:
-    """What tells rows apart where there are no ids; groups and clients as text."""
-    pl, found = polars_module(), {"scores": rows.scores, "labels": rows.labels}
+def _lines(rows: DataRows, names: Sequence[str]) -> polars.DataFrame:
+    """These columns, which tell rows apart where there are no ids; groups and clients as text."""
+    pl = polars_module()
+    numbers = {name: getattr(rows, name) for name in names if name in ("scores", "labels")}
     lines: polars.DataFrame = pl.DataFrame(
-        {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+        {name: np.asarray(column, dtype=np.float64) for name, column in numbers.items()}
     )
-    for name in ("groups", "clients"):
-        if (column := getattr(rows, name)) is not None:
-            labels = encode(column, name)
+    for name in names:
+        if name not in numbers:
+            labels = encode(getattr(rows, name), name)
             texts = pl.Series(name, [label_text(label) for label in labels.names])
             lines = lines.with_columns(texts.gather(labels.codes))
     return lines

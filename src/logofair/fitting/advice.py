@@ -237,7 +237,7 @@ def advise(solution: Solution, confidence: float) -> Advice:
     unable = len(case.carries) > 1 and bool(case.missing.any())
     return Advice(
         confidence,
-        "by rank" if case.method == "rank" else "on rows held out",
+        case.method,
         tuple(_about_clients(case, solution)),
         pooling=solution.pooling,
         merging=_merging(case, solution) if unable else None,

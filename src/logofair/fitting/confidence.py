@@ -31,7 +31,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, RowOrder
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, prepare, with_chances
-from logofair.fitting.promises import RATES, Found, Needs, Promises, SupportedTolerances, stated
+from logofair.fitting.promises import BY_RANK, HELD_OUT, RATES, Found, Needs, Promises, SupportedTolerances, stated
 from logofair.fitting.ranks import choose_ranks, place_thresholds
 from logofair.notions import Rate, as_number
 from logofair.policy.info import PoolingInfo
@@ -63,7 +63,7 @@ Solve: TypeAlias = Callable[[Problem], Mixtures]
 # errors of a row and its limit a margin of 1.64 / sqrt((1 - s) n): together least for s = 0.38, 2% more for a half, and
 # accuracy wants more rows to choose.
 _PARTS = 10
-_CHOOSE = {"rank": 3, "held out": 5}
+_CHOOSE = {BY_RANK: 3, HELD_OUT: 5}
 
 
 def check_confidence(confidence: object) -> float | None:
@@ -90,7 +90,7 @@ def required_confidence(confidence: object) -> float:
 class Parted:
     """Rows in two parts: those that choose the rule, calibrated by themselves, and all in their calibrated scores."""
 
-    method: str  # "rank" or "held out"
+    method: str  # "by rank" or "on rows held out"
     why: str  # in words
     chooses: Booleans
     part: Prepared
@@ -145,12 +145,12 @@ def _check_labels(rates: tuple[Rate, ...], rows: CalibrationRows) -> None:
 def _method(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
     """How promises are made, and why so."""
     if rows.weights is not None:
-        return "held out", "on rows held out: the rows are weighted, so there is no promise by rank"
+        return HELD_OUT, "the rows are weighted, so there is no promise by rank"
     if len(rates) > 1:
-        return "held out", "on rows held out: several rates are required, so there is no promise by rank"
+        return HELD_OUT, "several rates are required, so there is no promise by rank"
     if not counts_rows(rates[0]):
-        return "held out", "on rows held out: the rate is no share of rows, so there is no promise by rank"
-    return "rank", "by rank: 3 of 10 rows choose the targets, the others place the thresholds"
+        return HELD_OUT, "the rate is no share of rows, so there is no promise by rank"
+    return BY_RANK, "3 of 10 rows choose the targets, the others place the thresholds"
 
 
 def _calibrated_by(part: Prepared, prepared: Prepared, basis: str) -> Prepared:
@@ -176,7 +176,7 @@ def promise(
     rules to cells of a part that have no rows in it.
     """
     problem = make_problem(requirements, parted.part.cells)
-    if parted.method == "rank":
+    if parted.method == BY_RANK:
         return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
     first = fill(parted.part, solve(problem))
     mixtures = fill(parted.part, solve(_tightened(problem, parted, first, 1.0 - confidence)))
@@ -212,9 +212,9 @@ def _by_rank(
         every(ranks.laws.means, ranks.merged.means),
     )
     judged = int((ranks.risks <= 1.0).sum())
-    needs = needs_of("rank", error, judged, len(rows.groups.names))
+    needs = needs_of(BY_RANK, error, judged, len(rows.groups.names))
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
-    return mixtures, Promises(confidence, parted.why, entries, ranks.largest_local_bound(error))
+    return mixtures, Promises(confidence, parted.method, parted.why, entries, ranks.largest_local_bound(error))
 
 
 def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: float) -> Problem:
@@ -260,15 +260,15 @@ def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixt
     # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
     largest = float(bounds[local].max()) if local.any() and known[local].all() else None
     number = int(judged.sum())
-    needs = needs_of("held out", error, number, len(rows.groups.names))
+    needs = needs_of(HELD_OUT, error, number, len(rows.groups.names))
     found = Found(made, bounds, counts, shares)
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
-    return Promises(confidence, parted.why, entries, largest)
+    return Promises(confidence, parted.method, parted.why, entries, largest)
 
 
 def needs_of(method: str, error: float, promises: int, groups: int) -> Needs:
     """What each of so many promises takes."""
-    if method == "rank":
+    if method == BY_RANK:
         errors = rank_errors(error, promises, groups)
         return Needs(errors, 0.0, _rows_left(method), f"by rank, {_together(promises)}")
     how = f"Holm's correction, {_together(promises)}, power {POWER:g}"
@@ -330,7 +330,7 @@ class CountedRates:
 
     def smallest(self, method: str, error: float) -> Floats:
         """The smallest tolerance of each client and rate, where each promise may take ``error``; NaN: none."""
-        find = {"rank": tolerances_by_rank, "held out": tolerances_on_held_out_rows}[method]
+        find = {BY_RANK: tolerances_by_rank, HELD_OUT: tolerances_on_held_out_rows}[method]
         rows = _rows_left(method) * self.rows
         found = [find(rows[:, k], np.clip(self.common[:, k], *RATES), error) for k in range(len(self.rates))]
         return np.column_stack(found) if found else np.zeros((len(rows), 0))
@@ -372,7 +372,7 @@ def counted_rates(rows: CalibrationRows, requirements: Requirements, chance: Flo
 
 
 def local_method(rows: CalibrationRows, requirements: Requirements) -> str:
-    """How promises inside clients would be made beside the others that are required: "rank" or "held out"."""
+    """How promises inside clients would be made beside the others that are required: by rank or on rows held out."""
     return _method(tuple(dict.fromkeys([*local_rates(requirements), *_required_rates(requirements)])), rows)[0]
 
 
@@ -390,7 +390,7 @@ def supported_tolerances(
     counted = counted_rates(rows, requirements, chance)
     error = (1.0 - confidence) / promises_together(int(counted.known.sum()), counted, requirements)
     by_rank = np.full(len(rows.clients.names), np.nan)
-    if counted.rates and local_method(rows, requirements) == "rank":
-        by_rank = counted.smallest("rank", error).max(axis=1)
-    held_out = counted.smallest("held out", error).max(axis=1, initial=0.0)
+    if counted.rates and local_method(rows, requirements) == BY_RANK:
+        by_rank = counted.smallest(BY_RANK, error).max(axis=1)
+    held_out = counted.smallest(HELD_OUT, error).max(axis=1, initial=0.0)
     return SupportedTolerances(confidence, rows.clients.names, by_rank, held_out)

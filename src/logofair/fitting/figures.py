@@ -6,7 +6,7 @@ there are any), each with its interval and the rows it rests on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from logofair.auditing import Audit, ClientCheck, Comparison, Gap, Measured
 from logofair.auditing.measure import plain, text
 from logofair.columns.checks import Floats, Label
-from logofair.policy.info import FigureInfo, TestedInfo
+from logofair.policy.info import FigureInfo, FindingInfo, TestedInfo
 from logofair.requirements import Requirements, tolerance_of
 
 __all__ = [
@@ -163,8 +163,8 @@ def _both(before: Measured | Gap | None, after: Measured | Gap | None) -> dict[s
     return {name: None if value is None else value.as_dict() for name, value in (("before", before), ("after", after))}
 
 
-def tested_info(found: Comparison) -> TestedInfo:
-    """What a policy tells of its test."""
+def tested_info(found: Comparison, findings: Iterable[FindingInfo]) -> TestedInfo:
+    """What a policy tells of its test; ``findings`` are what it shows of the requirements."""
     after = found.second
     local = after.headline_local if _several(after) else None
     return TestedInfo(
@@ -173,6 +173,7 @@ def tested_info(found: Comparison) -> TestedInfo:
         global_gap=_figure_info(after.headline_global.value),
         local_gap=None if local is None else _figure_info(local.value),
         local_gap_client=None if local is None or local.client is None else str(plain(local.client)),
+        findings=tuple(findings),
     )
 
 

@@ -102,7 +102,8 @@ def fit(
         Also certify what holds for new rows, with this confidence: 0.95, say (see :class:`Promises`). One rate (all
         notions but equalized odds) of rows without weights is certified by rank: 3 of 10 rows, drawn at random, choose
         target rates, and the others place the thresholds. Otherwise half of the rows choose the policy and the others
-        test it. None: nothing is promised. The certificate is still about the calibration rows: its bound is that of
+        test it. Either way nothing is borrowed, whatever ``pooling`` says, and "full" is refused. None: nothing is
+        promised. The certificate is still about the calibration rows: its bound is that of
         all rules, its accuracy and violation those of this policy, which gives some accuracy for what it promises.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in calibration and in the rule.
@@ -145,7 +146,14 @@ def fit(
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings, level = solver_settings(solver), check_confidence(confidence)
     lent = checked_pooling(pooling, basis)
-    prepared = prepare(rows, calibration, basis, folds, number or 0, lent, checked_extra(extra_scores, rows, lent))
+    extra = checked_extra(extra_scores, rows, lent)
+    if level is not None and (extra is not None or lent == "full"):
+        what = "extra_scores: given" if extra is not None else "pooling: 'full' was asked for"
+        raise InputError(
+            f"{what} together with confidence, whose promises rest on the labelled rows of each client alone; leave "
+            "one of the two out."
+        )
+    prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra)
     parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0)
     prepared = prepared if parted is None else parted.prepared
     rows, fitted = prepared.rows, prepared.fitted

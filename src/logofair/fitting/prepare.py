@@ -188,7 +188,7 @@ def checked_extra(extra: object, rows: CalibrationRows, pooling: str) -> ExtraRo
     if not isinstance(extra, Mapping) or set(extra) != set(names):
         raise InputError(f"extra_scores: pass a mapping of exactly {', '.join(map(repr, names))}.")
     if pooling == "none":
-        raise InputError("extra_scores: without pooling only labelled rows count; use pooling='auto' or basis='eta'.")
+        raise InputError("extra_scores: without pooling only labelled rows count; use pooling='auto' with basis='eta'.")
     scores = probabilities(extra["scores"], "extra_scores['scores']")
     codes = []
     for name, known in zip(names[1:], (rows.groups.names, rows.clients.names), strict=False):

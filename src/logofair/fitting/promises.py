@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, overload
 
 import numpy as np
 
 from logofair.auditing.certification import rows_needed
 from logofair.auditing.measure import counting_labels, counts_rows, plain
-from logofair.columns.checks import NAMED, Floats, Label, listed
+from logofair.auditing.result import aligned
+from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
 from logofair.policy.info import PromiseInfo, PromisesInfo
 from logofair.requirements import Requirement, Requirements, tolerance_of
 
 __all__ = [
+    "BY_RANK",
     "CANNOT",
     "CERTIFIED",
+    "HELD_OUT",
     "NOT_REQUIRED",
     "RATES",
     "Found",
@@ -27,12 +30,16 @@ __all__ = [
     "Promise",
     "Promises",
     "SupportedTolerances",
+    "certified_words",
     "none_made",
     "stated",
 ]
 
 CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
+BY_RANK, HELD_OUT = "by rank", "on rows held out"
 RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the approximation would need none
+_LISTED = 12  # promises of a table for people; more are counted
+_NAMED = 3  # of those, the ones that are farthest from a promise
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,23 @@ class Promise:
         return f"{self.status}: {gap} is within {self.tolerance:g} (bound {self.bound:.4f})"
 
     @property
+    def place(self) -> str:
+        """Where the gap is, for a line of a table."""
+        if self.side == "global":
+            return "over all clients"
+        return "between groups" if self.client is None else f"client {self.client!r}"
+
+    @property
+    def figures(self) -> list[str]:
+        """Tolerance, bound, rows of the smallest group and, where they do not suffice, rows needed, as text."""
+        if self.status == NOT_REQUIRED:
+            return ["", "", "", ""]
+        short = self.status == CANNOT
+        needed = "" if not short else "no number" if self.rows_needed is None else f"{self.rows_needed:,}"
+        bound = "" if self.bound is None else f"{self.bound:.4f}"
+        return [f"{self.tolerance:g}", bound, "" if self.rows is None else f"{self.rows:,}", needed]
+
+    @property
     def where(self) -> str:
         """Where the gap is, in words."""
         if self.side == "global":
@@ -90,10 +114,22 @@ class Promise:
         return "" if self.client is None else f" inside client {self.client!r}"
 
     @property
+    def missing(self) -> float:
+        """How many rows of the smallest group it lacks; infinite where no number would do."""
+        return math.inf if self.rows_needed is None else max(0, self.rows_needed - (self.rows or 0))
+
+    @property
     def info(self) -> PromiseInfo:
         """What a policy stores of it."""
-        client = None if self.client is None else str(self.client)
-        return PromiseInfo(self.side, self.rate, client, self.tolerance, self.status, self.bound, str(self))
+        client, group = (None if name is None else str(name) for name in (self.client, self.group))
+        found = (self.tolerance, self.status, self.bound, str(self), group, self.rows, self.rows_needed)
+        return PromiseInfo(self.side, self.rate, client, *found)
+
+    @classmethod
+    def of(cls, info: PromiseInfo) -> Promise:
+        """The promise that a policy stores."""
+        names = (each.name for each in fields(cls) if each.name != "reason")
+        return cls(**{name: getattr(info, name) for name in names}, reason=info.sentence.partition(": ")[2])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -112,8 +148,8 @@ class Promises(Sequence[Promise]):
     ----------
     confidence : float or None
         None: no promises were asked for.
-    method : str
-        How they were made, in words.
+    method, why : str
+        How they were made, ``"by rank"`` or ``"on rows held out"``, and why so, in words.
     largest_local_bound : float or None
         What the largest local gap of new rows stays below with this confidence.
     accuracy, accuracy_without : float or None
@@ -135,6 +171,7 @@ class Promises(Sequence[Promise]):
 
     confidence: float | None
     method: str
+    why: str
     entries: tuple[Promise, ...]
     largest_local_bound: float | None = None
     accuracy: float | None = None
@@ -161,56 +198,143 @@ class Promises(Sequence[Promise]):
         """Those of one status."""
         return tuple(promise for promise in self.entries if promise.status == status)
 
-    def summary(self) -> str:
-        """Return the promises in a few lines for people."""
-        return "\n".join(self._lines())
-
-    __repr__ = __str__ = summary
+    @property
+    def required(self) -> int:
+        """How many gaps were to be certified: those of which something is required."""
+        return sum(promise.status != NOT_REQUIRED for promise in self.entries)
 
     @property
     def headline(self) -> str:
-        """Whether anything holds beyond the calibration rows, in a sentence."""
+        """Whether anything is certified beyond the calibration rows, in a sentence."""
         if self.confidence is None:
             return "Nothing is promised for new rows: no confidence was asked for."
-        made, refused = (len(self.with_status(status)) for status in (CERTIFIED, CANNOT))
-        sure = f"with {100 * self.confidence:g}% confidence"
-        return f"For new rows, {made:,} of {made + refused:,} gaps are certified {sure}, all together ({self.method})."
+        return f"{certified_words(self.confidence, self.method, len(self.with_status(CERTIFIED)), self.required)}."
 
-    def _lines(self) -> Iterator[str]:
-        yield self.headline
-        yield from self.details()
+    def summary(self) -> str:
+        """Return the promises in a few lines for people."""
+        table = self.table()
+        return "\n".join([self.headline, *([aligned(table)] if table else []), *self.details()])
+
+    __repr__ = __str__ = summary
+
+    def table(self) -> list[list[str]]:
+        """Lines of a table, the first its head: each promise, or of many how many there are of a kind.
+
+        Empty where none was asked for.
+        """
+        if self.confidence is None or not self.required:
+            return []
+        if len(self.entries) > _LISTED:
+            head = ["gap", CERTIFIED, "cannot", NOT_REQUIRED, "rows", "needed"]
+            return [head, *(self._counted(*kind) for kind in dict.fromkeys((p.rate, p.side) for p in self.entries))]
+        rates = {promise.rate for promise in self.entries}
+        named = [f"{p.rate}, {p.place}" if len(rates) > 1 else p.place for p in self.entries]
+        head = ["gap" if len(rates) > 1 else f"gap of the {rates.pop()}", "", "tolerance", "bound", "rows", "needed"]
+        return [head, *([name, p.status, *p.figures] for name, p in zip(named, self.entries, strict=True))]
+
+    def _counted(self, rate: str, side: str) -> list[str]:
+        """How many promises of a kind have each status, with the median rows that those refused have and need."""
+        those = [p for p in self.entries if (p.rate, p.side) == (rate, side)]
+        counts = [sum(p.status == status for p in those) for status in (CERTIFIED, CANNOT, NOT_REQUIRED)]
+        refused = [p for p in those if p.status == CANNOT]
+        where = "over all" if side == "global" else "inside clients"
+        medians = (_median([p.rows for p in refused]), _median([p.rows_needed for p in refused]))
+        return [
+            f"{rate}, {where}",
+            *(f"{count:,}" for count in counts),
+            *("" if m is None else f"{m:,}" for m in medians),
+        ]
 
     def details(self) -> Iterator[str]:
-        """What follows the headline, line by line."""
-        if self.confidence is None:
+        """What follows the headline and the table, line by line."""
+        if self.confidence is None or not self.required:
             return
-        made, refused = self.with_status(CERTIFIED), self.with_status(CANNOT)
-        sure = f"with {100 * self.confidence:g}% confidence"
-        if self.largest_local_bound is not None:
+        yield f"Made {self.method}: {self.why}."
+        if len(self.entries) > _LISTED:
+            yield from self._of_many()
+        else:
+            yield from map(str, self.with_status(CANNOT))
+        if self.largest_local_bound is not None and sum(promise.side == "local" for promise in self.entries) > 1:
+            sure = f"with {100 * self.confidence:g}% confidence"
             yield f"The largest local gap of new rows stays below {self.largest_local_bound:.4f} {sure}."
-        if self.price is not None:
-            yield (
-                f"The promises cost {self.price:+.4f} expected accuracy on the calibration rows, "
-                f"{self.accuracy_without:.4f} without and {self.accuracy:.4f} with them; the certificate bounds what "
-                "any rule within the tolerances on these rows could reach, promises or not."
-            )
-        some = [promise for promise in made if promise.side == "global"] + list(refused[:NAMED])
-        yield from map(str, some)
-        if len(refused) > NAMED:
-            yield f"... and {len(refused) - NAMED:,} more that cannot be certified"
+        if (price := self.price_sentence()) is not None:
+            yield price
+
+    def _of_many(self) -> Iterator[str]:
+        """How many rows those lack that cannot be certified, and the first of them by name."""
+        refused = sorted(self.with_status(CANNOT), key=lambda promise: -promise.missing)
+        if not refused:
+            return
+        medians = [_median([getattr(p, name) for p in refused]) for name in ("rows", "rows_needed")]
+        has, needs = ("none" if median is None else f"{median:,}" for median in medians)
+        yield (
+            f"Of the {len(refused):,} that cannot be certified, the median has {has} rows of its smallest group and "
+            f"would need {needs}; these are the farthest from a promise."
+        )
+        yield from (promise.reason for promise in refused[:_NAMED])
+
+    def price_sentence(self) -> str | None:
+        """What the promises cost, and what the certificate means beside them; None where there are none."""
+        if self.price is None:
+            return None
+        empty = " Nothing is certified for it: leave the confidence out, or ask for wider tolerances."
+        return (
+            f"The promises cost {self.price:+.4f} expected accuracy on the calibration rows "
+            f"({self.accuracy_without:.4f} without, {self.accuracy:.4f} with them); the certificate still bounds what "
+            "any rule within the tolerances on these rows could reach, promises or not."
+            f"{'' if self.with_status(CERTIFIED) else empty}"
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        names = ("confidence", "method", "largest_local_bound", "accuracy", "accuracy_without", "price")
+        names = ("confidence", "method", "why", "largest_local_bound", "accuracy", "accuracy_without", "price")
         figures = {name: getattr(self, name) for name in names}
-        return figures | {"promises": [promise.as_dict() for promise in self.entries]}
+        counts = {status: len(self.with_status(status)) for status in (CERTIFIED, CANNOT, NOT_REQUIRED)}
+        needed = _median([promise.rows_needed for promise in self.with_status(CANNOT)])
+        listed = {"promises": [promise.as_dict() for promise in self.entries]}
+        return figures | {"counts": counts, "median_rows_needed": needed} | listed
 
     @property
     def info(self) -> PromisesInfo | None:
         """What a policy stores of them; None where none were asked for."""
         if self.confidence is None:
             return None
-        return PromisesInfo(self.confidence, self.method, self.price or 0.0, tuple(p.info for p in self.entries))
+        price, every = self.price or 0.0, tuple(promise.info for promise in self.entries)
+        return PromisesInfo(self.confidence, self.method, price, every, self.why, self.largest_local_bound)
+
+    @classmethod
+    def of(cls, info: PromisesInfo, accuracy: float | None = None) -> Promises:
+        """The promises that a policy stores, whose expected accuracy on the calibration rows is this."""
+        every = tuple(map(Promise.of, info.promises))
+        without = None if accuracy is None else accuracy + info.price
+        return cls(info.confidence, info.method, info.why, every, info.largest_local_bound, accuracy, without)
+
+
+def certified_words(confidence: float, method: str, made: int, required: int) -> str:
+    """How many gaps are certified for new rows, with which confidence and how, in words without a full stop.
+
+    Examples
+    --------
+    >>> certified_words(0.95, "by rank", 3, 4)
+    'Partly certified for new rows: 3 of 4 required gaps, with 95% confidence, by rank'
+    >>> certified_words(0.95, "by rank", 4, 4)
+    'Certified for new rows: all 4 required gaps together, with 95% confidence, by rank'
+    """
+    sure = f"with {100 * confidence:g}% confidence"
+    if not required:
+        return f"Nothing is promised for new rows {sure}: nothing is required"
+    all_gaps = "the required gap" if required == 1 else f"all {required:,} required gaps together"
+    if made == required:
+        return f"Certified for new rows: {all_gaps}, {sure}, {method}"
+    none = "the required gap" if required == 1 else f"none of the {required:,} required gaps"
+    some = f"Partly certified for new rows: {made:,} of {required:,} required gaps"
+    return f"{some if made else f'Not certified for new rows: {none}'}, {sure}, {method}"
+
+
+def _median(numbers: list[int | None]) -> int | None:
+    """The median of those known; None where there is none."""
+    known = [number for number in numbers if number is not None]
+    return round(float(np.median(known))) if known else None
 
 
 def none_made(requirements: Requirements, confidence: float | None = None) -> Promises:
@@ -221,7 +345,7 @@ def none_made(requirements: Requirements, confidence: float | None = None) -> Pr
         for side, items in sides
         for each in items
     ]
-    return Promises(confidence, "nothing is required", tuple(entries))
+    return Promises(confidence, "", "nothing is required", tuple(entries))
 
 
 def _why_none(requirement: Requirement, confidence: float | None) -> str:

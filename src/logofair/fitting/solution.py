@@ -13,13 +13,14 @@ import numpy as np
 from logofair.auditing import Audit, ClientCheck, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.measure import FEW_ROWS, plain
-from logofair.auditing.result import FITTED_ROWS, NOT_TESTED, aligned
+from logofair.auditing.result import FITTED_ROWS, aligned
 from logofair.auditing.rows import checked_columns
 from logofair.calibration import CalibrationErrors
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
 from logofair.fitting.advice import Advice, advise
 from logofair.fitting.confidence import required_confidence, supported_tolerances
+from logofair.fitting.evidence import Evidence, evidence_of, findings, required_tolerances
 from logofair.fitting.figures import (
     figure_sentences,
     figures_as_dict,
@@ -39,10 +40,11 @@ from logofair.requirements import Requirements, compared_rates
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.problem import Problem
 
-__all__ = ["NOT_TESTED_TITLE", "FitWarning", "OwnRows", "Solution", "cell_warnings"]
+__all__ = ["FitWarning", "OwnRows", "Solution", "cell_warnings"]
 
-NOT_TESTED_TITLE = f"{NOT_TESTED.capitalize()}."
 _NAMED_BRIEFLY = 3
+_HOW_TO_KNOW = "Pass other rows to test(), or confidence=0.95 to fit()."
+_WITH_ADDED = "With what is added"
 _LEAST_PRICE = 5e-4  # what 0.01 more tolerance wins would be written 0.00000 below it
 
 
@@ -57,10 +59,10 @@ class OwnRows:
     local_gap: float | None  # the largest, over clients and rates
     global_gap: float | None
 
-    def summary(self) -> str:
+    def summary(self, where: str = "On the clients' own rows alone") -> str:
         """Return the figures in a sentence for people."""
         gaps = f"global gap {_number(self.global_gap)}, largest local gap {_number(self.local_gap)}"
-        return f"On the clients' own rows alone: expected accuracy {self.accuracy:.4f}, {gaps}."
+        return f"{where}: expected accuracy {self.accuracy:.4f}, {gaps}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return these figures as plain values."""
@@ -148,7 +150,15 @@ class Solution:
     @cached_property
     def own_rows(self) -> OwnRows:
         """Accuracy and gaps on the clients' own rows alone, counted as the certificate counts."""
-        problem = self._own_problem
+        return self._expected(self._own_problem)
+
+    @cached_property
+    def counted_rows(self) -> OwnRows:
+        """The same with what is borrowed, or on extra rows too: what the certificate is about."""
+        return self._expected(self.problem)
+
+    def _expected(self, problem: Problem) -> OwnRows:
+        """What the policy does on the rows of a problem, as the certificate counts."""
         u, v = (a.reshape(problem.shape) for a in evaluate(problem.cells, self.policy.mixtures))
         local, global_ = (
             problem.local_gaps(u, v) / problem.local_units,
@@ -215,8 +225,15 @@ class Solution:
         assert rows.score is not None
         columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
         tested = self._compared(chance, rows.score, columns)
-        info = replace(self.policy.info, tested=tested_info(tested))
+        tolerances = required_tolerances(self.requirements, self.policy.clients, tested.second)
+        shown = (finding.info for finding in findings(tested.second, *tolerances))
+        info = replace(self.policy.info, tested=tested_info(tested, shown))
         return replace(self, tested=tested, policy=replace(self.policy, info=info))
+
+    @property
+    def evidence(self) -> Evidence:
+        """What supports the requirements beyond the calibration rows: promises, a test, or nothing."""
+        return evidence_of(self.policy.info)
 
     @property
     def check(self) -> ClientCheck | None:
@@ -269,23 +286,23 @@ class Solution:
         return advise(self, required_confidence(confidence))
 
     def summary(self) -> str:
-        """Return the solution as text for people: other rows first, then the calibration rows, then what is proved."""
-        parts = [] if self.promises.confidence is None else [self.promises.headline]
-        parts.append(f"Required: {self.requirements.summary()}")
+        """Return the solution as text for people: what is known of new rows first, then what is proved."""
+        how = f" {_HOW_TO_KNOW}" if self.evidence.state in ("untested", "missed") and self.tested is None else ""
+        parts = [f"{self.evidence}{how}", f"Required: {self.requirements.summary()}"]
         for title, table, sentences in self.blocks():
             lines = [title, *([aligned(table)] if table else []), *_lines(sentences)]
             parts.append("\n".join(lines))
         return "\n\n".join([*parts, "\n".join(_lines(self.notes()))])
 
     def blocks(self) -> Iterator[tuple[str, list[list[str]], list[tuple[str, str]]]]:
-        """Return the test's figures, then those of the calibration rows: title, table and sentences.
+        """Return the promises, the test's figures, then those of the calibration rows: title, table and sentences.
 
         The table's first line is its head; each sentence comes with the figure it is about.
         """
-        found = self.tested
-        if found is None:
-            yield NOT_TESTED_TITLE, [], []
-        else:
+        if table := self.promises.table():
+            sentences = list(zip(chain(["Promises"], repeat("")), self.promises.details(), strict=False))
+            yield "Promises for new rows:", table, sentences
+        if (found := self.tested) is not None:
             sentences = [*figure_sentences(found, self.check), *self._unknown()]
             yield (
                 f"On {rows_of(found):,} rows that took no part in the fit (95% intervals):",
@@ -315,11 +332,9 @@ class Solution:
 
         A word stands beside its first sentence only.
         """
-        if self.promises.confidence is not None:
-            yield from zip(chain(["Promise"], repeat("")), self.promises.details(), strict=False)
         yield "Proof", self.proof_sentence()
-        if self.certificate.pooling != "none":
-            yield "Pooling", f"{self.pooling.summary()} {self.own_rows.summary()}"
+        if (pooling := self.pooling_sentence()) is not None:
+            yield "Pooling", pooling
         yield "Coins", self.coins_summary()
         for word, sentences in (("Price", self.price_sentences()), ("Warning", (w.brief() for w in self.warnings))):
             yield from zip(chain([word], repeat("")), sentences, strict=False)
@@ -333,6 +348,16 @@ class Solution:
             solver=self.solver,
             has_clients=self.rows.has_clients,
         )
+
+    def pooling_sentence(self) -> str | None:
+        """What cells borrow, and the gaps on the clients' own rows beside the pooled ones; None where there is one."""
+        if len(self.rows.clients.names) == 1:
+            return None
+        if self.promises.confidence is not None and self.promises.required:
+            return "No cell borrows from other clients: a promise rests on the rows of its own client."
+        if self.certificate.pooling == "none":
+            return self.pooling.summary()
+        return f"{self.pooling.summary()} {self.own_rows.summary()} {self.counted_rows.summary(_WITH_ADDED)}"
 
     def coins_summary(self) -> str:
         """How many rows a coin decides on, what doing without would cost, and how many rules ignore the score."""
@@ -366,12 +391,14 @@ class Solution:
             "clients": [plain(name) for name in self.policy.clients] if self.rows.has_clients else None,
             "rows": int(self.rows.scores.size),
             "requirements": self.requirements.as_dict(),
+            "evidence": self.evidence.as_dict(),
             "tested": self._tested_as_dict(),
             "calibration": None if self.compared is None else figures_as_dict(self.compared, None),
             "certificate": self.certificate.as_dict() | {"sentence": self.proof_sentence()},
             "calibration_method": self.policy.calibrator.method,
             "pooling": asdict(self.pooling),
             "own_rows": self.own_rows.as_dict(),
+            "counted_rows": self.counted_rows.as_dict(),
             "solver": self.solver,
             "rounds": self.rounds,
             "prices": self._prices(),

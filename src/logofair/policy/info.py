@@ -19,6 +19,7 @@ __all__ = [
     "ColumnsInfo",
     "FederationInfo",
     "FigureInfo",
+    "FindingInfo",
     "ModelInfo",
     "PolicyInfo",
     "PoolingInfo",
@@ -58,6 +59,12 @@ class RequirementsInfo:
     local: tuple[RequirementInfo, ...] = ()
     global_: tuple[RequirementInfo, ...] = ()
     client_tolerances: tuple[tuple[str, float | None], ...] = ()
+
+    @property
+    def anything(self) -> bool:
+        """Whether some gap is not free."""
+        single = (tolerance for _, tolerance in self.client_tolerances)
+        return any(t is not None for t in (*(each.tolerance for each in (*self.local, *self.global_)), *single))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -133,6 +140,11 @@ class CertificateInfo:
     rounding: float = 0.0
     pooling: str = "none"
 
+    @property
+    def meets_requirements(self) -> bool:
+        """Whether every gap is within its tolerance."""
+        return self.holds or self.violation <= _ROUNDING
+
 
 @dataclass(frozen=True)
 class PromiseInfo:
@@ -145,6 +157,9 @@ class PromiseInfo:
     status: str  # "certified", "cannot certify" or "not asked"
     bound: float | None
     sentence: str
+    group: str | None = None  # with the fewest rows that count
+    rows: int | None = None  # of that group
+    rows_needed: int | None = None  # of every group; None: no number would do
 
 
 @dataclass(frozen=True)
@@ -152,9 +167,15 @@ class PromisesInfo:
     """What is certified for new rows, how, and what it cost."""
 
     confidence: float
-    method: str
+    method: str  # "by rank" or "on rows held out"
     price: float  # accuracy on the calibration rows
     promises: tuple[PromiseInfo, ...]
+    why: str = ""  # why so, in words
+    largest_local_bound: float | None = None
+
+    def count(self, status: str) -> int:
+        """How many promises have a status."""
+        return sum(promise.status == status for promise in self.promises)
 
 
 @dataclass(frozen=True)
@@ -226,6 +247,18 @@ class FigureInfo:
 
 
 @dataclass(frozen=True)
+class FindingInfo:
+    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None)."""
+
+    where: str
+    shown: bool | None
+    phrase: str  # that in words
+    tolerance: float  # by which ``gap`` is judged
+    gap: FigureInfo | None
+    client: str | None = None  # whose gap it is
+
+
+@dataclass(frozen=True)
 class TestedInfo:
     """What a policy did on rows that took no part in its fit; the gaps are those that pages tell first."""
 
@@ -237,6 +270,7 @@ class TestedInfo:
     local_gap: FigureInfo | None  # the largest at a client; None where there is one client only
     local_gap_client: str | None = None
     data: DataSource | None = None
+    findings: tuple[FindingInfo, ...] | None = None  # what it shows of the requirements; None in older files
 
 
 @dataclass(frozen=True)
@@ -312,8 +346,11 @@ def proof_sentence(
     where = (
         f"On the {known}calibration rows{added_to_rows(proof.pooling)}, {'counted with labels' if labels else chances}"
     )
-    met = proof.holds or proof.violation <= _ROUNDING
-    kept = "every requirement is met" if met else f"a gap exceeds its tolerance by up to {proof.violation:.4f}"
+    kept = (
+        "every requirement is met"
+        if proof.meets_requirements
+        else f"a gap exceeds its tolerance by up to {proof.violation:.4f}"
+    )
     found = f"{where}, {kept} and expected accuracy is {proof.primal:.4f}"
     if solver == "algorithm1":
         return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."

@@ -103,8 +103,13 @@ def _item(price: Price, contents: ReportContents, dearest: float) -> Element:
     return tag("li", sentence, tag("span", bar, class_="track", aria_hidden="true"))
 
 
-def frontier_section(frontier: Frontier | None, *, has_clients: bool, policy_tested: bool) -> Section:
-    """Return the accuracy within every pair of tolerances, or how to find it; ``policy_tested``: on other rows."""
+def frontier_section(
+    frontier: Frontier | None, *, has_clients: bool, policy_tested: bool, price: float | None = None
+) -> Section:
+    """Return the accuracy within every pair of tolerances, or how to find it; ``policy_tested``: on other rows.
+
+    ``price`` is the expected accuracy that the policy gives for its promises, None where it makes none.
+    """
     title, each = "The trade-off", "pair of tolerances" if has_clients else "tolerance"
     if frontier is None:
         command = tag("code", "logofair frontier")
@@ -114,6 +119,12 @@ def frontier_section(frontier: Frontier | None, *, has_clients: bool, policy_tes
 
     words = f"The best expected accuracy within each {each}, on {frontier.rows:,} calibration rows. "
     drawn = frontier_figure(frontier, policy_tested=policy_tested)
+    without = (
+        f" These points promise nothing for new rows; the policy, which does, is expected to be less accurate than the "
+        f"chosen point by {figure(price)} here."
+        if price is not None
+        else ""
+    )
     return Section(
         "frontier",
         title,
@@ -123,7 +134,7 @@ def frontier_section(frontier: Frontier | None, *, has_clients: bool, policy_tes
             folded("Expected accuracies in a table", _trade_off(frontier)),
             note(
                 f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. "
-                "Every value is proved to 0.000001 on these rows; new rows differ by chance."
+                f"Every value is proved to 0.000001 on these rows; new rows differ by chance.{without}"
             ),
         ),
     )

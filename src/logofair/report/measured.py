@@ -14,11 +14,12 @@ from logofair.auditing.measure import text as rounded
 from logofair.auditing.result import RuleAudit
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans
+from logofair.fitting.evidence import required_tolerances
 from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import Solution
 from logofair.notions import Rate
 from logofair.policy.mixtures import evaluate
-from logofair.requirements import Requirement, Requirements, compared_rates
+from logofair.requirements import Requirement, compared_rates
 
 __all__ = [
     "MOST_CARDS",
@@ -227,29 +228,9 @@ def audited_rows(audits: RuleAudit, comparison: Comparison | None, tolerance: fl
 
 
 def _of_solution(name: str, solution: Solution, found: Comparison, *, in_chances: bool) -> MeasuredRows:
-    requirements, after = solution.requirements, found.second
-    local = _local_tolerances(requirements, after.local.rates, solution.policy.clients, after.local.clients)
-    global_ = np.array([_smallest(requirements.global_, rate) for rate in after.global_.rates])[:, None]
-    return MeasuredRows(name, after, found, local, global_, (("", after, found.first),), in_chances)
-
-
-def _local_tolerances(
-    requirements: Requirements,
-    rates: tuple[Rate, ...],
-    known: tuple[Label, ...],
-    clients: tuple[Label | None, ...],
-) -> Floats:
-    """Tolerance of every local rate at each of some clients, (rates, clients); infinite for clients not known."""
-    place = {name: i for i, name in enumerate(known)}
-    at = np.array([place.get(name, len(known)) for name in clients])
-    lines = [[k for k, r in enumerate(requirements.local) if r.rate == rate] for rate in rates]
-    by_rate = [requirements.tolerances[:, k].min(axis=1, initial=np.inf) for k in lines]
-    return np.array([np.append(column, np.inf)[at] for column in by_rate])
-
-
-def _smallest(requirements: tuple[Requirement, ...], rate: Rate) -> float:
-    tolerances = [r.tolerance for r in requirements if r.rate == rate and r.tolerance is not None]
-    return min(tolerances, default=np.inf)
+    after = found.second
+    tolerances = required_tolerances(solution.requirements, solution.policy.clients, after)
+    return MeasuredRows(name, after, found, *tolerances, (("", after, found.first),), in_chances)
 
 
 def _in_chances(solution: Solution) -> Comparison:

@@ -24,6 +24,7 @@ from logofair.report.figures import figures_section
 from logofair.report.heading import ReportHeading
 from logofair.report.markup import Element, Section, Trusted, render, render_section, tag
 from logofair.report.measured import MeasuredRows, audited_rows, calibration_rows, other_rows, required_gaps
+from logofair.report.promises import promises_section
 from logofair.report.proof import proof_section
 from logofair.report.rules import cells_section, reliability_section, rules_section
 from logofair.report.sources import audit_sources, solution_sources, warnings_section
@@ -126,9 +127,15 @@ def report_html(
     measured = [calibration] if tested is None else [tested, calibration]
     sections = (
         figures_section(contents.shown, heading.accepted, None if tested is None else calibration),
+        promises_section(contents),
         clients_section(contents.shown, contents),
         advice_section(contents),
-        frontier_section(frontier, has_clients=contents.has_clients, policy_tested=tested is not None),
+        frontier_section(
+            frontier,
+            has_clients=contents.has_clients,
+            policy_tested=tested is not None,
+            price=solution.promises.price,
+        ),
         prices_section(contents),
         proof_section(contents),
         rules_section(contents),

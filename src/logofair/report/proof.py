@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from logofair.policy.info import no_rule
+from logofair.policy.info import added_to_rows, no_rule
 from logofair.report.contents import ReportContents
 from logofair.report.markup import Cell, Section, grid, measured_cell, named, note, number, paragraph, text
 from logofair.report.measured import RequiredGaps
@@ -20,16 +20,20 @@ def proof_section(contents: ReportContents) -> Section:
     """Return the certificate: expected accuracy, its upper bound, and the required gaps as they were counted."""
     certificate = contents.solution.certificate
     size, meant = counted(contents.solution.rows.scores.size, "calibration row"), _meant(contents)
+    size += added_to_rows(certificate.pooling)
     words = (
         f"On the {size} {meant} within the tolerances can exceed the upper bound below: {_room(certificate)}. This is "
         "about these rows as they are counted here, not about others."
     )
+    if contents.solution.promises.price is not None:
+        words += " The bound is that of rules that promise nothing for new rows, too."
     sides = ("over all clients", "inside clients") if contents.has_clients else ("between groups", "between groups")
     lines = [*_required(contents, contents.global_, sides[0]), *_required(contents, contents.local, sides[1])]
     gaps = (
         grid("Required gaps as the proof counts them", ["gap", "largest", "tolerance", "at"], lines) if lines else None
     )
     counts = "labels" if certificate.basis == "labels" else "calibrated chances of label 1, not labels"
+    pooling = contents.solution.pooling_sentence()
     return Section(
         "proof",
         "What is proved",
@@ -37,6 +41,7 @@ def proof_section(contents: ReportContents) -> Section:
             paragraph(words),
             grid("The accuracies of this report", ["accuracy", "value", "what it is"], list(_accuracies(contents))),
             gaps,
+            None if pooling is None else paragraph(pooling),
             note(
                 f"Counted in {counts}. Figures elsewhere on this page are counted with labels wherever there are any."
             ),

@@ -106,6 +106,9 @@ def _fit(contents: ReportContents) -> Iterator[tuple[str, str]]:
     yield "other rows", sentence(NOT_TESTED) if contents.tested is None else f"{contents.tested.size:,}"
     yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
     yield "calibration", solution.policy.calibrator.method
+    yield "pooling", str(solution.pooling)
+    level = solution.promises.confidence
+    yield "confidence", "none asked for" if level is None else f"{level:g}, {solution.promises.method}"
     yield "counted in", "labels" if certificate.basis == "labels" else "calibrated chances"
     yield "certificate: optimality gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
 

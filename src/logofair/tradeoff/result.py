@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from logofair.auditing.result import FITTED_ROWS, NOT_TESTED
 from logofair.columns.checks import Floats, Label
 from logofair.errors import InputError
 from logofair.fitting.solution import FitWarning
+from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
@@ -241,6 +242,8 @@ class Frontier:
         That against which losses are counted.
     notions, groups, clients, basis, calibration
         As the frontier was asked for; the one client is None where there are none.
+    pooling : PoolingInfo
+        What cells borrow from other clients; expected accuracies are then about rows and prior together.
     rows, test_rows : int
         Rows the rules were fitted on, and others they were measured on (0: none, they are measured on the same).
     chosen : (float or None, float or None) or None
@@ -276,6 +279,7 @@ class Frontier:
     test_rows: int
     basis: str
     calibration: str
+    pooling: PoolingInfo
     chosen: tuple[float | None, float | None] | None
     warnings: tuple[FitWarning, ...]
 
@@ -420,6 +424,7 @@ class Frontier:
                 f"{gaps}.",
                 f"Over {len(self.points)} {each} the loss is at most {worst:.2f} points.",
                 self.knee.sentence,
+                *([self.pooling.summary()] if self.pooling.counted != "none" else []),
                 *self._measured_sentences(policy_tested),
                 *map(str, self.warnings),
             ]
@@ -450,6 +455,7 @@ class Frontier:
             "clients": len(self.clients),
             "basis": self.basis,
             "calibration": self.calibration,
+            "pooling": asdict(self.pooling),
             "unconstrained": self.unconstrained.as_dict(),
             "local_tolerances": list(self.local_tolerances),
             "global_tolerances": list(self.global_tolerances),

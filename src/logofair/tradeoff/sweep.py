@@ -15,7 +15,7 @@ from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.fitting.fit import certified, merged_cells, merged_rules
-from logofair.fitting.prepare import CalibrationRows, Prepared, checked_pooling, checked_rows, prepare
+from logofair.fitting.prepare import CalibrationRows, Prepared, checked_extra, checked_pooling, checked_rows, prepare
 from logofair.fitting.solution import cell_warnings
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, evaluate, filled
@@ -166,6 +166,7 @@ class Sweep:
                 # A single client's requirements are all local: nothing is left to vary at one local tolerance.
                 solvers = () if self.requirements.alone else (solver.solve,)
                 mixtures, certificate, _ = certified(problem, self.basis, *solvers)
+                certificate = replace(certificate, pooling=self.prepared.pooling.counted)
                 rule = None if self.measured_rows is None else self._measured_rule(mixtures, required)
                 yield self._point(local, global_, mixtures, certificate, rule)
             solver = solver.looser()
@@ -263,6 +264,7 @@ def frontier(
     calibration: str = "beta",
     basis: str = "eta",
     pooling: str = "auto",
+    extra_scores: Mapping[str, object] | None = None,
     sample_weight: object = None,
     random_state: int | None = None,
     folds: int = 5,
@@ -274,7 +276,7 @@ def frontier(
 
     Parameters
     ----------
-    scores, labels, groups, clients, calibration, basis, pooling, sample_weight, random_state, folds
+    scores, labels, groups, clients, calibration, basis, pooling, extra_scores, sample_weight, random_state, folds
         As in :func:`logofair.fit`: every point is what ``fit`` would find at its tolerances.
     notion : str, Notion, or {"local": ..., "global": ...} of these
         What is fair. Not a mapping with tolerances, since these are what the grid varies.
@@ -325,7 +327,8 @@ def frontier(
         rows, kept = hold_out(rows, _share(test_share, rows), np.random.default_rng([key, 1]))
         test = kept, None
     lent = checked_pooling(pooling, basis)
-    (prepared,) = progress((prepare(rows, calibration, basis, folds, key, lent) for _ in range(1)), "Calibrating", 1)
+    given = calibration, basis, folds, key, lent, checked_extra(extra_scores, rows, lent)
+    (prepared,) = progress((prepare(rows, *given) for _ in range(1)), "Calibrating", 1)
     sweep = Sweep.of(requirements, prepared, basis, test)
     local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
     points = sorted(
@@ -345,6 +348,7 @@ def frontier(
         test_rows=0 if test is None else test[0].scores.size,
         basis=basis,
         calibration=calibration,
+        pooling=prepared.pooling,
         chosen=grid.chosen,
         warnings=tuple(cell_warnings(strictest, prepared.rows, merged=clients is not None)),
     )

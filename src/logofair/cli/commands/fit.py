@@ -18,11 +18,14 @@ from logofair.cli.options import (
     id_option,
     json_option,
     name_option,
+    number_option,
     one_of,
     path_option,
+    pooling_option,
     report_options,
     seed_option,
     single_tolerances,
+    such_that,
     test_options,
     tolerance,
     tolerance_option,
@@ -48,6 +51,8 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
         "logofair fit people.csv --score p --label y --group sex --test-where part=test --out policy.json",
         "logofair fit sites/ --score p --label y --group sex --test new/ --notion equalized_odds --out policy.json",
         "logofair fit ... --local 0.05 --local-for north=0.01 --global none --out policy.json --report report.html",
+        "logofair fit ... --local 0.1 --global 0.05 --confidence 0.95 --out policy.json",
+        "logofair fit ... --pooling auto --extra unlabelled.csv --out policy.json",
     )
 )
 @data_options
@@ -73,6 +78,20 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 )
 @calibration_option
 @basis_option
+@pooling_option
+@click.option(
+    "--extra",
+    metavar="FILE",
+    multiple=True,
+    help="Rows without labels that add to what is known of scores, where cells may borrow: a file or folder as DATA; "
+    "may be given again.",
+)
+@number_option(
+    "--confidence",
+    float,
+    such_that(lambda confidence: 0 < confidence < 1, "pass a number above 0 and below 1, such as 0.95"),
+    "Also certify with this confidence, such as 0.95, which gaps stay within tolerance on new rows.",
+)
 @name_option(
     "--solver",
     ("exact", "algorithm1"),
@@ -97,8 +116,9 @@ def fit(
 
     Finds the most accurate rules that keep every gap within its tolerance on the
     rows of DATA, writes them as a policy, and proves how good they are there. How
-    good they are on other rows only --test shows. Use rows the model was not
-    trained on. Then see logofair explain and logofair apply.
+    good they are on other rows --test shows, and what may be promised of new rows
+    --confidence; the first line says which of it is known. Use rows the model was
+    not trained on. Then see logofair explain and logofair apply.
     """
     for path in (out, report):
         if path is not None:
@@ -107,15 +127,17 @@ def fit(
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import fit as work  # here, while the reader sees that work goes on
-        from logofair.files.parts import read_parts
+        from logofair.files.parts import read_extra, read_parts
 
         wanted = work.FitOptions(**options)
         files = find_files(data, client=columns.client)
         columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
         if wanted.basis == "labels":
             columns.require(files, label="labels, which --basis labels counts with")
+        wanted.check_extra()
         rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
-        (solution,) = progress(map(work.solve, [rows], [wanted]), "Fitting", total=1)
+        extra = read_extra(files, columns, wanted.extra, rows, other, progress)
+        (solution,) = progress(map(work.solve, [rows], [wanted], [extra]), "Fitting", total=1)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
@@ -123,7 +145,7 @@ def fit(
         solution.policy.save(out)
         if report is not None:
             command = work.repeat_command(data, columns, wanted, out, report)
-            written = map(work.write_report_page, [report], [solution], [rows], [wanted], [command])
+            written = map(work.write_report_page, [report], [solution], [rows], [wanted], [command], [extra])
             list(progress(written, "Writing the report", total=1))
     if as_json:
         paths = {"policy": str(out), "report": None if report is None else str(report)}

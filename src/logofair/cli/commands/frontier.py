@@ -19,6 +19,7 @@ from logofair.cli.options import (
     json_option,
     notion_option,
     path_option,
+    pooling_option,
     seed_option,
     such_that,
     test_options,
@@ -52,6 +53,7 @@ def _ending(ending: str, advice: str) -> Any:
         "logofair frontier sites/ --score p --label y --group sex --notion equalized_odds --plot frontier.svg",
         "logofair frontier ... --local 0.01,0.05,none --global 0.01,0.02 --test-share 0.3 --out frontier.csv",
         "logofair frontier ... --where part=calibration --test-where part=test",
+        "logofair frontier ... --pooling none",
     )
 )
 @data_options
@@ -72,6 +74,7 @@ def _ending(ending: str, advice: str) -> Any:
 )
 @calibration_option
 @basis_option
+@pooling_option
 @click.option(
     "--test-share",
     type=float,

@@ -20,6 +20,7 @@ __all__ = [
     "counted",
     "figure",
     "grid",
+    "lined",
     "notes",
     "page",
     "print_json",
@@ -90,6 +91,15 @@ def grid(*headers: str, left: int = 1, padding: int = 2) -> Table:
     for place, header in enumerate(headers):
         text = place < left
         table.add_column(header, justify="left" if text else "right", overflow="fold", no_wrap=not text)
+    return table
+
+
+def lined(lines: Sequence[Sequence[str]]) -> Table:
+    """A table of these lines, the first its head."""
+    head, *others = lines
+    table = grid(*head)
+    for line in others:
+        table.add_row(*line)
     return table
 
 

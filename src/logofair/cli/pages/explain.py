@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.text import Text
 
 from logofair.auditing import Gap, Measured
 from logofair.auditing.measure import plain
-from logofair.auditing.result import NOT_TESTED
-from logofair.cli.pages.console import counted, notes, print_page, share, titled
+from logofair.cli.pages.console import counted, lined, notes, print_page, share, titled
 from logofair.columns.checks import Floats, listed
+from logofair.fitting.evidence import evidence_of
+from logofair.fitting.promises import Promises
 from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, proof_sentence
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
@@ -24,6 +26,7 @@ __all__ = ["Band", "as_dict", "bands_of", "raw_scores", "rule_in_words", "show"]
 
 
 _HALVINGS = 60
+_HOW_TO_TEST = "logofair audit FILE --policy POLICY measures it on other rows."
 _LINES = 12  # rules listed before the reader is asked to choose a client
 
 
@@ -31,15 +34,26 @@ def show(
     policy: Policy, clients: list[int], groups: list[int], *, at: str | None, of: str | None, console: Console
 ) -> None:
     """Print the rules of some clients and groups; ``at`` and ``of`` are the client and the group asked for, if any."""
-    lines = (
-        [] if at or of else [("Policy", _overview(policy)), *_info_lines(policy.info, has_clients=policy.has_clients)]
-    )
     listed = clients if at else clients[: max(1, _LINES // len(groups))]
-    parts: list[Any] = [notes(lines), ""] if lines else []
+    parts: list[Any] = [] if at or of else [*_about(policy), ""]
     parts += [notes(_rules(policy, listed, groups, at))]
     if len(listed) < len(clients):
         parts += ["", f"These are {len(listed)} of {len(clients):,} clients; --client NAME shows another, --json all."]
     print_page(parts, console)
+
+
+def _about(policy: Policy) -> Iterator[Any]:
+    """What is known of new rows, what the policy is, what was required and how good it is, and its promises."""
+    evidence = evidence_of(policy.info)
+    yield Text(str(evidence), style="bold")
+    if evidence.state != "nothing" and policy.info.tested is None:
+        yield Text(_HOW_TO_TEST)
+    yield ""
+    yield notes([("Policy", _overview(policy)), *_info_lines(policy.info, has_clients=policy.has_clients)])
+    stored, proof = policy.info.promises, policy.info.certificate
+    promises = None if stored is None else Promises.of(stored, None if proof is None else proof.primal)
+    if promises is not None and (lines := promises.table()):
+        yield from ("", lined(lines), "", notes(titled("Promises", promises.details())))
 
 
 def _overview(policy: Policy) -> str:
@@ -80,6 +94,8 @@ def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, s
     elif proof is not None:
         about = info.rows, info.calibration, info.solver
         yield "Proof", proof_sentence(proof, *about, has_clients=has_clients)
+    if info.pooling is not None and info.pooling.counted != "none":
+        yield "Pooling", info.pooling.summary()
     yield from titled("Price", info.price_sentences)
     yield from titled("Warning", info.warnings)
     yield from titled("Note", () if info.note is None else (info.note,))
@@ -118,9 +134,8 @@ def _gaps(gaps: Mapping[str, float]) -> str:
 
 
 def _test_sentences(tested: TestedInfo | None) -> Iterator[str]:
-    """What the policy did on rows that took no part in its fit, or that nobody looked yet."""
+    """What the policy did on rows that took no part in its fit; nothing where nobody looked yet."""
     if tested is None:
-        yield f"{NOT_TESTED.capitalize()}."
         return
     of = "" if tested.data is None else f" of {tested.data.name}"
     yield f"On {tested.rows:,} other rows{of}."
@@ -175,7 +190,8 @@ def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, 
                 "bands": [vars(band) for band in bands],
             }
         )
-    return {"info": policy.info.as_dict(), "calibration": policy.calibrator.method, "rules": rules}
+    known = {"evidence": evidence_of(policy.info).as_dict(), "info": policy.info.as_dict()}
+    return known | {"calibration": policy.calibrator.method, "rules": rules}
 
 
 @dataclass(frozen=True)

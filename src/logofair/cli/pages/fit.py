@@ -15,17 +15,20 @@ from rich.text import Text
 
 import logofair
 from logofair.cli.options import column_words, constrained, typed
-from logofair.cli.pages.console import counted, grid, notes, print_page, titled
+from logofair.cli.pages.console import counted, lined, notes, print_page, titled
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.advice import Advice
-from logofair.fitting.solution import NOT_TESTED_TITLE, Solution
+from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
 from logofair.requirements import requirement_sentences
 
-_HOW_TO_TEST = "Add --test FILE, or --test-where COLUMN=VALUE to leave rows of DATA out for that."
+_HOW_TO_KNOW = (
+    "Add --test FILE, or --test-where COLUMN=VALUE to leave rows of DATA out for a test; or --confidence 0.95 to "
+    "certify what holds for new rows."
+)
 
 __all__ = [
     "FitOptions",
@@ -53,8 +56,11 @@ class FitOptions:
     local_for: Mapping[str, float | None]
     calibration: str | None
     basis: str
+    pooling: str
+    confidence: float | None
     solver: str
     seed: int | None
+    extra: Sequence[str] = ()
     test: Sequence[str] = ()
     test_where: tuple[tuple[str, str], ...] = ()
     title: str | None = None
@@ -70,6 +76,17 @@ class FitOptions:
             for side, usual in sides.items()
         }
 
+    def check_extra(self) -> None:
+        """Raise where rows without labels were given and would not count."""
+        if self.extra and (self.pooling == "none" or self.basis == "labels"):
+            raise InputError("--extra: rows without labels count only with --pooling auto or full, and --basis eta.")
+        if self.confidence is not None and (self.extra or (self.pooling == "full" and self.basis == "eta")):
+            option = "--extra" if self.extra else "--pooling full"
+            raise InputError(
+                f"{option}: given together with --confidence, whose promises rest on labelled rows of each client "
+                "alone; use one of the two."
+            )
+
     def method(self, rows: DataRows) -> str:
         """The calibration asked for, or the best there is."""
         return self.calibration or ("none" if rows.labels is None else "beta")
@@ -84,8 +101,8 @@ class FitOptions:
         return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
 
 
-def solve(rows: DataRows, wanted: FitOptions) -> Solution:
-    """Fit on the rows read."""
+def solve(rows: DataRows, wanted: FitOptions, extra: DataRows | None = None) -> Solution:
+    """Fit on the rows read; ``extra`` have no labels."""
     return logofair.fit(
         rows.scores,
         rows.labels,
@@ -98,9 +115,20 @@ def solve(rows: DataRows, wanted: FitOptions) -> Solution:
         solver=wanted.solver,
         calibration=wanted.method(rows),
         basis=wanted.basis,
+        pooling=wanted.pooling,
+        extra_scores=_extra_scores(extra),
+        confidence=wanted.confidence,
         sample_weight=rows.weights,
         random_state=wanted.seed,
     )
+
+
+def _extra_scores(extra: DataRows | None) -> dict[str, Any] | None:
+    """Rows without labels as the library takes them."""
+    if extra is None:
+        return None
+    columns = {"scores": extra.scores, "groups": extra.groups}
+    return columns if extra.clients is None else columns | {"clients": extra.clients}
 
 
 def measured_on(other: DataRows, solution: Solution) -> Solution:
@@ -132,7 +160,14 @@ def annotated(solution: Solution, rows: DataRows, columns: ColumnNames, *, by_fi
     return replace(solution, policy=replace(solution.policy, info=info))
 
 
-def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: FitOptions, command: str) -> None:
+def write_report_page(
+    path: Path,
+    solution: Solution,
+    rows: DataRows,
+    wanted: FitOptions,
+    command: str,
+    extra: DataRows | None = None,
+) -> None:
     """Write the report, with the trade-off where it can be drawn: for one notion."""
     from logofair.report import ReportHeading, write_report
     from logofair.tradeoff import frontier
@@ -151,6 +186,8 @@ def write_report_page(path: Path, solution: Solution, rows: DataRows, wanted: Fi
             chosen=(sides["local"][name], sides["global"][name]),
             calibration=wanted.method(rows),
             basis=wanted.basis,
+            pooling="none" if wanted.confidence is not None else wanted.pooling,  # as the certificate
+            extra_scores=_extra_scores(extra),
             sample_weight=rows.weights,
             random_state=wanted.seed,
         )
@@ -178,6 +215,9 @@ def repeat_command(
     words += [word for name, own in wanted.local_for.items() for word in ("--local-for", f"{name}={typed(own)}")]
     words += ["--calibration", wanted.calibration] if wanted.calibration else []
     words += ["--basis", wanted.basis] if wanted.basis != "eta" else []
+    words += ["--pooling", wanted.pooling]
+    words += [word for name in wanted.extra for word in ("--extra", name)]
+    words += ["--confidence", f"{wanted.confidence:g}"] if wanted.confidence is not None else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
     words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
     for name in ("title", "purpose", "author", "decision_word"):
@@ -200,19 +240,21 @@ def show(
     written: tuple[Path, Path | None],
     console: Console,
 ) -> None:
-    """Print a fit: what was required, figures on other rows, those on the calibration rows, what is proved."""
+    """Print a fit: what is known of new rows, what was required, figures, what is proved."""
     rows, other = read
     groups = f"; {len(solution.policy.groups):,} groups"
-    parts: list[Any] = [Text(f"{_rows_read(rows)}{groups}")]
+    parts: list[Any] = [Text(str(solution.evidence), style="bold")]
+    if solution.tested is None and solution.promises.confidence is None and solution.evidence.state != "nothing":
+        parts += [Text(_HOW_TO_KNOW)]
+    parts += ["", Text(f"{_rows_read(rows)}{groups}")]
     parts += [] if other is None else [Text(f"Tested on {_rows_read(other)}")]
     people = other is not None and other.ids is not None
+    tested = "" if solution.tested is None else blocks[-2][0]  # before the calibration rows
     required = requirement_sentences(solution.requirements.as_dict())
     parts += ["", notes(titled("Requirements", required))]
     for title, lines, sentences in blocks:
         parts += ["", Text(title, style="bold")]
-        parts += ["", _table(lines, people=people and title == blocks[0][0]), "", notes(sentences)] if lines else []
-        if title == NOT_TESTED_TITLE:
-            parts += [Text(_HOW_TO_TEST)]
+        parts += ["", _table(lines, people=people and title == tested), "", notes(sentences)] if lines else []
     parts += ["", notes([*solution.notes(), ("Advice", _advice(solution).summary())])]
     print_page([*parts, "", notes(_next(solution, *written))], console)
 
@@ -236,10 +278,7 @@ def _rows_read(rows: DataRows) -> str:
 def _table(lines: list[list[str]], *, people: bool) -> Table:
     """A table of figures; ``people``: these and not rows are what they rest on."""
     head, *others = lines
-    table = grid(*("people" if people and name == "rows" else name for name in head))
-    for line in others:
-        table.add_row(*line)
-    return table
+    return lined([["people" if people and name == "rows" else name for name in head], *others])
 
 
 def _next(solution: Solution, policy: Path, report: Path | None) -> Iterator[tuple[str, str]]:

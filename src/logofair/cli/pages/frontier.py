@@ -140,14 +140,16 @@ def _reading(surface: Frontier) -> Iterator[tuple[str, str]]:
         f"Expected accuracy in % of the best rule within each {each}, below it the percentage points lost, on the "
         f"calibration rows; none: no requirement{free}.",
     )
+    if surface.has_clients:
+        yield "Pooling", surface.pooling.summary()
     worst = max(point.certificate.optimality_gap for point in surface.points)
     excess = max(point.certificate.violation for point in surface.points)
     rules = "rule of score, group and client" if surface.basis == "eta" else "weighted threshold of the score"
     yield (
         "Proof",
         f"At every point no {rules} within the tolerances is more accurate by more than {tiny(worst)}, and no "
-        f"tolerance is exceeded by more than {tiny(excess)}; on the calibration rows, counted in "
-        f"{'calibrated chances' if surface.basis == 'eta' else 'labels'}.",
+        f"tolerance is exceeded by more than {tiny(excess)}; on {surface.points[0].certificate.measured_on}, counted "
+        f"in {'calibrated chances' if surface.basis == 'eta' else 'labels'}.",
     )
 
 
