@@ -258,9 +258,53 @@ def test_what_promises_cannot_use_is_refused_together_with_them():
     extra = {"scores": [0.5], "groups": ["F"], "clients": [0]}
     with pytest.raises(InputError, match=r"extra_scores: given together with confidence"):
         fit(table(), pooling="auto", extra_scores=extra)
-    with pytest.raises(InputError, match=r"pooling: 'full' was asked for together with confidence"):
-        fit(table(), pooling="full")
-    assert "a promise rests on the rows of its own client" in fit(table(), pooling="auto").summary()
+
+
+def test_small_cells_borrow_among_the_rows_that_choose_and_promises_rest_on_their_own():
+    rows = table(rows=2000, clients=1)
+    rows[2]["clients"] = np.random.default_rng(0).integers(0, 40, 2000)  # all alike
+    alone, pooled = (
+        fit(rows, pooling=pooling, local_tolerance=None, global_tolerance=0.2) for pooling in ("none", "full")
+    )
+    assert pooled.promises[-1].status == alone.promises[-1].status == CERTIFIED
+    assert pooled.certificate.pooling == "none"
+    assert pooled.pooling.prior == "group"
+    assert pooled.policy.info.pooling.prior == "group"
+    assert pooled.certificate.primal > alone.certificate.primal  # targets chosen on 7 rows of a cell are noise
+    assert "Promises and certificate rest on the rows of each client alone." in pooled.summary()
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+def test_where_nothing_can_be_said_of_new_rows_the_rules_are_those_of_all_rows(notion):
+    rows = table(rows=2000, clients=100)
+    options = {"notion": notion, "local_tolerance": 0.02, "global_tolerance": None, "random_state": 0}
+    solution, without = fit(rows, **options), fit(rows, confidence=None, **options)
+    assert {p.status for p in solution.promises if p.side == "local"} == {CANNOT}
+    assert not solution.promises.bounded
+    assert solution.promises.price == 0.0
+    assert solution.certificate.primal == without.certificate.primal
+    assert solution.pooling == without.pooling
+    scores, _, columns = rows
+    np.testing.assert_array_equal(
+        solution.policy.probabilities(scores, **columns), without.policy.probabilities(scores, **columns)
+    )
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+def test_clients_of_which_nothing_can_be_said_keep_the_rules_of_all_rows_and_the_others_their_promises(notion):
+    small, large = (
+        table(rows=400, clients=20, seed=1),
+        table(rows=12_000, clients=1, seed=3),
+    )  # on rows held out, 4 of 5 seeds
+    scores, labels = (np.concatenate([a, b]) for a, b in zip(small[:2], large[:2], strict=True))
+    names = np.append(small[2]["clients"], large[2]["clients"] + 20)
+    columns = {"groups": np.append(small[2]["groups"], large[2]["groups"]), "clients": names}
+    solution = fit((scores, labels, columns), notion=notion, local_tolerance=0.15, global_tolerance=None)
+    by_client = {client: [p for p in solution.promises if p.client == client] for client in range(21)}
+    assert all(p.status == CERTIFIED for p in by_client[20])
+    assert all(p.bound is None and p.status == CANNOT for client in range(20) for p in by_client[client])
+    assert solution.promises.largest_local_bound is None
+    assert abs(solution.promises.price) < 0.01
 
 
 def test_the_same_random_state_makes_the_same_promises():

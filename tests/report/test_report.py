@@ -806,7 +806,7 @@ def test_a_certified_policy_is_a_pass_and_its_promises_are_a_table():
     text = _Text(page).text
     assert "Made by rank: 3 of 10 rows choose the targets" in text
     assert "The bound is that of rules that promise nothing for new rows, too." in text
-    assert "No cell borrows from other clients: a promise rests on the rows of its own client." in text
+    assert "Promises and certificate rest on the rows of each client alone." in text
     assert "What is promised" not in _html(_fit(_data()))
 
 

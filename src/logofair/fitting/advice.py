@@ -25,7 +25,7 @@ from logofair.fitting.confidence import (
     promises_together,
     rows_counted,
 )
-from logofair.fitting.promises import RATES, Needs
+from logofair.fitting.promises import RATES, USEFUL, Needs
 from logofair.policy.info import PoolingInfo
 from logofair.requirements import Requirements
 from logofair.solvers.decomposition import solve_exact
@@ -39,7 +39,6 @@ __all__ = [
     "CARRIES",
     "LARGER",
     "NOTHING",
-    "USEFUL",
     "Advice",
     "ClientAdvice",
     "FewRows",
@@ -49,7 +48,6 @@ __all__ = [
 ]
 
 CARRIES, LARGER, NOTHING = "carries it", "a larger tolerance", "nothing useful"
-USEFUL = 0.2  # a promise that two groups' rates differ by no more than a fifth says little, and one of more nothing
 _MUCH = 0.005  # of accuracy: what a requirement that rests on few rows may cost unmentioned
 _SOLVED = 3  # cells of few rows whose cost is found one by one
 _NAMED = 5  # clients told one by one; of more, the range

@@ -31,7 +31,17 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, RowOrder
 from logofair.errors import InputError
 from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, prepare, with_chances
-from logofair.fitting.promises import BY_RANK, HELD_OUT, RATES, Found, Needs, Promises, SupportedTolerances, stated
+from logofair.fitting.promises import (
+    BY_RANK,
+    HELD_OUT,
+    RATES,
+    USEFUL,
+    Found,
+    Needs,
+    Promises,
+    SupportedTolerances,
+    stated,
+)
 from logofair.fitting.ranks import choose_ranks, place_thresholds
 from logofair.notions import Rate, as_number
 from logofair.policy.info import PoolingInfo
@@ -98,7 +108,7 @@ class Parted:
 
 
 def part_rows(
-    prepared: Prepared, requirements: Requirements, calibration: str, basis: str, folds: object, key: int
+    prepared: Prepared, requirements: Requirements, calibration: str, basis: str, folds: object, key: int, pooling: str
 ) -> Parted | None:
     """Part the rows at random, every cell alike; None where nothing is required.
 
@@ -117,7 +127,7 @@ def part_rows(
     chooses[order.rows] = deal_folds(order, _PARTS, np.random.default_rng([key, 1])) < _CHOOSE[method]
     if not chooses.any():  # fewer rows than parts
         chooses[:] = True
-    part = prepare(rows.at(chooses), calibration, basis, folds, key)
+    part = prepare(rows.at(chooses), calibration, basis, folds, key, pooling)
     return Parted(method, why, chooses, part, _calibrated_by(part, prepared, basis))
 
 
@@ -172,7 +182,7 @@ def promise(
 ) -> tuple[Mixtures, Promises]:
     """The rules that promises are about, and these.
 
-    ``otherwise`` are the rules fitted on all rows, for cells where no row is left to place a threshold; ``fill`` gives
+    ``otherwise`` are the rules fitted on all rows, for cells whose threshold is not placed by rank; ``fill`` gives
     rules to cells of a part that have no rows in it.
     """
     problem = make_problem(requirements, parted.part.cells)
@@ -180,7 +190,7 @@ def promise(
         return _by_rank(parted, requirements, problem, otherwise, confidence, key, solve)
     first = fill(parted.part, solve(problem))
     mixtures = fill(parted.part, solve(_tightened(problem, parted, first, 1.0 - confidence)))
-    return mixtures, _on_held_out_rows(parted, requirements, mixtures, confidence)
+    return _on_held_out_rows(parted, requirements, mixtures, otherwise, confidence)
 
 
 def _by_rank(
@@ -197,9 +207,14 @@ def _by_rank(
     counted = _counted(rows, rate)
     counts, placing = _by_cell(rows, counted), counted & ~parted.chooses
     ranks = choose_ranks(problem, rate, _by_cell(rows, placing), counts, error, solve)
+    made = added_up(ranks.risks, error)
+    bounds, merged_bounds = ranks.bounds(error)
+    kept = _kept(requirements, made[:-1], bounds, made[-1:], merged_bounds)
+    placed = ranks.only(kept)
     rng = np.random.default_rng([key, 2])
-    mixtures = place_thresholds(ranks, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
-    made, (bounds, merged_bounds) = added_up(ranks.risks, error), ranks.bounds(error)
+    mixtures = place_thresholds(placed, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
+    bounds = np.where(kept, bounds, np.nan)
+    merged_bounds = merged_bounds if kept.all() else np.full(1, np.nan)
 
     def every(local: npt.NDArray[Any], merged: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # one rate is required: what was found of it stands for each of its requirements
@@ -214,7 +229,23 @@ def _by_rank(
     judged = int((ranks.risks <= 1.0).sum())
     needs = needs_of(BY_RANK, error, judged, len(rows.groups.names))
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
-    return mixtures, Promises(confidence, parted.method, parted.why, entries, ranks.largest_local_bound(error))
+    return mixtures, Promises(confidence, parted.method, parted.why, entries, placed.largest_local_bound(error))
+
+
+def _kept(
+    requirements: Requirements, made: Booleans, bounds: Floats, global_made: Booleans, global_bounds: Floats
+) -> Booleans:
+    """At which clients the rules that promises are about are worth their price, (clients,).
+
+    Where they get neither a promise nor a useful bound, the rules fitted on all rows are better: few of a small
+    client's rows choose badly. A global promise is about the rules of all. ``made`` and ``bounds`` are (..., clients).
+    Whose rules are kept changes no promise about others: by rank it follows from ranks and numbers of rows alone, and
+    on rows held out each promise was tested by itself.
+    """
+    useful = np.all(bounds <= USEFUL, axis=tuple(range(bounds.ndim - 1)))  # NaN is not
+    if not np.isfinite(requirements.tolerances).any():
+        useful = np.full(useful.shape, bool((global_bounds <= USEFUL).any()))
+    return np.asarray(useful | made.any(axis=tuple(range(made.ndim - 1))) | global_made.any())
 
 
 def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: float) -> Problem:
@@ -242,7 +273,9 @@ def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: floa
     return replace(problem, local_tolerance=found[0], global_tolerance=found[1][0])
 
 
-def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixtures, confidence: float) -> Promises:
+def _on_held_out_rows(
+    parted: Parted, requirements: Requirements, mixtures: Mixtures, otherwise: Mixtures, confidence: float
+) -> tuple[Mixtures, Promises]:
     rows, error = parted.prepared.rows, 1.0 - confidence
     tally = _tally(parted, mixtures, ~parted.chooses)
     sides = ((tally, requirements.local), (tally.merged(), requirements.global_))
@@ -256,14 +289,26 @@ def _on_held_out_rows(parted: Parted, requirements: Requirements, mixtures: Mixt
     made, bounds = np.zeros(judged.size, dtype=bool), np.full(judged.size, np.nan)
     made[judged] = holm(shares[judged], people[judged], tolerances[judged], error)
     bounds[judged] = pair_limits(shares[judged], people[judged], error, upper=True)
-    local = required & (np.arange(required.size) < requirements.tolerances.size)
+    sites, n_local = requirements.tolerances.shape[0], requirements.tolerances.size
+    kept = _kept(
+        requirements,
+        made[:n_local].reshape(-1, sites),
+        np.where(required, bounds, 0.0)[:n_local].reshape(-1, sites),
+        made[n_local:],
+        bounds[n_local:],
+    )
+    bounds[np.append(np.tile(~kept, n_local // sites), np.full(made.size - n_local, not kept.all()))] = np.nan
+    local = required & (np.arange(required.size) < n_local)
     # the pair that is worst in truth is one fixed pair: its own limit is a bound of the largest gap
-    largest = float(bounds[local].max()) if local.any() and known[local].all() else None
+    largest = float(bounds[local].max()) if local.any() and not np.isnan(bounds[local]).any() else None
     number = int(judged.sum())
     needs = needs_of(HELD_OUT, error, number, len(rows.groups.names))
     found = Found(made, bounds, counts, shares)
     entries = tuple(stated(requirements, rows.groups.names, rows.clients.names, found, needs))
-    return Promises(confidence, parted.method, parted.why, entries, largest)
+    rule = np.arange(mixtures.single.size)
+    own = np.repeat(kept, len(rows.groups.names))
+    chosen = mixtures.and_also(otherwise).at(np.where(own, rule, rule + rule.size))
+    return chosen, Promises(confidence, parted.method, parted.why, entries, largest)
 
 
 def needs_of(method: str, error: float, promises: int, groups: int) -> Needs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -147,42 +147,35 @@ def fit(
     settings, level = solver_settings(solver), check_confidence(confidence)
     lent = checked_pooling(pooling, basis)
     extra = checked_extra(extra_scores, rows, lent)
-    if level is not None and (extra is not None or lent == "full"):
-        what = "extra_scores: given" if extra is not None else "pooling: 'full' was asked for"
+    if level is not None and extra is not None:
         raise InputError(
-            f"{what} together with confidence, whose promises rest on the labelled rows of each client alone; leave "
-            "one of the two out."
+            "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "
+            "alone; leave one of the two out."
         )
     prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra)
-    parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0)
-    prepared = prepared if parted is None else parted.prepared
-    rows, fitted = prepared.rows, prepared.fitted
-    problem = make_problem(requirements, prepared.cells)
-    mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
-    certificate = replace(certificate, pooling=prepared.pooling.counted)
-    merged_rule = None
-    if merged and clients is not None:
-        merged_rule = merged_rules(merged_cells(prepared, basis), requirements, basis)
-    mixtures = filled(problem.cells, mixtures, merged_rule)
-    promises = none_made(requirements, level)
+    parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0, lent)
+    with_merged = bool(merged) and clients is not None
+    solved, promises = None, none_made(requirements, level)
     if parted is not None and level is not None:
-        mixtures, promises = _rules_for_new_rows(parted, requirements, mixtures, level, number or 0, settings, basis)
-        without, prices = certificate.primal, (optimum.local_prices, optimum.global_prices)
-        certificate = certify(problem, mixtures, *prices, basis)
-        promises = replace(promises, accuracy=certificate.primal, accuracy_without=without)
+        solved = _solved(parted.prepared, requirements, settings, basis, merged=with_merged)
+        solved, promises = _for_new_rows(solved, parted, requirements, level, number or 0, settings, basis)
+    if solved is None or not promises.bounded:  # rules that nothing can be said of are those of a fit on all rows
+        solved = _solved(prepared, requirements, settings, basis, merged=with_merged)
+    rows, fitted = solved.prepared.rows, solved.prepared.fitted
+    problem, certificate, optimum, pooled = solved.problem, solved.certificate, solved.optimum, solved.prepared.pooling
     policy = Policy(
         groups=rows.groups.names,
         clients=rows.clients.names,
-        mixtures=mixtures,
+        mixtures=solved.mixtures,
         calibrator=fitted.calibrator,
-        merged=merged_rule,
+        merged=solved.merged,
         key=secrets.randbits(64) if number is None else number,
         info=PolicyInfo(
             requirements=RequirementsInfo.from_dict(requirements.as_dict()),
             certificate=certificate.info,
             rows=int(rows.scores.size),
             calibration=calibration,
-            pooling=prepared.pooling,
+            pooling=pooled,
             solver=optimum.solver,
             promises=promises.info,
             version=__version__,
@@ -193,12 +186,12 @@ def fit(
         certificate=certificate,
         requirements=requirements,
         problem=problem,
-        warnings=tuple(cell_warnings(problem, rows, merged=merged_rule is not None)),
+        warnings=tuple(cell_warnings(problem, rows, merged=solved.merged is not None)),
         solver=optimum.solver,
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
         rows=rows,
-        pooling=prepared.pooling,
+        pooling=pooled,
         promises=promises,
     )
     info = replace(
@@ -209,6 +202,28 @@ def fit(
         score_blind_rules=solution.score_blind_rules,
     )
     return replace(solution, policy=replace(policy, info=info))
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """The optimum on prepared rows, as rules that can be stored."""
+
+    prepared: Prepared
+    problem: Problem
+    mixtures: Mixtures
+    merged: Mixtures | None  # for clients that are not known yet
+    certificate: Certificate
+    optimum: Optimum
+
+
+def _solved(
+    prepared: Prepared, requirements: Requirements, settings: Algorithm1 | None, basis: str, *, merged: bool
+) -> _Solved:
+    problem = make_problem(requirements, prepared.cells)
+    mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    certificate = replace(certificate, pooling=prepared.pooling.counted)
+    rules = merged_rules(merged_cells(prepared, basis), requirements, basis) if merged else None
+    return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum)
 
 
 def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:
@@ -222,16 +237,16 @@ def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[M
     return (*_stored(problem, optimum, basis), optimum)
 
 
-def _rules_for_new_rows(
+def _for_new_rows(
+    solved: _Solved,
     parted: Parted,
     requirements: Requirements,
-    mixtures: Mixtures,
     confidence: float,
     key: int,
     settings: Algorithm1 | None,
     basis: str,
-) -> tuple[Mixtures, Promises]:
-    """The rules that are certified for new rows, and what is."""
+) -> tuple[_Solved, Promises]:
+    """The rules that are certified for new rows, and what is; the bound stays that of all rules on all rows."""
 
     def fill(part: Prepared, rules: Mixtures) -> Mixtures:
         empty = bool((part.cells.mass == 0).any())
@@ -242,7 +257,12 @@ def _rules_for_new_rows(
     def solve(problem: Problem) -> Mixtures:
         return _solve(problem, settings, basis)[0]
 
-    return promise(parted, requirements, mixtures, confidence, key, solve, fill)
+    mixtures, promises = promise(parted, requirements, solved.mixtures, confidence, key, solve, fill)
+    prices = solved.optimum.local_prices, solved.optimum.global_prices
+    certificate = certify(solved.problem, mixtures, *prices, basis) if promises.bounded else solved.certificate
+    promises = replace(promises, accuracy=certificate.primal, accuracy_without=solved.certificate.primal)
+    prepared = replace(solved.prepared, pooling=parted.part.pooling)  # what the rows that choose borrow
+    return replace(solved, prepared=prepared, mixtures=mixtures, certificate=certificate), promises
 
 
 def certified(

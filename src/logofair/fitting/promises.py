@@ -37,6 +37,7 @@ __all__ = [
 
 CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
 BY_RANK, HELD_OUT = "by rank", "on rows held out"
+USEFUL = 0.2  # a promise that two groups' rates differ by no more than a fifth says little, and one of more nothing
 RATES = (0.05, 0.95)  # rows needed are told for rates between these: at 0 the approximation would need none
 _LISTED = 12  # promises of a table for people; more are counted
 _NAMED = 3  # of those, the ones that are farthest from a promise
@@ -193,6 +194,11 @@ class Promises(Sequence[Promise]):
         if self.accuracy is None or self.accuracy_without is None:
             return None
         return self.accuracy_without - self.accuracy
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the gap of new rows has a bound anywhere; if not, the rules are those of a fit without confidence."""
+        return any(promise.bound is not None for promise in self.entries)
 
     def with_status(self, status: str) -> tuple[Promise, ...]:
         """Those of one status."""

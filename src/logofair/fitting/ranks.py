@@ -42,6 +42,12 @@ class Ranks:
     counts: Indices  # all rows that count in the rate, those that chose the targets among them
     tolerances: Floats
 
+    def only(self, clients: Booleans) -> Ranks:
+        """Thresholds are placed at some clients only."""
+        return replace(
+            self, ranks=np.where(clients[:, None], self.ranks, 0), rows=np.where(clients[:, None], self.rows, 0)
+        )
+
     @cached_property
     def laws(self) -> RateLaws:
         """The laws of the true rates at every client."""

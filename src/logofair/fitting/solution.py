@@ -353,8 +353,9 @@ class Solution:
         """What cells borrow, and the gaps on the clients' own rows beside the pooled ones; None where there is one."""
         if len(self.rows.clients.names) == 1:
             return None
-        if self.promises.confidence is not None and self.promises.required:
-            return "No cell borrows from other clients: a promise rests on the rows of its own client."
+        if self.promises.bounded:
+            own = "Promises and certificate rest on the rows of each client alone."
+            return f"Among the rows that chose the rule: {self.pooling.summary()} {own}"
         if self.certificate.pooling == "none":
             return self.pooling.summary()
         return f"{self.pooling.summary()} {self.own_rows.summary()} {self.counted_rows.summary(_WITH_ADDED)}"

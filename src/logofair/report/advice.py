@@ -7,7 +7,8 @@ from importlib.resources import files
 
 import numpy as np
 
-from logofair.fitting.advice import CARRIES, LARGER, NOTHING, USEFUL, Advice, ClientAdvice
+from logofair.fitting.advice import CARRIES, LARGER, NOTHING, Advice, ClientAdvice
+from logofair.fitting.promises import USEFUL
 from logofair.report.charts import TolerancePoint, tolerance_lines, tolerance_scatter
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
