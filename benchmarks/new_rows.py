@@ -80,8 +80,10 @@ class Rows:
 
 
 def _gaps(name: str, gaps: Floats) -> dict[str, float]:
-    """The largest gap and the mean of the clients' largest, of (rates, clients)."""
+    """The largest gap and the mean of the clients' largest, of (rates, clients); nothing where none is known."""
     known = ~np.isnan(gaps)
+    if not known.any():
+        return {}
     by_client = np.max(gaps, axis=0, where=known, initial=0.0)[known.any(axis=0)]
     return {f"{name}largest": float(by_client.max()), f"{name}mean": float(by_client.mean())}
 
