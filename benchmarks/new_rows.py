@@ -264,7 +264,7 @@ def compared(name: str, seeds: int | None, *, quick: bool) -> Iterator[Results]:
         yield from natural_clients(data, 1.0, seeds or (2 if quick else 16))
     else:
         yield from natural_clients(data, 0.05, seeds or (2 if quick else 16))
-        yield from () if quick else natural_clients(data, 1.0, seeds or 12)
+        yield from () if quick else natural_clients(data, 1.0, seeds or 5)
 
 
 def show(results: Results, *, err: bool = False) -> None:
