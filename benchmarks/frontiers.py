@@ -1,8 +1,8 @@
 """Other libraries' rules at several tolerances: Fairlearn, error-parity and OxonFair, asked for chances of acceptance.
 
 Each is fitted to calibration rows and asked about test rows; where it tosses coins, the chances before the toss are
-taken. error-parity pins numpy below 2 and OxonFair brings what nobody needs here, so both are installed without their
-dependencies: ``pip install --no-deps error-parity==0.3.12 ecos tqdm matplotlib seaborn ...`` (docs/evidence/one-client.md).
+taken. Fairlearn and OxonFair come with ``logofair[bench]``. error-parity pins numpy below 2 and an old cvxpy, though it
+runs with new ones: ``pip install 'logofair[bench,bounds]'`` and then ``pip install --no-deps error-parity ecos``.
 """
 
 from __future__ import annotations
