@@ -39,7 +39,7 @@ Frontier = Callable[[Rows, Rows, str, Sequence[float]], list[Floats]]  # calibra
 def by_fairlearn(known: Rows, test: Rows, notion: str, tolerances: Sequence[float]) -> list[Floats]:
     """ThresholdOptimizer; it has no tolerance for equalized odds: its one rule there is mixed with score >= 1/2.
 
-    The mixture at tolerance t follows its rule as often as makes the gap t on the calibration rows, were the gap linear.
+    The mixture at a tolerance follows its rule as often as keeps the tolerance on the calibration rows.
     """
     from fairlearn.postprocessing import ThresholdOptimizer
 

@@ -114,9 +114,10 @@ def measured(people: People, notion: str, resplits: Sequence[int]) -> Iterator[d
 def gain(our: Floats, peers: Floats) -> tuple[float, float]:
     """Accuracy above a peer's frontier at our gap, and its standard error; points (resplits, 2) and (resplits, n, 2).
 
-    The frontier joins the peer's mean points that no other has a smaller gap and a higher accuracy than. Below
-    its smallest gap and above its largest it stays level. Our mean point lies on a chord of it, so the difference on one
-    resplit is that of accuracies less slope times difference of gaps: those have mean zero, and their noise counts.
+    The frontier joins the peer's mean points, but for those with a larger gap and no higher accuracy than another. It
+    stays level below its smallest gap and above its largest. A resplit's difference is that of our accuracy and of the
+    two ends of the chord, mixed to have our mean gap, less slope times their difference in gap there: these have mean
+    zero, and their noise counts.
     """
     mean = peers.mean(axis=0)
     order = np.lexsort((-mean[:, 1], mean[:, 0]))
@@ -157,7 +158,7 @@ def _rounded(values: Any) -> list[float]:
 
 @click.command(epilog=examples("python -m benchmarks.one_client", "python -m benchmarks.one_client --quick"))
 @click.option("--quick", is_flag=True, help="One state, three resplits.")
-@click.option("--sets", default=",".join(SETS), show_default=True, help="ENEM, or states of ACSIncome; prepared before.")
+@click.option("--sets", default=",".join(SETS), show_default=True, help="ENEM or states of ACSIncome, prepared.")
 @click.option("--resplits", default=20, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(quick: bool, sets: str, resplits: int, as_json: bool) -> None:
