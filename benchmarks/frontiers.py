@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers import GivenScores
-from logofair.columns.checks import Floats, Integers
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Indices
 
 __all__ = ["PEERS", "Rows", "installed"]
 
@@ -29,8 +30,8 @@ class Rows:
     """Rows of one client: scores, labels and numbers of groups from 0, each (n,)."""
 
     scores: Floats
-    labels: Integers
-    groups: Integers
+    labels: Indices
+    groups: Indices
 
 
 Frontier = Callable[[Rows, Rows, str, Sequence[float]], list[Floats]]  # calibration and test rows, notion, tolerances
@@ -97,7 +98,7 @@ def by_oxonfair(known: Rows, test: Rows, notion: str, tolerances: Sequence[float
     metrics = oxonfair.group_metrics
     largest = metrics.pos_pred_rate.max_diff if notion == DP else metrics.equalized_odds_max
     rule = oxonfair.FairPredictor(None, _for_oxonfair(known), threshold=0)
-    found = []
+    found: list[Floats] = []
     for tolerance in tolerances:
         rule.fit(metrics.accuracy, largest, tolerance, recompute=not found)
         found.append(np.asarray(rule.predict(_for_oxonfair(test)), dtype=float))

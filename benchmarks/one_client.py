@@ -24,7 +24,8 @@ import logofair
 from benchmarks.frontiers import PEERS, Frontier, Rows, accuracy, gap, installed
 from logofair.cli.options import examples
 from logofair.cli.pages.console import page, showing_progress
-from logofair.columns.checks import Floats, Integers
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Indices
 from logofair.datasets import Dataset
 from logofair.datasets.catalogue import load
 
@@ -48,8 +49,8 @@ class People:
     """A data set with two groups, or four: sex and race."""
 
     features: Floats
-    labels: Integers
-    groups: Integers
+    labels: Indices
+    groups: Indices
     boosted: bool = False
 
     @classmethod
@@ -59,7 +60,9 @@ class People:
         race, sex = (_loaded(of, sensitive) for sensitive in ("race", "sex"))
         two = race if of == "ENEM" else sex
         names = two.sensitive if groups == 2 else np.char.add(sex.sensitive, race.sensitive)
-        return cls(race.features, race.labels, np.unique(names, return_inverse=True)[1], model == "boosted")
+        return cls(
+            race.features, race.labels, np.unique(names, return_inverse=True)[1].astype(np.int64), model == "boosted"
+        )
 
     def resplit(self, number: int) -> tuple[Rows, Rows]:
         """Calibration and test rows with the scores of a model trained on others."""
@@ -68,7 +71,7 @@ class People:
         model = HistGradientBoostingClassifier(random_state=0) if self.boosted else LogisticRegression(max_iter=2000)
         model.fit(self.features[train], self.labels[train])
 
-        def scored(some: Integers) -> Rows:
+        def scored(some: Indices) -> Rows:
             scores = model.predict_proba(self.features[some])[:, 1]
             return Rows(scores, self.labels[some], self.groups[some])
 
@@ -87,7 +90,7 @@ def ours(**options: Any) -> Frontier:
     def rules(known: Rows, test: Rows, notion: str, tolerances: Sequence[float]) -> list[Floats]:
         found = []
         for tolerance in tolerances:
-            bounds = {"local_tolerance": None, "global_tolerance": tolerance}
+            bounds: dict[str, Any] = {"local_tolerance": None, "global_tolerance": tolerance}
             solution = logofair.fit(known.scores, known.labels, groups=known.groups, notion=notion, **bounds, **options)
             found.append(solution.policy.probabilities(test.scores, groups=test.groups))
         return found
@@ -107,7 +110,7 @@ def measured(people: People, notion: str, resplits: Sequence[int]) -> Iterator[d
         found = {name: points(ask(known, test, notion, TOLERANCES), test, notion) for name, ask in installed().items()}
         for name, options in VARIANTS.items():
             found[f"ours: {name}"] = points(ours(**options)(known, test, notion, OURS), test, notion)
-        found["score >= 1/2"] = points([test.scores >= 0.5], test, notion)
+        found["score >= 1/2"] = points([(test.scores >= 0.5).astype(float)], test, notion)
         yield found
 
 

@@ -104,7 +104,8 @@ def fit_isotonic(
     weights = np.ones_like(scores) if weights is None else weights
     rising = np.argsort(scores, kind="stable")
     scores, labels, cells, weights = scores[rising], labels[rising], cells[rising], weights[rising]
-    shares, lengths, knots = [], [], []
+    shares: list[Floats] = []
+    lengths, knots = [], []
     for owner, size, rows in (
         (np.zeros_like(cells), 1, IDENTITY_ROWS),
         (cells % units.n_groups, units.n_groups, strengths[0]),
