@@ -54,7 +54,7 @@ def against_fairlearn(repeat: int, rows: int = 200_000) -> dict[str, Any] | None
     scores, groups, _ = federation(Size(1, rows))
     labels = (np.random.default_rng(1).random(rows) < scores).astype(int)
     theirs = ThresholdOptimizer(
-        estimator=_Scores(), constraints="demographic_parity", predict_method="predict_proba", prefit=True
+        estimator=GivenScores(), constraints="demographic_parity", predict_method="predict_proba", prefit=True
     )
     column = scores[:, None]
     fairlearn_seconds = best(lambda: theirs.fit(column, labels, sensitive_features=groups), max(1, repeat // 2))
@@ -88,12 +88,12 @@ def against_fairlearn(repeat: int, rows: int = 200_000) -> dict[str, Any] | None
     }
 
 
-class _Scores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
+class GivenScores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
     """A fitted model that hands its one feature back as the score."""
 
     classes_ = np.array([0, 1])
 
-    def fit(self, features: Any, labels: Any) -> _Scores:
+    def fit(self, features: Any, labels: Any) -> GivenScores:
         """Nothing to learn."""
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -229,6 +229,23 @@ def test_an_empty_cell_and_an_unknown_client_have_the_map_of_their_group_exactly
     eta = maps(data.at(~((data.groups == 1) & (data.clients == 2))).fit(method), GRID)
     assert np.array_equal(eta[1, 3], eta[1, 0])
     assert not np.array_equal(eta[1, 2], eta[1, 0])
+
+
+@fitted
+def test_where_all_rows_are_one_clients_they_count_once_and_its_cells_have_the_maps_of_their_groups(
+    method: str,
+) -> None:
+    data = drawn(300, n_clients=1)
+    eta = maps(data.fit(method), GRID)
+    assert np.array_equal(eta[:, 1], eta[:, 0])
+    # Of several clients, too, where the others have no rows; not where one of them has.
+    elsewhere = maps(replace(data, clients=data.clients + np.int32(1), n_clients=3).fit(method), GRID)
+    assert np.array_equal(elsewhere, np.repeat(eta[:, :1], 4, axis=1))
+    clients = np.zeros(300, np.int32)
+    clients[:100] = 1
+    apart = maps(replace(data, clients=clients, n_clients=2).fit(method), GRID)
+    np.testing.assert_allclose(apart[:, 0], eta[:, 0], atol=1e-12)
+    assert not np.allclose(apart[:, 1], eta[:, 0])
 
 
 @fitted

@@ -54,15 +54,17 @@ def test_a_block_of_pooled_scores_has_knots_at_its_ends_only() -> None:
 
 
 def test_a_map_is_the_blend_of_its_own_curve_and_its_parents() -> None:
-    # Two rows, strength 6: all rows lean 1/3 on the score, the group 3/4 on all rows, the cell 3/4 on the group.
+    # Two rows at each of two clients, strength 6: all rows lean 1/5 on the score, the group 3/5 on all rows, a cell 3/4
+    # on the group.
     scores, labels, codes = np.array([0.2, 0.8]), np.array([0.0, 1.0]), np.zeros(2, dtype=np.int32)
-    calibrator = fit_calibrator(Sample(scores, labels, codes, codes, None, Units(1, 2)), "isotonic", strength=6.0)
-    everyone = np.array([2 / 3 * 0 + 1 / 3 * 0.2, 2 / 3 * 1 + 1 / 3 * 0.8])
-    group = 1 / 4 * labels + 3 / 4 * everyone
+    columns = (np.tile(scores, 2), np.tile(labels, 2), np.tile(codes, 2), np.repeat(np.array([0, 1], np.int32), 2))
+    calibrator = fit_calibrator(Sample(*columns, None, Units(1, 3)), "isotonic", strength=6.0)
+    everyone = 4 / 5 * labels + 1 / 5 * scores
+    group = 2 / 5 * labels + 3 / 5 * everyone
     cell = 1 / 4 * labels + 3 / 4 * group
     np.testing.assert_allclose(calibrator(scores, codes, codes), cell)
     np.testing.assert_allclose(calibrator(scores, codes, codes - 1), group)
-    np.testing.assert_allclose(calibrator(scores, codes, codes + 1), group)
+    np.testing.assert_allclose(calibrator(scores, codes, codes + 2), group)
 
 
 def test_between_knots_a_curve_is_linear_and_outside_them_constant() -> None:

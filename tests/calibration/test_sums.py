@@ -183,8 +183,9 @@ def test_however_rows_lie_at_clients_the_fit_is_that_of_all_rows_in_one_place(
 
 
 @methods
-def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str) -> None:
-    federation = drawn(5, method, n=900, n_groups=3, n_clients=4)
+@pytest.mark.parametrize(("n", "n_clients"), [(900, 4), (200, 1)])
+def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str, n: int, n_clients: int) -> None:
+    federation = drawn(5, method, n=n, n_groups=3, n_clients=n_clients)
     maps = federation.levels().published
     central = [federation.central(fit) for fit in range(federation.folds + 1)]
     for code, client in enumerate(federation.clients):

@@ -107,6 +107,7 @@ def fit_calibrator(
 
     A row of weight 2 counts as two rows. ``strength`` says how many rows the parent's map is worth: a cell of this many
     lies about halfway between its group's map and its own. ``cell_strength`` is another one for the cells alone.
+    Where all rows are one client's, a cell is its group and has its map.
     """
     if sample.weights is not None and not sample.weights.all():
         sample = sample.at(sample.weights > 0.0)

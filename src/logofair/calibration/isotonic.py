@@ -100,16 +100,19 @@ def fit_isotonic(
     units: Units,
     strengths: tuple[float, float],
 ) -> IsotonicMaps:
-    """Fit the curve of all rows, of every group and of every cell."""
+    """Fit the curve of all rows, of every group and of every cell; one client's cells as in `fit_logistic`."""
     weights = np.ones_like(scores) if weights is None else weights
     rising = np.argsort(scores, kind="stable")
     scores, labels, cells, weights = scores[rising], labels[rising], cells[rising], weights[rising]
-    shares, lengths, knots = [], [], []
+    shares: list[Floats] = []
+    lengths, knots = [], []
     for owner, size, rows in (
         (np.zeros_like(cells), 1, IDENTITY_ROWS),
         (cells % units.n_groups, units.n_groups, strengths[0]),
         (cells, units.n_cells, strengths[1]),
     ):
+        if len(shares) == 2 and units.of_one_client(cells):
+            owner, scores, labels, weights = owner[:0], scores[:0], labels[:0], weights[:0]
         mass = np.bincount(owner, weights=weights, minlength=size)
         shares.append(np.divide(mass, mass + rows, out=np.zeros(size), where=mass > 0.0))
         order = grouped(owner, size)

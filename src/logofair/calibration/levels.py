@@ -20,7 +20,7 @@ from logofair.calibration.calibrator import STRENGTH, Calibrator
 from logofair.calibration.crossfit import CrossFit, calibration_errors, held_out_chances
 from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, platt_targets
 from logofair.calibration.newton import Descent, Normal, most_probable, packed_places
-from logofair.calibration.sums import OwnRows, Points, summable_family
+from logofair.calibration.sums import OwnRows, Points, calibration_counts, summable_family
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError
@@ -207,9 +207,14 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
 
     The answer is that of :func:`cross_fit` on all rows of the federation, for one client's rows, with the folds
     as dealt; the calibrator knows this client alone (``n_clients`` is 1). It needs nothing but the published maps,
-    so a client that joins later gets its own in the same way.
+    so a client that joins later gets its own in the same way. Where all rows of a fit are its own, its cells have the
+    groups' maps.
     """
-    fitted = [_calibrator(maps, fit, cells) for fit, cells in enumerate(_cells(rows, maps))]
+    alone = np.isclose(calibration_counts(rows)[:, -1].sum(axis=2), maps.mass, rtol=1e-9, atol=0.0).all(axis=0)
+    fitted = [
+        _calibrator(maps, fit, maps.groups[:, fit] if alone[fit] else cells)
+        for fit, cells in enumerate(_cells(rows, maps))
+    ]
     eta, merged_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
     eta[rows.order], merged_eta[rows.order] = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
     sample = rows.sample.at(np.argsort(rows.order))

@@ -115,7 +115,11 @@ def fit_logistic(
     units: Units,
     strengths: tuple[float, float],
 ) -> LogisticMaps:
-    """Fit all rows, then the groups around them, then the cells around their groups, each with a strength."""
+    """Fit all rows, then the groups around them, then the cells around their groups, each with a strength.
+
+    Where all rows are one client's, its cells are the groups and have their maps: fitted again, the same rows would
+    count twice.
+    """
     family = FAMILIES[method]
     runs, cell_of_run = _runs(family, scores, labels, cells, weights, units)
     prior, levels = Prior.on_identity(family), []
@@ -129,6 +133,8 @@ def fit_logistic(
         seen = np.asarray(np.bincount(owner, weights=runs.mass, minlength=parent.size), dtype=np.float64)
         prior = prior.on(level, seen, strength)
         levels.append(level.centre.T)
+        if len(levels) == 2 and units.of_one_client(cell_of_run):
+            return LogisticMaps(method, np.vstack([*levels, np.tile(levels[-1], (units.n_clients, 1))]))
     return LogisticMaps(method, np.vstack(levels))
 
 

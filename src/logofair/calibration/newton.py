@@ -167,6 +167,10 @@ class Units:
         # Client -1 falls on the numbers just before the cells, which are the groups'.
         return self.cells(group_codes, client_codes) + (1 + self.n_groups)
 
+    def of_one_client(self, cells: Indices) -> bool:
+        """Whether no two of these cells are of different clients."""
+        return cells.size == 0 or bool(cells.min() // self.n_groups == cells.max() // self.n_groups)
+
 
 _SMALLEST_PIVOT = 1e-14
 
