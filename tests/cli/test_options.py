@@ -6,6 +6,7 @@ import pytest
 
 from logofair.calibration import METHODS
 from logofair.cli import options
+from logofair.fitting.pooling import POOLING
 from logofair.fitting.prepare import BASES
 from logofair.notions import NOTIONS
 from support.commandline import refused
@@ -17,6 +18,7 @@ def test_the_lists_kept_apart_so_that_help_needs_no_numpy_are_those_of_the_libra
     assert set(options.NOTIONS) == set(NOTIONS)
     assert set(options.CALIBRATIONS) == set(METHODS)
     assert options.BASES == BASES
+    assert options.POOLING == POOLING
 
 
 @pytest.mark.parametrize("tolerance", ["1", "2", "-0.1", "nan", "inf", "much"])

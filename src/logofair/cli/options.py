@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BASES",
     "CALIBRATIONS",
+    "POOLING",
     "NOTIONS",
     "TOLERANCE",
     "Check",
@@ -60,6 +61,7 @@ NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "eq
 TOLERANCE = 0.05  # by which an audit judges clients where nobody said
 BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
+POOLING = ("auto", "none", "full")
 
 _FREE = "none"
 

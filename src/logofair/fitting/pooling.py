@@ -197,6 +197,16 @@ class Choice:
     kind: str = "none"
     kappa: float = 0.0
 
+    @classmethod
+    def of(cls, kind: str, worth: float | None) -> Choice:
+        """The inverse of :attr:`worth`."""
+        return cls(kind, np.inf if worth is None else worth)
+
+    @property
+    def worth(self) -> float | None:
+        """Kappa as messages and files have it: None where it is infinite."""
+        return None if np.isinf(self.kappa) else self.kappa
+
 
 # --- First: where the groups lie, and how far their scores vary inside cells.
 
@@ -207,7 +217,7 @@ class ScoreMoments:
 
     mass: Floats
     counts: Floats  # effective rows
-    total: Floats  # log-odds
+    odds: Floats  # summed log-odds
     squares: Floats  # squared distances from the cells' means
     freedom: Floats  # what the squares are divided by
     small_cells: Floats  # (1,)
@@ -243,7 +253,7 @@ class Reference:
         variance = np.where(unknown, 0.0, np.maximum(_ratio(sums.squares, sums.freedom), _LEAST_VARIANCE))
         number = int(np.clip(_MOST_ENTRIES // max((fits - 1) * clients * groups, 1), _FEWEST_THRESHOLDS, _THRESHOLDS))
         cuts, edges = (_spread_evenly(sums.histogram, each) for each in (number + 1, _BINS_BETWEEN * (number + 1)))
-        return cls(_ratio(sums.total, sums.mass), variance, sums.counts, sums.mass[-1], cuts, edges)
+        return cls(_ratio(sums.odds, sums.mass), variance, sums.counts, sums.mass[-1], cuts, edges)
 
     @property
     def scale(self) -> Floats:
@@ -444,7 +454,7 @@ class PriorSums:
     """Sums over clients of what their cells give to the prior, and how many borrow from it."""
 
     mass: Floats  # (groups, bins)
-    total: Floats  # log-odds, moved back by the cell's shift, (groups, bins)
+    odds: Floats  # summed, moved back by the cell's shift, (groups, bins)
     cells: Floats  # (1,)
 
 
@@ -481,18 +491,18 @@ class GroupPriors:
         cells = round(float(sums.cells[0]))
         most = int(np.clip(_MOST_ROWS_IN_ALL // max(cells, 1), _FEWEST_PRIOR_ROWS, _MOST_PRIOR_ROWS))
         odds, share = np.zeros((2, len(sums.mass), most))
-        for a, (mass, total) in enumerate(zip(sums.mass, sums.total, strict=True)):
+        for a, (mass, total) in enumerate(zip(sums.mass, sums.odds, strict=True)):
             occupied = mass > 0
             part = _ratio(mass, mass.sum())[occupied]
             _, slot = np.unique(np.floor((np.cumsum(part) - 0.5 * part) * most), return_inverse=True)
             weight, summed = np.bincount(slot, mass[occupied]), np.bincount(slot, total[occupied])
             odds[a, : weight.size], share[a, : weight.size] = summed / weight, weight / mass.sum()
-        return cls(choice.kind, None if np.isinf(choice.kappa) else choice.kappa, rule.last, odds, share, cells)
+        return cls(choice.kind, choice.worth, rule.last, odds, share, cells)
 
     @property
     def choice(self) -> Choice:
         """What was chosen."""
-        return Choice(self.kind, np.inf if self.kappa is None else self.kappa)
+        return Choice.of(self.kind, self.kappa)
 
 
 def group_priors(rows: ScoredRows, choice: Choice) -> GroupPriors:

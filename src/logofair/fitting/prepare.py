@@ -251,9 +251,8 @@ def _about(choice: Choice, borrowed: Borrowed | None, extra: ExtraRows | None, f
     )
     if borrowed is None or not borrowed.cells:
         return about
-    kappa = None if np.isinf(choice.kappa) else choice.kappa
     return replace(
-        about, prior=choice.kind, kappa=kappa, cells=borrowed.cells, largest_share=borrowed.largest_share
+        about, prior=choice.kind, kappa=choice.worth, cells=borrowed.cells, largest_share=borrowed.largest_share
     )
 
 
