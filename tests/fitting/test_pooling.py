@@ -48,8 +48,8 @@ def chosen(scores, columns, seed=0):
 def shifts(rows, kind):
     """How far every cell is moved, (clients, groups)."""
     reference = Reference.of(of_pooling.score_moments(rows), rows.n_clients)
-    spread = of_pooling.shift_spread(of_pooling.shift_moments(rows, reference), reference)
-    return ShiftRule.of(reference, spread).shifts(rows, kind)[-1]
+    between = of_pooling.shift_variance(of_pooling.shift_moments(rows, reference), reference)
+    return ShiftRule.of(reference, between).shifts(rows, kind)[-1]
 
 
 def borrowing(monkeypatch, kind, kappa):
@@ -202,9 +202,9 @@ def test_held_out_errors_are_those_of_plain_loops():
     fold = np.random.default_rng(0).permutation(np.arange(scores.size) % 3)
     rows = replace(rows, fold=fold, folds=3)
     reference = Reference.of(of_pooling.score_moments(rows), 2)
-    spread = of_pooling.shift_spread(of_pooling.shift_moments(rows, reference), reference)
-    priors = of_pooling.fold_histograms(rows, reference, spread)
-    errors = of_pooling.held_out_errors(rows, reference, spread, priors)
+    between = of_pooling.shift_variance(of_pooling.shift_moments(rows, reference), reference)
+    priors = of_pooling.fold_histograms(rows, reference, between)
+    errors = of_pooling.held_out_errors(rows, reference, between, priors)
     bins = np.floor((rows.odds + 14) * 32)
     below = np.cumsum(np.bincount(bins.astype(int), minlength=896))
     cuts = sorted({int(np.searchsorted(below, below[-1] * k / 32)) for k in range(1, 32)})

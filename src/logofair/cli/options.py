@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BASES",
     "CALIBRATIONS",
-    "POOLING",
     "NOTIONS",
+    "POOLING",
     "TOLERANCE",
     "Check",
     "Decorator",

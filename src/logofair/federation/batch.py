@@ -24,7 +24,7 @@ from logofair.federation.privacy import Release
 from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
 from logofair.federation.wire import wire_type
-from logofair.fitting.pooling import Borrowed, GroupPriors
+from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
@@ -35,8 +35,14 @@ from logofair.solvers.problem import GroupTotals, Problem, make_problem
 for kind in (Mixtures, Release):
     wire_type(kind)
 
-# Requests that may be the first after training, and then carry its model.
-_CARRY_MODEL = (requests.ScoreMomentsRequest, requests.PriorRequest)
+# In their order; without a choice to make the last one alone.
+_POOLING_STEPS = (
+    requests.ScoreMomentsRequest,
+    requests.ShiftMomentsRequest,
+    requests.FoldHistogramsRequest,
+    requests.CandidateErrorsRequest,
+    requests.PriorRequest,
+)
 
 # By how much the fallback's answer may leave a local tolerance: less than the final check lets pass.
 _EXCESS = 1e-10
@@ -163,6 +169,7 @@ class ClientState:
     model: requests.Model | None = None
     maps: GroupMaps | None = None
     releases: tuple[Release, ...] = ()
+    pooling_steps: int = 0  # the last one answered in this roster
     priors: GroupPriors | None = None  # of the roster, where small cells borrow
     mass: Floats | None = None  # of the roster, (groups,)
     positives: Floats | None = None
@@ -240,11 +247,7 @@ class ClientBatch:
             requests.UpdateRequest: self._prepare,
             requests.FoldCountsRequest: self._counts,
             requests.CurvatureRequest: self._prepare,
-            requests.ScoreMomentsRequest: self._prepare,
-            requests.ShiftMomentsRequest: self._prepare,
-            requests.FoldHistogramsRequest: self._prepare,
-            requests.CandidateErrorsRequest: self._prepare,
-            requests.PriorRequest: self._prepare,
+            **dict.fromkeys(_POOLING_STEPS, self._pool),
             requests.TotalsRequest: self._totals,
             requests.AnswersRequest: self._answers,
             requests.SmoothnessRequest: self._smoothness,
@@ -275,18 +278,29 @@ class ClientBatch:
         return self._derive().chances
 
     def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
-        model = request.model if isinstance(request, _CARRY_MODEL) else None
-        after = self if model is None else replace(self, state=replace(self.state, model=model), derived=None)
-        return after, self.preparation.answer(request, after.state.model)
+        return self, self.preparation.answer(request, self.state.model)
+
+    def _pool(self, request: Any) -> tuple[ClientBatch, Sums]:
+        """Answer a step of the pooling, each once in a roster: a second histogram would tell more than one."""
+        step, steps = 1 + _POOLING_STEPS.index(type(request)), {"auto": 1, "full": len(_POOLING_STEPS)}
+        if step < steps.get(self.state.plan.pooling, step + 1) or step <= self.state.pooling_steps:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        _check_shift_rule(request)
+        model = getattr(request, "model", None) or self.state.model
+        after = replace(self, state=replace(self.state, model=model, pooling_steps=step), derived=None)
+        return after, self.preparation.answer(request, model)
 
     def _counts(self, request: requests.FoldCountsRequest) -> tuple[ClientBatch, Sums]:
         after = replace(self, state=replace(self.state, model=request.model), derived=None)
         return after, self.preparation.answer(request, request.model)
 
     def _totals(self, request: requests.TotalsRequest) -> tuple[ClientBatch, Sums]:
+        if request.priors is not None and self.state.plan.pooling == "none":
+            raise RefusedError(Refusal.OUT_OF_TURN)
         state = replace(self.state, maps=request.maps, model=request.model or self.state.model)
         state = replace(state, releases=self.preparation.releases(state.releases))
-        after = replace(self, state=replace(state.opened(state.roster), priors=request.priors), derived=None)
+        opened = replace(state.opened(state.roster), priors=request.priors, pooling_steps=state.pooling_steps)
+        after = replace(self, state=opened, derived=None)
         derived = after._derive()
         shape = (len(state.sites), len(state.plan.groups))
         sums = Totals(mass=derived.cells.mass.reshape(shape), positives=derived.cells.positives.reshape(shape))
@@ -419,6 +433,16 @@ def _named_rows(site: str, columns: SiteColumns, plan: Plan) -> SiteRows:
         raise RefusedError(error.refusal, f"site {site!r}: {error}") from None
     except InputError as error:
         raise InputError(f"site {site!r}: {error}") from None
+
+
+def _check_shift_rule(request: Any) -> None:
+    """Refuse a reference that no rows can have."""
+    rule = getattr(request, "rule", None)
+    if hasattr(request, "reference"):
+        between = getattr(request, "between", np.zeros(1))
+        rule = ShiftRule.of(request.reference, between)
+    if rule is not None and not rule.plausible:
+        raise RefusedError(Refusal.BAD_REQUEST)
 
 
 def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:

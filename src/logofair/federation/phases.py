@@ -1,7 +1,7 @@
 """The server's side, phase by phase: each sends one request to all clients and takes the total of their replies.
 
-In the order of a run: training (moments, averaging), calibration, pooling, totals, then prices and answers (or the steps
-of Algorithm 1), the final figures, publication. A phase is a frozen value that can be encoded
+In the order of a run: training (moments, averaging), calibration, pooling, totals, then prices and answers (or the
+steps of Algorithm 1), the final figures, publication. A phase is a frozen value that can be encoded
 (:mod:`logofair.federation.wire`), so that a server can be stored after every exchange and resumed to the bit. ``take``
 returns the next phase. When clients are excluded, ``without`` says how to go on: totals that do not depend on who else
 takes part are simply taken from those who remain; the answers of a roster are void with it.
@@ -231,8 +231,8 @@ class ShiftMomentsPhase(Phase):
 
     def take(self, total: replies.ShiftMoments, plan: Plan, clients: int) -> Phase:
         """What is beyond chance."""
-        spread = pooling.shift_spread(total.sums, self.reference)
-        return FoldHistogramsPhase(self.before, self.reference, spread)
+        between = pooling.shift_variance(total.sums, self.reference)
+        return FoldHistogramsPhase(self.before, self.reference, between)
 
     def without(self, plan: Plan) -> Phase | None:
         """The reference was that of other rows."""
@@ -246,17 +246,17 @@ class FoldHistogramsPhase(Phase):
 
     before: BeforeTotals
     reference: Reference
-    spread: Floats
+    between: Floats
     name = "pooling"
 
     @property
     def request(self) -> Request:
         """Ask what cells give to each."""
-        return requests.FoldHistogramsRequest(self.reference, self.spread)
+        return requests.FoldHistogramsRequest(self.reference, self.between)
 
     def take(self, total: replies.FoldHistograms, plan: Plan, clients: int) -> Phase:
         """Hand all of them out."""
-        return CandidateErrorsPhase(self.before, self.reference, self.spread, total.mass)
+        return CandidateErrorsPhase(self.before, self.reference, self.between, total.mass)
 
     def without(self, plan: Plan) -> Phase | None:
         """The reference was that of other rows."""
@@ -270,14 +270,14 @@ class CandidateErrorsPhase(Phase):
 
     before: BeforeTotals
     reference: Reference
-    spread: Floats
+    between: Floats
     priors: Floats
     name = "pooling"
 
     @property
     def request(self) -> Request:
         """Ask for the errors of every candidate."""
-        return requests.CandidateErrorsRequest(self.reference, self.spread, self.priors)
+        return requests.CandidateErrorsRequest(self.reference, self.between, self.priors)
 
     def take(self, total: replies.CandidateErrors, plan: Plan, clients: int) -> Phase:
         """Choose."""
@@ -285,7 +285,7 @@ class CandidateErrorsPhase(Phase):
         choice = pooling.least_error(sums, clients * len(plan.groups))
         if choice.kind == "none":
             return self.before.totals()
-        rule = ShiftRule.of(self.reference, self.spread).last
+        rule = ShiftRule.of(self.reference, self.between).last
         return PriorPhase(self.before, choice.kind, choice.worth, rule, self.reference)
 
     def without(self, plan: Plan) -> Phase | None:
@@ -351,7 +351,7 @@ class TotalsPhase(Phase):
         return StepsPhase.start(totals, plan, float(plan.solver.step))
 
     def without(self, plan: Plan) -> Phase | None:
-        """Totals of those who remain; where calibrators or priors hold the excluded rows too, these come first again."""
+        """Totals of those who remain; where calibrators or priors hold the excluded rows too, these come first."""
         alone = self.maps is None and self.priors is None
         return None if alone else after_training(plan, self.model, self.prices)
 

@@ -161,9 +161,7 @@ def _pooling(batch: ClientBatch, number: int) -> PoolingInfo:
     if priors is None:
         return about
     own = batch.borrowed[number]
-    return replace(
-        about, prior=priors.kind, kappa=priors.kappa, cells=own.cells, largest_share=own.largest_share
-    )
+    return replace(about, prior=priors.kind, kappa=priors.kappa, cells=own.cells, largest_share=own.largest_share)
 
 
 def _figures(one: ClientBatch) -> SiteInfo:

@@ -155,9 +155,10 @@ class ScoreMoments(Sums):
     counts: Annotated[Floats, Disclosure("how many rows of equal weight that is worth, (fits, groups)", _OF_ROWS)]
     odds: Annotated[Floats, Disclosure("sum of the scores' log-odds in each group, (fits, groups)", _OF_ROWS)]
     squares: Annotated[
-        Floats, Disclosure("squared distances of log-odds from the client's mean of the group, (fits, groups)", _OF_ROWS)
+        Floats,
+        Disclosure("squared distances of these from the client's mean of the group, (fits, groups)", _OF_ROWS),
     ]
-    freedom: Annotated[Floats, Disclosure("weight less that of one row, where there are rows, (fits, groups)", _OF_ROWS)]
+    freedom: Annotated[Floats, Disclosure("weight of each group less that of one row, (fits, groups)", _OF_ROWS)]
     small_cells: Annotated[Floats, Disclosure("how many of its groups have fewer than 20,000 rows, (1,)", _OF_ROWS)]
     histogram: Annotated[
         Floats, Disclosure("weight of the rows, all groups together, in bins of 1/32 in log-odds, (bins,)", _OF_ROWS)
@@ -219,8 +220,8 @@ class PriorSums(Sums):
     mass: Annotated[
         Floats,
         Disclosure(
-            "share of the weight of its scores, moved back by its shift, in bins of 1/32 in log-odds, (groups, bins); a "
-            "bin with a single row tells that row's score",
+            "share of the weight of its scores, moved back by its shift, in bins of 1/32 in log-odds, (groups, bins); "
+            "a bin with a single row tells that row's score",
             _OF_CHANCES,
         ),
     ]
@@ -288,7 +289,8 @@ class FinalFigures(Sums):
     own: Annotated[
         Floats,
         Disclosure(
-            "with pooling, on its own rows alone: weight accepted, positives expected among them and in all, (groups, 3)",
+            "with pooling, on its own rows alone: weight accepted, positives expected among them and in all, "
+            "(groups, 3)",
             _OF_CHANCES,
         ),
     ]

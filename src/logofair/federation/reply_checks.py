@@ -127,7 +127,8 @@ def _out_of_range(
     if isinstance(reply, replies.FoldCounts | replies.Curvature):
         return _of_calibration(reply, request, counts)
     if type(reply) in _OF_POOLING:
-        return _OF_POOLING[type(reply)](reply, counts)
+        found: str | None = _OF_POOLING[type(reply)](reply, counts)
+        return found
     if isinstance(reply, replies.Smoothness):
         wrong = reply.constant.min() < 0 or reply.constant.max() > _MOST_SMOOTHNESS
         return "sent smoothness constants that no rows can have" if wrong else None

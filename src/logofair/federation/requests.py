@@ -89,10 +89,10 @@ class ShiftMomentsRequest(Request):
 @wire_type
 @dataclass(frozen=True, eq=False)
 class FoldHistogramsRequest(Request):
-    """Pooling: what the client gives to each candidate prior, its shifts drawn in by this spread."""
+    """Pooling: what the client gives to each candidate prior, its shifts drawn in by these variances."""
 
     reference: Reference
-    spread: Floats  # (fits, 1 + groups)
+    between: Floats  # (fits, 1 + groups)
 
 
 @wire_type
@@ -101,7 +101,7 @@ class CandidateErrorsRequest(Request):
     """Pooling: how badly these candidate priors foretell the client's held-out rates."""
 
     reference: Reference
-    spread: Floats
+    between: Floats
     priors: Floats  # (kinds, folds, groups, edges + 1)
 
 

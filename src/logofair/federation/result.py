@@ -113,9 +113,8 @@ class RunResult:
         about = PoolingInfo(strength=None if self.maps is None else self.maps.strength)
         if self.priors is None:
             return about
-        largest = 1.0 if self.priors.kappa is None else None
-        borrowed = {"prior": self.priors.kind, "kappa": self.priors.kappa, "cells": self.priors.cells}
-        return replace(about, **borrowed, largest_share=largest)
+        largest, priors = 1.0 if self.priors.kappa is None else None, self.priors
+        return replace(about, prior=priors.kind, kappa=priors.kappa, cells=priors.cells, largest_share=largest)
 
     @property
     def own_accuracy(self) -> float:
@@ -243,8 +242,8 @@ class RunResult:
             yield (
                 "Privacy",
                 f"All numbers come from one noised histogram per site (epsilon {privacy.epsilon:g}, delta "
-                f"{privacy.delta:g}); the requirements are met on these counts, and real rows differ from them. No cell "
-                "borrows from other sites.",
+                f"{privacy.delta:g}); the requirements are met on these counts, and real rows differ from them. No "
+                "cell borrows from other sites.",
             )
 
     def _warnings(self) -> Iterator[tuple[str, str]]:

@@ -128,6 +128,11 @@ class Chances:
         return self.rows.groups.codes
 
     @property
+    def eta(self) -> Floats:
+        """The chance of label 1 each row counts with."""
+        return self.rows.eta
+
+    @property
     def weight(self) -> Floats:
         """Weight of each row."""
         return np.ones(self.groups.size) if self.rows.weights is None else self.rows.weights
@@ -152,7 +157,7 @@ class Preparation:
         if isinstance(request, UpdateRequest):
             return self._update(number, request)
         if not isinstance(request, FoldCountsRequest | CurvatureRequest):
-            return self._pooled(number, request, model)
+            return self._for_prior(number, request, model)
         rows = self._dealt(number, model)
         sums = calibration_sums(rows, Points(request.at, request.live))
         if isinstance(request, FoldCountsRequest):
@@ -187,7 +192,7 @@ class Preparation:
             rng=_client_rng(self.plan, self.sites[number], "folds"),
         )
 
-    def _pooled(self, number: int, request: Any, model: Model | None) -> Sums:
+    def _for_prior(self, number: int, request: Any, model: Model | None) -> Sums:
         """Answer a request of the pooling."""
         rows = self._for_pooling(number, model)
         if isinstance(request, PriorRequest):
@@ -200,7 +205,7 @@ class Preparation:
             return ScoreMoments(**vars(pooling.score_moments(rows)), losses=losses, rows=size)
         if isinstance(request, ShiftMomentsRequest):
             return ShiftMoments(sums=pooling.shift_moments(rows, request.reference))
-        known = request.reference, request.spread
+        known = request.reference, request.between
         if isinstance(request, FoldHistogramsRequest):
             return FoldHistograms(mass=pooling.fold_histograms(rows, *known))
         return CandidateErrors(**vars(pooling.candidate_errors(rows, *known, request.priors)))
@@ -235,7 +240,9 @@ class Preparation:
         """Every client's rows as they count: the scores themselves, calibrated chances, or a noised histogram."""
         none = Calibrator("none", len(self.plan.groups), 1, None)
         if self.plan.privacy is not None:
-            tables = [ScoredRows(middle, codes, None, counts) for middle, codes, counts in (each.rows() for each in made)]
+            tables = [
+                ScoredRows(middle, codes, None, counts) for middle, codes, counts in (each.rows() for each in made)
+            ]
             return tuple(Chances(self._columns(number, each), none) for number, each in enumerate(tables))
         every = [self.scored(number, model) for number in range(len(self.rows))]
         if self.plan.calibration == "none":

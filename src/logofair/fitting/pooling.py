@@ -10,7 +10,7 @@ Prior and kappa are chosen by cross-validation of held-out rates. Everything tha
 them, so that a federation and one process do the very same: a function from rows to sums for the clients
 (:func:`score_moments`, :func:`shift_moments`, :func:`fold_histograms`, :func:`candidate_errors`,
 :func:`prior_sums`), and one from the sums to what all clients go on with (:class:`Reference`,
-:func:`shift_spread`, :func:`least_error`, :class:`GroupPriors`). In one process the rows are those of all clients.
+:func:`shift_variance`, :func:`least_error`, :class:`GroupPriors`). In one process the rows are those of all clients.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
     "prior_sums",
     "score_moments",
     "shift_moments",
-    "shift_spread",
+    "shift_variance",
 ]
 
 POOLING = ("auto", "none", "full")
@@ -121,7 +121,7 @@ class ScoredRows:
         column, size = self.weights if values is None else values, self.n_groups * self.n_clients
         keys = self.cells if self.fold is None else self.fold * size + self.cells
         parts = max(self.folds, 1)
-        table = np.asarray(np.bincount(keys, column, parts * size), np.float64).reshape(parts, -1, self.n_groups)
+        table = _histogram(keys, column, parts * size).reshape(parts, -1, self.n_groups)
         # Added up rather than subtracted: a cell without rows outside a fold has mass 0 there, not its rounding.
         return np.tensordot(np.vstack([1.0 - np.eye(parts), np.ones(parts)]), table, 1) if self.folds else table
 
@@ -153,7 +153,7 @@ class ScoredRows:
 
     def may_borrow(self, pooling: str) -> bool:
         """Whether there is anything to borrow, if these are the rows of all clients."""
-        return may_borrow(pooling, np.count_nonzero(self.mass[-1].sum(axis=1)), self.small_cells)
+        return may_borrow(pooling, int(np.count_nonzero(self.mass[-1].sum(axis=1))), self.small_cells)
 
     def moved_back(
         self, at: Booleans | slice, share: Floats, shifts: Floats
@@ -173,6 +173,11 @@ def may_borrow(pooling: str, clients: int, small_cells: int) -> bool:
 def _ratio(above: Floats, below: Floats) -> Floats:
     """A quotient that is 0 where the denominator is."""
     return np.divide(above, below, out=np.zeros(np.broadcast(above, below).shape), where=below > 0)
+
+
+def _histogram(places: Integers, weights: Floats | None, size: int) -> Floats:
+    """Weight at every place."""
+    return np.asarray(np.bincount(places, weights, size), dtype=np.float64)
 
 
 def _bins(odds: Floats) -> Indices:
@@ -226,11 +231,15 @@ class ScoreMoments:
 
 def score_moments(rows: ScoredRows) -> ScoreMoments:
     """Moments of the log-odds, and their histogram."""
+    freedom = rows.mass * (1.0 - 1.0 / np.maximum(rows.counts, 1.0))
     return ScoreMoments(
-        *(each.sum(axis=1) for each in (rows.mass, rows.counts, rows.mass * rows.means, rows.squares)),
-        (rows.mass * (1.0 - _ratio(np.ones_like(rows.mass), np.maximum(rows.counts, 1.0)))).sum(axis=1),
-        np.array([float(rows.small_cells)]),
-        np.asarray(np.bincount(_bins(rows.odds), rows.weights, BINS), np.float64),
+        mass=rows.mass.sum(axis=1),
+        counts=rows.counts.sum(axis=1),
+        odds=(rows.mass * rows.means).sum(axis=1),
+        squares=rows.squares.sum(axis=1),
+        freedom=freedom.sum(axis=1),
+        small_cells=np.array([float(rows.small_cells)]),
+        histogram=_histogram(_bins(rows.odds), rows.weights, BINS),
     )
 
 
@@ -252,7 +261,7 @@ class Reference:
         unknown = sums.freedom <= 1e-9 * sums.mass
         variance = np.where(unknown, 0.0, np.maximum(_ratio(sums.squares, sums.freedom), _LEAST_VARIANCE))
         number = int(np.clip(_MOST_ENTRIES // max((fits - 1) * clients * groups, 1), _FEWEST_THRESHOLDS, _THRESHOLDS))
-        cuts, edges = (_spread_evenly(sums.histogram, each) for each in (number + 1, _BINS_BETWEEN * (number + 1)))
+        cuts, edges = (_even_ends(sums.histogram, each) for each in (number + 1, _BINS_BETWEEN * (number + 1)))
         return cls(_ratio(sums.odds, sums.mass), variance, sums.counts, sums.mass[-1], cuts, edges)
 
     @property
@@ -266,7 +275,7 @@ class Reference:
         return np.column_stack([of_clients, _ratio(self.counts, self.variance)])
 
 
-def _spread_evenly(counts: Floats, parts: int) -> Indices:
+def _even_ends(counts: Floats, parts: int) -> Indices:
     """The bins at which so many parts of equal count end, but for the last."""
     below = np.cumsum(counts)
     return np.unique(np.searchsorted(below, below[-1] * np.arange(1, parts) / parts))
@@ -277,11 +286,11 @@ def _spread_evenly(counts: Floats, parts: int) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class ShiftRule:
-    """What a cell's shift follows from besides its own rows: the groups' moments and the spread of true shifts."""
+    """What a cell's shift follows from besides its own rows: the groups' moments and how far true shifts vary."""
 
     centre: Floats  # (fits, groups), as in the reference
     variance: Floats
-    spread: Floats  # variance of the clients' true shifts, and of each group's cells inside them, (fits, 1 + groups)
+    between: Floats  # variance between clients, and between each group's cells inside them, (fits, 1 + groups)
 
     @classmethod
     def none(cls, groups: int) -> ShiftRule:
@@ -289,14 +298,20 @@ class ShiftRule:
         return cls(np.zeros((1, groups)), np.zeros((1, groups)), np.zeros((1, 1 + groups)))
 
     @classmethod
-    def of(cls, reference: Reference, spread: Floats) -> ShiftRule:
+    def of(cls, reference: Reference, between: Floats) -> ShiftRule:
         """The rule of every fit."""
-        return cls(reference.centre, reference.variance, spread)
+        return cls(reference.centre, reference.variance, between)
+
+    @property
+    def plausible(self) -> bool:
+        """Whether rows with log-odds in range can have such moments."""
+        variances = np.concatenate([self.variance.ravel(), self.between.ravel()])
+        return bool(np.all(np.abs(self.centre) <= _LIMIT) and np.all((variances >= 0) & (variances <= 4 * _LIMIT**2)))
 
     @property
     def last(self) -> ShiftRule:
         """The rule of the fit that leaves nothing out."""
-        return ShiftRule(self.centre[-1:], self.variance[-1:], self.spread[-1:])
+        return ShiftRule(self.centre[-1:], self.variance[-1:], self.between[-1:])
 
     def shifts(self, rows: ScoredRows, kind: str) -> Floats:
         """How far each cell's prior is moved in log-odds, (fits, clients, groups).
@@ -307,8 +322,8 @@ class ShiftRule:
         if kind in ("none", "group"):
             return np.zeros_like(rows.mass)
         effects, noise = _effects(rows, self.centre, self.variance)
-        spread = self.spread[:, None, :]
-        drawn = np.where(noise > 0, effects * _ratio(spread, spread + noise), 0.0)
+        between = self.between[:, None, :]
+        drawn = np.where(noise > 0, effects * _ratio(between, between + noise), 0.0)
         return drawn[:, :, :1] + (drawn[:, :, 1:] if kind == "cell" else np.zeros_like(rows.mass))
 
 
@@ -339,21 +354,22 @@ def shift_moments(rows: ScoredRows, reference: Reference) -> Floats:
     return np.stack([each.sum(axis=1) for each in sums])
 
 
-def shift_spread(sums: Floats, reference: Reference) -> Floats:
+def shift_variance(sums: Floats, reference: Reference) -> Floats:
     """How far true shifts vary, (fits, 1 + groups): what their variance is beyond chance."""
     weight, first, second, square, number = sums
     excess = reference.scale * (second - _ratio(first**2, weight)) - (number - 1.0)
     divisor = weight - _ratio(square, weight)
     found = _ratio(excess, reference.scale * divisor)
-    return np.where(divisor > 1e-9 * weight, np.maximum(found, 0.0), 0.0)
+    return np.where(divisor > 1e-9 * weight, np.clip(found, 0.0, _LIMIT**2), 0.0)
 
 
 # --- Third and fourth: candidates, and how badly each foretells held-out rows.
 
 
-def fold_histograms(rows: ScoredRows, reference: Reference, spread: Floats) -> Floats:
+def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> Floats:
     """What cells give to every kind of prior without a fold, (kinds, folds, groups, edges + 1)."""
-    rule, finer = ShiftRule.of(reference, spread), np.searchsorted(reference.edges, np.arange(BINS))
+    rule, finer = ShiftRule.of(reference, between), np.searchsorted(reference.edges, np.arange(BINS))
+    assert rows.fold is not None
     size = reference.edges.size + 1
     found = np.zeros((len(KINDS), rows.folds, rows.n_groups * size))
     share = 1.0 - own_shares(rows.counts, _KAPPA_WHILE_CHOOSING)
@@ -361,7 +377,7 @@ def fold_histograms(rows: ScoredRows, reference: Reference, spread: Floats) -> F
         shifts = rule.shifts(rows, kind)
         for number in range(rows.folds):
             group, bin_, weight, _ = rows.moved_back(rows.fold != number, share[number], shifts[number])
-            found[k, number] = np.bincount(group * size + finer[bin_], weight, rows.n_groups * size)
+            found[k, number] = _histogram(group * size + finer[bin_], weight, rows.n_groups * size)
     return found.reshape(*found.shape[:2], rows.n_groups, size)
 
 
@@ -376,14 +392,14 @@ class CandidateErrors:
     products: Floats  # (kinds, kappas, kappas)
 
 
-def candidate_errors(rows: ScoredRows, reference: Reference, spread: Floats, priors: Floats) -> CandidateErrors:
+def candidate_errors(rows: ScoredRows, reference: Reference, between: Floats, priors: Floats) -> CandidateErrors:
     """How badly every kind and kappa foretells the rates of a fold from the other folds, beyond the first candidate."""
-    errors = held_out_errors(rows, reference, spread, priors)
+    errors = held_out_errors(rows, reference, between, priors)
     errors = (errors - errors[:1, :1]) / (reference.mass.sum() * max(reference.cuts.size, 1))
     return CandidateErrors(errors.sum(axis=2), np.einsum("kic,kjc->kij", errors, errors))
 
 
-def held_out_errors(rows: ScoredRows, reference: Reference, spread: Floats, priors: Floats) -> Floats:
+def held_out_errors(rows: ScoredRows, reference: Reference, between: Floats, priors: Floats) -> Floats:
     """Error of every kind, kappa and cell, (kinds, kappas, cells): how badly other folds foretell a fold's rates.
 
     The squared error of the share below each of some thresholds, summed over thresholds and held-out rows, less what
@@ -394,10 +410,10 @@ def held_out_errors(rows: ScoredRows, reference: Reference, spread: Floats, prio
     coarse = np.searchsorted(cuts, np.arange(BINS))[_bins(rows.odds)]
     size = shape[0] * shape[1]
     place = (rows.fold * size + rows.cells) * (cuts.size + 1) + coarse
-    table = np.bincount(place, rows.weights, folds * size * (cuts.size + 1))
-    below = np.cumsum(table.reshape(folds, *shape, -1), axis=-1, dtype=np.float64)
+    table = _histogram(place, rows.weights, folds * size * (cuts.size + 1))
+    below = np.cumsum(table.reshape(folds, *shape, -1), axis=-1)
     total, errors = below.sum(axis=0), np.zeros((len(KINDS), len(KAPPAS), *shape))
-    rule = ShiftRule.of(reference, spread)
+    rule = ShiftRule.of(reference, between)
     for k, kind in enumerate(KINDS):
         shifts = rule.shifts(rows, kind)
         for number, held_out in enumerate(below):
@@ -441,9 +457,9 @@ def choose(rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator)
         return Choice("group", np.inf)
     rows = rows.dealt(folds, rng)
     reference = Reference.of(score_moments(rows), rows.n_clients)
-    spread = shift_spread(shift_moments(rows, reference), reference)
-    priors = fold_histograms(rows, reference, spread)
-    return least_error(candidate_errors(rows, reference, spread, priors), rows.n_clients * rows.n_groups)
+    between = shift_variance(shift_moments(rows, reference), reference)
+    priors = fold_histograms(rows, reference, between)
+    return least_error(candidate_errors(rows, reference, between, priors), rows.n_clients * rows.n_groups)
 
 
 # --- Last: the prior, and what each cell borrows of it.
@@ -463,9 +479,9 @@ def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
     share, shifts = 1.0 - own_shares(rows.counts[-1], choice.kappa), rule.last.shifts(rows, choice.kind)[-1]
     group, bin_, weight, residual = rows.moved_back(slice(None), share, shifts)
     size = rows.n_groups * BINS
-    mass, total = (np.bincount(group * BINS + bin_, w, size) for w in (weight, weight * residual))
+    mass, odds = (_histogram(group * BINS + bin_, w, size) for w in (weight, weight * residual))
     shape, cells = (rows.n_groups, BINS), _own(rows, choice.kappa, rows.mass[-1]) < 1.0
-    return PriorSums(mass.reshape(shape), total.reshape(shape), np.array([float(cells.sum())]))
+    return PriorSums(mass.reshape(shape), odds.reshape(shape), np.array([float(cells.sum())]))
 
 
 def _own(rows: ScoredRows, kappa: float, cell_mass: Floats) -> Floats:
@@ -510,7 +526,7 @@ def group_priors(rows: ScoredRows, choice: Choice) -> GroupPriors:
     rule = ShiftRule.none(rows.n_groups)
     if choice.kind not in ("none", "group"):
         reference = Reference.of(score_moments(rows), rows.n_clients)
-        rule = ShiftRule.of(reference, shift_spread(shift_moments(rows, reference), reference))
+        rule = ShiftRule.of(reference, shift_variance(shift_moments(rows, reference), reference))
     return GroupPriors.of(choice, rule, prior_sums(rows, choice, rule))
 
 

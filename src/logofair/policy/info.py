@@ -112,7 +112,9 @@ class PoolingInfo:
         moved = {"group": "", "client": ", moved by the client's shift", "cell": ", moved by the cell's shift"}
         worth = "all of it" if self.kappa is None else f"worth {self.kappa:g} rows in a cell"
         most = "" if self.largest_share is None else f", at most {self.largest_share:.0%} of a cell"
-        return f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}{most}.{extra}"
+        return (
+            f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}{most}.{extra}"
+        )
 
 
 @dataclass(frozen=True)
