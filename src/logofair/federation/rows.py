@@ -240,10 +240,9 @@ class Preparation:
         """Every client's rows as they count: the scores themselves, calibrated chances, or a noised histogram."""
         none = Calibrator("none", len(self.plan.groups), 1, None)
         if self.plan.privacy is not None:
-            tables = [
-                ScoredRows(middle, codes, None, counts) for middle, codes, counts in (each.rows() for each in made)
-            ]
-            return tuple(Chances(self._columns(number, each), none) for number, each in enumerate(tables))
+            tables = (each.rows() for each in made)
+            noised = [ScoredRows(middle, codes, None, counts) for middle, codes, counts in tables]
+            return tuple(Chances(self._columns(number, each), none) for number, each in enumerate(noised))
         every = [self.scored(number, model) for number in range(len(self.rows))]
         if self.plan.calibration == "none":
             return tuple(Chances(self._columns(number, each), none) for number, each in enumerate(every))
