@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -183,8 +184,10 @@ def test_the_spread_of_shifts_is_dersimonian_and_lairds():
 AUTO = {"pooling": "auto", "optimality_gap": 1e-4, "trials": 0}
 
 
-def when(plan, sites):
-    """The number of the first exchange that asks for each type of reply."""
+@cache
+def when():
+    """The number of the first exchange of the usual run that asks for each type of reply."""
+    sites, plan = federation(rows=15), plan_of(**AUTO)
     probe, known = Tampered(clients(sites)), {}
     go(plan, probe)
     for reply in (decode(data) for site, data in probe.sent if site == "b"):
@@ -219,14 +222,13 @@ def when(plan, sites):
         ("FinalFigures", "own", lambda a: a + 1e3, "more on its own rows"),
     ],
 )
-def test_a_reply_that_no_rows_can_give_excludes_its_site(kind, field, change, said, known={}):  # noqa: B006
+def test_a_reply_that_no_rows_can_give_excludes_its_site(kind, field, change, said):
     sites, plan = federation(rows=15), plan_of(**AUTO)
-    known = known or known.update(when(plan, sites)) or known
 
     def act(reply):
         return replace(reply, body=replace(reply.body, **{field: change(getattr(reply.body, field))}))
 
-    result, _ = go(plan, Tampered(clients(sites), instead("b", known[kind], act)))
+    result, _ = go(plan, Tampered(clients(sites), instead("b", when()[kind], act)))
     assert result.sites == tuple("acd")
     assert said in result.excluded[0].reason
 

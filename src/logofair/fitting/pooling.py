@@ -175,7 +175,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros(np.broadcast(above, below).shape), where=below > 0)
 
 
-def _histogram(places: Integers, weights: Floats | None, size: int) -> Floats:
+def _histogram(places: Integers | Indices, weights: Floats | None, size: int) -> Floats:
     """Weight at every place."""
     return np.asarray(np.bincount(places, weights, size), dtype=np.float64)
 
