@@ -14,7 +14,7 @@ from logofair.auditing.measure import plain
 from logofair.auditing.result import NOT_TESTED
 from logofair.cli.pages.console import counted, notes, print_page, share, titled
 from logofair.columns.checks import Floats, listed
-from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, proof_sentence
+from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, added_to_rows, proof_sentence
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
 from logofair.requirements import requirement_sentences
@@ -76,6 +76,9 @@ def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, s
     yield from titled("This site", _at_site(info))
     proof = info.certificate
     if info.federation is not None:
+        yield from titled(
+            "Pooling", () if info.pooling is None or not info.pooling.cells else (info.pooling.summary(),)
+        )
         yield from titled("All sites", _over_all_sites(info))
     elif proof is not None:
         about = info.rows, info.calibration, info.solver
@@ -105,7 +108,8 @@ def _over_all_sites(info: PolicyInfo) -> Iterator[str]:
     met = "meet them" if proof.violation <= LARGEST_VIOLATION else f"miss them by up to {proof.violation:.4f}"
     without = "" if info.site in run.sites else ", without this one"
     yield (
-        f"Over the rows of the {len(run.sites):,} sites of run {run.run!r}{without}, their policies together {met} and "
+        f"Over the rows of the {len(run.sites):,} sites of run {run.run!r}{without}{added_to_rows(proof.pooling)}, their "
+        f"policies together {met} and "
         f"are expected to be right in {proof.primal:.2%} of all cases; none that meet them are in more than "
         f"{proof.dual:.2%}."
     )
