@@ -7,6 +7,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import expit
 
 from logofair.calibration import crossfit
@@ -19,7 +21,7 @@ from logofair.federation.rows import _client_rng
 from logofair.federation.wire import decode
 from logofair.fitting import pooling
 from logofair.fitting.pooling import Reference, ScoredRows
-from support.sites import Tampered, central, clients, go, gone_from, identities, instead, plan_of
+from support.sites import Tampered, central, clients, go, gone_from, identities, instead, plan_of, problems
 
 pytestmark = pytest.mark.federation
 
@@ -359,3 +361,14 @@ def test_messages_of_pooling_do_not_grow_with_the_rows():
         _, steps = go(plan, transport)
         assert max(max(step.bytes_out, step.bytes_back) for step in steps) <= 33_000
         assert PriorSums in {type(decode(data).body) for _, data in transport.sent}
+
+
+@settings(deadline=None, max_examples=8)
+@given(problems(), st.sampled_from(["none", "beta"]), st.sampled_from(["auto", "full"]))
+def test_any_sites_can_pool_and_meet_what_is_required(problem, calibration, way):
+    sites, n_groups, options = problem
+    plan = plan_of(groups=list(range(n_groups)), quorum=1, calibration=calibration, pooling=way, **options)
+    one, other = run(plan, sites).result, run_apart(plan, sites).result
+    assert one.accuracy == other.accuracy
+    assert other.certificate.meets_requirements
+    assert not other.excluded

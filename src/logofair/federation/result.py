@@ -127,7 +127,7 @@ class RunResult:
     @property
     def own_global_gaps(self) -> Floats:
         """Global gaps on the sites' own rows alone, as ``global_gaps``."""
-        if not self.own.size:
+        if not self.own.size or not self.global_gaps.size:
             return self.global_gaps
         accepted, positives, of_all = self.own.T
         rates, (tolerances, units) = self.plan.global_rates, self.plan.global_tolerances
