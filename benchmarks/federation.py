@@ -49,7 +49,9 @@ def _against_central(
     size: Size, notion: str, compiled: bool, rows: tuple[Any, Any, Any], sites: dict[str, SiteColumns], repeat: int
 ) -> dict[str, Any]:
     # In one process rounds are free and answers are not: one price vector per round.
-    plan = make_plan(groups=[0, 1], notion=notion, calibration="none", trials=1, run="bench", **_tolerances())
+    plan = make_plan(
+        groups=[0, 1], notion=notion, calibration="none", pooling="none", trials=1, run="bench", **_tolerances()
+    )
 
     def central() -> logofair.Solution:
         scores, groups, clients = rows
@@ -127,6 +129,7 @@ def rounds_and_bytes() -> list[dict[str, Any]]:
                 notion=notion,
                 solver=solver,
                 calibration=calibration,
+                pooling="none",
                 run="bench",
                 local_tolerance=0.05,
                 global_tolerance=0.01,
@@ -147,7 +150,9 @@ def secure_overhead(repeat: int) -> dict[str, Any] | None:
     peers = {site: public_line(key) for site, key in signing.items()}
     identities = {site: SecureIdentity(private_text(key), peers) for site, key in signing.items()}
     plans = [
-        make_plan(groups=["Female", "Male"], calibration="none", secure=secure, run="bench", **_tolerances())
+        make_plan(
+            groups=["Female", "Male"], calibration="none", pooling="none", secure=secure, run="bench", **_tolerances()
+        )
         for secure in (False, True)
     ]
     plain = best(lambda: run_apart(plans[0], sites), max(1, repeat // 2))

@@ -208,7 +208,7 @@ def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
     backwards = Federation(federation.clients[::-1], federation.n_groups)
     maps, again = federation.levels().published, backwards.levels().published
     np.testing.assert_allclose(again.groups, maps.groups, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(again.precision, maps.precision, rtol=1e-7)
+    np.testing.assert_allclose(again.information, maps.information, rtol=1e-7)
 
 
 def test_stopping_at_the_default_promise_moves_parameters_by_far_less_than_a_standard_error() -> None:

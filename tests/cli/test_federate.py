@@ -98,7 +98,7 @@ def file(tmp_path: Path) -> Path:
 
 
 COLUMNS = ("--client", "place", "--group", "sex", "--score", "risk", "--label", "repaid")
-TIGHT = ("--local", "0.03", "--global", "0.01", "--run", "spring")
+TIGHT = ("--local", "0.03", "--global", "0.01", "--run", "spring", "--pooling", "none")
 
 
 def simulate(file: Path, folder: Path, *more: object) -> tuple[int, str]:
@@ -149,7 +149,7 @@ def test_options_make_the_plan_they_name() -> None:
                 "--optimality-gap",
                 "1e-4",
             ),
-            *("--quorum", "3", "--seed", "0", "--run", "spring", "--secure"),
+            *("--quorum", "3", "--seed", "0", "--run", "spring", "--secure", "--pooling", "full"),
         )
     )
     assert plan.groups == ("Female", "Male")
@@ -165,6 +165,7 @@ def test_options_make_the_plan_they_name() -> None:
         "spring",
     )
     assert plan.secure
+    assert plan.pooling == "full"
     assert plan.solver is None
 
 
@@ -218,6 +219,8 @@ def test_training_columns_and_rounds_make_a_training() -> None:
         (["--groups", "F,M", "--calibration", "isotonic"], "isotonic curves are not sums"),
         (["--groups", "F,M", "--optimality-gap", "0"], "optimality_gap"),
         (["--groups", "F,M", "--solver", "exactly"], "did you mean 'exact'?"),
+        (["--groups", "F,M", "--pooling", "ful"], "did you mean 'full'?"),
+        (["--groups", "F,M", "--pooling", "full", "--epsilon", "1"], "cannot be combined with differential privacy"),
         (["--groups", "F,M", "--solver", "algorithm1", "--secure"], "leave out --secure"),
         (["--groups", "F,M", "--delta", "1e-6"], "--delta: means nothing without --epsilon"),
         (["--groups", "F,M", "--epsilon", "0"], "epsilon: got 0.0"),
@@ -509,6 +512,7 @@ def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Pat
         local_tolerance=0.03,
         global_tolerance=0.01,
         calibration="none",
+        pooling="none",
     )
     assert json.loads(output)["certificate"]["primal"] == pytest.approx(central.certificate.primal, abs=2e-7)
 
@@ -668,6 +672,16 @@ def test_a_sites_policy_explains_its_own_figures_and_those_of_all_sites_apart(pu
     assert np.ptp(accuracy) > 0.001
     assert run("explain", published.parent / "policies" / "north.json", "--client", "north")[0] == 0
     assert "no 'south'" in refused("explain", published.parent / "policies" / "north.json", "--client", "south")
+
+
+def test_what_small_cells_borrow_is_said_to_all_and_to_each_site(file: Path, tmp_path: Path) -> None:
+    code, output = simulate(file, tmp_path / "try", *TIGHT[:-1], "full")
+    assert code == 0, output
+    assert "6 cells borrow their group's scores at all clients: all of it" in words(output)
+    assert "On the sites' own rows alone: expected accuracy" in words(output)
+    page = words(run("explain", tmp_path / "try" / "policies" / "north.json")[1])
+    assert "2 cells borrow their group's scores at all clients" in page
+    assert "3 sites of run 'spring' and what small cells borrow, their policies together meet them" in page
 
 
 def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_columns(

@@ -18,7 +18,7 @@ def test_the_lists_kept_apart_so_that_help_needs_no_numpy_are_those_of_the_libra
     assert set(options.NOTIONS) == set(NOTIONS)
     assert set(options.CALIBRATIONS) == set(METHODS)
     assert options.BASES == BASES
-    assert options.POOLINGS == POOLING
+    assert options.POOLING == POOLING
 
 
 @pytest.mark.parametrize("tolerance", ["1", "2", "-0.1", "nan", "inf", "much"])

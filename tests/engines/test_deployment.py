@@ -33,7 +33,8 @@ from support.sites import measured
 
 pytestmark = [pytest.mark.federation, NEEDS_PROC]
 
-PLAN = ("--sites", ",".join(SITES), "--groups", ",".join(GROUPS), "--local", "0.05", "--global", "0.01")
+USUAL = ("--groups", ",".join(GROUPS), "--local", "0.05", "--global", "0.01", "--pooling", "none")
+PLAN = ("--sites", ",".join(SITES), *USUAL)
 PLAIN = (*PLAN, "--calibration", "none", "--run", "smoke")
 
 

@@ -25,7 +25,8 @@ from support.processes import (
 
 pytestmark = [pytest.mark.federation, pytest.mark.slow, NEEDS_PROC]
 
-PLAN = ("--sites", ",".join(SITES), "--groups", ",".join(GROUPS), "--local", "0.05", "--global", "0.01")
+USUAL = ("--groups", ",".join(GROUPS), "--local", "0.05", "--global", "0.01", "--pooling", "none")
+PLAN = ("--sites", ",".join(SITES), *USUAL)
 PLATT = (*PLAN, "--calibration", "platt")  # nine exchanges: enough to be in their midst
 SECURE = (*PLAN, "--calibration", "none", "--secure")
 PATIENT, SHORT = ("--timeout", "150"), ("--timeout", "25")

@@ -22,6 +22,7 @@ SETTINGS = [
     {},
     {"notion": "equalized_odds"},
     {"notion": "equalized_odds", "calibration": "beta"},
+    {"notion": "equalized_odds", "calibration": "beta", "pooling": "auto"},
     {"calibration": "platt", "notion": BENEFIT},
     {"solver": Algorithm1(rounds=5, local_steps=4)},
     {"local_tolerance": None},

@@ -20,6 +20,7 @@ SETTINGS = [
     {"notion": "equalized_odds"},
     {"notion": "equalized_odds", "calibration": "platt"},
     {"solver": Algorithm1(rounds=3, local_steps=2)},
+    {"calibration": "platt", "pooling": "auto"},
     {"notion": "equalized_odds", "calibration": "beta", "secure": True, "optimality_gap": 1e-3},
 ]
 

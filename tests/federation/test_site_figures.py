@@ -10,6 +10,8 @@ import pytest
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import SiteColumns, late_policy, make_plan
 from logofair.federation.replies import FinalFigures, Received
+from logofair.federation.reply_checks import reply_form
+from logofair.federation.requests import FinalRequest
 
 pytestmark = pytest.mark.federation
 
@@ -29,6 +31,7 @@ def plan(notion="demographic_parity", **options):
         groups=["F", "M"],
         notion=notion,
         calibration="none",
+        pooling="none",
         local_tolerance=0.05,
         global_tolerance=0.02,
         run="spring",
@@ -81,6 +84,8 @@ def test_a_site_whose_gaps_are_free_or_cannot_be_measured_tells_none():
     assert list(figures.accepted) == ["F"]
 
 
-def test_no_reply_of_the_last_messages_has_room_for_them():
-    assert {field.name for field in fields(FinalFigures)} == {"gain", "shares", "exceeding"}
+def test_no_reply_of_the_last_messages_has_room_for_them_unless_small_cells_borrow():
+    assert {field.name for field in fields(FinalFigures)} == {"gain", "shares", "exceeding", "own"}
+    request = FinalRequest(np.zeros((1, 2, 1)), np.ones(1))
+    assert reply_form(request, plan())[1][-1] == (0, 3)
     assert fields(Received) == ()

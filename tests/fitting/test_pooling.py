@@ -13,7 +13,7 @@ import logofair
 from logofair.errors import InputError
 from logofair.fitting import pooling as of_pooling
 from logofair.fitting import prepare as preparing
-from logofair.fitting.pooling import Choice, ScoredRows, borrow, choose, held_out_errors
+from logofair.fitting.pooling import Choice, Reference, ScoredRows, ShiftRule, borrow, choose, group_priors
 from logofair.fitting.prepare import checked_rows, prepare
 from logofair.notions import NOTIONS
 from support.oracles import Case, spelled_out
@@ -45,6 +45,13 @@ def chosen(scores, columns, seed=0):
     return choose(scored(scores, columns), "auto", 5, np.random.default_rng(seed))
 
 
+def shifts(rows, kind):
+    """How far every cell is moved, (clients, groups)."""
+    reference = Reference.of(of_pooling.score_moments(rows), rows.n_clients)
+    between = of_pooling.shift_variance(of_pooling.shift_moments(rows, reference), reference)
+    return ShiftRule.of(reference, between).shifts(rows, kind)[-1]
+
+
 def borrowing(monkeypatch, kind, kappa):
     """Let every fit with pooling borrow in this way."""
     monkeypatch.setattr(preparing, "choose", lambda *_: Choice(kind, kappa))
@@ -56,7 +63,7 @@ def borrowing(monkeypatch, kind, kappa):
 @pytest.mark.parametrize("calibration", ["none", "beta"])
 def test_a_choice_of_nothing_is_the_fit_without_pooling_bit_by_bit(monkeypatch, calibration):
     scores, labels, columns = table([0.0, 0.3, -0.3])
-    monkeypatch.setitem(preparing._STRENGTHS, "auto", (preparing.STRENGTH,))
+    monkeypatch.setitem(preparing.STRENGTHS, "auto", (of_pooling.STRENGTH,))
     alone = logofair.fit(scores, labels, **columns, calibration=calibration, pooling="none")
     for kind, kappa in (("none", 0.0), *((kind, 1e-3) for kind in KINDS)):  # less than a thousandth is nothing
         borrowing(monkeypatch, kind, kappa)
@@ -89,7 +96,7 @@ def test_without_shifts_the_distribution_of_a_group_stays(kappa, weighted):
     scores, columns = np.round(scores, 1)[keep], {name: column[keep] for name, column in columns.items()}
     weights = columns.get("sample_weight", np.ones(scores.size))
     rows = scored(scores, columns)
-    found = borrow(rows, Choice("group", kappa))
+    found = borrow(rows, group_priors(rows, Choice("group", kappa)))
     own = found.own.ravel()[rows.cells] * weights
     for code, group in enumerate("FM"):
         here, lent = columns["groups"] == group, found.groups == code
@@ -146,7 +153,7 @@ def test_the_optimum_is_that_of_a_linear_program_over_own_and_borrowed_rows(monk
     options = {"notion": notion, "local_tolerance": 0.03, "global_tolerance": 0.01}
     solution = logofair.fit(scores, None, **columns, calibration="none", pooling="auto", **options)
     rows = scored(scores, columns)
-    found = borrow(rows, Choice(kind, 10.0))
+    found = borrow(rows, group_priors(rows, Choice(kind, 10.0)))
     assert np.all(found.own == pytest.approx(9 / 19))
     case = spelled_out(scores, {**columns, **options})
     longer = replace(
@@ -193,11 +200,15 @@ def test_held_out_errors_are_those_of_plain_loops():
     scores, _, columns = table([0.0, 0.8], rows=12)
     rows = scored(scores, columns)
     fold = np.random.default_rng(0).permutation(np.arange(scores.size) % 3)
-    errors = held_out_errors(rows, fold)
+    rows = replace(rows, fold=fold, folds=3)
+    reference = Reference.of(of_pooling.score_moments(rows), 2)
+    between = of_pooling.shift_variance(of_pooling.shift_moments(rows, reference), reference)
+    priors = of_pooling.fold_histograms(rows, reference, between)
+    errors = of_pooling.held_out_errors(rows, reference, between, priors)
     bins = np.floor((rows.odds + 14) * 32)
     below = np.cumsum(np.bincount(bins.astype(int), minlength=896))
     cuts = sorted({int(np.searchsorted(below, below[-1] * k / 32)) for k in range(1, 32)})
-    group, kappas = rows.cells % 2, of_pooling._KAPPAS
+    group, kappas = rows.cells % 2, of_pooling.KAPPAS
     for cell in range(4):
         for j, kappa in enumerate(kappas):
             total = 0.0
@@ -248,15 +259,15 @@ def test_large_cells_and_a_single_client_have_nothing_to_choose(monkeypatch):
 
 def test_shifts_are_found_and_drawn_in_by_their_noise():
     truth = np.array([-1.0, 0.0, 1.0])
-    many = scored(*table(truth, rows=4000)[::2]).shifts("client")[:, 0]
+    many = shifts(scored(*table(truth, rows=4000)[::2]), "client")[:, 0]
     np.testing.assert_allclose(many - many.mean(), truth, atol=0.06)
     few = np.concatenate(
-        [scored(*table(np.zeros(30), rows=5, seed=seed)[::2]).shifts("client")[:, 0] for seed in range(5)]
+        [shifts(scored(*table(np.zeros(30), rows=5, seed=seed)[::2]), "client")[:, 0] for seed in range(5)]
     )
     raw_error = 1.2 / math.sqrt(10)
     assert few.std() < 0.4 * raw_error
     own = np.array([[0.5, -0.5], [-0.5, 0.5], [0.0, 0.0]])
-    by_cell = scored(*table(own, rows=4000)[::2]).shifts("cell")
+    by_cell = shifts(scored(*table(own, rows=4000)[::2]), "cell")
     np.testing.assert_allclose(by_cell - by_cell.mean(axis=0), own, atol=0.08)
 
 

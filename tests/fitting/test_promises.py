@@ -263,15 +263,15 @@ def test_what_promises_cannot_use_is_refused_together_with_them():
 def test_small_cells_borrow_among_the_rows_that_choose_and_promises_rest_on_their_own():
     rows = table(rows=2000, clients=1)
     rows[2]["clients"] = np.random.default_rng(0).integers(0, 40, 2000)  # all alike
-    alone, pooled = (
+    alone, lent = (
         fit(rows, pooling=pooling, local_tolerance=None, global_tolerance=0.2) for pooling in ("none", "full")
     )
-    assert pooled.promises[-1].status == alone.promises[-1].status == CERTIFIED
-    assert pooled.certificate.pooling == "none"
-    assert pooled.pooling.prior == "group"
-    assert pooled.policy.info.pooling.prior == "group"
-    assert pooled.certificate.primal > alone.certificate.primal  # targets chosen on 7 rows of a cell are noise
-    assert "Promises and certificate rest on the rows of each client alone." in pooled.summary()
+    assert lent.promises[-1].status == alone.promises[-1].status == CERTIFIED
+    assert lent.certificate.pooling == "none"
+    assert lent.pooling.prior == "group"
+    assert lent.policy.info.pooling.prior == "group"
+    assert lent.certificate.primal > alone.certificate.primal  # targets chosen on 7 rows of a cell are noise
+    assert "Promises and certificate rest on the rows of each client alone." in lent.summary()
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])

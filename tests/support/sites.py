@@ -50,12 +50,13 @@ def federation(sizes=(300, 200, 250), **how):
 
 
 def plan_of(**settings):
-    """A plan with tolerances that bind and no calibration unless set."""
+    """A plan with tolerances that bind, and neither calibration nor pooling unless set."""
     usual = {
         "groups": [0, 1],
         "local_tolerance": 0.05,
         "global_tolerance": 0.01,
         "calibration": "none",
+        "pooling": "none",
         "run": "test",
         "trials": 2,
         "rounds": 200,
@@ -70,8 +71,8 @@ def central(sites, plan_settings, **more):
         for name in ("scores", "groups", "labels")
     }
     clients = np.repeat(list(sites), [len(c.scores) for c in sites.values()])
-    known = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "calibration", "solver")
-    usual = {"local_tolerance": 0.05, "global_tolerance": 0.01, "calibration": "none"}
+    known = ("notion", "local_tolerance", "global_tolerance", "client_tolerances", "calibration", "solver", "pooling")
+    usual = {"local_tolerance": 0.05, "global_tolerance": 0.01, "calibration": "none", "pooling": "none"}
     settings = {**usual, **{k: v for k, v in plan_settings.items() if k in known}, **more}
     return logofair.fit(
         together["scores"], together["labels"], groups=together["groups"], clients=clients, merged=False, **settings

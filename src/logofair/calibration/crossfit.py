@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from logofair.calibration.calibrator import STRENGTH, Calibrator, Sample, fit_calibrator
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans, Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
+from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
 __all__ = [
     "CalibrationErrors",
@@ -19,14 +19,19 @@ __all__ = [
     "calibration_errors",
     "cross_fit",
     "deal_folds",
+    "folds_compared",
     "held_out_chances",
+    "log_losses",
     "out_of_fold",
     "rising_chances",
+    "walked",
 ]
 
 
 # Strengths are compared on the first folds that hold this many rows: more tell no more.
 _ENOUGH_ROWS = 20_000
+# No label is thought less likely than this, or one row would outweigh all others.
+LEAST_CHANCE = 1e-12
 
 
 def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
@@ -83,15 +88,20 @@ def cross_fit(
     def chances(strength: float, first: int) -> tuple[Floats, Floats]:
         return out_of_fold(ordered, fold, method, strength, first)
 
-    enough = -(-folds * min(_ENOUGH_ROWS, fold.size) // max(fold.size, 1))
-    strength = _walked(strengths, lambda each: _log_loss(ordered, chances(each, enough)[0], fold < enough))
+    enough = folds_compared(folds, fold.size)
+    strength = walked(strengths, lambda each: log_losses(ordered, chances(each, enough)[0], fold, enough).sum())
     eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
     eta[order.rows], merged_eta[order.rows] = chances(strength, folds)
     errors = calibration_errors(sample, eta, order)
     return CrossFit(eta, merged_eta, fit_calibrator(ordered, method, cell_strength=strength), errors, strength)
 
 
-def _walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
+def folds_compared(folds: int, rows: int) -> int:
+    """How many folds, from the first, strengths are compared on."""
+    return -(-folds * min(_ENOUGH_ROWS, rows) // max(rows, 1))
+
+
+def walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
     """The first point from the middle, up or else down, that neither neighbour betters."""
     at = len(points) // 2
     for step in (1, -1):
@@ -100,11 +110,13 @@ def _walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
     return points[at]
 
 
-def _log_loss(sample: Sample, chances: Floats, held_out: Booleans) -> float:
-    """Summed negative log-likelihood of the labels of held-out rows."""
-    right = np.where(sample.labels > 0.5, chances, 1.0 - chances)[held_out]
-    weights = 1.0 if sample.weights is None else sample.weights[held_out]
-    return float(-np.sum(np.log(np.maximum(right, 1e-12)) * weights))
+def log_losses(sample: Sample, chances: Floats, fold: npt.NDArray[np.int16], first: int) -> Floats:
+    """Summed negative log-likelihood of the labels in each of the first folds, (first,)."""
+    here = fold < first
+    right = np.where(sample.labels > 0.5, chances, 1.0 - chances)[here]
+    weights = 1.0 if sample.weights is None else sample.weights[here]
+    losses = np.bincount(fold[here], -np.log(np.maximum(right, LEAST_CHANCE)) * weights, first)
+    return np.asarray(losses, dtype=np.float64)
 
 
 def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:

@@ -17,15 +17,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from logofair.calibration.calibrator import STRENGTH, Calibrator
-from logofair.calibration.crossfit import CrossFit, calibration_errors, held_out_chances
-from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, platt_targets
+from logofair.calibration.crossfit import (
+    CrossFit,
+    calibration_errors,
+    folds_compared,
+    held_out_chances,
+    log_losses,
+    walked,
+)
+from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, platt_targets, sharp
 from logofair.calibration.newton import Descent, Normal, most_probable, packed_places
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, summable_family
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError
 
-__all__ = ["GroupMaps", "Levels", "cell_calibrators"]
+__all__ = ["GroupMaps", "Levels", "cell_calibrators", "least_loss", "strength_losses"]
 
 
 # A fit is done when its next step, which is still taken, would gain less than this many nats. Against 1e-10, as in a
@@ -43,14 +50,15 @@ class GroupMaps:
     method: str
     everyone: Floats  # parameters of all rows, (k, fits); the last fit is the one of all folds
     groups: Floats  # parameters of the groups, (k, fits, groups)
-    precision: Floats  # how firmly a cell is held to its group: packed symmetric matrices, (k(k+1)/2, fits, groups)
+    information: Floats  # what a row tells of a cell's map: packed symmetric matrices, (k(k+1)/2, fits, groups)
     mass: Floats  # rows of label 0 and of label 1 in each fit, (2, fits)
+    strength: float = STRENGTH  # how many rows a group's map is worth in its cells
 
     def prior(self, fits: Indices) -> Normal:
         """The priors of a client's cells in some fits; unit ``place * groups + group``."""
         k = len(self.groups)
-        precision = self.precision[packed_places(k)][:, :, fits]
-        return Normal(self.groups[:, fits].reshape(k, -1), precision.reshape(k, k, -1))
+        information = self.information[packed_places(k)][:, :, fits].reshape(k, k, -1)
+        return sharp(FAMILIES[self.method], self.groups[:, fits].reshape(k, -1), information, self.strength)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +118,15 @@ class Levels:
     def published(self) -> GroupMaps:
         """The fitted maps; only when done."""
         fitted = self.groups.result
-        of_cells = self._prior().on(fitted, self._mass.sum(axis=0).ravel(), self.strength)
+        information = self._prior().information(fitted, self._mass.sum(axis=0).ravel())
         shape = (-1, self._fits, self._n_groups)
         return GroupMaps(
             self.method,
             self.everyone.result.centre,
             fitted.centre.reshape(shape),
-            of_cells.beliefs.precision[np.triu_indices(len(fitted.centre))].reshape(shape),
+            information[np.triu_indices(len(fitted.centre))].reshape(shape),
             self._mass.sum(axis=2),
+            self.strength,
         )
 
     def count(self, counts: Floats) -> Levels:
@@ -210,16 +219,37 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     so a client that joins later gets its own in the same way. Where all rows of a fit are its own, its cells have the
     groups' maps.
     """
-    alone = np.isclose(calibration_counts(rows)[:, -1].sum(axis=2), maps.mass, rtol=1e-9, atol=0.0).all(axis=0)
-    fitted = [
-        _calibrator(maps, fit, maps.groups[:, fit] if alone[fit] else cells)
-        for fit, cells in enumerate(_cells(rows, maps))
-    ]
+    fitted = _calibrators(rows, maps)
     eta, merged_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
     eta[rows.order], merged_eta[rows.order] = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
     sample = rows.sample.at(np.argsort(rows.order))
     errors = calibration_errors(sample, eta, rows.by_score)
-    return CrossFit(eta, merged_eta, fitted[-1], errors)
+    return CrossFit(eta, merged_eta, fitted[-1], errors, maps.strength)
+
+
+def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
+    """Log-loss of a client's held-out labels if a group's map were worth so much in its cells, (strengths, folds)."""
+    found = np.zeros((len(strengths), rows.folds))
+    for number, strength in enumerate(strengths):
+        fitted = _calibrators(rows, replace(maps, strength=strength))
+        chances, _ = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
+        found[number] = log_losses(rows.sample, chances, rows.fold, rows.folds)
+    return found
+
+
+def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float:
+    """The strength that :func:`cross_fit` takes, from the losses of all clients with so many rows."""
+    first = folds_compared(losses.shape[1], rows)
+    return walked(strengths, lambda each: float(losses[strengths.index(each), :first].sum()))
+
+
+def _calibrators(rows: OwnRows, maps: GroupMaps) -> list[Calibrator]:
+    """The client's calibrator of every fit."""
+    alone = np.isclose(calibration_counts(rows)[:, -1].sum(axis=2), maps.mass, rtol=1e-9, atol=0.0).all(axis=0)
+    return [
+        _calibrator(maps, fit, maps.groups[:, fit] if alone[fit] else cells)
+        for fit, cells in enumerate(_cells(rows, maps))
+    ]
 
 
 def _cells(rows: OwnRows, maps: GroupMaps) -> Iterator[Floats]:

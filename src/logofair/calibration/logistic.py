@@ -19,7 +19,7 @@ from logofair.columns.segments import Indices, grouped
 from logofair.errors import InputError
 from logofair.files.documents import numbers_in
 
-__all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "fit_logistic", "platt_targets"]
+__all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "fit_logistic", "platt_targets", "sharp"]
 
 
 # Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: 0 and 1 have none.
@@ -150,19 +150,23 @@ class Prior:
     def on_identity(cls, family: Family) -> Prior:
         """Of all rows, on the map that changes nothing; one unit."""
         centre, information = np.array(family.identity)[:, None], family.reference_information()[:, :, None]
-        return cls(family, _sharp(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
+        return cls(family, sharp(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
 
     def on(self, level: Normal, seen: Floats, strength: float) -> Prior:
         """Of the next level, on this level's fitted units, which have seen so many rows each, (units,)."""
+        beliefs = sharp(self.family, level.centre, self.information(level, seen), strength)
+        return Prior(self.family, beliefs, max(strength, _FEWEST_ROWS))
+
+    def information(self, level: Normal, seen: Floats) -> Floats:
+        """What one row tells about each of these units."""
         # The prior's rows count as rows here: then a unit without any passes its parent's information on.
-        information = level.precision / (seen + self.rows)
-        rows = max(strength, _FEWEST_ROWS)
-        return Prior(self.family, _sharp(self.family, level.centre, information, rows), rows)
+        return level.precision / (seen + self.rows)
 
 
-def _sharp(family: Family, centre: Floats, information: Floats, rows: float) -> Normal:
+def sharp(family: Family, centre: Floats, information: Floats, rows: float) -> Normal:
     """Beliefs worth this many rows of this information each."""
-    return Normal(centre, rows * information + _FEWEST_ROWS * family.reference_information()[:, :, None])
+    precision = max(rows, _FEWEST_ROWS) * information + _FEWEST_ROWS * family.reference_information()[:, :, None]
+    return Normal(centre, precision)
 
 
 def _runs(

@@ -23,7 +23,7 @@ __all__ = [
     "BASES",
     "CALIBRATIONS",
     "NOTIONS",
-    "POOLINGS",
+    "POOLING",
     "TOLERANCE",
     "Check",
     "Decorator",
@@ -62,7 +62,7 @@ NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "eq
 TOLERANCE = 0.05  # by which an audit judges clients where nobody said
 BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
-POOLINGS = ("auto", "none", "full")  # as in logofair.fitting.pooling
+POOLING = ("auto", "none", "full")  # as in logofair.fitting.pooling
 
 _FREE = "none"
 
@@ -217,21 +217,12 @@ basis_option = name_option(
 )
 
 
-def _library_pooling() -> str:
-    """The pooling that `logofair.fit` takes where nothing is said."""
-    import inspect
-
-    import logofair
-
-    return str(inspect.signature(logofair.fit).parameters["pooling"].default)
-
-
 pooling_option = click.option(
     "--pooling",
     metavar="NAME",
-    default=_library_pooling,
-    show_default="as logofair.fit",
-    callback=one_of(POOLINGS),
+    default="auto",
+    show_default=True,
+    callback=one_of(POOLING),
     help="What small cells (a group at a client) borrow from their group at other clients: auto (what cross-validation "
     "supports), none, or full (all clients of a group count as one).",
 )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logofair.errors import InputError, RunError, SumError
 from logofair.federation.phases import Finished
-from logofair.federation.replies import FoldCounts, Moments, Received, Refusal, ReplyMessage, Sums, Totals
-from logofair.federation.reply_checks import GroupCounts, fault, reply_form
+from logofair.federation.replies import Received, Refusal, ReplyMessage, Sums
+from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault, reply_form
 from logofair.federation.requests import RequestMessage, next_history
 from logofair.federation.result import RunResult
 from logofair.federation.server import Server
@@ -149,9 +149,7 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
         return replace(state, server=after.take(Received())), report
     if not good:
         raise RunError(f"run {server.plan.run}: no site answered; bring the sites back and resume.")
-    of_rows = tuple(
-        (site, sums) for site, sums in sorted(good.items()) if isinstance(sums, Moments | FoldCounts | Totals)
-    )
+    of_rows = tuple((site, sums) for site, sums in sorted(good.items()) if isinstance(sums, OF_ROWS))
     sums = list(good.values())
     total = type(sums[0]).stacked(sums).combined()
     return replace(state, server=after.take(total), row_replies=of_rows or state.row_replies), report

@@ -24,6 +24,7 @@ from logofair.federation.privacy import Release
 from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
 from logofair.federation.wire import wire_type
+from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
@@ -33,6 +34,15 @@ from logofair.solvers.problem import GroupTotals, Problem, make_problem
 
 for kind in (Mixtures, Release):
     wire_type(kind)
+
+# In their order; without a choice to make the last one alone.
+_POOLING_STEPS = (
+    requests.ScoreMomentsRequest,
+    requests.ShiftMomentsRequest,
+    requests.FoldHistogramsRequest,
+    requests.CandidateErrorsRequest,
+    requests.PriorRequest,
+)
 
 # By how much the fallback's answer may leave a local tolerance: less than the final check lets pass.
 _EXCESS = 1e-10
@@ -159,6 +169,8 @@ class ClientState:
     model: requests.Model | None = None
     maps: GroupMaps | None = None
     releases: tuple[Release, ...] = ()
+    pooling_steps: int = 0  # the last one answered in this roster
+    priors: GroupPriors | None = None  # of the roster, where small cells borrow
     mass: Floats | None = None  # of the roster, (groups,)
     positives: Floats | None = None
     prices: Floats | None = None  # (answers, groups, global rates)
@@ -198,7 +210,9 @@ class _Derived:
     """What follows from rows and state: chances, cells, and the problem once the totals are known."""
 
     chances: tuple[Chances, ...]
-    cells: Cells
+    own_cells: Cells  # of the clients' own rows
+    cells: Cells  # of these together with what small cells borrow
+    borrowed: tuple[Borrowed, ...] = ()  # by client, where cells may borrow
     problem: Problem | None = None
 
     @cached_property
@@ -233,6 +247,7 @@ class ClientBatch:
             requests.UpdateRequest: self._prepare,
             requests.FoldCountsRequest: self._counts,
             requests.CurvatureRequest: self._prepare,
+            **dict.fromkeys(_POOLING_STEPS, self._pool),
             requests.TotalsRequest: self._totals,
             requests.AnswersRequest: self._answers,
             requests.SmoothnessRequest: self._smoothness,
@@ -265,14 +280,27 @@ class ClientBatch:
     def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
         return self, self.preparation.answer(request, self.state.model)
 
+    def _pool(self, request: Any) -> tuple[ClientBatch, Sums]:
+        """Answer a step of the pooling, each once in a roster: a second histogram would tell more than one."""
+        step, steps = 1 + _POOLING_STEPS.index(type(request)), {"auto": 1, "full": len(_POOLING_STEPS)}
+        if step < steps.get(self.state.plan.pooling, step + 1) or step <= self.state.pooling_steps:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        _check_shift_rule(request)
+        model = getattr(request, "model", None) or self.state.model
+        after = replace(self, state=replace(self.state, model=model, pooling_steps=step), derived=None)
+        return after, self.preparation.answer(request, model)
+
     def _counts(self, request: requests.FoldCountsRequest) -> tuple[ClientBatch, Sums]:
         after = replace(self, state=replace(self.state, model=request.model), derived=None)
         return after, self.preparation.answer(request, request.model)
 
     def _totals(self, request: requests.TotalsRequest) -> tuple[ClientBatch, Sums]:
+        if request.priors is not None and self.state.plan.pooling == "none":
+            raise RefusedError(Refusal.OUT_OF_TURN)
         state = replace(self.state, maps=request.maps, model=request.model or self.state.model)
         state = replace(state, releases=self.preparation.releases(state.releases))
-        after = replace(self, state=state.opened(state.roster), derived=None)
+        opened = replace(state.opened(state.roster), priors=request.priors, pooling_steps=state.pooling_steps)
+        after = replace(self, state=opened, derived=None)
         derived = after._derive()
         shape = (len(state.sites), len(state.plan.groups))
         sums = Totals(mass=derived.cells.mass.reshape(shape), positives=derived.cells.positives.reshape(shape))
@@ -284,8 +312,13 @@ class ClientBatch:
             return self.derived
         state = self.state
         chances = self.preparation.chances(state.model, state.maps, state.releases)
-        cells = _cells(chances, len(state.plan.groups))
-        return _Derived(chances, cells, None if state.mass is None else _problem(cells, state))
+        own = cells = _cells(chances, len(state.plan.groups))
+        borrowed: tuple[Borrowed, ...] = ()
+        if state.priors is not None:
+            lent = [self.preparation.borrowing(i, each, state.model, state.priors) for i, each in enumerate(chances)]
+            cells = replace(_cells([each for each, _ in lent], len(state.plan.groups)), rows=own.rows)
+            borrowed = tuple(each for _, each in lent)
+        return _Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
 
     def _with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""
@@ -339,9 +372,33 @@ class ClientBatch:
         )
         gain, shares, excess = measure(problem, rules)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
-        sums = FinalFigures(gain=gain[:, None], shares=shares, exceeding=(excess > rounding).astype(float)[:, None])
+        sums = FinalFigures(
+            gain=gain[:, None],
+            shares=shares,
+            exceeding=(excess > rounding).astype(float)[:, None],
+            own=after._on_own_rows(rules),
+        )
         exceeding = bool(np.any(~(excess <= rounding)))
         return replace(after, state=replace(after.state, rules=rules, exceeding=exceeding)), sums
+
+    def _on_own_rows(self, rules: Mixtures) -> Floats:
+        """Weight accepted, positives expected among them and in all, (clients, groups, 3); none without pooling."""
+        shape = (len(self.state.sites), len(self.state.plan.groups))
+        if self.state.plan.pooling == "none":
+            return np.zeros((shape[0], 0, 3))
+        cells = self._derive().own_cells
+        u, v = evaluate(cells, rules)
+        return np.stack([each.reshape(shape) for each in (cells.mass * u, cells.mass * v, cells.positives)], axis=2)
+
+    @property
+    def own_problem(self) -> Problem:
+        """The problem on the clients' own rows alone, nothing borrowed."""
+        return replace(self.problem, cells=self._derive().own_cells)
+
+    @property
+    def borrowed(self) -> tuple[Borrowed, ...]:
+        """What the cells of each client borrow; empty where nobody does."""
+        return self._derive().borrowed
 
     def _counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
         """(u, v) of the answer given to some prices; the very one that was counted, if it is still there."""
@@ -378,6 +435,16 @@ def _named_rows(site: str, columns: SiteColumns, plan: Plan) -> SiteRows:
         raise InputError(f"site {site!r}: {error}") from None
 
 
+def _check_shift_rule(request: Any) -> None:
+    """Refuse a reference that no rows can have."""
+    rule = getattr(request, "rule", None)
+    if hasattr(request, "reference"):
+        between = getattr(request, "between", np.zeros(1))
+        rule = ShiftRule.of(request.reference, between)
+    if rule is not None and not rule.plausible:
+        raise RefusedError(Refusal.BAD_REQUEST)
+
+
 def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
     """A roster has at least the rows of these clients: refuse totals that say otherwise."""
     for total, own in ((mass, cells.mass), (positives, cells.positives)):
@@ -396,14 +463,14 @@ def _cells(chances: Sequence[Chances], n_groups: int) -> Cells:
     """The rows of all clients in cells, ordered by what the stored policy compares with its thresholds."""
     client = np.repeat(np.arange(len(chances), dtype=np.int32), [each.groups.size for each in chances])
     plain = all(each.calibrator.method == "none" for each in chances)
-    weighted = any(each.weights is not None for each in chances)
+    weighted = any(each.rows.weights is not None for each in chances)
     return build_cells(
-        np.concatenate([each.calibrated for each in chances]),
+        np.concatenate([each.rows.calibrated for each in chances]),
         np.concatenate([each.groups for each in chances]),
         client,
         n_groups=n_groups,
         n_clients=len(chances),
-        values=None if plain else np.concatenate([each.eta for each in chances]),
+        values=None if plain else np.concatenate([each.rows.eta for each in chances]),
         weights=np.concatenate([each.weight for each in chances]) if weighted else None,
         rising=True,
     )

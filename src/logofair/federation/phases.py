@@ -1,7 +1,7 @@
 """The server's side, phase by phase: each sends one request to all clients and takes the total of their replies.
 
-In the order of a run: training (moments, averaging), calibration, totals, then prices and answers (or the steps of
-Algorithm 1), the final figures, publication. A phase is a frozen value that can be encoded
+In the order of a run: training (moments, averaging), calibration, pooling, totals, then prices and answers (or the
+steps of Algorithm 1), the final figures, publication. A phase is a frozen value that can be encoded
 (:mod:`logofair.federation.wire`), so that a server can be stored after every exchange and resumed to the bit. ``take``
 returns the next phase. When clients are excluded, ``without`` says how to go on: totals that do not depend on who else
 takes part are simply taken from those who remain; the answers of a roster are void with it.
@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from logofair.calibration.levels import GroupMaps, Levels
+from logofair.calibration.calibrator import STRENGTH
+from logofair.calibration.levels import GroupMaps, Levels, least_loss
 from logofair.calibration.newton import Descent, Normal
 from logofair.columns.checks import Floats
 from logofair.federation import replies, requests
@@ -22,6 +23,8 @@ from logofair.federation.plan import Plan
 from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.requests import Model, Request
 from logofair.federation.wire import wire_type
+from logofair.fitting import pooling
+from logofair.fitting.pooling import STRENGTHS, Choice, GroupPriors, Reference, ShiftRule, may_borrow
 from logofair.solvers.algorithm1 import signed
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
 from logofair.solvers.problem import gap_of, groups_compared, tolerances_worth, zero_sum
@@ -61,13 +64,23 @@ def first_phase(plan: Plan) -> Phase:
 
 
 def after_training(plan: Plan, model: Model | None, prices: Floats | None = None) -> Phase:
-    """Calibration where the plan has one, else the totals; ``prices`` are worth sending once these are known."""
+    """Calibration where the plan has one, else what follows; ``prices`` are worth sending once totals are known."""
     if plan.calibration == "none":
-        return TotalsPhase(None, model, prices)
+        return after_calibration(plan, BeforeTotals(None, model, prices))
     # Sums of limited precision cannot show progress below it.
     precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
     levels = Levels.start(plan.calibration, n_groups=len(plan.groups), folds=plan.folds, **precision)
     return CalibrationPhase(levels, model, prices)
+
+
+def after_calibration(plan: Plan, before: BeforeTotals) -> Phase:
+    """Pooling where the plan has it, else the totals."""
+    if plan.pooling == "auto":
+        return ScoreMomentsPhase(before)
+    if plan.pooling == "full":
+        fixed = before.with_strength(STRENGTHS["full"][0])
+        return PriorPhase(fixed, "group", None, ShiftRule.none(len(plan.groups)))
+    return before.totals()
 
 
 @wire_type
@@ -136,12 +149,179 @@ class CalibrationPhase(Phase):
         levels = self.levels.count(total.counts) if isinstance(total, replies.FoldCounts) else self.levels
         levels = levels.take(total.sums)
         if levels.done:
-            return TotalsPhase(levels.published, self.model, self.prices, model_known=True)
+            return after_calibration(plan, BeforeTotals(levels.published, self.model, self.prices, model_known=True))
         return replace(self, levels=levels)
 
     def without(self, plan: Plan) -> Phase | None:
         """The loss of other rows: begin again, unless this is the beginning."""
         return None if self.levels.counts is None else after_training(plan, self.model, self.prices)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class BeforeTotals:
+    """What is known before the totals; ``prices`` were sent to a roster before this one."""
+
+    maps: GroupMaps | None
+    model: Model | None
+    prices: Floats | None = None
+    model_known: bool = False  # whether the clients have the model already
+
+    def with_strength(self, strength: float) -> BeforeTotals:
+        """The same with calibrators that hold cells to their groups by so many rows."""
+        return self if self.maps is None else replace(self, maps=replace(self.maps, strength=strength))
+
+    def totals(self, priors: GroupPriors | None = None) -> TotalsPhase:
+        """The next phase once nothing is left to choose."""
+        return TotalsPhase(self.maps, self.model, self.prices, self.model_known, priors)
+
+    @property
+    def unsent_model(self) -> Model | None:
+        """The model, unless the clients have it already."""
+        return None if self.model_known else self.model
+
+    def again(self, plan: Plan) -> Phase:
+        """Where to go back to when clients are excluded whose rows are part of what is known."""
+        return after_training(plan, self.model, self.prices)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class ScoreMomentsPhase(Phase):
+    """Pooling: where groups lie and how far their scores vary; and how firmly cells hold to their group's map."""
+
+    before: BeforeTotals
+    name = "pooling"
+
+    @property
+    def request(self) -> Request:
+        """Ask for moments of scores, and for the losses of calibrators."""
+        return requests.ScoreMomentsRequest(self.before.maps, self.before.unsent_model)
+
+    def take(self, total: replies.ScoreMoments, plan: Plan, clients: int) -> Phase:
+        """Choose the strength, and go on where there is anything to borrow."""
+        if not may_borrow(plan.pooling, clients, round(float(total.small_cells[0]))):
+            return self.before.totals()
+        before = replace(self.before, model_known=True)
+        if before.maps is not None:
+            rows = round(float(total.rows[0]))
+            before = before.with_strength(least_loss(total.losses, STRENGTHS["auto"], rows))
+        names = pooling.ScoreMoments.__match_args__
+        sums = pooling.ScoreMoments(*(getattr(total, name) for name in names))
+        return ShiftMomentsPhase(before, Reference.of(sums, clients))
+
+    def without(self, plan: Plan) -> Phase | None:
+        """Sums of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
+        return None if self.before.maps is None else self.before.again(plan)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class ShiftMomentsPhase(Phase):
+    """Pooling: how far clients, and cells inside them, truly differ."""
+
+    before: BeforeTotals
+    reference: Reference
+    name = "pooling"
+
+    @property
+    def request(self) -> Request:
+        """Ask for moments of shifts."""
+        return requests.ShiftMomentsRequest(self.reference)
+
+    def take(self, total: replies.ShiftMoments, plan: Plan, clients: int) -> Phase:
+        """What is beyond chance."""
+        between = pooling.shift_variance(total.sums, self.reference)
+        return FoldHistogramsPhase(self.before, self.reference, between)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """The reference was that of other rows."""
+        return self.before.again(plan)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class FoldHistogramsPhase(Phase):
+    """Pooling: the candidate priors, each without one fold."""
+
+    before: BeforeTotals
+    reference: Reference
+    between: Floats
+    name = "pooling"
+
+    @property
+    def request(self) -> Request:
+        """Ask what cells give to each."""
+        return requests.FoldHistogramsRequest(self.reference, self.between)
+
+    def take(self, total: replies.FoldHistograms, plan: Plan, clients: int) -> Phase:
+        """Hand all of them out."""
+        return CandidateErrorsPhase(self.before, self.reference, self.between, total.mass)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """The reference was that of other rows."""
+        return self.before.again(plan)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class CandidateErrorsPhase(Phase):
+    """Pooling: which prior, and how many rows of it, foretells held-out rates best."""
+
+    before: BeforeTotals
+    reference: Reference
+    between: Floats
+    priors: Floats
+    name = "pooling"
+
+    @property
+    def request(self) -> Request:
+        """Ask for the errors of every candidate."""
+        return requests.CandidateErrorsRequest(self.reference, self.between, self.priors)
+
+    def take(self, total: replies.CandidateErrors, plan: Plan, clients: int) -> Phase:
+        """Choose."""
+        sums = pooling.CandidateErrors(total.excess, total.products)
+        choice = pooling.least_error(sums, clients * len(plan.groups))
+        if choice.kind == "none":
+            return self.before.totals()
+        rule = ShiftRule.of(self.reference, self.between).last
+        return PriorPhase(self.before, choice.kind, choice.worth, rule, self.reference)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """The reference was that of other rows."""
+        return self.before.again(plan)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class PriorPhase(Phase):
+    """Pooling: the prior that was chosen."""
+
+    before: BeforeTotals
+    kind: str
+    kappa: float | None  # None: infinite
+    rule: ShiftRule
+    reference: Reference | None = None  # None: nothing had to be chosen
+    name = "pooling"
+
+    @property
+    def request(self) -> Request:
+        """Ask what cells give to it."""
+        return requests.PriorRequest(self.kind, self.kappa, self.rule, self.before.unsent_model)
+
+    def take(self, total: replies.PriorSums, plan: Plan, clients: int) -> Phase:
+        """Hand it out with the request for totals, unless nobody borrows from anybody."""
+        before = replace(self.before, model_known=True)
+        if not may_borrow(plan.pooling, clients, 1):
+            return before.with_strength(STRENGTH).totals()
+        sums = pooling.PriorSums(total.mass, total.odds, total.cells)
+        priors = GroupPriors.of(Choice.of(self.kind, self.kappa), self.rule, sums)
+        return before.totals(priors if priors.cells else None)
+
+    def without(self, plan: Plan) -> Phase | None:
+        """What was chosen, was so with the excluded rows; where nothing was, those who remain can answer."""
+        return None if self.reference is None and self.before.maps is None else self.before.again(plan)
 
 
 @wire_type
@@ -153,12 +333,13 @@ class TotalsPhase(Phase):
     model: Model | None
     prices: Floats | None = None
     model_known: bool = False  # whether the clients have the model already
+    priors: GroupPriors | None = None  # where small cells borrow
     name = "totals"
 
     @property
     def request(self) -> Request:
         """Ask for rows and expected positives per group."""
-        return requests.TotalsRequest(self.maps, None if self.model_known else self.model)
+        return requests.TotalsRequest(self.maps, None if self.model_known else self.model, self.priors)
 
     def take(self, total: replies.Totals, plan: Plan, clients: int) -> Phase:
         """Begin with prices, or with Algorithm 1."""
@@ -170,8 +351,9 @@ class TotalsPhase(Phase):
         return StepsPhase.start(totals, plan, float(plan.solver.step))
 
     def without(self, plan: Plan) -> Phase | None:
-        """Totals of those who remain; where calibrators hold the excluded rows too, these are fitted again first."""
-        return None if self.maps is None else after_training(plan, self.model, self.prices)
+        """Totals of those who remain; where calibrators or priors hold the excluded rows too, these come first."""
+        alone = self.maps is None and self.priors is None
+        return None if alone else after_training(plan, self.model, self.prices)
 
 
 @wire_type

@@ -15,6 +15,7 @@ from logofair.columns.checks import Floats, Label, nearest_name, positive_number
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, wire_type
+from logofair.fitting.pooling import POOLING
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import (
     Requirement,
@@ -85,6 +86,8 @@ class Plan:
         Single sites whose local tolerance replaces that of ``local`` (None: free).
     calibration, folds, random_state
         As in :func:`logofair.fit`.
+    pooling : str
+        As in :func:`logofair.fit`: "auto", "none" or "full". Under differential privacy "auto" means "none".
     solver : Algorithm1 or None
         None: exact rounds to a certified optimality gap.
     optimality_gap : float
@@ -117,6 +120,7 @@ class Plan:
     secure: bool = False
     privacy: Privacy | None = None
     training: Training | None = None
+    pooling: str = "auto"
 
     def __post_init__(self) -> None:
         """Check everything here: a plan is made by :func:`make_plan`, and also arrives in messages."""
@@ -145,6 +149,7 @@ class Plan:
             "optimality_gap": positive_number(self.optimality_gap, "optimality_gap", 1.0),
             "trials": whole_number(self.trials, "trials", least=0),
             "rounds": whole_number(self.rounds, "rounds"),
+            "pooling": _checked_pooling(self.pooling, self.privacy),
             "quorum": _between(self.quorum, "quorum", 3 if self.secure else 1, 1_000_000),
         }
         for name, value in checked.items():
@@ -207,6 +212,7 @@ def make_plan(
     global_tolerance: float | None = 0.02,
     client_tolerances: Mapping[str, float | None] | None = None,
     calibration: str = "beta",
+    pooling: str = "auto",
     folds: int = 5,
     random_state: int | None = None,
     solver: str | Algorithm1 = "exact",
@@ -245,6 +251,7 @@ def make_plan(
         secure=bool(secure),
         privacy=privacy,
         training=training,
+        pooling=pooling,
     )
 
 
@@ -296,6 +303,18 @@ def _check_calibration(method: object, privacy: Privacy | None) -> None:
             f"calibration: got {method!r} with differential privacy, which covers one histogram of scores and no "
             "calibrator; use 'none', with scores calibrated on other rows."
         )
+
+
+def _checked_pooling(pooling: object, privacy: Privacy | None) -> str:
+    """What cells may borrow; under differential privacy nothing, since a prior would be a second look at the rows."""
+    if not isinstance(pooling, str) or pooling not in POOLING:
+        raise InputError(f"pooling: got {pooling!r}{nearest_name(pooling, POOLING)}; use one of {', '.join(POOLING)}.")
+    if privacy is not None and pooling == "full":
+        raise InputError(
+            "pooling: 'full' cannot be combined with differential privacy, which covers one histogram per site and no "
+            "prior besides; use 'none'."
+        )
+    return "none" if privacy is not None else pooling
 
 
 def _check_combination(plan: Plan) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing.measure import FEW_ROWS
-from logofair.columns.labels import Codes
 from logofair.errors import RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.plan import Training
@@ -20,13 +19,13 @@ from logofair.federation.requests import FinalRequest, Model
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.files.documents import of_type
-from logofair.fitting.prepare import CalibrationRows
 from logofair.fitting.solution import FitWarning, cell_warnings
 from logofair.policy.info import (
     CertificateInfo,
     FederationInfo,
     ModelInfo,
     PolicyInfo,
+    PoolingInfo,
     RequirementsInfo,
     SiteInfo,
     price_sentence,
@@ -81,6 +80,7 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
         (site,),
         model=result.model,
         maps=result.maps,
+        priors=result.priors,
         releases=() if release is None else (release,),
         mass=result.mass,
         positives=result.positives,
@@ -110,6 +110,7 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
             _published(result),
             rows=None if plan.privacy is not None else chances.groups.size,
             calibration=plan.calibration,
+            pooling=_pooling(batch, number),
             warnings=tuple(map(str, _warnings(one))),
             coin_share=coin_share(one.problem.cells, rules),
             score_blind_rules=score_blind_rules(one.problem.cells, rules),
@@ -153,9 +154,19 @@ def _model(model: Model, training: Training) -> ModelInfo:
     return ModelInfo(tuple(training.features), tuple(weights.tolist()), intercept)
 
 
+def _pooling(batch: ClientBatch, number: int) -> PoolingInfo:
+    """What the site's own cells borrow."""
+    maps, priors = batch.state.maps, batch.state.priors
+    about = PoolingInfo(strength=None if maps is None else maps.strength)
+    if priors is None:
+        return about
+    own = batch.borrowed[number]
+    return replace(about, prior=priors.kind, kappa=priors.kappa, cells=own.cells, largest_share=own.largest_share)
+
+
 def _figures(one: ClientBatch) -> SiteInfo:
     """What a site's rules do on its own rows; this never leaves it."""
-    problem, groups = one.problem, one.state.plan.groups
+    problem, groups = one.own_problem, one.state.plan.groups
     assert one.state.rules is not None
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, one.state.rules))
     gaps = (problem.local_gaps(u, v) / problem.local_units)[0].tolist()
@@ -169,14 +180,9 @@ def _figures(one: ClientBatch) -> SiteInfo:
 
 def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """What the site should know of its own small cells; this never leaves it."""
-    plan, sites = one.state.plan, one.state.sites
-    if plan.privacy is not None:
+    if one.state.plan.privacy is not None:
         return _noised_warnings(one)
-    chances, scored = one.chances[0], one.preparation.scored(0, one.state.model)
-    codes = Codes(sites, np.zeros(chances.groups.size, dtype=np.int32))
-    groups = Codes(plan.groups, chances.groups)
-    rows = CalibrationRows(chances.calibrated, scored.labels, groups, codes, chances.weights)
-    return cell_warnings(one.problem, rows, merged=False)
+    return cell_warnings(one.problem, one.chances[0].rows, merged=False)
 
 
 def _noised_warnings(one: ClientBatch) -> Iterator[FitWarning]:

@@ -24,6 +24,7 @@ _OF_ROWS = 2.0**-20
 _OF_CHANCES = 2.0**-32  # expected positives: whole rows are exact anyway, chances are not
 _OF_SQUARES = 2.0**-8
 _OF_SHARES = 2.0**-44
+_OF_SHIFTS = 2.0**-40  # shares times squares of log-odds
 
 
 class Disclosure(NamedTuple):
@@ -147,6 +148,89 @@ class Curvature(Sums):
 
 @wire_type
 @dataclass(frozen=True, eq=False)
+class ScoreMoments(Sums):
+    """The first step of pooling; fits as in calibration, with folds of their own."""
+
+    mass: Annotated[Floats, Disclosure("weight of the rows of each group, (fits, groups)", _OF_ROWS)]
+    counts: Annotated[Floats, Disclosure("how many rows of equal weight that is worth, (fits, groups)", _OF_ROWS)]
+    odds: Annotated[Floats, Disclosure("sum of the scores' log-odds in each group, (fits, groups)", _OF_ROWS)]
+    squares: Annotated[
+        Floats,
+        Disclosure("squared distances of these from the client's mean of the group, (fits, groups)", _OF_ROWS),
+    ]
+    freedom: Annotated[Floats, Disclosure("weight of each group less that of one row, (fits, groups)", _OF_ROWS)]
+    small_cells: Annotated[Floats, Disclosure("how many of its groups have fewer than 20,000 rows, (1,)", _OF_ROWS)]
+    histogram: Annotated[
+        Floats, Disclosure("weight of the rows, all groups together, in bins of 1/32 in log-odds, (bins,)", _OF_ROWS)
+    ]
+    losses: Annotated[
+        Floats, Disclosure("log loss of held-out labels for each strength of calibration, (strengths, folds)", _OF_ROWS)
+    ]
+    rows: Annotated[Floats, Disclosure("number of rows, (1,)", _OF_ROWS)]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class ShiftMoments(Sums):
+    """The second step of pooling: how far the client lies from the others, and its groups from there."""
+
+    sums: Annotated[
+        Floats,
+        Disclosure(
+            "precision of each shift in log-odds as a share of all clients', that times the shift, times its square, "
+            "the share squared, and 1 where there is a shift, (5, fits, 1 + groups)",
+            _OF_SHIFTS,
+        ),
+    ]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class FoldHistograms(Sums):
+    """The third step of pooling: what the client would give to each kind of prior without one fold."""
+
+    mass: Annotated[
+        Floats,
+        Disclosure(
+            "weight of the scores of each group, unmoved or moved back by the client's shifts, in about 128 bins that "
+            "hold about as many rows of all clients each, (kinds, folds, groups, bins)",
+            _OF_CHANCES,
+        ),
+    ]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class CandidateErrors(Sums):
+    """The fourth step of pooling: how badly each candidate foretells the client's held-out rates."""
+
+    excess: Annotated[
+        Floats, Disclosure("squared error beyond the first candidate's, as a share of all, (kinds, kappas)", _OF_SHARES)
+    ]
+    products: Annotated[
+        Floats, Disclosure("products of these errors, summed over its groups, (kinds, kappas, kappas)", _OF_SHARES)
+    ]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class PriorSums(Sums):
+    """The last step of pooling: what the client gives to the prior of each group."""
+
+    mass: Annotated[
+        Floats,
+        Disclosure(
+            "share of the weight of its scores, moved back by its shift, in bins of 1/32 in log-odds, (groups, bins); "
+            "a bin with a single row tells that row's score",
+            _OF_CHANCES,
+        ),
+    ]
+    odds: Annotated[Floats, Disclosure("sum of the log-odds in each of these bins, (groups, bins)", _OF_CHANCES)]
+    cells: Annotated[Floats, Disclosure("how many of its groups borrow, (1,)", _OF_ROWS)]
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
 class Totals(Sums):
     """Once per roster: from these the server knows the groups' shares and base rates."""
 
@@ -201,6 +285,14 @@ class FinalFigures(Sums):
     shares: Annotated[Floats, Disclosure("its share of each group's global rates, (groups, rates)", _OF_SHARES)]
     exceeding: Annotated[
         Floats, Disclosure("1 where the stored policy exceeds a local tolerance, else 0, (1,)", _OF_SHARES)
+    ]
+    own: Annotated[
+        Floats,
+        Disclosure(
+            "with pooling, on its own rows alone: weight accepted, positives expected among them and in all, "
+            "(groups, 3)",
+            _OF_CHANCES,
+        ),
     ]
 
 

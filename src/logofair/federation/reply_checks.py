@@ -16,6 +16,7 @@ from logofair.calibration.logistic import FAMILIES
 from logofair.columns.checks import Floats
 from logofair.federation import replies, requests
 from logofair.federation.plan import Plan
+from logofair.fitting.pooling import BINS, KAPPAS, KINDS, STRENGTHS
 from logofair.notions import Rate
 
 # More rows than any federation has, and larger parameters than any sane model.
@@ -29,6 +30,14 @@ _ROUNDING = 1e-6
 _SLACK = 1e-3
 # Features of a calibration are logarithms of scores kept within [1e-6, 1 - 1e-6].
 _LARGEST_FEATURE = 14.0
+# A shift, and a score moved by it, lies within a few times that.
+_LARGEST_SHIFT = 100.0
+# A row's log loss is at most that of a chance of 1e-12.
+_LARGEST_LOSS = 28.0
+
+
+# Replies that say how many rows a client has.
+OF_ROWS = (replies.Moments, replies.FoldCounts, replies.ScoreMoments, replies.Totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +50,11 @@ class GroupCounts:
 
     @classmethod
     def from_reply(cls, reply: Any) -> GroupCounts:
-        """What an earlier reply (Moments, FoldCounts or Totals) says of the rows behind the later ones."""
+        """What an earlier reply (one of :data:`OF_ROWS`) says of the rows behind the later ones."""
         if isinstance(reply, replies.FoldCounts):
             return cls.from_folds(reply.counts)
+        if isinstance(reply, replies.ScoreMoments):
+            return cls(reply.mass[-1], np.zeros_like(reply.mass[-1]))
         return cls(reply.mass, reply.positives if isinstance(reply, replies.Totals) else np.zeros_like(reply.mass))
 
     @classmethod
@@ -62,16 +73,27 @@ def reply_form(request: requests.Request, plan: Plan) -> tuple[type[replies.Sums
     curvature = (1 + k + k * (k + 1) // 2, fits, 1 + groups)
     counted = 2 if family is not None and family.smoothed else 1
     t = len(request.prices) if isinstance(request, requests.AnswersRequest) else 0
+    bins = 1 + request.reference.edges.size if isinstance(request, requests.FoldHistogramsRequest) else 0
+    strengths, kappas = 0 if family is None else len(STRENGTHS["auto"]), (len(KINDS), len(KAPPAS))
+    own = 0 if plan.pooling == "none" else groups
     forms: dict[type, tuple[type[replies.Sums], list[tuple[int, ...]]]] = {
         requests.MomentsRequest: (replies.Moments, [(1,), (features,), (features,)]),
         requests.UpdateRequest: (replies.Update, [(1,), (features + 1,)]),
         requests.FoldCountsRequest: (replies.FoldCounts, [(2, counted, fits, groups), curvature]),
         requests.CurvatureRequest: (replies.Curvature, [curvature]),
+        requests.ScoreMomentsRequest: (
+            replies.ScoreMoments,
+            [*[(fits, groups)] * 5, (1,), (BINS,), (strengths, plan.folds), (1,)],
+        ),
+        requests.ShiftMomentsRequest: (replies.ShiftMoments, [(5, fits, 1 + groups)]),
+        requests.FoldHistogramsRequest: (replies.FoldHistograms, [(len(KINDS), plan.folds, groups, bins)]),
+        requests.CandidateErrorsRequest: (replies.CandidateErrors, [kappas, (*kappas, len(KAPPAS))]),
+        requests.PriorRequest: (replies.PriorSums, [(groups, BINS), (groups, BINS), (1,)]),
         requests.TotalsRequest: (replies.Totals, [(groups,), (groups,)]),
         requests.AnswersRequest: (replies.Answers, [(t,), (t, groups, rates), (t,)]),
         requests.SmoothnessRequest: (replies.Smoothness, [(2,)]),
         requests.StepsRequest: (replies.Steps, [(groups * (groups - 1), rates)]),
-        requests.FinalRequest: (replies.FinalFigures, [(1,), (groups, rates), (1,)]),
+        requests.FinalRequest: (replies.FinalFigures, [(1,), (groups, rates), (1,), (own, 3)]),
         requests.PublishRequest: (replies.Received, []),
     }
     return forms[type(request)]
@@ -99,11 +121,14 @@ def _out_of_range(
 ) -> str | None:
     """What no rows could give."""
     if isinstance(reply, replies.Totals):
-        return _of_totals(reply, counts if plan.calibration != "none" else None)
+        return _of_totals(reply, counts if plan.calibration != "none" or plan.pooling == "auto" else None)
     if isinstance(reply, replies.Moments | replies.Update):
         return _of_training(reply, counts)
     if isinstance(reply, replies.FoldCounts | replies.Curvature):
         return _of_calibration(reply, request, counts)
+    if type(reply) in _OF_POOLING:
+        found: str | None = _OF_POOLING[type(reply)](reply, counts)
+        return found
     if isinstance(reply, replies.Smoothness):
         wrong = reply.constant.min() < 0 or reply.constant.max() > _MOST_SMOOTHNESS
         return "sent smoothness constants that no rows can have" if wrong else None
@@ -159,6 +184,83 @@ def _of_calibration(
     return None if inside and reply.sums[0].min() >= 0 else "sent calibration sums that no rows can have"
 
 
+def _of_score_moments(reply: replies.ScoreMoments, counts: GroupCounts | None) -> str | None:
+    """Moments that rows with log-odds in [-14, 14] can have; folds that add up."""
+    mass, slack = reply.mass, _SLACK * (1.0 + 1e-3 * reply.mass[-1].sum())
+    if mass.min() < 0 or mass.max() > _MOST_ROWS or not 0 < reply.rows[0] <= _MOST_ROWS:
+        return "sent a number of rows that cannot be"
+    if counts is not None and counts.mass.shape == mass[-1].shape and np.any(np.abs(mass[-1] - counts.mass) > slack):
+        return "claims another number of rows than before"
+    if np.any(np.abs((mass[-1] - mass[:-1]).sum(axis=0) - mass[-1]) > slack):
+        return "sent folds that do not make up its rows"
+    limits = ((reply.freedom, 1.0), (reply.squares, 4 * _LARGEST_FEATURE**2))
+    fits = all(each.min() >= 0 and np.all(each <= limit * mass + slack) for each, limit in limits)
+    fits &= bool(reply.counts.min() >= 0 and np.all(reply.counts <= reply.rows[0] * (1 + _ROUNDING) + _SLACK))
+    fits &= bool(np.all(np.abs(reply.odds) <= _LARGEST_FEATURE * mass + slack))
+    fits &= bool(reply.histogram.min() >= 0 and abs(reply.histogram.sum() - mass[-1].sum()) <= slack)
+    fits &= bool(0 <= reply.small_cells[0] <= _cells(counts, mass.shape[1]))
+    if not fits:
+        return "sent moments of scores that no rows can have"
+    losses = reply.losses.sum(axis=1)
+    wrong = reply.losses.min(initial=0.0) < 0 or losses.max(initial=0.0) > _LARGEST_LOSS * mass[-1].sum() + slack
+    return "sent log losses that no rows can have" if wrong else None
+
+
+def _cells(counts: GroupCounts | None, groups: int) -> float:
+    """The most cells that can stand behind a reply."""
+    return _MOST_ROWS if counts is None else counts.clients * groups
+
+
+def _of_shift_moments(reply: replies.ShiftMoments, counts: GroupCounts | None) -> str | None:
+    """Shares of all precision, at most 1, and moments of shifts that they can have."""
+    weight, first, second, square, number = reply.sums
+    slack = _ROUNDING * (1.0 if counts is None else counts.clients)
+    fits = min(weight.min(), second.min(), square.min(), number.min()) >= 0 and weight.max() <= 1.0 + slack
+    fits &= bool(np.all(second <= _LARGEST_SHIFT**2 * weight + slack) and np.all(square <= weight + slack))
+    fits &= bool(np.all(first**2 <= weight * second + slack) and number.max() <= _cells(counts, 1) + _ROUNDING)
+    return None if fits else "sent shifts that no rows can have"
+
+
+def _of_histograms(reply: replies.FoldHistograms, counts: GroupCounts | None) -> str | None:
+    """No more than the rows there are, and as much for every kind of prior."""
+    given = reply.mass.sum(axis=-1)
+    slack = _SLACK * (1.0 + 1e-3 * given)
+    fits = reply.mass.min() >= 0 and np.all(np.abs(given - given[:1]) <= slack)
+    fits &= counts is None or bool(np.all(given <= counts.mass + slack))
+    return None if fits else "sent histograms that its rows cannot have"
+
+
+def _of_errors(reply: replies.CandidateErrors, counts: GroupCounts | None) -> str | None:
+    """Errors of shares differ by at most 1, and products of differences are those of some cells."""
+    squares = np.diagonal(reply.products, axis1=1, axis2=2)
+    slack = _ROUNDING
+    fits = np.abs(reply.excess).max() <= 1.0 + slack and np.abs(reply.excess[0, 0]) <= slack
+    fits &= bool(squares.min() >= -slack and squares.max() <= 1.0 + slack)
+    fits &= bool(np.all(reply.products**2 <= squares[:, :, None] * squares[:, None, :] + slack))
+    fits &= bool(np.all(np.abs(reply.products - reply.products.swapaxes(1, 2)) <= slack))
+    fits &= counts is None or bool(np.all(reply.excess**2 <= _cells(counts, counts.mass.size) * squares + slack))
+    return None if fits else "sent errors of held-out rates that no rows can have"
+
+
+def _of_prior(reply: replies.PriorSums, counts: GroupCounts | None) -> str | None:
+    """No more than the rows there are, with log-odds in range."""
+    given = reply.mass.sum(axis=1)
+    slack = _SLACK * (1.0 + 1e-3 * given)
+    fits = reply.mass.min() >= 0 and bool(np.all(np.abs(reply.odds) <= _LARGEST_SHIFT * reply.mass + _SLACK))
+    fits &= bool(given.max() <= _MOST_ROWS) if counts is None else bool(np.all(given <= counts.mass + slack))
+    fits &= bool(0 <= reply.cells[0] <= _cells(counts, len(given)) + _ROUNDING)
+    return None if fits else "sent a prior that its rows cannot have"
+
+
+_OF_POOLING: dict[type, Any] = {
+    replies.ScoreMoments: _of_score_moments,
+    replies.ShiftMoments: _of_shift_moments,
+    replies.FoldHistograms: _of_histograms,
+    replies.CandidateErrors: _of_errors,
+    replies.PriorSums: _of_prior,
+}
+
+
 def _of_steps(reply: replies.Steps, request: Any, plan: Plan, counts: GroupCounts, roster: GroupCounts) -> str | None:
     """Changes no longer than the steps taken times the steepest slope that the rows behind them allow."""
     low, high = _share_limits(plan.global_rates, counts, roster)
@@ -183,7 +285,13 @@ def _of_answers(
         whole_numbers = (
             0 <= reply.exceeding[0] <= counts.clients and abs(reply.exceeding[0] - round(reply.exceeding[0])) < 1e-3
         )
-        return None if whole_numbers else "sent a mark that is neither 0 nor 1"
+        if not whole_numbers:
+            return "sent a mark that is neither 0 nor 1"
+        accepted, positives, of_all = reply.own.T
+        slack = _SLACK * (1.0 + 1e-3 * counts.mass)
+        below = ((positives, accepted), (positives, of_all), (accepted, counts.mass), (of_all, counts.mass))
+        wrong = reply.own.size and (reply.own.min() < 0 or any(np.any(a > b + slack) for a, b in below))
+        return "claims more on its own rows than it has" if wrong else None
     value = reply.gain - np.sum(request.prices * reply.shares, axis=(1, 2))
     allowed = _ROUNDING * (1.0 + np.abs(request.prices).sum(axis=(1, 2)))
     # A site whose solver fails rejects everybody, and its valid bound lies above that: too high costs a round only.

@@ -15,8 +15,10 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.federation.plan import Plan
 from logofair.federation.wire import encode, wire_type
+from logofair.fitting.pooling import GroupPriors, Reference, ShiftRule
 
-wire_type(GroupMaps)
+for kind in (GroupMaps, GroupPriors, Reference, ShiftRule):
+    wire_type(kind)
 
 
 class Request:
@@ -69,11 +71,59 @@ class CurvatureRequest(Request):
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class TotalsRequest(Request):
-    """Rows of each group, and the positives expected among them."""
+class ScoreMomentsRequest(Request):
+    """The first step of pooling: moments of raw scores, and what each strength of these calibrators loses."""
 
     maps: GroupMaps | None = None
     model: Model | None = None
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class ShiftMomentsRequest(Request):
+    """Pooling: how far the client and its cells lie from this reference."""
+
+    reference: Reference
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class FoldHistogramsRequest(Request):
+    """Pooling: what the client gives to each candidate prior, its shifts drawn in by these variances."""
+
+    reference: Reference
+    between: Floats  # (fits, 1 + groups)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class CandidateErrorsRequest(Request):
+    """Pooling: how badly these candidate priors foretell the client's held-out rates."""
+
+    reference: Reference
+    between: Floats
+    priors: Floats  # (kinds, folds, groups, edges + 1)
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class PriorRequest(Request):
+    """The last step of pooling: what the client gives to the prior that was chosen."""
+
+    kind: str
+    kappa: float | None  # None: infinite
+    rule: ShiftRule
+    model: Model | None = None
+
+
+@wire_type
+@dataclass(frozen=True, eq=False)
+class TotalsRequest(Request):
+    """Rows of each group, and the positives expected among them; ``priors`` where small cells borrow."""
+
+    maps: GroupMaps | None = None
+    model: Model | None = None
+    priors: GroupPriors | None = None
 
 
 @wire_type

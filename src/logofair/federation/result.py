@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from logofair.federation.plan import Plan
 from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
-from logofair.policy.info import no_rule, tiny
+from logofair.fitting.pooling import GroupPriors
+from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, tiny
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
+from logofair.solvers.problem import gap_of, groups_compared
 
 _NAMED = 9  # sites listed by name
 
@@ -67,8 +69,11 @@ class RunResult:
         The mixture: which answers count, and how much.
     mass, positives : arrays
         Totals of the roster per group.
-    maps, model
-        Group-level calibrators and trained model, where there are any.
+    maps, model, priors
+        Group-level calibrators, trained model and what small cells borrow from, where there are any.
+    own : array
+        With pooling, on the sites' own rows alone and per group: weight accepted, positives expected among them, and in
+        all, (groups, 3).
 
     Examples
     --------
@@ -99,6 +104,38 @@ class RunResult:
     positives: Floats
     maps: GroupMaps | None
     model: Model | None
+    priors: GroupPriors | None
+    own: Floats
+
+    @property
+    def pooling(self) -> PoolingInfo:
+        """What small cells borrow; how much of a cell at most is known to its site alone."""
+        about = PoolingInfo(strength=None if self.maps is None else self.maps.strength)
+        if self.priors is None:
+            return about
+        largest, priors = 1.0 if self.priors.kappa is None else None, self.priors
+        return replace(about, prior=priors.kind, kappa=priors.kappa, cells=priors.cells, largest_share=largest)
+
+    @property
+    def own_accuracy(self) -> float:
+        """Expected accuracy on the sites' own rows alone."""
+        if not self.own.size:
+            return self.accuracy
+        accepted, positives, of_all = self.own.sum(axis=0)
+        return float((2.0 * positives - accepted - of_all) / self.mass.sum()) + 1.0
+
+    @property
+    def own_global_gaps(self) -> Floats:
+        """Global gaps on the sites' own rows alone, as ``global_gaps``."""
+        if not self.own.size or not self.global_gaps.size:
+            return self.global_gaps
+        accepted, positives, of_all = self.own.T
+        rates, (tolerances, units) = self.plan.global_rates, self.plan.global_tolerances
+        counts = groups_compared(rates, self.mass / self.mass.sum(), of_all / self.mass.sum(), tolerances)
+        base = [rate.denominator(self.mass, of_all) for rate in rates]
+        above = [rate.numerator(accepted, positives) for rate in rates]
+        shares = np.divide(above, base, out=np.zeros((len(rates), len(self.mass))), where=np.array(base) > 0).T
+        return np.asarray(gap_of(shares, counts, axis=0) / units)
 
     @property
     def certificate(self) -> Certificate:
@@ -118,6 +155,7 @@ class RunResult:
             basis="eta",
             precision=LARGEST_VIOLATION / float(min([1.0, *units.tolist()])),
             largest_optimality_gap=self.plan.optimality_gap,
+            pooling=self.pooling.counted,
         )
 
     @property
@@ -131,7 +169,7 @@ class RunResult:
         if not self.plan.secure:
             return 0.0
         step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,)])[1]  # of the expected positives
-        shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,)])[1]
+        shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,), (0, 3)])[1]
         off = [2.0 * shares]
         for rate in self.plan.global_rates:
             base = rate.denominator(self.mass, self.positives)
@@ -167,7 +205,8 @@ class RunResult:
             "Holds" if certificate.meets_requirements else "Found",
             f"Expected accuracy {self.accuracy:.5f}; {no_rule(certificate.basis)} within the tolerances exceeds "
             f"{self.bound:.5f} (optimality gap {tiny(certificate.optimality_gap)}, violation "
-            f"{tiny(self.violation)}), in calibrated chances on the sites' calibration rows.",
+            f"{tiny(self.violation)}), in calibrated chances on the sites' calibration rows"
+            f"{added_to_rows(certificate.pooling)}.",
         )
         for requirement, gap in zip(self.plan.constrained, self.global_gaps, strict=True):
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
@@ -179,9 +218,22 @@ class RunResult:
                     f"{0.01 * price:.5f} accuracy.",
                 )
 
+    def _own_rows(self) -> str:
+        """What holds on the sites' own rows, in a sentence."""
+        gaps = "".join(
+            f", {requirement.rate.name} {gap:.5f}"
+            for requirement, gap in zip(self.plan.constrained, self.own_global_gaps, strict=True)
+        )
+        return (
+            f"On the sites' own rows alone: expected accuracy {self.own_accuracy:.5f}"
+            f"{', gaps over all sites:' + gaps[1:] if gaps else ''}; gaps inside a site stand in its own policy."
+        )
+
     def _ways(self) -> Iterator[tuple[str, str]]:
         """How the numbers came together."""
         counts = ", ".join(f"{purpose} {count}" for purpose, count in self.exchanges.items())
+        if self.priors is not None:
+            yield "Pooling", f"{self.pooling.summary()} {self._own_rows()}"
         yield "Exchanges", f"{sum(self.exchanges.values())} in all: {counts}."
         if self.plan.secure:
             yield "Sums", "Secure: the server saw totals of the sites, never one site's numbers."
@@ -190,7 +242,8 @@ class RunResult:
             yield (
                 "Privacy",
                 f"All numbers come from one noised histogram per site (epsilon {privacy.epsilon:g}, delta "
-                f"{privacy.delta:g}); the requirements are met on these counts, and real rows differ from them.",
+                f"{privacy.delta:g}); the requirements are met on these counts, and real rows differ from them. No "
+                "cell borrows from other sites.",
             )
 
     def _warnings(self) -> Iterator[tuple[str, str]]:
@@ -234,6 +287,12 @@ class RunResult:
                 "rounding": self.rounding,
                 "basis": certificate.basis,
                 "holds": certificate.holds,
+                "pooling": certificate.pooling,
+            },
+            "pooling": asdict(self.pooling),
+            "own_rows": {
+                "accuracy": self.own_accuracy,
+                "global_gaps": dict(zip(names, self.own_global_gaps.tolist(), strict=True)),
             },
             "global_gaps": dict(zip(names, self.global_gaps.tolist(), strict=True)),
             "prices": dict(zip(names, certificate.prices.global_.tolist(), strict=True)),

@@ -1,4 +1,4 @@
-"""A client's rows, from its columns to what the solver counts: checks, trained model, calibration and noise."""
+"""A client's rows, from its columns to what the solver counts: checks, trained model, calibration, pooling, noise."""
 
 from __future__ import annotations
 
@@ -9,17 +9,40 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from logofair.calibration import Calibrator, rising_chances
-from logofair.calibration.levels import GroupMaps, cell_calibrators
+from logofair.calibration import Calibrator
+from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_losses
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import Floats, Integers, binary, matrix, not_empty, probabilities, same_length, weights
-from logofair.columns.labels import encode_known
-from logofair.columns.segments import RowOrder
+from logofair.columns.labels import Codes, encode_known
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan, Training
 from logofair.federation.privacy import Release, release
-from logofair.federation.replies import Curvature, FoldCounts, Moments, Refusal, Sums, Update
-from logofair.federation.requests import FoldCountsRequest, Model, MomentsRequest, UpdateRequest
+from logofair.federation.replies import (
+    CandidateErrors,
+    Curvature,
+    FoldCounts,
+    FoldHistograms,
+    Moments,
+    PriorSums,
+    Refusal,
+    ScoreMoments,
+    ShiftMoments,
+    Sums,
+    Update,
+)
+from logofair.federation.requests import (
+    CurvatureRequest,
+    FoldCountsRequest,
+    FoldHistogramsRequest,
+    Model,
+    MomentsRequest,
+    PriorRequest,
+    ScoreMomentsRequest,
+    ShiftMomentsRequest,
+    UpdateRequest,
+)
+from logofair.fitting import pooling
+from logofair.fitting.prepare import CalibrationRows, with_borrowed, with_chances
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
 
@@ -94,18 +117,25 @@ class ScoredRows:
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """The same rows as they count; ``calibrated`` is what the stored policy compares with its thresholds."""
+    """The same rows as they count, and the calibrator that reads new ones."""
 
-    groups: Integers
-    weights: Floats | None
-    calibrated: Floats
-    eta: Floats
+    rows: CalibrationRows
     calibrator: Calibrator
+
+    @property
+    def groups(self) -> Integers:
+        """Group of each row."""
+        return self.rows.groups.codes
+
+    @property
+    def eta(self) -> Floats:
+        """The chance of label 1 each row counts with."""
+        return self.rows.eta
 
     @property
     def weight(self) -> Floats:
         """Weight of each row."""
-        return np.ones(self.groups.size) if self.weights is None else self.weights
+        return np.ones(self.groups.size) if self.rows.weights is None else self.rows.weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +147,7 @@ class Preparation:
     sites: tuple[str, ...]
 
     def answer(self, request: Any, model: Model | None) -> Sums:
-        """Answer a request of the training or of the calibration; ``model`` is the trained one, where there is one."""
+        """Answer a request of training, calibration or pooling; ``model`` is the trained one, where there is one."""
         parts = [self._one(number, request, model) for number in range(len(self.rows))]
         return type(parts[0]).stacked(parts)
 
@@ -126,6 +156,8 @@ class Preparation:
             return self._moments(number)
         if isinstance(request, UpdateRequest):
             return self._update(number, request)
+        if not isinstance(request, FoldCountsRequest | CurvatureRequest):
+            return self._for_prior(number, request, model)
         rows = self._dealt(number, model)
         sums = calibration_sums(rows, Points(request.at, request.live))
         if isinstance(request, FoldCountsRequest):
@@ -160,6 +192,43 @@ class Preparation:
             rng=_client_rng(self.plan, self.sites[number], "folds"),
         )
 
+    def _for_prior(self, number: int, request: Any, model: Model | None) -> Sums:
+        """Answer a request of the pooling."""
+        rows = self._for_pooling(number, model)
+        if isinstance(request, PriorRequest):
+            choice = pooling.Choice.of(request.kind, request.kappa)
+            return PriorSums(**vars(pooling.prior_sums(rows, choice, request.rule)))
+        rows = rows.dealt(self.plan.folds, _client_rng(self.plan, self.sites[number], "pooling folds"))
+        if isinstance(request, ScoreMomentsRequest):
+            losses = self._strength_losses(number, request.maps, model)
+            size = np.array([float(rows.odds.size)])
+            return ScoreMoments(**vars(pooling.score_moments(rows)), losses=losses, rows=size)
+        if isinstance(request, ShiftMomentsRequest):
+            return ShiftMoments(sums=pooling.shift_moments(rows, request.reference))
+        known = request.reference, request.between
+        if isinstance(request, FoldHistogramsRequest):
+            return FoldHistograms(mass=pooling.fold_histograms(rows, *known))
+        return CandidateErrors(**vars(pooling.candidate_errors(rows, *known, request.priors)))
+
+    def _for_pooling(self, number: int, model: Model | None) -> pooling.ScoredRows:
+        """A client's rows as pooling sees them."""
+        rows = self.scored(number, model)
+        return pooling.ScoredRows.of(rows.scores, rows.groups, rows.weights, len(self.plan.groups), 1)
+
+    def _strength_losses(self, number: int, maps: GroupMaps | None, model: Model | None) -> Floats:
+        if self.plan.calibration == "none":
+            return np.zeros((0, self.plan.folds))
+        if maps is None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        return strength_losses(self._dealt(number, model), maps, pooling.STRENGTHS["auto"])
+
+    def borrowing(
+        self, number: int, own: Chances, model: Model | None, priors: pooling.GroupPriors
+    ) -> tuple[Chances, pooling.Borrowed]:
+        """A client's rows together with what its cells borrow."""
+        borrowed = pooling.borrow(self._for_pooling(number, model), priors)
+        return Chances(with_borrowed(own.rows, borrowed, own.calibrator), own.calibrator), borrowed
+
     def releases(self, made: tuple[Release, ...]) -> tuple[Release, ...]:
         """Each client's noised histogram, made once: where one was made before, it is that one."""
         privacy, groups = self.plan.privacy, len(self.plan.groups)
@@ -172,20 +241,24 @@ class Preparation:
         none = Calibrator("none", len(self.plan.groups), 1, None)
         if self.plan.privacy is not None:
             tables = (each.rows() for each in made)
-            return tuple(Chances(codes, counts, middle, middle, none) for middle, codes, counts in tables)
+            noised = [ScoredRows(middle, codes, None, counts) for middle, codes, counts in tables]
+            return tuple(Chances(self._columns(number, each), none) for number, each in enumerate(noised))
         every = [self.scored(number, model) for number in range(len(self.rows))]
         if self.plan.calibration == "none":
-            return tuple(Chances(each.groups, each.weights, each.scores, each.scores, none) for each in every)
+            return tuple(Chances(self._columns(number, each), none) for number, each in enumerate(every))
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         return tuple(self._calibrated(number, each, model, maps) for number, each in enumerate(every))
 
-    def _calibrated(self, number: int, rows: ScoredRows, model: Model | None, maps: GroupMaps) -> Chances:
-        fit = cell_calibrators(self._dealt(number, model), maps)
-        calibrated = fit.calibrator(rows.scores, rows.groups, np.zeros_like(rows.groups))
-        order = RowOrder.of(calibrated, rows.groups, len(self.plan.groups))
-        eta = rising_chances(order, calibrated, fit.eta, rows.weights)
-        return Chances(rows.groups, rows.weights, calibrated, eta, fit.calibrator)
+    def _columns(self, number: int, rows: ScoredRows) -> CalibrationRows:
+        """A client's rows under the names of the plan."""
+        client = Codes((self.sites[number],), np.zeros(rows.groups.size, dtype=np.int32))
+        return CalibrationRows(rows.scores, rows.labels, Codes(self.plan.groups, rows.groups), client, rows.weights)
+
+    def _calibrated(self, number: int, scored: ScoredRows, model: Model | None, maps: GroupMaps) -> Chances:
+        dealt, rows = self._dealt(number, model), self._columns(number, scored)
+        fit = cell_calibrators(dealt, maps)
+        return Chances(with_chances(rows, fit.calibrator, fit.eta, rows.clients.codes, dealt.by_score), fit.calibrator)
 
     def _trained_on(self, number: int, training: Training) -> Any:
         """Which of a client's rows train the model: a fixed random share, at least one and not all."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from logofair.errors import InputError, QuorumLostError
 from logofair.federation.phases import CalibrationPhase, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
@@ -117,7 +119,9 @@ class Server:
         phase = self.phase.final if isinstance(self.phase, Finished) else self.phase
         if isinstance(phase, CalibrationPhase) and phase.levels.counts is not None:
             return replace(GroupCounts.from_folds(phase.levels.counts), clients=len(self.sites))
-        totals = getattr(phase, "totals", None)
+        totals, reference = getattr(phase, "totals", None), getattr(phase, "reference", None)
+        if reference is not None:
+            return GroupCounts(reference.mass, np.zeros_like(reference.mass), len(self.sites))
         return None if totals is None else totals.counts
 
     @property
@@ -144,6 +148,8 @@ class Server:
             positives=totals.positives,
             maps=totals.before.maps,
             model=totals.before.model,
+            priors=totals.before.priors,
+            own=figures.own,
         )
 
 

@@ -162,7 +162,12 @@ def fit(
     if solved is None or not promises.bounded:  # rules that nothing can be said of are those of a fit on all rows
         solved = _solved(prepared, requirements, settings, basis, merged=with_merged)
     rows, fitted = solved.prepared.rows, solved.prepared.fitted
-    problem, certificate, optimum, pooled = solved.problem, solved.certificate, solved.optimum, solved.prepared.pooling
+    problem, certificate, optimum, borrowing = (
+        solved.problem,
+        solved.certificate,
+        solved.optimum,
+        solved.prepared.pooling,
+    )
     policy = Policy(
         groups=rows.groups.names,
         clients=rows.clients.names,
@@ -175,7 +180,7 @@ def fit(
             certificate=certificate.info,
             rows=int(rows.scores.size),
             calibration=calibration,
-            pooling=pooled,
+            pooling=borrowing,
             solver=optimum.solver,
             promises=promises.info,
             version=__version__,
@@ -191,7 +196,7 @@ def fit(
         rounds=optimum.rounds,
         calibration_errors=fitted.errors,
         rows=rows,
-        pooling=pooled,
+        pooling=borrowing,
         promises=promises,
     )
     info = replace(

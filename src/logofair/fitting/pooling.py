@@ -6,36 +6,72 @@ prior is the group's distribution of raw scores over all clients, moved by a shi
 read through the cell's own calibrator: chances are never borrowed. The mass of a cell stays, and a cell puts into the
 prior the mass it takes out, so that without shifts the group's distribution over all clients stays what it was.
 
-Prior and kappa are chosen by cross-validation of held-out rates. Everything that clients would have to tell for it is
-a sum over them: counts, moments of shifts, one histogram on fixed bins per group, and the candidates' errors.
+Prior and kappa are chosen by cross-validation of held-out rates. Everything that clients tell for it is a sum over
+them, so that a federation and one process do the very same: a function from rows to sums for the clients
+(:func:`score_moments`, :func:`shift_moments`, :func:`fold_histograms`, :func:`candidate_errors`,
+:func:`prior_sums`), and one from the sums to what all clients go on with (:class:`Reference`,
+:func:`shift_variance`, :func:`least_error`, :class:`GroupPriors`). In one process the rows are those of all clients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from logofair.calibration.calibrator import STRENGTH
 from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.logistic import EDGE
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, RowOrder
 
-__all__ = ["POOLING", "Borrowed", "Choice", "ScoredRows", "borrow", "choose"]
+__all__ = [
+    "BINS",
+    "KAPPAS",
+    "KINDS",
+    "POOLING",
+    "STRENGTHS",
+    "Borrowed",
+    "CandidateErrors",
+    "Choice",
+    "GroupPriors",
+    "PriorSums",
+    "Reference",
+    "ScoreMoments",
+    "ScoredRows",
+    "ShiftRule",
+    "borrow",
+    "candidate_errors",
+    "choose",
+    "fold_histograms",
+    "group_priors",
+    "least_error",
+    "may_borrow",
+    "prior_sums",
+    "score_moments",
+    "shift_moments",
+    "shift_variance",
+]
 
 POOLING = ("auto", "none", "full")
+# What a group's calibration map may be worth in its cells, in rows: "full" leaves them no other.
+STRENGTHS = {"none": (STRENGTH,), "auto": (50.0, STRENGTH, 800.0, 3200.0, 1e9), "full": (1e9,)}
 
 # Log-odds lie in [-14, 14] (scores are moved EDGE = 1e-6 away from 0 and 1) and are counted in bins this narrow.
 _LIMIT, _BINS_PER_UNIT = 14, 32
-_BINS = 2 * _LIMIT * _BINS_PER_UNIT
+BINS = 2 * _LIMIT * _BINS_PER_UNIT
+# Two scores in a bin are next to equal: no group varies by less than a bin does.
+_LEAST_VARIANCE = 1.0 / (12 * _BINS_PER_UNIT**2)
 # Held-out rates are compared at this many thresholds, spread evenly over the rows; at fewer where cells are many.
 _THRESHOLDS, _FEWEST_THRESHOLDS, _MOST_ENTRIES = 31, 7, 1 << 23
-_KINDS = ("group", "client", "cell")
-_KAPPAS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
+# Priors without a fold are counted in as many bins between two thresholds.
+_BINS_BETWEEN = 4
+KINDS = ("group", "client", "cell")
+KAPPAS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
 # While candidates are compared, cells give to the prior as if kappa were this: one prior for all of them.
 _KAPPA_WHILE_CHOOSING = 100.0
 # Borrowing too much where sites differ costs more than too little where they are alike: so the least kappa is taken
@@ -51,13 +87,19 @@ _MOST_PRIOR_ROWS, _FEWEST_PRIOR_ROWS, _MOST_ROWS_IN_ALL = 256, 32, 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Raw scores in log-odds, the cells and the weights of rows, each (n,)."""
+    """Raw scores in log-odds, the cells and the weights of rows, each (n,), of one client or of several.
+
+    Rows dealt into folds are seen in ``folds + 1`` fits: fit f leaves out fold f, the last one nothing. Others are seen
+    in that last fit alone.
+    """
 
     odds: Floats
     cells: Integers
     weights: Floats | None
     n_groups: int
     n_clients: int
+    fold: Indices | None = None
+    folds: int = 0
 
     @classmethod
     def of(cls, scores: Floats, cells: Integers, weights: Floats | None, n_groups: int, n_clients: int) -> ScoredRows:
@@ -65,67 +107,67 @@ class ScoredRows:
         inside = np.clip(scores, EDGE, 1.0 - EDGE)
         return cls(np.log(inside) - np.log1p(-inside), cells, weights, n_groups, n_clients)
 
-    def at(self, rows: Booleans) -> ScoredRows:
-        """Some of the rows."""
-        weights = None if self.weights is None else self.weights[rows]
-        return ScoredRows(self.odds[rows], self.cells[rows], weights, self.n_groups, self.n_clients)
+    def dealt(self, folds: int, rng: np.random.Generator) -> ScoredRows:
+        """The rows in random folds, each cell dealt evenly."""
+        order = RowOrder.of(self.odds, self.cells, self.n_groups * self.n_clients)
+        fold = np.empty(self.odds.size, dtype=np.int64)
+        fold[order.rows] = deal_folds(order, folds, rng)
+        return replace(self, fold=fold, folds=folds)
 
-    def sums(self, values: Floats | None) -> Floats:
-        """Weighted sum of a column (None: of 1) over each cell, (clients, groups)."""
+    def _sums(self, values: Floats | None) -> Floats:
+        """Weighted sum of a column (None: of 1) over each cell in every fit, (fits, clients, groups)."""
         if values is not None and self.weights is not None:
             values = values * self.weights
-        column = self.weights if values is None else values
-        summed = np.bincount(self.cells, column, self.n_groups * self.n_clients)
-        return np.asarray(summed, dtype=np.float64).reshape(self.n_clients, self.n_groups)
+        column, size = self.weights if values is None else values, self.n_groups * self.n_clients
+        keys = self.cells if self.fold is None else self.fold * size + self.cells
+        parts = max(self.folds, 1)
+        table = _histogram(keys, column, parts * size).reshape(parts, -1, self.n_groups)
+        # Added up rather than subtracted: a cell without rows outside a fold has mass 0 there, not its rounding.
+        return np.tensordot(np.vstack([1.0 - np.eye(parts), np.ones(parts)]), table, 1) if self.folds else table
 
     @cached_property
     def mass(self) -> Floats:
-        """Weight of each cell, (clients, groups)."""
-        return self.sums(None)
+        """Weight of each cell, (fits, clients, groups)."""
+        return self._sums(None)
 
     @cached_property
     def counts(self) -> Floats:
-        """How many rows of equal weight each cell is worth, (clients, groups)."""
-        return self.mass if self.weights is None else _ratio(self.mass**2, self.sums(self.weights))
+        """How many rows of equal weight each cell is worth, (fits, clients, groups)."""
+        return self.mass if self.weights is None else _ratio(self.mass**2, self._sums(self.weights))
+
+    @cached_property
+    def means(self) -> Floats:
+        """Mean log-odds of each cell, (fits, clients, groups)."""
+        return _ratio(self._sums(self.odds), self.mass)
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Squared distances from each cell's mean log-odds, summed, (fits, clients, groups)."""
+        return np.maximum(self._sums(self.odds**2) - self.mass * self.means**2, 0.0)
+
+    @property
+    def small_cells(self) -> int:
+        """How many cells with rows have not enough of them."""
+        counts = self.counts[-1]
+        return int(((counts > 0) & (counts < _ENOUGH_ROWS)).sum())
 
     def may_borrow(self, pooling: str) -> bool:
-        """Whether there is anybody to borrow from, and for "auto" a cell that has not enough rows of its own."""
-        if pooling == "none" or np.count_nonzero(self.mass.sum(axis=1)) < 2:
-            return False
-        return pooling == "full" or bool(self.counts[self.counts > 0].min() < _ENOUGH_ROWS)
+        """Whether there is anything to borrow, if these are the rows of all clients."""
+        return may_borrow(pooling, int(np.count_nonzero(self.mass[-1].sum(axis=1))), self.small_cells)
 
-    def shifts(self, kind: str) -> Floats:
-        """How far each cell's prior is moved in log-odds, (clients, groups).
+    def moved_back(
+        self, at: Booleans | slice, share: Floats, shifts: Floats
+    ) -> tuple[Integers, Indices, Floats, Floats]:
+        """Some rows moved back by their cell's shift: group, bin, the weight they give, and log-odds."""
+        cells = self.cells[at]
+        residual = self.odds[at] - shifts.ravel()[cells]
+        weight = share.ravel()[cells] * (1.0 if self.weights is None else self.weights[at])
+        return cells % self.n_groups, _bins(residual), weight, residual
 
-        Nowhere for the kind "group"; for "client" by one number for all groups of a client; for "cell" by another one
-        for each group besides. Each is a mean drawn to 0 as far as its own variance explains it.
-        """
-        if kind in ("none", "group"):
-            return np.zeros_like(self.mass)
-        mass, total = self.mass, self.sums(self.odds)
-        centre, means, noise = _ratio(total.sum(axis=0), mass.sum(axis=0)), _ratio(total, mass), self._noise(total)
-        of_client = mass.sum(axis=1)
-        raw = _ratio((total - mass * centre).sum(axis=1), of_client)
-        shift = np.zeros_like(mass) + _drawn_in(raw, _ratio((mass**2 * noise).sum(axis=1), of_client**2))[:, None]
-        if kind == "client":
-            return shift
-        rest = np.where(mass > 0, means - centre - shift, 0.0)
-        return np.stack([shift[:, a] + _drawn_in(rest[:, a], noise[:, a]) for a in range(self.n_groups)], axis=1)
 
-    def _noise(self, total: Floats) -> Floats:
-        """Variance of each cell's mean log-odds, from the variance inside the cells of its group; 0 where empty."""
-        inside = self.sums(self.odds**2) - _ratio(total**2, self.mass)
-        freedom = self.mass * (1.0 - _ratio(np.ones_like(self.mass), np.maximum(self.counts, 1.0)))
-        return _ratio(_ratio(inside.sum(axis=0), freedom.sum(axis=0)) * (self.mass > 0), self.counts)
-
-    def histogram(self, share: Floats, shifts: Floats) -> tuple[Floats, Floats]:
-        """Mass and summed log-odds in every bin, (groups, bins) each, of cells that give a share and are moved back."""
-        residual = self.odds - shifts.ravel()[self.cells]
-        weight = share.ravel()[self.cells] * (1.0 if self.weights is None else self.weights)
-        place = (self.cells % self.n_groups) * _BINS + _bins(residual)
-        shape = self.n_groups, _BINS
-        mass, total = (np.bincount(place, w, self.n_groups * _BINS) for w in (weight, weight * residual))
-        return np.asarray(mass, np.float64).reshape(shape), np.asarray(total, np.float64).reshape(shape)
+def may_borrow(pooling: str, clients: int, small_cells: int) -> bool:
+    """Whether there is anybody to borrow from, and for "auto" a cell that has not enough rows of its own."""
+    return pooling != "none" and clients >= 2 and (pooling == "full" or small_cells > 0)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -133,24 +175,13 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros(np.broadcast(above, below).shape), where=below > 0)
 
 
-def _drawn_in(means: Floats, noise: Floats) -> Floats:
-    """Means drawn to 0 by their noise (variance); how far they truly differ follows from moments.
-
-    These are DerSimonian and Laird's: four sums over the clients.
-    """
-    weight = _ratio(np.ones_like(noise), noise)
-    total = weight.sum()
-    if total == 0.0:
-        return np.zeros_like(means)
-    centre = (weight * means).sum() / total
-    excess = (weight * (means - centre) ** 2).sum() - ((noise > 0).sum() - 1)
-    scale = total - (weight**2).sum() / total
-    variance = max(0.0, excess / scale) if scale > 1e-9 * total else 0.0
-    return np.where(noise > 0, means * _ratio(np.full_like(noise, variance), variance + noise), 0.0)
+def _histogram(places: Integers | Indices, weights: Floats | None, size: int) -> Floats:
+    """Weight at every place."""
+    return np.asarray(np.bincount(places, weights, size), dtype=np.float64)
 
 
 def _bins(odds: Floats) -> Indices:
-    return np.clip(((odds + _LIMIT) * _BINS_PER_UNIT).astype(np.int64), 0, _BINS - 1)
+    return np.clip(((odds + _LIMIT) * _BINS_PER_UNIT).astype(np.int64), 0, BINS - 1)
 
 
 def own_shares(counts: Floats, kappa: float) -> Floats:
@@ -171,75 +202,332 @@ class Choice:
     kind: str = "none"
     kappa: float = 0.0
 
+    @classmethod
+    def of(cls, kind: str, worth: float | None) -> Choice:
+        """The inverse of :attr:`worth`."""
+        return cls(kind, np.inf if worth is None else worth)
 
-def choose(rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator) -> Choice:
-    """What the option says, or for "auto" the candidate with the least error on held-out rows.
+    @property
+    def worth(self) -> float | None:
+        """Kappa as messages and files have it: None where it is infinite."""
+        return None if np.isinf(self.kappa) else self.kappa
 
-    ``rows`` may borrow.
+
+# --- First: where the groups lie, and how far their scores vary inside cells.
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMoments:
+    """Sums over clients of what their cells hold, (fits, groups) unless said otherwise."""
+
+    mass: Floats
+    counts: Floats  # effective rows
+    odds: Floats  # summed log-odds
+    squares: Floats  # squared distances from the cells' means
+    freedom: Floats  # what the squares are divided by
+    small_cells: Floats  # (1,)
+    histogram: Floats  # mass by bin, all groups together, (bins,)
+
+
+def score_moments(rows: ScoredRows) -> ScoreMoments:
+    """Moments of the log-odds, and their histogram."""
+    freedom = rows.mass * (1.0 - 1.0 / np.maximum(rows.counts, 1.0))
+    return ScoreMoments(
+        mass=rows.mass.sum(axis=1),
+        counts=rows.counts.sum(axis=1),
+        odds=(rows.mass * rows.means).sum(axis=1),
+        squares=rows.squares.sum(axis=1),
+        freedom=freedom.sum(axis=1),
+        small_cells=np.array([float(rows.small_cells)]),
+        histogram=_histogram(_bins(rows.odds), rows.weights, BINS),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What every cell is compared with, known to all clients; (fits, groups) unless said otherwise."""
+
+    centre: Floats  # mean log-odds
+    variance: Floats  # of log-odds inside cells; 0 where unknown
+    counts: Floats  # effective rows of all clients
+    mass: Floats  # of all clients, (groups,)
+    cuts: Indices  # bins up to which held-out rows are counted, (thresholds,)
+    edges: Indices  # the same for priors, which are moved: finer, (edges,)
+
+    @classmethod
+    def of(cls, sums: ScoreMoments, clients: int) -> Reference:
+        """From the sums of so many clients."""
+        fits, groups = sums.mass.shape
+        unknown = sums.freedom <= 1e-9 * sums.mass
+        variance = np.where(unknown, 0.0, np.maximum(_ratio(sums.squares, sums.freedom), _LEAST_VARIANCE))
+        number = int(np.clip(_MOST_ENTRIES // max((fits - 1) * clients * groups, 1), _FEWEST_THRESHOLDS, _THRESHOLDS))
+        cuts, edges = (_even_ends(sums.histogram, each) for each in (number + 1, _BINS_BETWEEN * (number + 1)))
+        return cls(_ratio(sums.odds, sums.mass), variance, sums.counts, sums.mass[-1], cuts, edges)
+
+    @property
+    def scale(self) -> Floats:
+        """The largest weights that shifts of clients, then of each group's cells, can have in all, (fits, 1 + groups).
+
+        A shift's weight is one over its variance, which is at least the least variance of a row over the rows.
+        """
+        least = np.min(np.where(self.variance > 0, self.variance, np.inf), axis=1, initial=np.inf)
+        of_clients = _ratio(self.counts.sum(axis=1), np.where(np.isinf(least), 0.0, least))
+        return np.column_stack([of_clients, _ratio(self.counts, self.variance)])
+
+
+def _even_ends(counts: Floats, parts: int) -> Indices:
+    """The bins at which so many parts of equal count end, but for the last."""
+    below = np.cumsum(counts)
+    return np.unique(np.searchsorted(below, below[-1] * np.arange(1, parts) / parts))
+
+
+# --- Second: how far clients, and cells inside them, truly differ.
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftRule:
+    """What a cell's shift follows from besides its own rows: the groups' moments and how far true shifts vary."""
+
+    centre: Floats  # (fits, groups), as in the reference
+    variance: Floats
+    between: Floats  # variance between clients, and between each group's cells inside them, (fits, 1 + groups)
+
+    @classmethod
+    def none(cls, groups: int) -> ShiftRule:
+        """The rule of no shifts."""
+        return cls(np.zeros((1, groups)), np.zeros((1, groups)), np.zeros((1, 1 + groups)))
+
+    @classmethod
+    def of(cls, reference: Reference, between: Floats) -> ShiftRule:
+        """The rule of every fit."""
+        return cls(reference.centre, reference.variance, between)
+
+    @property
+    def plausible(self) -> bool:
+        """Whether rows with log-odds in range can have such moments."""
+        variances = np.concatenate([self.variance.ravel(), self.between.ravel()])
+        return bool(np.all(np.abs(self.centre) <= _LIMIT) and np.all((variances >= 0) & (variances <= 4 * _LIMIT**2)))
+
+    @property
+    def last(self) -> ShiftRule:
+        """The rule of the fit that leaves nothing out."""
+        return ShiftRule(self.centre[-1:], self.variance[-1:], self.between[-1:])
+
+    def shifts(self, rows: ScoredRows, kind: str) -> Floats:
+        """How far each cell's prior is moved in log-odds, (fits, clients, groups).
+
+        Nowhere for the kind "group"; for "client" by one number for all groups of a client; for "cell" by another one
+        for each group besides. Each is drawn to 0 as far as its own variance explains it.
+        """
+        if kind in ("none", "group"):
+            return np.zeros_like(rows.mass)
+        effects, noise = _effects(rows, self.centre, self.variance)
+        between = self.between[:, None, :]
+        drawn = np.where(noise > 0, effects * _ratio(between, between + noise), 0.0)
+        return drawn[:, :, :1] + (drawn[:, :, 1:] if kind == "cell" else np.zeros_like(rows.mass))
+
+
+def _effects(rows: ScoredRows, centre: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """How far clients lie from their groups, then their cells from there; and the variance of that by chance.
+
+    Each is (fits, clients, 1 + groups); a variance of 0 means that nothing is known.
     """
-    if pooling == "full":
-        return Choice("group", np.inf)
-    order = RowOrder.of(rows.odds, rows.cells, rows.mass.size)
-    fold = np.empty(rows.odds.size, dtype=np.int64)
-    fold[order.rows] = deal_folds(order, folds, rng)
-    return least_error(held_out_errors(rows, fold))
+    mass, centre = rows.mass, centre[:, None, :]
+    noise = _ratio(variance[:, None, :] * (mass > 0), rows.counts)
+    of_client = mass.sum(axis=2)
+    of_clients = _ratio((mass * (rows.means - centre)).sum(axis=2), of_client)
+    known = ~np.any((mass > 0) & (noise == 0), axis=2)
+    client_noise = np.where(known, _ratio((mass**2 * noise).sum(axis=2), of_client**2), 0.0)
+    of_cells = np.where(mass > 0, rows.means - centre - of_clients[:, :, None], 0.0)
+    return np.dstack([of_clients, of_cells]), np.dstack([client_noise, noise])
 
 
-def least_error(errors: Floats) -> Choice:
-    """The choice from held-out errors of every kind, kappa and cell: the best kind, and the least kappa as good."""
-    total = errors.sum(axis=2)
-    kind, best = np.unravel_index(np.argmin(total), total.shape)
-    excess = errors[kind] - errors[kind, best]
-    error = np.sqrt(excess.shape[1] * excess.var(axis=1))
-    kappa = _KAPPAS[int(np.argmax(excess.sum(axis=1) <= _MARGIN * error))]
-    return Choice(_KINDS[kind], kappa) if kappa > 0 else Choice()
+def shift_moments(rows: ScoredRows, reference: Reference) -> Floats:
+    """Sums over clients of the weights of shifts, these times shifts and their squares, weights squared, and counts.
+
+    These are what DerSimonian and Laird's estimate of true variance needs, (5, fits, 1 + groups); weights in units of
+    the reference's scale.
+    """
+    effects, noise = _effects(rows, reference.centre, reference.variance)
+    weight = _ratio(np.ones_like(noise), noise * reference.scale[:, None, :])
+    sums = (weight, weight * effects, weight * effects**2, weight**2, (noise > 0).astype(np.float64))
+    return np.stack([each.sum(axis=1) for each in sums])
 
 
-def held_out_errors(rows: ScoredRows, fold: Indices) -> Floats:
+def shift_variance(sums: Floats, reference: Reference) -> Floats:
+    """How far true shifts vary, (fits, 1 + groups): what their variance is beyond chance."""
+    weight, first, second, square, number = sums
+    excess = reference.scale * (second - _ratio(first**2, weight)) - (number - 1.0)
+    divisor = weight - _ratio(square, weight)
+    found = _ratio(excess, reference.scale * divisor)
+    return np.where(divisor > 1e-9 * weight, np.clip(found, 0.0, _LIMIT**2), 0.0)
+
+
+# --- Third and fourth: candidates, and how badly each foretells held-out rows.
+
+
+def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> Floats:
+    """What cells give to every kind of prior without a fold, (kinds, folds, groups, edges + 1)."""
+    rule, finer = ShiftRule.of(reference, between), np.searchsorted(reference.edges, np.arange(BINS))
+    assert rows.fold is not None
+    size = reference.edges.size + 1
+    found = np.zeros((len(KINDS), rows.folds, rows.n_groups * size))
+    share = 1.0 - own_shares(rows.counts, _KAPPA_WHILE_CHOOSING)
+    for k, kind in enumerate(KINDS):
+        shifts = rule.shifts(rows, kind)
+        for number in range(rows.folds):
+            group, bin_, weight, _ = rows.moved_back(rows.fold != number, share[number], shifts[number])
+            found[k, number] = _histogram(group * size + finer[bin_], weight, rows.n_groups * size)
+    return found.reshape(*found.shape[:2], rows.n_groups, size)
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateErrors:
+    """Sums over cells of each candidate's held-out error beyond the first one's, and of products of these.
+
+    Errors are mean squared ones of a share below a threshold, times the cell's share of all mass.
+    """
+
+    excess: Floats  # (kinds, kappas)
+    products: Floats  # (kinds, kappas, kappas)
+
+
+def candidate_errors(rows: ScoredRows, reference: Reference, between: Floats, priors: Floats) -> CandidateErrors:
+    """How badly every kind and kappa foretells the rates of a fold from the other folds, beyond the first candidate."""
+    errors = held_out_errors(rows, reference, between, priors)
+    errors = (errors - errors[:1, :1]) / (reference.mass.sum() * max(reference.cuts.size, 1))
+    return CandidateErrors(errors.sum(axis=2), np.einsum("kic,kjc->kij", errors, errors))
+
+
+def held_out_errors(rows: ScoredRows, reference: Reference, between: Floats, priors: Floats) -> Floats:
     """Error of every kind, kappa and cell, (kinds, kappas, cells): how badly other folds foretell a fold's rates.
 
     The squared error of the share below each of some thresholds, summed over thresholds and held-out rows, less what
     is the same for all candidates. Shifts, prior and W know the other folds only.
     """
-    folds = int(fold.max()) + 1
-    fine = _bins(rows.odds)
-    cuts = _cuts(np.asarray(np.bincount(fine, rows.weights, _BINS), np.float64), folds * rows.mass.size)
-    coarse = np.searchsorted(cuts, np.arange(_BINS))[fine]
-    place = (fold * rows.mass.size + rows.cells) * (cuts.size + 1) + coarse
-    table = np.bincount(place, rows.weights, folds * rows.mass.size * (cuts.size + 1))
-    below = np.cumsum(table.reshape(folds, *rows.mass.shape, -1), axis=-1, dtype=np.float64)
-    total, errors = below.sum(axis=0), np.zeros((len(_KINDS), len(_KAPPAS), *rows.mass.shape))
-    for number in range(folds):
-        known, held_out = rows.at(fold != number), below[number]
-        own, seen = (_ratio(part[..., :-1], part[..., -1:]) for part in (total - held_out, held_out))
-        for k, kind in enumerate(_KINDS):
-            prior = _prior_below(known, known.shifts(kind), cuts)
+    shape, cuts, folds = rows.mass.shape[1:], reference.cuts, rows.folds
+    assert rows.fold is not None
+    coarse = np.searchsorted(cuts, np.arange(BINS))[_bins(rows.odds)]
+    size = shape[0] * shape[1]
+    place = (rows.fold * size + rows.cells) * (cuts.size + 1) + coarse
+    table = _histogram(place, rows.weights, folds * size * (cuts.size + 1))
+    below = np.cumsum(table.reshape(folds, *shape, -1), axis=-1)
+    total, errors = below.sum(axis=0), np.zeros((len(KINDS), len(KAPPAS), *shape))
+    rule = ShiftRule.of(reference, between)
+    for k, kind in enumerate(KINDS):
+        shifts = rule.shifts(rows, kind)
+        for number, held_out in enumerate(below):
+            own, seen = (_ratio(part[..., :-1], part[..., -1:]) for part in (total - held_out, held_out))
+            prior = _prior_below(priors[k, number], shifts[number], reference)
             apart = own - prior
             # The error of prior + W (own - prior) is quadratic in W.
             constant = (prior * (prior - 2.0 * seen)).sum(axis=-1)
             linear, square = 2.0 * (apart * (prior - seen)).sum(axis=-1), (apart**2).sum(axis=-1)
-            for j, kappa in enumerate(_KAPPAS):
-                share = own_shares(known.counts, kappa)
+            for j, kappa in enumerate(KAPPAS):
+                share = own_shares(rows.counts[number], kappa)
                 errors[k, j] += held_out[..., -1] * (constant + share * (linear + share * square))
-    return errors.reshape(len(_KINDS), len(_KAPPAS), -1)
+    return errors.reshape(len(KINDS), len(KAPPAS), -1)
 
 
-def _cuts(counts: Floats, entries: int) -> Indices:
-    """Bins up to which rows are counted: thresholds spread evenly over the rows, fewer for many cells and folds."""
-    number = int(np.clip(_MOST_ENTRIES // entries, _FEWEST_THRESHOLDS, _THRESHOLDS))
-    below = np.cumsum(counts)
-    return np.unique(np.searchsorted(below, below[-1] * np.arange(1, number + 1) / (number + 1)))
-
-
-def _prior_below(rows: ScoredRows, shifts: Floats, cuts: Indices) -> Floats:
-    """Share of each cell's prior up to each cut, (clients, groups, cuts)."""
-    mass, _ = rows.histogram(1.0 - own_shares(rows.counts, _KAPPA_WHILE_CHOOSING), shifts)
-    below = np.concatenate([np.zeros((rows.n_groups, 1)), np.cumsum(mass, axis=1)], axis=1)
+def _prior_below(mass: Floats, shifts: Floats, reference: Reference) -> Floats:
+    """Share of each cell's moved prior up to each cut, (clients, groups, cuts), from its mass by edges."""
+    ends = np.concatenate([[0], reference.edges + 1, [BINS]]).astype(np.float64)
+    below = np.concatenate([np.zeros((len(mass), 1)), np.cumsum(mass, axis=1)], axis=1)
     below = _ratio(below, below[:, -1:])
-    at = np.clip(cuts + 1 - _BINS_PER_UNIT * shifts[..., None], 0.0, _BINS - 1e-9)
-    bin_, group = at.astype(np.int64), np.arange(rows.n_groups)[:, None]
-    lower, upper = below[group, bin_], below[group, bin_ + 1]
-    return np.asarray(lower + (at - bin_) * (upper - lower))
+    at = reference.cuts + 1.0 - _BINS_PER_UNIT * shifts[..., None]
+    return np.stack([np.interp(at[:, a], ends, below[a]) for a in range(len(mass))], axis=1)
+
+
+def least_error(sums: CandidateErrors, cells: int) -> Choice:
+    """The choice from the errors in so many cells: the best kind, and the least kappa as good."""
+    kind, best = np.unravel_index(np.argmin(sums.excess), sums.excess.shape)
+    excess, products = sums.excess[kind] - sums.excess[kind, best], sums.products[kind]
+    squares = np.diag(products) - 2.0 * products[:, best] + products[best, best]
+    error = np.sqrt(np.maximum(squares - excess**2 / cells, 0.0))
+    kappa = KAPPAS[int(np.argmax(excess <= _MARGIN * error))]
+    return Choice(KINDS[kind], kappa) if kappa > 0 else Choice()
+
+
+def choose(rows: ScoredRows, pooling: str, folds: int, rng: np.random.Generator) -> Choice:
+    """What the option says, or for "auto" the candidate with the least error on held-out rows.
+
+    ``rows`` are those of all clients, and may borrow.
+    """
+    if pooling == "full":
+        return Choice("group", np.inf)
+    rows = rows.dealt(folds, rng)
+    reference = Reference.of(score_moments(rows), rows.n_clients)
+    between = shift_variance(shift_moments(rows, reference), reference)
+    priors = fold_histograms(rows, reference, between)
+    return least_error(candidate_errors(rows, reference, between, priors), rows.n_clients * rows.n_groups)
+
+
+# --- Last: the prior, and what each cell borrows of it.
+
+
+@dataclass(frozen=True, eq=False)
+class PriorSums:
+    """Sums over clients of what their cells give to the prior, and how many borrow from it."""
+
+    mass: Floats  # (groups, bins)
+    odds: Floats  # summed, moved back by the cell's shift, (groups, bins)
+    cells: Floats  # (1,)
+
+
+def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
+    """What cells give: as much as they take."""
+    share, shifts = 1.0 - own_shares(rows.counts[-1], choice.kappa), rule.last.shifts(rows, choice.kind)[-1]
+    group, bin_, weight, residual = rows.moved_back(slice(None), share, shifts)
+    size = rows.n_groups * BINS
+    mass, odds = (_histogram(group * BINS + bin_, w, size) for w in (weight, weight * residual))
+    shape, cells = (rows.n_groups, BINS), _own(rows, choice.kappa, rows.mass[-1]) < 1.0
+    return PriorSums(mass.reshape(shape), odds.reshape(shape), np.array([float(cells.sum())]))
+
+
+def _own(rows: ScoredRows, kappa: float, cell_mass: Floats) -> Floats:
+    """W of every cell, (clients, groups); 1 where the cell borrows too little to count."""
+    own = own_shares(rows.counts[-1], kappa)
+    return np.where((cell_mass == 0) | (1.0 - own < _LEAST_SHARE), 1.0, own)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPriors:
+    """Every group's prior as a few scores with their shares, and all else a cell must know to borrow from it."""
+
+    kind: str
+    kappa: float | None  # None: infinite
+    rule: ShiftRule
+    odds: Floats  # (groups, scores)
+    share: Floats  # of each of them in its group's prior; 0: none, (groups, scores)
+    cells: int  # how many borrow
+
+    @classmethod
+    def of(cls, choice: Choice, rule: ShiftRule, sums: PriorSums) -> GroupPriors:
+        """From the sums of all clients: neighbouring bins of about equal mass become one score."""
+        cells = round(float(sums.cells[0]))
+        most = int(np.clip(_MOST_ROWS_IN_ALL // max(cells, 1), _FEWEST_PRIOR_ROWS, _MOST_PRIOR_ROWS))
+        odds, share = np.zeros((2, len(sums.mass), most))
+        for a, (mass, total) in enumerate(zip(sums.mass, sums.odds, strict=True)):
+            occupied = mass > 0
+            part = _ratio(mass, mass.sum())[occupied]
+            _, slot = np.unique(np.floor((np.cumsum(part) - 0.5 * part) * most), return_inverse=True)
+            weight, summed = np.bincount(slot, mass[occupied]), np.bincount(slot, total[occupied])
+            odds[a, : weight.size], share[a, : weight.size] = summed / weight, weight / mass.sum()
+        return cls(choice.kind, choice.worth, rule.last, odds, share, cells)
+
+    @property
+    def choice(self) -> Choice:
+        """What was chosen."""
+        return Choice.of(self.kind, self.kappa)
+
+
+def group_priors(rows: ScoredRows, choice: Choice) -> GroupPriors:
+    """The priors of a choice, from the rows of all clients."""
+    rule = ShiftRule.none(rows.n_groups)
+    if choice.kind not in ("none", "group"):
+        reference = Reference.of(score_moments(rows), rows.n_clients)
+        rule = ShiftRule.of(reference, shift_variance(shift_moments(rows, reference), reference))
+    return GroupPriors.of(choice, rule, prior_sums(rows, choice, rule))
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,32 +549,28 @@ class Borrowed:
         """How many cells borrow."""
         return int((self.own < 1.0).sum())
 
+    @property
+    def largest_share(self) -> float:
+        """The largest share of a cell that is borrowed."""
+        return float(1.0 - self.own.min())
 
-def borrow(rows: ScoredRows, choice: Choice, cell_mass: Floats | None = None) -> Borrowed:
-    """Carry out a choice. ``cell_mass`` is the mass each cell is to have, by default that of its rows."""
-    cell_mass = rows.mass if cell_mass is None else cell_mass
-    own, shifts = own_shares(rows.counts, choice.kappa), rows.shifts(choice.kind)
-    own = np.where((cell_mass == 0) | (1.0 - own < _LEAST_SHARE), 1.0, own)
-    mass, total = rows.histogram(1.0 - own_shares(rows.counts, choice.kappa), shifts)
-    borrowing = own < 1.0
-    most = int(np.clip(_MOST_ROWS_IN_ALL // max(borrowing.sum(), 1), _FEWEST_PRIOR_ROWS, _MOST_PRIOR_ROWS))
-    parts = list(_prior_rows(mass, total, most, borrowing, shifts, (1.0 - own) * cell_mass))
+
+def borrow(rows: ScoredRows, priors: GroupPriors, cell_mass: Floats | None = None) -> Borrowed:
+    """What the cells of some rows borrow. ``cell_mass`` is the mass each is to have, by default that of its rows."""
+    cell_mass = rows.mass[-1] if cell_mass is None else cell_mass
+    own, shifts = _own(rows, priors.choice.kappa, cell_mass), priors.rule.shifts(rows, priors.kind)[-1]
+    parts = list(_prior_rows(priors, own, shifts, (1.0 - own) * cell_mass))
     scores, groups, clients, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    counts = own * _ratio(cell_mass, rows.mass)
+    counts = own * _ratio(cell_mass, rows.mass[-1])
     return Borrowed(own, counts, scores, groups.astype(np.int32), clients.astype(np.int32), weights)
 
 
 def _prior_rows(
-    mass: Floats, total: Floats, most: int, borrowing: Booleans, shifts: Floats, borrowed: Floats
+    priors: GroupPriors, own: Floats, shifts: Floats, borrowed: Floats
 ) -> Iterator[tuple[Floats, Indices, Indices, Floats]]:
-    """Scores, group, client and weight of each group's prior rows: neighbouring bins of about equal mass as one."""
-    for a, clients in enumerate(borrowing.T):
-        here = np.flatnonzero(clients)
-        share = _ratio(mass[a], mass[a].sum())
-        occupied = share > 0
-        place = np.floor((np.cumsum(share) - 0.5 * share)[occupied] * most)
-        _, slot = np.unique(place, return_inverse=True)
-        weight, odds = np.bincount(slot, mass[a][occupied]), np.bincount(slot, total[a][occupied])
-        scores = expit(odds / weight + shifts[here, a][:, None])
-        weights = weight / weight.sum() * borrowed[here, a][:, None]
-        yield scores.ravel(), np.full(scores.size, a), np.repeat(here, weight.size), weights.ravel()
+    """Scores, group, client and weight of each group's prior rows."""
+    for a, clients in enumerate(own.T < 1.0):
+        here, used = np.flatnonzero(clients), priors.share[a] > 0
+        scores = expit(priors.odds[a, used] + shifts[here, a][:, None])
+        weights = priors.share[a, used] * borrowed[here, a][:, None]
+        yield scores.ravel(), np.full(scores.size, a), np.repeat(here, int(used.sum())), weights.ravel()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, Sample, cross_fit, rising_chances
+from logofair.calibration import METHODS, Calibrator, CrossFit, Sample, cross_fit, rising_chances
 from logofair.calibration.newton import Units
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.checks import (
@@ -24,7 +24,7 @@ from logofair.columns.checks import (
 from logofair.columns.labels import Codes, encode, encode_known, one_client
 from logofair.columns.segments import Booleans, Indices, RowOrder, cell_numbers
 from logofair.errors import InputError
-from logofair.fitting.pooling import POOLING, Borrowed, Choice, ScoredRows, borrow, choose
+from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
 from logofair.policy.info import PoolingInfo
 
 __all__ = [
@@ -39,14 +39,13 @@ __all__ = [
     "order_by_cell",
     "ordered_cells",
     "prepare",
+    "with_borrowed",
     "with_chances",
 ]
 
 
 BASES = ("eta", "labels")
 _MOST_FOLDS = 1000
-# What a group's map may be worth in its cells, in rows: "full" leaves them no other.
-_STRENGTHS = {"none": (STRENGTH,), "auto": (50.0, STRENGTH, 800.0, 3200.0, 1e9), "full": (1e9,)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,18 +217,19 @@ def prepare(
     order = order_by_cell(rows, rising)
     scored = None if pooling == "none" else _scored(rows, extra)
     alone = scored is None or not scored.may_borrow(pooling)
-    fitted = _calibrate(rows, calibration, folds, random_state, order, _STRENGTHS["none" if alone else pooling])
+    fitted = _calibrate(rows, calibration, folds, random_state, order, STRENGTHS["none" if alone else pooling])
     rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, order)
     # Folds of its own: scores that are taken as they are have none.
     rng = np.random.default_rng((random_state, 1))
     choice = Choice() if alone or scored is None else choose(scored, pooling, folds, rng)
     borrowed = None
     if scored is not None and (choice.kind != "none" or extra is not None):
-        borrowed = borrow(scored, choice, _scored(rows, None).mass)
+        borrowed = borrow(scored, group_priors(scored, choice), _scored(rows, None).mass[-1])
     if borrowed is None or (extra is None and not borrowed.cells):
         about = _about(Choice(), None, None, fitted)
         return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising, about)
-    cells = _borrowing(rows, borrowed, fitted.calibrator, extra)
+    cells = ordered_cells(with_borrowed(rows, borrowed, fitted.calibrator, extra), "eta", None)
+    cells = replace(cells, rows=np.bincount(rows.cells, minlength=cells.rows.size))
     return Prepared(rows, cells, fitted, rising, _about(choice, borrowed, extra, fitted))
 
 
@@ -251,30 +251,36 @@ def _about(choice: Choice, borrowed: Borrowed | None, extra: ExtraRows | None, f
     )
     if borrowed is None or not borrowed.cells:
         return about
-    kappa, largest = None if np.isinf(choice.kappa) else choice.kappa, float(1.0 - borrowed.own.min())
-    return replace(about, prior=choice.kind, kappa=kappa, cells=borrowed.cells, largest_share=largest)
+    return replace(
+        about, prior=choice.kind, kappa=choice.worth, cells=borrowed.cells, largest_share=borrowed.largest_share
+    )
 
 
-def _borrowing(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator, extra: ExtraRows | None) -> Cells:
-    """Cells of the rows, of extra ones and of what each cell borrows, all read by the cell's own calibrator."""
-    shape = {"n_groups": len(rows.groups.names), "n_clients": len(rows.clients.names)}
+def with_borrowed(
+    rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator, extra: ExtraRows | None = None
+) -> CalibrationRows:
+    """The rows, extra ones and what each cell borrows, all read by the cell's own calibrator."""
+    groups, clients = rows.groups.names, rows.clients.names
     more: list[Any] = [borrowed.scores, borrowed.groups, borrowed.clients, borrowed.weights]
     if extra is not None:
-        counts = borrowed.counts.ravel()[cell_numbers(extra.groups, extra.clients, shape["n_groups"])]
+        counts = borrowed.counts.ravel()[cell_numbers(extra.groups, extra.clients, len(groups))]
         columns = (extra.scores, extra.groups, extra.clients, counts * extra.weights(rows))
         more = [np.concatenate([mine, theirs]) for mine, theirs in zip(columns, more, strict=True)]
-    read = calibrator(more[0], more[1], more[2])
     own = borrowed.counts.ravel()[rows.cells]
-    weights = np.concatenate([own if rows.weights is None else own * rows.weights, more[3]])
-    scores = np.concatenate([rows.calibrated, read])
-    groups, clients = np.concatenate([rows.groups.codes, more[1]]), np.concatenate([rows.clients.codes, more[2]])
-    number = cell_numbers(groups, clients, shape["n_groups"])
-    order = RowOrder.of(scores, number, shape["n_groups"] * shape["n_clients"])
-    values = None
-    if rows.calibration is not None:
-        values = rising_chances(order, scores, np.concatenate([rows.out_of_fold, read]), weights)
-    cells = build_cells(scores, groups, clients, **shape, values=values, weights=weights, rising=True, order=order)
-    return replace(cells, rows=np.bincount(rows.cells, minlength=borrowed.own.size))
+    longer = CalibrationRows(
+        np.concatenate([rows.scores, more[0]]),
+        None,
+        Codes(groups, np.concatenate([rows.groups.codes, more[1]])),
+        Codes(clients, np.concatenate([rows.clients.codes, more[2]])),
+        np.concatenate([own if rows.weights is None else own * rows.weights, more[3]]),
+    )
+    if rows.calibration is None:
+        return longer
+    read = calibrator(more[0], more[1], more[2])
+    scores, chances = (np.concatenate([each, read]) for each in (rows.calibrated, rows.out_of_fold))
+    order = RowOrder.of(scores, longer.cells, len(groups) * len(clients))
+    eta = rising_chances(order, scores, chances, longer.weights)
+    return replace(longer, calibration=CalibratedScores(scores, eta, chances, order))
 
 
 def order_by_cell(rows: CalibrationRows, rising: Indices | None) -> RowOrder | None:

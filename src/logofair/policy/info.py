@@ -95,7 +95,7 @@ class PoolingInfo:
     prior: str = "none"
     kappa: float | None = 0.0  # how many rows it is worth in a cell; None: the cell's own rows count nothing beside it
     cells: int = 0  # how many borrow
-    largest_share: float = 0.0  # the largest share of a cell that is borrowed
+    largest_share: float | None = 0.0  # of a cell that is borrowed; None: known to each site of a federation alone
     extra_rows: int = 0  # without labels, that count beside the cells' own rows
     strength: float | None = None  # how many rows a group's calibration map is worth in its cells; None: uncalibrated
 
@@ -118,9 +118,9 @@ class PoolingInfo:
             return "No cell borrows from other clients." + extra
         moved = {"group": "", "client": ", moved by the client's shift", "cell": ", moved by the cell's shift"}
         worth = "all of it" if self.kappa is None else f"worth {self.kappa:g} rows in a cell"
+        most = "" if self.largest_share is None else f", at most {self.largest_share:.0%} of a cell"
         return (
-            f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}, at most "
-            f"{self.largest_share:.0%} of a cell.{extra}"
+            f"{self.cells:,} cells borrow their group's scores at all clients{moved[self.prior]}: {worth}{most}.{extra}"
         )
 
 
@@ -281,7 +281,7 @@ class PolicyInfo:
     certificate: CertificateInfo | None = None  # a federated policy's is about the rows of all sites
     rows: int | None = None  # that it was made from, at the site of a federated policy; None where they are noised
     calibration: str = "none"
-    pooling: PoolingInfo | None = None  # None in the files of older versions and of federations
+    pooling: PoolingInfo | None = None  # of a federated policy: its own site's cells; None in files of older versions
     solver: str | None = None
     promises: PromisesInfo | None = None  # None: no confidence was given
     version: str = ""

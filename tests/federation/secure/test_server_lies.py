@@ -120,9 +120,9 @@ def test_sites_that_were_told_different_things_before_are_in_no_later_total():
     def maps(intercept):
         parameters = np.zeros((3, 6, 2))
         parameters[:2], parameters[2] = 1.0, intercept
-        precision = np.zeros((6, 6, 2))
-        precision[[0, 3, 5]] = 1e12
-        return GroupMaps("beta", parameters[:, :, 0].copy(), parameters, precision, np.ones((2, 6)))
+        information = np.zeros((6, 6, 2))
+        information[[0, 3, 5]] = 1e12
+        return GroupMaps("beta", parameters[:, :, 0].copy(), parameters, information, np.ones((2, 6)))
 
     server.go_on_without_unmasking(
         {"a": TotalsRequest(maps(0.0)), "b": TotalsRequest(maps(-60.0)), "c": TotalsRequest(maps(-60.0))}

@@ -16,7 +16,7 @@ from logofair.cli.pages.console import counted, lined, notes, print_page, share,
 from logofair.columns.checks import Floats, listed
 from logofair.fitting.evidence import evidence_of
 from logofair.fitting.promises import Promises
-from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, proof_sentence
+from logofair.policy.info import FigureInfo, PolicyInfo, TestedInfo, added_to_rows, proof_sentence
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures
 from logofair.policy.policy import Policy
 from logofair.requirements import requirement_sentences
@@ -90,6 +90,8 @@ def _info_lines(info: PolicyInfo, *, has_clients: bool) -> Iterator[tuple[str, s
     yield from titled("This site", _at_site(info))
     proof = info.certificate
     if info.federation is not None:
+        borrowing = info.pooling if info.pooling is not None and info.pooling.cells else None
+        yield from titled("Pooling", () if borrowing is None else (borrowing.summary(),))
         yield from titled("All sites", _over_all_sites(info))
     elif proof is not None:
         about = info.rows, info.calibration, info.solver
@@ -121,9 +123,9 @@ def _over_all_sites(info: PolicyInfo) -> Iterator[str]:
     met = "meet them" if proof.violation <= LARGEST_VIOLATION else f"miss them by up to {proof.violation:.4f}"
     without = "" if info.site in run.sites else ", without this one"
     yield (
-        f"Over the rows of the {len(run.sites):,} sites of run {run.run!r}{without}, their policies together {met} and "
-        f"are expected to be right in {proof.primal:.2%} of all cases; none that meet them are in more than "
-        f"{proof.dual:.2%}."
+        f"Over the rows of the {len(run.sites):,} sites of run {run.run!r}{without}{added_to_rows(proof.pooling)}, "
+        f"their policies together {met} and are expected to be right in {proof.primal:.2%} of all cases; none that "
+        f"meet them are in more than {proof.dual:.2%}."
     )
     if run.global_gaps:
         yield f"Gaps over all sites: {_gaps(run.global_gaps)}."

@@ -13,6 +13,7 @@ import click
 
 from logofair.cli.options import (
     NOTIONS,
+    POOLING,
     constrained,
     name_option,
     number_option,
@@ -35,7 +36,7 @@ __all__ = ["PLAN", "RESULT", "STATE", "RosterOptions", "check_same", "listed", "
 PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"
 
 _DELTA = 1e-6
-_AS_GIVEN = ("notion", "calibration", "optimality_gap", "solver", "secure", "quorum")
+_AS_GIVEN = ("notion", "calibration", "pooling", "optimality_gap", "solver", "secure", "quorum")
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -71,6 +72,12 @@ plan_options = together(
         "--calibration",
         metavar="NAME",
         help="How scores become chances: beta, platt, temperature or none.  [default: beta; none with --epsilon]",
+    ),
+    name_option(
+        "--pooling",
+        POOLING,
+        "What small cells borrow from their group at other sites: auto (as held-out rows advise), full or none; auto "
+        "and full send histograms of scores.  [default: auto; none with --epsilon]",
     ),
     click.option(
         "--optimality-gap", type=float, help="Stop once no rule is more accurate by more than this.  [default: 1e-05]"
@@ -112,6 +119,7 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "global_tolerance": ("--global", lambda plan: {r.tolerance for r in plan.global_}),
     "local_for": ("--local-for", lambda plan: plan.client_tolerances),
     "calibration": ("--calibration", lambda plan: plan.calibration),
+    "pooling": ("--pooling", lambda plan: plan.pooling),
     "optimality_gap": ("--optimality-gap", lambda plan: plan.optimality_gap),
     "solver": ("--solver", lambda plan: plan.solver),
     "secure": ("--secure", lambda plan: plan.secure),
