@@ -138,6 +138,14 @@ def test_without_labels_rates_are_counted_in_chances():
     assert "shown to be within" not in text
 
 
+def test_what_small_cells_borrow_is_part_of_what_is_proved_and_own_rows_stand_beside_it():
+    solution = _fit(_data(n=400), local_tolerance=0.03, global_tolerance=0.01, pooling="full")
+    said = _said(_verdict(solution))["Calibration rows"]
+    assert said.startswith("On the 400 calibration rows and what small cells borrow, counted in")
+    assert said.endswith(solution.own_rows.summary())
+    assert f"largest local gap {solution.own_rows.local_gap:.4f}" in said
+
+
 def test_the_gap_held_equals_the_gap_of_the_stored_policy():
     solution = _fit(_data(), local_tolerance=0.03, global_tolerance=0.01, pooling="none")
     local, global_ = required_gaps(solution)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from logofair.fitting.evidence import findings
 from logofair.fitting.solution import Solution
-from logofair.policy.info import no_rule
+from logofair.policy.info import added_to_rows, no_rule
 from logofair.report.markup import Element, tag
 from logofair.report.measured import MeasuredRows, RequiredGaps
 from logofair.report.wording import counted, figure
@@ -73,7 +73,8 @@ def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> st
     size, basis = counted(solution.rows.scores.size, "calibration row"), _basis(certificate)
     required = int(local.required.sum() + global_.required.sum())
     measured = int(local.measured.sum() + global_.measured.sum())
-    where = f"On the {size}, counted in {basis},"
+    where = f"On the {size}{added_to_rows(certificate.pooling)}, counted in {basis},"
+    alone = "" if certificate.pooling == "none" else f" {solution.own_rows.summary()}"
     meant = no_rule(certificate.basis, has_clients=len(solution.policy.clients) > 1)
     to = f"(proved to {certificate.largest_optimality_gap:.9f}".rstrip("0") + ")"
     if not required:
@@ -81,11 +82,12 @@ def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> st
     if not measured:
         return f"{where} none of the {counted(required, 'required gap')} has two groups to compare: nothing is shown."
     if not certificate.meets_requirements:
-        return f"{where} a required gap exceeds its tolerance by {figure(certificate.violation)}."
+        return f"{where} a required gap exceeds its tolerance by {figure(certificate.violation)}.{alone}"
     every = "the required gap is" if required == 1 else f"all {required:,} required gaps are"
     some = f"{measured:,} of {required:,} required gaps can be measured, and are"
     best = f", and {meant} within the tolerances can be expected to be more accurate {to}"
-    return f"{where} {every if measured == required else some} within tolerance{best if certificate.holds else ''}."
+    kept = every if measured == required else some
+    return f"{where} {kept} within tolerance{best if certificate.holds else ''}.{alone}"
 
 
 def _basis(certificate: Certificate) -> str:
