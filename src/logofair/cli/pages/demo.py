@@ -15,7 +15,7 @@ from logofair.cli.options import typed
 from logofair.cli.pages.console import counted, grid, notes, print_page, spoken, titled
 from logofair.cli.pages.figures import findings
 from logofair.experiments.comparison import Comparison, Settings
-from logofair.policy.info import tiny
+from logofair.policy.info import added_to_rows, tiny
 from logofair.report import ReportHeading, in_memory, write_report
 from logofair.tradeoff import frontier
 
@@ -107,9 +107,10 @@ def _reading(comparison: Comparison) -> Iterator[tuple[str, str]]:
     )
     certificates = [each.certificate for each in comparison.outcomes if each.certificate is not None]
     gap, violation = (max(getattr(each, name) for each in certificates) for name in ("optimality_gap", "violation"))
+    added = next((words for each in certificates if (words := added_to_rows(each.pooling))), "")
     yield (
         "Proof",
-        "On the calibration rows, in calibrated chances, no rule of score, group and client within the tolerances is "
+        f"On the calibration rows{added}, in calibrated chances, no rule of score, group and client within the tolerances is "
         f"more accurate by more than {tiny(gap)}, and no tolerance is exceeded by more than {tiny(violation)}.",
     )
 
