@@ -114,7 +114,8 @@ def test_tolerances_of_single_clients_hold_at_every_point():
     found = surface(client_tolerances=own)
     for point in (found.at(0.05, 0.01), found.at(None, None), found.at(0.0, None)):
         pair = {"local_tolerance": point.local_tolerance, "global_tolerance": point.global_tolerance}
-        fitted = logofair.fit(scores, labels, calibration="none", client_tolerances=own, **pair, **names)
+        alone = {"calibration": "none", "pooling": "none", "client_tolerances": own}
+        fitted = logofair.fit(scores, labels, **alone, **pair, **names)
         assert point.accuracy == pytest.approx(fitted.certificate.primal, abs=1.1e-6)
     assert found.at(None, None).loss > 1e-4  # north keeps parity though nothing else is required
     assert found.at(0.05, None).local_gap <= 0.05 + 1e-9

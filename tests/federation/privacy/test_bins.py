@@ -72,7 +72,7 @@ def noised_policy(seed, bins, notion, local):
     scores = np.broadcast_to(midpoints(bins), shape).ravel()
     return fit(
         scores, None, groups=groups, clients=sites, notion=notion, local_tolerance=local, global_tolerance=0.02,
-        sample_weight=weights.ravel(), calibration="none",
+        sample_weight=weights.ravel(), calibration="none", pooling="none",
     )  # fmt: skip
 
 
