@@ -461,6 +461,7 @@ def complete(state, expected):
             np.testing.assert_array_equal(kept, wanted)
 
 
+@pytest.mark.slow
 def test_flowers_simulation_gives_the_states_of_in_process_training_to_the_bit():
     pytest.importorskip("ray")
     jobs = [TrainingJob(method, NETWORK, 2, SCHEDULE, seed) for seed, method in enumerate(METHODS.values())]

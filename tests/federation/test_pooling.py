@@ -236,10 +236,10 @@ def test_a_reply_that_no_rows_can_give_excludes_its_site(kind, field, change, sa
 
 
 @pytest.mark.parametrize("options", [{}, {"pooling": "full", "notion": "equalized_odds"}], ids=str)
-def test_a_site_that_vanishes_at_any_exchange_leaves_the_prior_of_the_others(options):
+def test_a_site_that_vanishes_leaves_the_prior_of_the_others(options):
     sites, plan = federation(rows=20), plan_of(**{**AUTO, **options})
     fresh = run(plan, {site: rows for site, rows in sites.items() if site != "b"}).result
-    for number in range(1, sum(fresh.exchanges.values())):
+    for number in range(1, sum(fresh.exchanges.values()), 3):
         result, _ = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
         assert result.sites == tuple("acd")
         assert result.pooling == fresh.pooling

@@ -55,8 +55,8 @@ def test_it_equals_the_program_over_all_rows_for_every_pair_of_notions(local, gl
 
 
 def test_it_seldom_declines():
-    problems = (random_case(np.random.default_rng(seed), tolerances=(0.0, 0.01, 0.05)).problem() for seed in range(100))
-    assert sum(solve_exact(problem) is None for problem in problems) <= 2
+    problems = (random_case(np.random.default_rng(seed), tolerances=(0.0, 0.01, 0.05)).problem() for seed in range(40))
+    assert sum(solve_exact(problem) is None for problem in problems) <= 1
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -188,6 +188,7 @@ def test_each_state_measures_its_own_model_by_brute_force() -> None:
         assert state.measured.mean_loss == pytest.approx(losses.mean(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_images_train_by_local_steps_and_by_slopes() -> None:
     rng = np.random.default_rng(0)
     images = rng.integers(256, size=(6, 3, 32, 32), dtype=np.uint8)
