@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from logofair.fitting.evidence import findings
 from logofair.fitting.solution import Solution
-from logofair.policy.info import no_rule
+from logofair.policy.info import added_to_rows, no_rule
 from logofair.report.markup import Element, tag
 from logofair.report.measured import MeasuredRows, RequiredGaps
 from logofair.report.wording import counted, figure
@@ -71,6 +71,7 @@ def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> st
     """What is proved on the calibration rows, in a sentence."""
     certificate = solution.certificate
     size, basis = counted(solution.rows.scores.size, "calibration row"), _basis(certificate)
+    size += added_to_rows(certificate.pooling)
     required = int(local.required.sum() + global_.required.sum())
     measured = int(local.measured.sum() + global_.measured.sum())
     where = f"On the {size}, counted in {basis},"
@@ -85,7 +86,10 @@ def _proof(solution: Solution, local: RequiredGaps, global_: RequiredGaps) -> st
     every = "the required gap is" if required == 1 else f"all {required:,} required gaps are"
     some = f"{measured:,} of {required:,} required gaps can be measured, and are"
     best = f", and {meant} within the tolerances can be expected to be more accurate {to}"
-    return f"{where} {every if measured == required else some} within tolerance{best if certificate.holds else ''}."
+    own = "" if certificate.pooling == "none" else f" {solution.own_rows.summary()}"
+    return (
+        f"{where} {every if measured == required else some} within tolerance{best if certificate.holds else ''}.{own}"
+    )
 
 
 def _basis(certificate: Certificate) -> str:
