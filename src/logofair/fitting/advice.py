@@ -228,8 +228,12 @@ class Advice:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        parts = {"merging": self.merging, "leaving_out": self.leaving_out, "few_rows": self.few_rows}
-        parts |= {"global": self.global_}
+        parts = {
+            "global": self.global_,
+            "merging": self.merging,
+            "leaving_out": self.leaving_out,
+            "few_rows": self.few_rows,
+        }
         return {
             "confidence": self.confidence,
             "method": self.method,
