@@ -210,6 +210,86 @@ def test_leaving_clients_out_does_what_the_advice_says(notion):
     assert left.rows == np.isin(rows[2]["clients"], left.clients).sum()
 
 
+# --- over all clients, and beside promises that were made
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
+@pytest.mark.parametrize("sizes", [MIXED, (40,) * 120])
+def test_by_rank_what_the_advice_says_of_all_clients_comes_true(sizes, notion):
+    rows = table(sizes)
+    found = fit(rows, notion=notion, global_tolerance=0.05).advice().global_
+
+    def made(tolerance):
+        promises = fit(rows, notion=notion, global_tolerance=tolerance, confidence=0.95).promises
+        return [p.status for p in promises if p.side == "global"] == [CERTIFIED]
+
+    assert made(1.25 * found.smallest)
+    assert not made(0.6 * found.smallest)
+
+
+def test_what_can_be_promised_over_all_clients_is_told_beside_the_local_promises():
+    rows = table((40,) * 120)
+    able, short = (fit(rows, global_tolerance=t).advice() for t in (0.1, 0.001))
+    assert able.global_.status == CARRIES
+    assert f"Over all clients 0.1 can be promised; smallest possible: {able.global_.smallest:.4f}." in able.summary()
+    assert "Over all clients 0.001 cannot be promised: the smallest possible is 0.0" in short.summary()
+    assert f"For 0.001 it takes about {short.global_.rows_needed:,} rows of every group; there are" in short.summary()
+    assert able.global_.group_rows == min(np.unique(rows[2]["groups"], return_counts=True)[1])
+    assert fit(rows).advice().global_ is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_the_fit_has_certified_the_advice_says_can_be_carried(seed):
+    solution = fit(table(MIXED, seed=seed), local_tolerance=0.12, global_tolerance=0.05, confidence=0.95)
+    advice = solution.advice()
+    assert certified(solution) <= clients_of(advice.with_status(CARRIES))
+    assert all(each.smallest <= each.required for each in advice.with_status(CARRIES))
+    assert certified(solution).isdisjoint(advice.leaving_out.clients)
+    stricter = clients_of(solution.advice(0.9999).with_status(CARRIES))
+    assert stricter < clients_of(advice.with_status(CARRIES))  # nothing was certified with that confidence
+
+
+def test_numbers_of_rows_are_those_that_the_promises_tell():
+    solution = fit(table((40,) * 30), confidence=0.95)
+    told = {p.client: p.rows for p in solution.promises if p.side == "local"}
+    assert {each.client: each.group_rows for each in solution.advice().clients} == told
+
+
+def test_of_weighted_rows_the_numbers_are_said_to_be_of_equal_weight():
+    rows = table((800, 800))
+    weighted = fit(rows, sample_weight=np.random.default_rng(0).gamma(1.0, size=1600) + 0.1, local_tolerance=0.01)
+    assert "rows of equal weight of every group" in weighted.advice().summary()
+    assert "of equal weight" not in fit(rows, local_tolerance=0.01).advice().summary()
+
+
+def test_accuracy_is_said_to_count_what_is_borrowed_where_it_does():
+    for pooling, added in (("none", "rows ("), ("full", "rows and what small cells borrow (")):
+        words = fit(table((60,) * 20), pooling=pooling, local_tolerance=0.15).advice().summary()
+        accuracy = words.partition("expected accuracy on the calibration ")[2]
+        assert accuracy.startswith((added, added.replace(" (", " from")))
+
+
+def test_where_nobody_can_carry_it_leaving_all_out_lets_nobody_more():
+    words = fit(table((60, 50, 40))).advice().summary()
+    assert "Leaving them (100% of the rows) without a local tolerance would" in words
+    assert "no more carry it" not in words
+
+
+def test_what_the_fit_could_not_certify_though_the_rows_are_enough_is_said():
+    rows = table((900, 900), seed=6)
+    options = {"sample_weight": np.random.default_rng(6).gamma(1.0, size=1800) + 0.1, "global_tolerance": 0.223}
+    plain, asked = (fit(rows, **options, local_tolerance=0.223, confidence=c) for c in (None, 0.95))
+    assert "in about 80 of 100 such fits" in plain.advice().summary()
+    assert [each.certified for each in plain.advice().clients] == [None, None]
+    advice = asked.advice()
+    assert [(e.status, e.certified) for e in advice.clients] == [
+        (CARRIES, p.status == CERTIFIED) for p in asked.promises[:2]
+    ]
+    assert certified(asked) == {1}
+    assert "This fit could not certify 1 of these." in advice.summary()
+    assert "Over all clients 0.223 can be promised, though this fit could not; smallest" in advice.summary()
+
+
 # --- requirements that rest on few rows
 
 

@@ -30,15 +30,15 @@ def measured(solution, rows):
     return solution.test(scores, labels, **columns)
 
 
+_WITH_BORROWED = "the 3,000 calibration rows and what small cells borrow"
+
+
 @pytest.mark.parametrize("pooling", ["none", "full"])
 def test_the_calibration_rows_alone_say_nothing_of_new_rows(pooling):
     evidence = fit(table(), pooling=pooling).evidence
-    borrowed = " and what small cells borrow" if pooling == "full" else ""
+    rows = {"none": "about the 3,000 calibration rows alone", "full": f"only about {_WITH_BORROWED}"}[pooling]
     assert evidence.state == "untested"
-    assert str(evidence) == (
-        f"Nothing is known of new rows: what is proved is about the 3,000 calibration rows{borrowed} alone; not yet "
-        "tested on other rows."
-    )
+    assert str(evidence) == (f"Nothing is known of new rows: what is proved is {rows}; not yet tested on other rows.")
 
 
 def test_a_tolerance_that_is_missed_on_the_calibration_rows_is_said():

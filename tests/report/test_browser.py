@@ -24,7 +24,7 @@ from support.browser import running_browser
 pytestmark = pytest.mark.tool
 
 SECTIONS = [
-    *("verdict", "figures", "clients", "advice", "frontier", "prices", "proof", "rules", "reliability", "cells"),
+    *("verdict", "figures", "advice", "clients", "frontier", "prices", "proof", "rules", "reliability", "cells"),
     *("warnings", "cite"),
 ]
 HOSTILE = "<script>document.title='taken'</script>"

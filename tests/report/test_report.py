@@ -842,4 +842,8 @@ def test_the_report_tells_what_cells_borrow_beside_their_own_rows():
     assert solution.own_rows.summary() in text
     assert solution.own_rows.local_gap > 0.05 >= solution.counted_rows.local_gap
     assert "On the 2,000 calibration rows and what small cells borrow no rule" in text
+    proof = _said(_verdict(solution))["Calibration rows"]  # what is within tolerance there is not on the rows alone
+    assert proof.startswith("On the 2,000 calibration rows and what small cells borrow, counted in")
+    assert proof.endswith(solution.own_rows.summary())
+    assert "right on the calibration rows and what small cells borrow, in calibrated chances" in text
     assert solution.evidence.headline.startswith("Nothing is known of new rows: ")

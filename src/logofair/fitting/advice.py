@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from logofair.auditing.certification import POWER
 from logofair.auditing.measure import FEW_ROWS, counting_labels, counts_rows, plain
 from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
@@ -25,8 +26,9 @@ from logofair.fitting.confidence import (
     promises_together,
     rows_counted,
 )
-from logofair.fitting.promises import RATES, USEFUL, Needs
-from logofair.policy.info import PoolingInfo
+from logofair.fitting.promises import BY_RANK, CANNOT, CERTIFIED, HELD_OUT, RATES, USEFUL, Needs, with_confidence
+from logofair.notions import Rate
+from logofair.policy.info import PoolingInfo, added_to_rows
 from logofair.requirements import Requirements
 from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import solve_joint
@@ -72,6 +74,8 @@ class ClientAdvice:
         ``"carries it"``, ``"a larger tolerance"`` (below 0.2) or ``"nothing useful"``.
     rows_needed : int or None
         Rows of every group that the required tolerance takes, 0.2 where none is required; None: no number would do.
+    certified : bool or None
+        Whether the fit has certified what is required, with this confidence; None: it was not asked.
     """
 
     client: Label | None
@@ -83,6 +87,7 @@ class ClientAdvice:
     smallest: float | None
     status: str
     rows_needed: int | None
+    certified: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -164,6 +169,12 @@ class Advice:
         How promises would be made: ``"by rank"`` or ``"on rows held out"``.
     clients : tuple of ClientAdvice
         Per client the smallest tolerance that could be certified, in the order of the policy's clients.
+    global_ : ClientAdvice or None
+        The same over all clients; None where there is one, or nothing is required over all.
+    counted : str
+        What expected accuracies count besides the calibration rows, as :attr:`Certificate.pooling` says.
+    weighted : bool
+        Whether rows are weighted, so that numbers of rows in a group are of equal weight.
     reason : str
         Why nothing can be promised to anybody; empty where something can.
     pooling : PoolingInfo
@@ -194,6 +205,9 @@ class Advice:
     merging: Merging | None = None
     leaving_out: LeavingOut | None = None
     few_rows: FewRows | None = None
+    global_: ClientAdvice | None = None
+    counted: str = "none"
+    weighted: bool = False
 
     @property
     def tolerance(self) -> float | None:
@@ -214,7 +228,12 @@ class Advice:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        parts = {"merging": self.merging, "leaving_out": self.leaving_out, "few_rows": self.few_rows}
+        parts = {
+            "global": self.global_,
+            "merging": self.merging,
+            "leaving_out": self.leaving_out,
+            "few_rows": self.few_rows,
+        }
         return {
             "confidence": self.confidence,
             "method": self.method,
@@ -222,25 +241,30 @@ class Advice:
             "summary": self.summary(),
             "reason": self.reason,
             "clients": [client.as_dict() for client in self.clients],
+            "counted": self.counted,
+            "weighted": self.weighted,
             "pooling": asdict(self.pooling),
         } | {name: None if part is None else part.as_dict() for name, part in parts.items()}
 
 
 def advise(solution: Solution, confidence: float) -> Advice:
     """What may be promised of a solution's requirements with this confidence."""
-    few_rows = _few_rows(solution)
+    few_rows, counted = _few_rows(solution), solution.certificate.pooling
     if reason := next(_why_nothing(solution), ""):
-        return Advice(confidence, "", (), reason, solution.pooling, few_rows=few_rows)
+        return Advice(confidence, "", (), reason, solution.pooling, few_rows=few_rows, counted=counted)
     case = _Case.of(solution, 1.0 - confidence)
     unable = len(case.carries) > 1 and bool(case.missing.any())
     return Advice(
         confidence,
         case.method,
-        tuple(_about_clients(case, solution)),
+        tuple(_about(case, solution, solution.rows.clients.names)),
         pooling=solution.pooling,
         merging=_merging(case, solution) if unable else None,
         leaving_out=_leaving_out(case, solution) if unable else None,
         few_rows=few_rows,
+        global_=_over_all(case, solution),
+        counted=counted,
+        weighted=solution.rows.weights is not None,
     )
 
 
@@ -265,18 +289,22 @@ class _Case:
     requirements: Requirements
     method: str
     error: float
+    certified: Booleans  # what the fit has certified with this confidence, (clients, rates)
+    promises: int | None = None  # that are made together, where the number is known
 
     @classmethod
     def of(cls, solution: Solution, error: float) -> _Case:
         """The requirements of a solution; of two tolerances for one rate the smaller holds."""
         rows, required = solution.rows, solution.requirements
-        counted = counted_rates(rows, required, solution.policy.chances(rows.calibrated, rows.cells))
+        rates, chance = local_rates(required), solution.policy.chances(rows.calibrated, rows.cells)
+        counted = counted_rates(rows, rates, chance)
         tolerances = np.full(counted.common.shape, np.inf)
         for k, requirement in enumerate(required.local):
             if requirement.rate in counted.rates:
                 place = counted.rates.index(requirement.rate)
                 tolerances[:, place] = np.minimum(tolerances[:, place], required.tolerances[:, k])
-        return cls(counted, tolerances, required, local_method(rows, required), error)
+        certified = _certified(solution, error, "local", rates, rows.clients.names)
+        return cls(counted, tolerances, required, local_method(rows, required), error, certified)
 
     @property
     def required(self) -> Booleans:
@@ -295,12 +323,18 @@ class _Case:
 
     def together(self, clients: int) -> int:
         """How many promises there are if so many clients make theirs."""
+        if self.promises is not None:
+            return self.promises
         return promises_together(clients, self.counted, self.requirements)
 
     @cached_property
     def smallest(self) -> Floats:
-        """The smallest tolerance of each client and rate; NaN where a group has no rows."""
-        return self.counted.smallest(self.method, self.error / self.together(int(self.judged.sum())))
+        """The smallest tolerance of each client and rate; NaN where a group has no rows.
+
+        An even part of the error is reckoned with. A fit divides it better, so what it has certified may be smaller.
+        """
+        found = self.counted.smallest(self.method, self.error / self.together(int(self.judged.sum())))
+        return np.where(self.certified, np.fmin(found, self.tolerances), found)
 
     @cached_property
     def carries(self) -> Booleans:
@@ -318,27 +352,75 @@ def _carried(smallest: Floats, tolerances: Floats) -> Booleans:
         return np.asarray((smallest <= tolerances).all(axis=1))
 
 
-def _about_clients(case: _Case, solution: Solution) -> Iterator[ClientAdvice]:
-    """One client after the other."""
+def _asked(solution: Solution, error: float) -> bool:
+    """Whether the fit was asked to certify with no more error."""
+    confidence = solution.promises.confidence
+    return confidence is not None and 1.0 - confidence <= error
+
+
+def _certified(
+    solution: Solution, error: float, side: str, rates: Sequence[Rate], clients: Sequence[Label | None]
+) -> Booleans:
+    """Which gaps the fit has certified with no more error, (clients, rates)."""
+    if not _asked(solution, error):
+        return np.zeros((len(clients), len(rates)), dtype=bool)
+    made, refused = (
+        {(p.client, p.rate) for p in solution.promises.with_status(status) if p.side == side}
+        for status in (CERTIFIED, CANNOT)
+    )
+    found = made - refused  # of two tolerances for one rate the smaller counts
+    return np.array([[(client, rate.name) in found for rate in rates] for client in clients])
+
+
+def _over_all(case: _Case, solution: Solution) -> ClientAdvice | None:
+    """What all clients together can carry over all of them; None where there is one, or nothing is required so.
+
+    By rank, promises that cannot be made take nothing of the error; on rows held out Holm's correction counts them.
+    """
+    rows, required = solution.rows, solution.requirements
+    wanted = [(r.rate, r.tolerance) for r in required.global_ if r.tolerance is not None and counts_rows(r.rate)]
+    rates = tuple(dict.fromkeys(rate for rate, _ in wanted))
+    if not rates or len(rows.clients.names) == 1 or (rows.labels is None and any(r.needs_labels for r in rates)):
+        return None
+    counted = counted_rates(rows, rates, solution.policy.chances(rows.calibrated, rows.cells), merged=True)
+    tolerances = np.array([[min(tolerance for other, tolerance in wanted if other == rate) for rate in rates]])
+    others = case.carries & case.required if case.method == BY_RANK else case.judged & case.required
+    together = case.together(int(others.sum()))
+    merged = _Case(
+        counted,
+        tolerances,
+        required,
+        case.method,
+        case.error,
+        _certified(solution, case.error, "global", rates, [None]),
+        together,
+    )
+    return next(_about(merged, solution, (None,)))
+
+
+def _about(case: _Case, solution: Solution, names: Sequence[Label | None]) -> Iterator[ClientAdvice]:
+    """One client after the other, or all as one."""
     rows, counted = solution.rows, case.counted
-    sizes = np.bincount(rows.clients.codes, minlength=len(rows.clients.names))
+    codes = rows.clients.codes if len(names) == len(rows.clients.names) else np.zeros_like(rows.clients.codes)
+    sizes = np.bincount(codes, minlength=len(names))
     clients, (n_rates, n_groups) = range(sizes.size), counted.rows.shape[1:]
     fewest = counted.rows.reshape(sizes.size, n_rates * n_groups).argmin(axis=1)
     smallest, required = case.smallest.max(axis=1), case.tolerances.min(axis=1)
-    needed = _rows_needed(case)
+    needed, wanted, asked = _rows_needed(case), np.isfinite(case.tolerances), _asked(solution, case.error)
     for c in clients:
         rate, group = divmod(int(fewest[c]), n_groups)
         labels = counting_labels(counted.rates[rate])
         yield ClientAdvice(
-            client=rows.clients.names[c],
+            client=names[c],
             rows=int(sizes[c]),
             group=rows.groups.names[group],
             label=labels[0] if len(labels) == 1 else None,
-            group_rows=int(counted.rows[c, rate, group]),
+            group_rows=round(float(counted.rows[c, rate, group])),
             required=_finite(required[c]),
             smallest=_finite(smallest[c]),
             status=_status(bool(case.carries[c] and case.required[c]), float(smallest[c])),
             rows_needed=int(needed[c]) if np.isfinite(needed[c]) else None,
+            certified=bool(case.certified[c][wanted[c]].all()) if asked and wanted[c].any() else None,
         )
 
 
@@ -534,16 +616,41 @@ def _sentences(advice: Advice) -> Iterator[str]:
     else:
         yield from _of_many(advice)
     if advice.few_rows is not None:
-        yield from _of_few_rows(advice.few_rows, " at clients" if len(advice.clients) > 1 else "")
+        yield from _of_few_rows(advice.few_rows, advice)
+
+
+def _way(advice: Advice) -> str:
+    """How promises would be made, and how often that succeeds where it is left to chance."""
+    return f"{advice.method}{f', in about {100 * POWER:g} of 100 such fits' if advice.method == HELD_OUT else ''}"
+
+
+def _accuracy(advice: Advice) -> str:
+    return f"expected accuracy on the calibration rows{added_to_rows(advice.counted)}"
+
+
+def _of_global(advice: Advice) -> Iterator[str]:
+    """What can be promised over all clients."""
+    found = advice.global_
+    if found is None or found.required is None:
+        return
+    if found.smallest is None:
+        yield f"Over all clients nothing can be promised: there are no rows of {_group_words(found)}."
+    elif found.status == CARRIES:
+        lack = ", though this fit could not" if found.certified is False else ""
+        yield f"Over all clients {found.required:g} can be promised{lack}; smallest possible: {found.smallest:.4f}."
+    else:
+        smallest = f"the smallest possible is {found.smallest:.4f}" if found.smallest < 1.0 else "nor any below 1"
+        yield f"Over all clients {found.required:g} cannot be promised: {smallest}."
+        yield _takes(f"{found.required:g}", found, advice)
 
 
 def _sure(advice: Advice) -> str:
-    return f"for new rows, with {100 * advice.confidence:g}% confidence"
+    return f"for new rows, {with_confidence(advice.confidence)}"
 
 
 def _of_one(advice: Advice, only: ClientAdvice) -> Iterator[str]:
     """All rows are one client."""
-    sure = f"{_sure(advice)} ({advice.method})"
+    sure = f"{_sure(advice)} ({_way(advice)})"
     if only.smallest is None:
         yield f"The calibration rows can carry no tolerance {sure}: there are no rows of {_group_words(only)}."
     elif only.status == CARRIES:
@@ -554,13 +661,18 @@ def _of_one(advice: Advice, only: ClientAdvice) -> Iterator[str]:
     else:
         smallest = f"the smallest possible is {only.smallest:.4f}" if only.smallest < 1.0 else "nor any below 1"
         yield f"The calibration rows cannot carry the tolerance of {only.required:g} {sure}: {smallest}."
-        yield _takes(f"{only.required:g}", only.rows_needed, f"there are {only.group_rows:,} of {_group_words(only)}")
+        yield _takes(f"{only.required:g}", only, advice)
 
 
-def _takes(tolerance: str, needed: int | None, has: str) -> str:
-    if needed is None:
+def _takes(tolerance: str, one: ClientAdvice, advice: Advice) -> str:
+    if one.rows_needed is None:
         return f"No number of rows would suffice for {tolerance}."
-    return f"For {tolerance} it takes about {needed:,} rows of every group; {has}."
+    has = f"there {'is' if one.group_rows == 1 else 'are'} {one.group_rows:,} of {_group_words(one)}"
+    return f"For {tolerance} it takes about {one.rows_needed:,} rows{_of_weight(advice)} of every group; {has}."
+
+
+def _of_weight(advice: Advice) -> str:
+    return " of equal weight" if advice.weighted else ""
 
 
 def _group_words(client: ClientAdvice) -> str:
@@ -570,10 +682,11 @@ def _group_words(client: ClientAdvice) -> str:
 def _of_none_required(advice: Advice) -> Iterator[str]:
     """No local tolerance is required: what could be."""
     able = advice.with_status(LARGER)
-    could = f"could carry one below {USEFUL:g} {_sure(advice)} together ({advice.method})"
+    could = f"could carry one below {USEFUL:g} {_sure(advice)} together ({_way(advice)})"
     yield "No tolerance is required inside clients, so nothing is promised there."
     yield f"{_how_many(able, advice)} {could}{f': {_tolerances(able)}' if able else ''}."
     yield from _too_few(advice, USEFUL)
+    yield from _of_global(advice)
 
 
 def _of_many(advice: Advice) -> Iterator[str]:
@@ -588,10 +701,13 @@ def _of_many(advice: Advice) -> Iterator[str]:
         else f"a local tolerance of {advice.tolerance:g}"
     )
     each_could = f"; smallest possible: {_tolerances(able)}" if able else ""
-    yield f"{_how_many(able, advice)} can carry {their} {_sure(advice)} together ({advice.method}){each_could}."
+    yield f"{_how_many(able, advice)} can carry {their} {_sure(advice)} together ({_way(advice)}){each_could}."
     if larger:
         yield f"{_how_many(larger, advice)} can carry a larger one: {_tolerances(larger)}."
+    if refused := sum(each.certified is False for each in able):
+        yield f"This fit could not certify {refused:,} of these."
     yield from _too_few(advice, advice.tolerance)
+    yield from _of_global(advice)
     if free:
         yield f"Nothing is required inside {_count(free, len(advice.clients))} ({_share(free, advice)} of the rows)."
     if len(able) + len(free) < len(advice.clients):
@@ -611,7 +727,9 @@ def _too_few(advice: Advice, tolerance: float) -> Iterator[str]:
     if needed:
         has = _between([each.group_rows for each in short])
         of_labels = " of the label concerned" if any(each.label is not None for each in short) else ""
-        takes = f"For {tolerance:g} it takes about {_between(needed)} rows of every group{of_labels}"
+        takes = (
+            f"For {tolerance:g} it takes about {_between(needed)} rows{_of_weight(advice)} of every group{of_labels}"
+        )
         yield f"{takes}; their smallest groups have {has}."
 
 
@@ -641,19 +759,17 @@ def _of_leaving_out(found: LeavingOut, advice: Advice) -> str:
     share = f"{found.rows / max(sum(each.rows for each in advice.clients), 1):.0%} of the rows"
     those = "it" if len(found.clients) == 1 else "them"
     out = f"{len(found.clients):,} of them ({share})" if found.more else f"{those} ({share})"
-    then = f"would let {len(found.more) or 'no'} more carry it"
-    accuracy = "expected accuracy on the calibration rows"
-    if found.accuracy is None:
-        gained = ""
-    elif f"{found.accuracy:.4f}" == f"{found.accuracy_now:.4f}":
-        gained = f" and hardly change {accuracy} ({found.accuracy_now:.4f})"
-    else:
-        gained = f" and take {accuracy} from {found.accuracy_now:.4f} to {found.accuracy:.4f}"
-    return f"Leaving {out} without a local tolerance (client_tolerances={{name: None}}) {then}{gained}."
+    then = [f"let {len(found.more) or 'no'} more carry it"] if found.more or advice.with_status(CARRIES) else []
+    if found.accuracy is not None and f"{found.accuracy:.4f}" == f"{found.accuracy_now:.4f}":
+        then.append(f"hardly change {_accuracy(advice)} ({found.accuracy_now:.4f})")
+    elif found.accuracy is not None:
+        then.append(f"take {_accuracy(advice)} from {found.accuracy_now:.4f} to {found.accuracy:.4f}")
+    return f"Leaving {out} without a local tolerance would {' and '.join(then) or 'let no more carry it'}."
 
 
-def _of_few_rows(found: FewRows, where: str) -> Iterator[str]:
-    cost = f"expected accuracy on the calibration rows from {found.accuracy:.4f} to {found.accuracy_now:.4f}"
+def _of_few_rows(found: FewRows, advice: Advice) -> Iterator[str]:
+    where = " at clients" if len(advice.clients) > 1 else ""
+    cost = f"{_accuracy(advice)} from {found.accuracy:.4f} to {found.accuracy_now:.4f}"
     if found.cells == len(found.dearest):
         named = listed([_cell_words(*cell) for cell in found.dearest], len(found.dearest))
         its, them = ("its", "it") if found.cells == 1 else ("their", "them")

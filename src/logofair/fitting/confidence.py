@@ -404,12 +404,14 @@ def local_rates(requirements: Requirements) -> tuple[Rate, ...]:
     return required or compared_rates(requirements.local or requirements.global_)
 
 
-def counted_rates(rows: CalibrationRows, requirements: Requirements, chance: Floats) -> CountedRates:
-    """What promises about the rates inside clients would rest on."""
-    rates = local_rates(requirements)
+def counted_rates(
+    rows: CalibrationRows, rates: tuple[Rate, ...], chance: Floats, *, merged: bool = False
+) -> CountedRates:
+    """What promises about these rates would rest on: inside clients, or over all of them as one."""
     tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
+    tally = tally.merged() if merged else tally
     both = tally.summed(1)
-    shape = len(rows.clients.names), len(rates), len(rows.groups.names)
+    shape = len(tally.mass), len(rates), len(rows.groups.names)
     counts, common = np.zeros(shape), np.zeros(shape[:2])
     for k, rate in enumerate(rates):
         counts[:, k], common[:, k] = tally.effective_rows(rate), np.nan_to_num(both.rate(rate)[:, 0], nan=0.5)
@@ -432,7 +434,7 @@ def supported_tolerances(
 ) -> SupportedTolerances:
     """The smallest local tolerance that could be certified at each client, for all rates required inside clients."""
     _check_labels(local_rates(requirements), rows)
-    counted = counted_rates(rows, requirements, chance)
+    counted = counted_rates(rows, local_rates(requirements), chance)
     error = (1.0 - confidence) / promises_together(int(counted.known.sum()), counted, requirements)
     by_rank = np.full(len(rows.clients.names), np.nan)
     if counted.rates and local_method(rows, requirements) == BY_RANK:

@@ -94,10 +94,11 @@ def _unknown(info: PolicyInfo) -> str:
     if info.federation is not None:
         rows = f"the rows of the {len(info.federation.sites):,} sites"
     else:
-        rows = f"the {'' if info.rows is None else f'{info.rows:,} '}calibration rows{added_to_rows(proof.pooling)}"
+        rows = f"the {'' if info.rows is None else f'{info.rows:,} '}calibration rows"
+    added = added_to_rows(proof.pooling)
     if not proof.meets_requirements:
-        return f"{nothing}, and on {rows} a gap exceeds its tolerance by up to {proof.violation:.4f}"
-    return f"{nothing}: what is proved is about {rows} alone"
+        return f"{nothing}, and on {rows}{added} a gap exceeds its tolerance by up to {proof.violation:.4f}"
+    return f"{nothing}: what is proved is {f'only about {rows}{added}' if added else f'about {rows} alone'}"
 
 
 def _tested(tested: TestedInfo) -> str:

@@ -33,6 +33,7 @@ __all__ = [
     "certified_words",
     "none_made",
     "stated",
+    "with_confidence",
 ]
 
 CERTIFIED, CANNOT, NOT_REQUIRED = "certified", "cannot certify", "not asked"
@@ -99,10 +100,10 @@ class Promise:
 
     @property
     def figures(self) -> list[str]:
-        """Tolerance, bound, rows of the smallest group and, where they do not suffice, rows needed, as text."""
+        """Tolerance, bound, rows of the smallest group and, where these are fewer, rows needed, as text."""
         if self.status == NOT_REQUIRED:
             return ["", "", "", ""]
-        short = self.status == CANNOT
+        short = self.status == CANNOT and self.missing > 0
         needed = "" if not short else "no number" if self.rows_needed is None else f"{self.rows_needed:,}"
         bound = "" if self.bound is None else f"{self.bound:.4f}"
         return [f"{self.tolerance:g}", bound, "" if self.rows is None else f"{self.rows:,}", needed]
@@ -261,7 +262,7 @@ class Promises(Sequence[Promise]):
         else:
             yield from map(str, self.with_status(CANNOT))
         if self.largest_local_bound is not None and sum(promise.side == "local" for promise in self.entries) > 1:
-            sure = f"with {100 * self.confidence:g}% confidence"
+            sure = with_confidence(self.confidence)
             yield f"The largest local gap of new rows stays below {self.largest_local_bound:.4f} {sure}."
         if (price := self.price_sentence()) is not None:
             yield price
@@ -316,6 +317,17 @@ class Promises(Sequence[Promise]):
         return cls(info.confidence, info.method, info.why, every, info.largest_local_bound, accuracy, without)
 
 
+def with_confidence(confidence: float) -> str:
+    """A confidence in words, never rounded up to certainty.
+
+    Examples
+    --------
+    >>> with_confidence(0.95), with_confidence(0.9999999)
+    ('with 95% confidence', 'with 99.99999% confidence')
+    """
+    return f"with {100 * confidence:.12g}% confidence"
+
+
 def certified_words(confidence: float, method: str, made: int, required: int) -> str:
     """How many gaps are certified for new rows, with which confidence and how, in words without a full stop.
 
@@ -326,7 +338,7 @@ def certified_words(confidence: float, method: str, made: int, required: int) ->
     >>> certified_words(0.95, "by rank", 4, 4)
     'Certified for new rows: all 4 required gaps together, with 95% confidence, by rank'
     """
-    sure = f"with {100 * confidence:g}% confidence"
+    sure = with_confidence(confidence)
     if not required:
         return f"Nothing is promised for new rows {sure}: nothing is required"
     all_gaps = "the required gap" if required == 1 else f"all {required:,} required gaps together"
@@ -488,7 +500,8 @@ class SupportedTolerances:
         able, missing = np.flatnonzero(~np.isnan(best)), np.flatnonzero(np.isnan(best)).tolist()
         way = "on rows held out" if best is self.on_held_out_rows else "by rank"
         could = f"{able.size:,} of {len(self):,} clients could carry a local promise {way}"
-        lines = [f"With {100 * self.confidence:g}% confidence, {could}{self._range(able)}."]
+        sure = with_confidence(self.confidence)
+        lines = [f"{sure[:1].upper()}{sure[1:]}, {could}{self._range(able)}."]
         if missing:
             names = listed((f"client {self.clients[c]!r}" for c in missing), len(missing))
             lines.append(f"{len(missing):,} cannot, for want of rows of some group: {names}.")

@@ -8,7 +8,7 @@ from importlib.resources import files
 import numpy as np
 
 from logofair.fitting.advice import CARRIES, LARGER, NOTHING, Advice, ClientAdvice
-from logofair.fitting.promises import USEFUL
+from logofair.fitting.promises import USEFUL, with_confidence
 from logofair.report.charts import TolerancePoint, tolerance_lines, tolerance_scatter
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
@@ -95,8 +95,8 @@ def _words(advice: Advice) -> str:
     drawn = min(len(advice.clients), _MOST_MARKS)
     some = "" if drawn == len(advice.clients) else f" of {len(advice.clients):,}"
     return (
-        f"The smallest local tolerance that can be promised for new rows, {counted(drawn, 'client')}{some}, with "
-        f"{100 * advice.confidence:g}% confidence together ({advice.method})."
+        f"The smallest local tolerance that can be promised for new rows, {counted(drawn, 'client')}{some}, "
+        f"{with_confidence(advice.confidence)} together ({advice.method})."
     )
 
 

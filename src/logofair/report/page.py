@@ -128,8 +128,8 @@ def report_html(
     sections = (
         figures_section(contents.shown, heading.accepted, None if tested is None else calibration),
         promises_section(contents),
-        clients_section(contents.shown, contents),
         advice_section(contents),
+        clients_section(contents.shown, contents),
         frontier_section(
             frontier,
             has_clients=contents.has_clients,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED, Promise, Promises
+from logofair.fitting.promises import CANNOT, CERTIFIED, NOT_REQUIRED, Promise, Promises, with_confidence
 from logofair.report.contents import ReportContents
 from logofair.report.markup import (
     Cell,
@@ -43,7 +43,7 @@ def promises_section(contents: ReportContents) -> Section | None:
         "promises",
         "What is promised for new rows",
         (
-            paragraph(f"With {100 * promises.confidence:g}% confidence. {made}"),
+            paragraph(f"{sentence(with_confidence(promises.confidence))} {made}"),
             *(many or [table]),
             note(f"{left_out:,} more are not listed.") if left_out else None,
             tag("ul", [tag("li", sentence(line)) for line in words]),
@@ -85,5 +85,5 @@ def _line(promise: Promise, contents: ReportContents) -> list[Cell]:
         Cell((tolerance_of(promise.tolerance),)),
         number(promise.bound) if required else Cell(("–",), "none"),
         Cell(("–",), "none") if promise.rows is None else rows_cell(promise.rows),
-        needed if promise.status == CANNOT else Cell(("–",), "none"),
+        needed if promise.status == CANNOT and promise.missing else Cell(("–",), "none"),
     ]

@@ -74,7 +74,8 @@ def _accuracies(contents: ReportContents) -> Iterator[list[Cell]]:
             text(what, mark="words"),
         ]
     basis = "labels" if certificate.basis == "labels" else "calibrated chances"
-    what = f"what the policy is expected to get right on the calibration rows, in {basis}"
+    rows = f"the calibration rows{added_to_rows(certificate.pooling)}"
+    what = f"what the policy is expected to get right on {rows}, in {basis}"
     yield [named(f"expected, in {basis}"), number(certificate.primal), text(what, mark="words")]
     what = f"{_meant(contents)} within the tolerances can be expected to get more right there"
     yield [named("its upper bound"), number(certificate.dual), text(what, mark="words")]
