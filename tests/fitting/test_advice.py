@@ -251,8 +251,8 @@ def test_what_the_fit_has_certified_the_advice_says_can_be_carried(seed):
 
 def test_numbers_of_rows_are_those_that_the_promises_tell():
     solution = fit(table((40,) * 30), confidence=0.95)
-    told = {p.client: p.rows for p in solution.promises if p.side == "local"}
-    assert {each.client: each.group_rows for each in solution.advice().clients} == told
+    rows = {p.client: p.rows for p in solution.promises if p.side == "local"}
+    assert {each.client: each.group_rows for each in solution.advice().clients} == rows
 
 
 def test_of_weighted_rows_the_numbers_are_said_to_be_of_equal_weight():
@@ -278,14 +278,14 @@ def test_where_nobody_can_carry_it_leaving_all_out_lets_nobody_more():
 def test_what_the_fit_could_not_certify_though_the_rows_are_enough_is_said():
     rows = table((900, 900), seed=6)
     options = {"sample_weight": np.random.default_rng(6).gamma(1.0, size=1800) + 0.1, "global_tolerance": 0.223}
-    plain, asked = (fit(rows, **options, local_tolerance=0.223, confidence=c) for c in (None, 0.95))
+    plain, judged = (fit(rows, **options, local_tolerance=0.223, confidence=c) for c in (None, 0.95))
     assert "in about 80 of 100 such fits" in plain.advice().summary()
     assert [each.certified for each in plain.advice().clients] == [None, None]
-    advice = asked.advice()
+    advice = judged.advice()
     assert [(e.status, e.certified) for e in advice.clients] == [
-        (CARRIES, p.status == CERTIFIED) for p in asked.promises[:2]
+        (CARRIES, p.status == CERTIFIED) for p in judged.promises[:2]
     ]
-    assert certified(asked) == {1}
+    assert certified(judged) == {1}
     assert "This fit could not certify 1 of these." in advice.summary()
     assert "Over all clients 0.223 can be promised, though this fit could not; smallest" in advice.summary()
 
@@ -346,7 +346,7 @@ def test_with_promises_the_cost_is_not_that_of_the_promises():
     assert promising.accuracy == pytest.approx(plain.accuracy, abs=1e-5)
 
 
-# --- what is told
+# --- what is said
 
 
 def test_an_officer_with_hundreds_of_clients_reads_one_paragraph():

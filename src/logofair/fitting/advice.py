@@ -75,7 +75,7 @@ class ClientAdvice:
     rows_needed : int or None
         Rows of every group that the required tolerance takes, 0.2 where none is required; None: no number would do.
     certified : bool or None
-        Whether the fit has certified what is required, with this confidence; None: it was not asked.
+        Whether the fit has certified what is required, with this confidence; None: it was not promised.
     """
 
     client: Label | None
@@ -352,7 +352,7 @@ def _carried(smallest: Floats, tolerances: Floats) -> Booleans:
         return np.asarray((smallest <= tolerances).all(axis=1))
 
 
-def _asked(solution: Solution, error: float) -> bool:
+def _with_promises(solution: Solution, error: float) -> bool:
     """Whether the fit was asked to certify with no more error."""
     confidence = solution.promises.confidence
     return confidence is not None and 1.0 - confidence <= error
@@ -362,7 +362,7 @@ def _certified(
     solution: Solution, error: float, side: str, rates: Sequence[Rate], clients: Sequence[Label | None]
 ) -> Booleans:
     """Which gaps the fit has certified with no more error, (clients, rates)."""
-    if not _asked(solution, error):
+    if not _with_promises(solution, error):
         return np.zeros((len(clients), len(rates)), dtype=bool)
     made, refused = (
         {(p.client, p.rate) for p in solution.promises.with_status(status) if p.side == side}
@@ -406,7 +406,7 @@ def _about(case: _Case, solution: Solution, names: Sequence[Label | None]) -> It
     clients, (n_rates, n_groups) = range(sizes.size), counted.rows.shape[1:]
     fewest = counted.rows.reshape(sizes.size, n_rates * n_groups).argmin(axis=1)
     smallest, required = case.smallest.max(axis=1), case.tolerances.min(axis=1)
-    needed, wanted, asked = _rows_needed(case), np.isfinite(case.tolerances), _asked(solution, case.error)
+    needed, wanted, judged = _rows_needed(case), np.isfinite(case.tolerances), _with_promises(solution, case.error)
     for c in clients:
         rate, group = divmod(int(fewest[c]), n_groups)
         labels = counting_labels(counted.rates[rate])
@@ -420,7 +420,7 @@ def _about(case: _Case, solution: Solution, names: Sequence[Label | None]) -> It
             smallest=_finite(smallest[c]),
             status=_status(bool(case.carries[c] and case.required[c]), float(smallest[c])),
             rows_needed=int(needed[c]) if np.isfinite(needed[c]) else None,
-            certified=bool(case.certified[c][wanted[c]].all()) if asked and wanted[c].any() else None,
+            certified=bool(case.certified[c][wanted[c]].all()) if judged and wanted[c].any() else None,
         )
 
 

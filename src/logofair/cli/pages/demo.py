@@ -110,8 +110,9 @@ def _reading(comparison: Comparison) -> Iterator[tuple[str, str]]:
     added = next((words for each in certificates if (words := added_to_rows(each.pooling))), "")
     yield (
         "Proof",
-        f"On the calibration rows{added}, in calibrated chances, no rule of score, group and client within the tolerances is "
-        f"more accurate by more than {tiny(gap)}, and no tolerance is exceeded by more than {tiny(violation)}.",
+        f"On the calibration rows{added}, in calibrated chances, no rule of score, group and client within the "
+        f"tolerances is more accurate by more than {tiny(gap)}, and no tolerance is exceeded by more than "
+        f"{tiny(violation)}.",
     )
 
 
