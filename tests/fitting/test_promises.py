@@ -361,6 +361,17 @@ def test_with_ties_the_coin_keeps_the_law_exact():
     assert kstest(shares, beta(rank, n + 1 - rank).cdf).pvalue > 0.01
 
 
+def test_a_cell_whose_few_rows_differ_by_chance_tosses_the_coin_too():
+    # Five rows of twenty scores: in most cells no two are the same, yet new rows will have the threshold's score.
+    rng = np.random.default_rng(4)
+    n, rank, cells = 5, 2, 3000
+    levels = np.arange(1, 21) / 20.0
+    scores, cell = rng.choice(levels, n * cells), np.repeat(np.arange(cells), n)
+    rules = place_thresholds(ranks_of([rank] * cells, [n] * cells), scores, cell, base_rule(cells), rng)
+    accepted = (rules.weight[..., None] * (levels >= rules.threshold[..., None])).sum(axis=1)
+    assert kstest(accepted.mean(axis=1), beta(rank, n + 1 - rank).cdf).pvalue > 0.01
+
+
 def test_rows_that_choose_the_targets_place_no_threshold():
     scores, labels, columns = table()
     solution = fit((scores, labels, columns))

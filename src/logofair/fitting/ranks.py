@@ -159,7 +159,8 @@ def place_thresholds(
 
     ``scores`` and ``cells`` are of the rows left to place thresholds. Rows of equal score stand in an order drawn at
     random, and new rows of that score toss a coin to stand before or behind: so the law of the rank is exact with ties
-    too. A cell whose scores all differ needs no coin, since new rows will not have the very same score.
+    too. Where the scores of every cell all differ no coin is needed, since new rows will not have the very same score;
+    a few rows of a cell may differ by chance, though others of the federation are tied.
     """
     n, rank = ranks.rows.ravel(), ranks.ranks.ravel()
     order = RowOrder.of(scores, cells, n.size)
@@ -174,12 +175,9 @@ def place_thresholds(
     return _rules(n > 0, weight, limit, placed, otherwise)
 
 
-def _has_ties(order: RowOrder, ordered: Floats) -> Booleans:
-    """In which cells some score occurs twice."""
-    found = np.zeros(order.starts.size - 1, dtype=bool)
-    if ordered.size:
-        found[order.cells[1:][~order.changes(ordered)]] = True
-    return found
+def _has_ties(order: RowOrder, ordered: Floats) -> bool:
+    """Whether some score occurs twice in a cell."""
+    return bool(ordered.size) and not order.changes(ordered).all()
 
 
 def _rules(known: Booleans, weight: Floats, limit: Floats, placed: Booleans, otherwise: Mixtures) -> Mixtures:
