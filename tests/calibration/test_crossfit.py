@@ -70,6 +70,14 @@ def test_the_rows_of_small_clients_lie_in_all_folds() -> None:
     assert np.all(np.abs(counts - 200) < 4 * np.sqrt(500 * 0.4 * 0.6))
 
 
+def test_clients_of_as_many_rows_as_folds_do_not_put_a_group_into_one_fold() -> None:
+    groups, clients = np.tile([0, 0, 0, 0, 1], 200).astype(np.int32), np.repeat(np.arange(200), 5).astype(np.int32)
+    scores = np.random.default_rng(0).random(1000)
+    fold = folds_of(Sample(scores, np.zeros(1000), groups, clients, None, Units(2, 200)))
+    assert np.all(np.abs(np.bincount(fold[groups == 1], minlength=5) - 40) < 4 * np.sqrt(200 * 0.2 * 0.8))
+    assert np.ptp(np.bincount(fold, minlength=5)) <= 1
+
+
 def test_cells_of_one_row_are_spread_over_all_folds() -> None:
     sample = drawn(1000, n_groups=1, n_clients=1)
     lonely = Sample(

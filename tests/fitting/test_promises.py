@@ -361,6 +361,33 @@ def test_with_ties_the_coin_keeps_the_law_exact():
     assert kstest(shares, beta(rank, n + 1 - rank).cdf).pvalue > 0.01
 
 
+def test_a_cell_whose_few_rows_differ_by_chance_tosses_the_coin_too():
+    # Five rows of twenty scores: in most cells no two are the same, yet new rows will have the threshold's score.
+    rng = np.random.default_rng(4)
+    n, rank, cells = 5, 2, 3000
+    levels = np.arange(1, 21) / 20.0
+    scores, cell = rng.choice(levels, n * cells), np.repeat(np.arange(cells), n)
+    rules = place_thresholds(ranks_of([rank] * cells, [n] * cells), scores, cell, base_rule(cells), rng)
+    accepted = (rules.weight[..., None] * (levels >= rules.threshold[..., None])).sum(axis=1)
+    assert kstest(accepted.mean(axis=1), beta(rank, n + 1 - rank).cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_the_global_bound_holds_whatever_cells_do_that_no_row_was_left_for(rate):
+    # 100 clients with one row of the second group, which chose the targets at 30 of them: these keep another rule.
+    rng = np.random.default_rng(5)
+    rows = np.column_stack([np.full(100, 20), np.arange(100) >= 30])
+    ranks = Ranks(np.minimum(rows, 10), rows, np.tile([28, 1], (100, 1)), np.append(np.full(100, np.inf), 0.2))
+    _, bound = ranks.bounds(0.05)
+    first = rng.beta(10, 11, (4000, 100)).mean(axis=1)
+    second = np.concatenate([rng.random((4000, 70)), np.full((4000, 30), rate)], axis=1).mean(axis=1)
+    gaps = np.abs(first - second)
+    assert np.mean(gaps <= bound) >= 0.95
+    assert ranks.risks[-1] >= np.mean(gaps > 0.2) - 0.02
+    none = Ranks(ranks.ranks, ranks.rows, ranks.counts, np.append(np.full(100, np.inf), 0.1))
+    assert none.risks[-1] == 1.0
+
+
 def test_rows_that_choose_the_targets_place_no_threshold():
     scores, labels, columns = table()
     solution = fit((scores, labels, columns))

@@ -125,8 +125,9 @@ def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDA
     Every cell has each fold the same number of times to within one. Nothing else is balanced: were labels, the rows
     outside a fold would tell those inside it (with coins for labels and 100 rows in a cell, eta guessed 54 of 100).
     """
-    drawn = rng.permutation(order.rows.size)
-    by_cell, _ = group_by(order.cells[drawn], order.starts.size - 1, drawn)
+    drawn, cells = rng.permutation(order.rows.size), order.starts.size - 1
+    # Cells in an order drawn at random: in their own, five rows at each client would put a whole group into one fold.
+    by_cell, _ = group_by(rng.permutation(cells)[order.cells[drawn]], cells, drawn)
     # In an order of their own, or the few rows of each small client of a federation would all lie in the first folds.
     numbers = rng.permutation(folds).astype(np.int16)
     fold = np.empty(drawn.size, dtype=np.int16)

@@ -27,7 +27,7 @@ __all__ = ["Ranks", "choose_ranks", "place_thresholds"]
 _STEPS = 4  # from the tolerance required down to 0, as long as a promise cannot be made
 _ATTEMPTS = 6  # a target that moves moves others through the global requirement, so it might never be the last
 _NONE = 2.0  # the risk of a promise that is not required or has no rows: it is never made
-_UNKNOWN = 0.01  # Beta(0.01, 0.01), nearly a coin between 0 and 1: the law of a rate that no row was left to place
+_HALF = 1e9  # Beta(1e9, 1e9), taken for a rate that no row was left to place; how far it may be from 1/2 is added
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,18 @@ class Ranks:
         """The laws of the true rates at every client."""
         found = RateLaws.by_rank(self.ranks, self.rows)
         unknown = self.rows == 0
-        return RateLaws(np.where(unknown, _UNKNOWN, found.yes), np.where(unknown, _UNKNOWN, found.no))
+        return RateLaws(np.where(unknown, _HALF, found.yes), np.where(unknown, _HALF, found.no))
 
     @cached_property
     def merged(self) -> RateLaws:
         """The laws of the groups' rates over all clients."""
         return self.laws.merged(self.counts.astype(np.float64))
+
+    @cached_property
+    def unplaced(self) -> float:
+        """How far the gap over all clients may be from that of ``merged``: cells that nothing places have any rate."""
+        share = np.where(self.rows == 0, self.counts, 0).sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1)
+        return float(np.sort(share)[-2:].sum() / 2.0)
 
     @property
     def known(self) -> Booleans:
@@ -72,7 +78,8 @@ class Ranks:
         found = np.full(due.size, _NONE)
         found[:-1][due[:-1]] = self.laws.at(due[:-1]).risks(self.tolerances[:-1][due[:-1]])
         if due[-1]:
-            found[-1:] = self.merged.risks(self.tolerances[-1])
+            room = self.tolerances[-1] - self.unplaced
+            found[-1:] = self.merged.risks(room) if room >= 0.0 else 1.0
         return found
 
     def bounds(self, tail: float) -> tuple[Floats, Floats]:
@@ -80,7 +87,8 @@ class Ranks:
         known = self.known
         local = np.full(known.size - 1, np.nan)
         local[known[:-1]] = self.laws.at(known[:-1]).bounds(tail)
-        return local, self.merged.bounds(tail) if known[-1] else np.full(1, np.nan)
+        merged = np.minimum(self.merged.bounds(tail) + self.unplaced, 1.0)
+        return local, merged if known[-1] else np.full(1, np.nan)
 
     def largest_local_bound(self, tail: float) -> float | None:
         """What the largest local gap stays below where one is required; None where one of them is not known."""
@@ -159,7 +167,8 @@ def place_thresholds(
 
     ``scores`` and ``cells`` are of the rows left to place thresholds. Rows of equal score stand in an order drawn at
     random, and new rows of that score toss a coin to stand before or behind: so the law of the rank is exact with ties
-    too. A cell whose scores all differ needs no coin, since new rows will not have the very same score.
+    too. Where the scores of every cell all differ no coin is needed, since new rows will not have the very same score;
+    a few rows of a cell may differ by chance, though others of the federation are tied.
     """
     n, rank = ranks.rows.ravel(), ranks.ranks.ravel()
     order = RowOrder.of(scores, cells, n.size)
@@ -174,12 +183,9 @@ def place_thresholds(
     return _rules(n > 0, weight, limit, placed, otherwise)
 
 
-def _has_ties(order: RowOrder, ordered: Floats) -> Booleans:
-    """In which cells some score occurs twice."""
-    found = np.zeros(order.starts.size - 1, dtype=bool)
-    if ordered.size:
-        found[order.cells[1:][~order.changes(ordered)]] = True
-    return found
+def _has_ties(order: RowOrder, ordered: Floats) -> bool:
+    """Whether some score occurs twice in a cell."""
+    return bool(ordered.size) and not order.changes(ordered).all()
 
 
 def _rules(known: Booleans, weight: Floats, limit: Floats, placed: Booleans, otherwise: Mixtures) -> Mixtures:
