@@ -100,7 +100,7 @@ class Population:
         >>> people = make_population(n_clients=2, rng=0)
         >>> best = people.optimum("equal_opportunity", 0.05, 0.01).accuracy
         >>> notion = {"notion": "equal_opportunity", "local_tolerance": 0.05, "global_tolerance": 0.01}
-        >>> fitted = logofair.fit(labels=None, calibration="none", **people.columns(), **notion)
+        >>> fitted = logofair.fit(labels=None, calibration="none", pooling="none", **people.columns(), **notion)
         >>> bool(abs(fitted.certificate.primal - best) < 1e-6)
         True
         """
