@@ -579,7 +579,7 @@ def test_the_page_tells_what_is_promised_first_and_in_a_table(people: pl.DataFra
     assert "client 'east' certified 0.3 0." in page
     assert "client 'north' cannot certify 0.3 0 " in page
     assert "cannot certify: client 'north' has no rows of group 'Female'" in page
-    assert "The promises cost " in page
+    assert "with them); the certificate still bounds what any rule" in page
     assert "Promises and certificate rest on the rows of each client alone." in page
     assert page.index("Partly certified") < page.index("client 'east'") < page.index("Proof")
     assert all(len(line) <= 80 for line in output.splitlines())
@@ -587,7 +587,7 @@ def test_the_page_tells_what_is_promised_first_and_in_a_table(people: pl.DataFra
     assert explained.startswith("Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank")
     assert "client 'north' cannot certify 0.3 0 " in explained
     assert "cannot certify: client 'north' has no rows of group 'Female'" in explained
-    assert "The promises cost " in explained
+    assert "with them); the certificate still bounds what any rule" in explained
     report = (tmp_path / "report.html").read_text()
     assert "Partly certified for new rows: 2 of 4 required gaps, with 95% confidence, by rank" in report
     assert "--confidence 0.95" in report

@@ -167,7 +167,7 @@ def test_the_certificate_is_of_the_stored_rules_and_its_bound_that_of_all_rules(
     assert chance == pytest.approx(solution.policy.chances(solution.rows.calibrated, solution.rows.cells))
     accuracy = np.mean(solution.rows.eta * chance + (1 - solution.rows.eta) * (1 - chance))
     assert solution.certificate.primal == pytest.approx(accuracy)
-    assert f"cost {solution.promises.price:+.4f} expected accuracy" in solution.summary()
+    assert f"cost {solution.promises.price:.4f} expected accuracy" in solution.summary()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,8 @@ def test_many_promises_are_counted_and_the_worst_are_named():
 
 
 def test_where_nothing_is_certified_the_price_says_so():
-    promises = fit(table(rows=200), local_tolerance=0.01, global_tolerance=0.01).promises
+    promises = fit(table(), local_tolerance=0.01, global_tolerance=0.01).promises
+    assert promises.bounded
     assert not promises.with_status(CERTIFIED)
     assert "Nothing is certified for it: leave the confidence out" in promises.summary()
     assert "Nothing is certified" not in fit(table()).promises.summary()
@@ -281,6 +282,7 @@ def test_where_nothing_can_be_said_of_new_rows_the_rules_are_those_of_all_rows(n
     solution, without = fit(rows, **options), fit(rows, confidence=None, **options)
     assert {p.status for p in solution.promises if p.side == "local"} == {CANNOT}
     assert not solution.promises.bounded
+    assert "so the rules are those of a fit without confidence" in solution.promises.price_sentence()
     assert solution.promises.price == 0.0
     assert solution.certificate.primal == without.certificate.primal
     assert solution.pooling == without.pooling

@@ -284,11 +284,16 @@ class Promises(Sequence[Promise]):
         """What the promises cost, and what the certificate means beside them; None where there are none."""
         if self.price is None:
             return None
+        if not self.bounded:
+            return "Nothing can be said of new rows, so the rules are those of a fit without confidence."
         empty = " Nothing is certified for it: leave the confidence out, or ask for wider tolerances."
+        rows = "expected accuracy on the calibration rows"
+        cost = f"The promises cost {self.price:.4f} {rows}"
+        if self.price < 0:  # no rule within the tolerances there would be more accurate
+            cost = f"With the promises {rows} is {-self.price:.4f} higher, at gaps beyond the tolerances there"
         return (
-            f"The promises cost {self.price:+.4f} expected accuracy on the calibration rows "
-            f"({self.accuracy_without:.4f} without, {self.accuracy:.4f} with them); the certificate still bounds what "
-            "any rule within the tolerances on these rows could reach, promises or not."
+            f"{cost} ({self.accuracy_without:.4f} without, {self.accuracy:.4f} with them); the certificate still "
+            "bounds what any rule within the tolerances on these rows could reach, promises or not."
             f"{'' if self.with_status(CERTIFIED) else empty}"
         )
 
