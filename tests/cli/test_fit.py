@@ -50,6 +50,18 @@ def file(people: pl.DataFrame, tmp_path: Path) -> Path:
 COLUMNS = ("--score", "p", "--label", "y", "--positive", "good", "--group", "sex", "--client", "site")
 
 
+def both_ways(
+    people: pl.DataFrame, file: Path, out: Path, words: list[str], options: dict[str, Any]
+) -> tuple[dict[str, Any], Any]:
+    """What the command finds and what the library does, with policies that decide alike."""
+    found = fitted(file, *COLUMNS, *words, "--out", out)
+    if "sample_weight" in options:
+        options = options | {"sample_weight": people["w"].to_numpy()}
+    solution = expected(people, **options)
+    np.testing.assert_array_equal(chances(logofair.Policy.load(out), people), chances(solution.policy, people))
+    return found, solution
+
+
 def expected(people: pl.DataFrame, **options: Any) -> logofair.Solution:
     usual: dict[str, Any] = {"groups": people["sex"].to_list(), "clients": people["site"].to_list()}
     return logofair.fit(people["p"].to_numpy(), (people["y"] == "good").to_numpy(), **(usual | options))
@@ -89,12 +101,7 @@ def chances(policy: logofair.Policy, people: pl.DataFrame) -> Any:
 def test_the_policy_is_that_of_the_library(
     people: pl.DataFrame, file: Path, tmp_path: Path, words: list[str], options: dict[str, Any]
 ) -> None:
-    out = tmp_path / "policy.json"
-    found = fitted(file, *COLUMNS, *words, "--out", out)
-    if "sample_weight" in options:
-        options = options | {"sample_weight": people["w"].to_numpy()}
-    solution = expected(people, **options)
-    np.testing.assert_array_equal(chances(logofair.Policy.load(out), people), chances(solution.policy, people))
+    found, solution = both_ways(people, file, tmp_path / "policy.json", words, options)
     assert found["certificate"]["primal"] == solution.certificate.primal
     assert found["certificate"]["holds"] == solution.certificate.holds
     assert found["warnings"] == list(map(str, solution.warnings))
@@ -492,12 +499,7 @@ def test_the_report_is_headed_as_asked(file: Path, tmp_path: Path, monkeypatch: 
 def test_pooling_and_promises_are_those_of_the_library(
     people: pl.DataFrame, file: Path, tmp_path: Path, words: list[str], options: dict[str, Any]
 ) -> None:
-    out = tmp_path / "policy.json"
-    found = fitted(file, *COLUMNS, *words, "--out", out)
-    if "sample_weight" in options:
-        options = options | {"sample_weight": people["w"].to_numpy()}
-    solution = expected(people, **options)
-    np.testing.assert_array_equal(chances(logofair.Policy.load(out), people), chances(solution.policy, people))
+    found, solution = both_ways(people, file, tmp_path / "policy.json", words, options)
     for name in ("promises", "pooling", "evidence", "own_rows", "counted_rows"):
         assert found[name] == solution.as_dict()[name]
     assert found["promises"]["confidence"] == options.get("confidence")

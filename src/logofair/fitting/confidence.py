@@ -209,7 +209,7 @@ def _by_rank(
     ranks = choose_ranks(problem, rate, _by_cell(rows, placing), counts, error, solve)
     made = added_up(ranks.risks, error)
     bounds, merged_bounds = ranks.bounds(error)
-    kept = _kept(requirements, made[:-1], bounds, made[-1:], merged_bounds)
+    kept = _kept(requirements, made[None, :-1], bounds[None], made[-1:], merged_bounds)
     placed = ranks.only(kept)
     rng = np.random.default_rng([key, 2])
     mixtures = place_thresholds(placed, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
@@ -238,14 +238,14 @@ def _kept(
     """At which clients the rules that promises are about are worth their price, (clients,).
 
     Where they get neither a promise nor a useful bound, the rules fitted on all rows are better: few of a small
-    client's rows choose badly. A global promise is about the rules of all. ``made`` and ``bounds`` are (..., clients).
-    Whose rules are kept changes no promise about others: by rank it follows from ranks and numbers of rows alone, and
-    on rows held out each promise was tested by itself.
+    client's rows choose badly. A global promise is about the rules of all. Whose rules are kept changes no promise
+    about others: by rank it follows from ranks and numbers of rows alone, and on rows held out each promise was tested
+    by itself. ``made`` and ``bounds`` are (rates, clients).
     """
-    useful = np.all(bounds <= USEFUL, axis=tuple(range(bounds.ndim - 1)))  # NaN is not
+    useful = (bounds <= USEFUL).all(axis=0)  # NaN is not
     if not np.isfinite(requirements.tolerances).any():
         useful = np.full(useful.shape, bool((global_bounds <= USEFUL).any()))
-    return np.asarray(useful | made.any(axis=tuple(range(made.ndim - 1))) | global_made.any())
+    return np.asarray(useful | made.any(axis=0) | global_made.any())
 
 
 def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: float) -> Problem:
@@ -267,8 +267,7 @@ def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, error: floa
     for (each, rates, tolerance), targets in zip(sides, found, strict=True):
         for k, rate in enumerate(rates):
             if counts_rows(rate):
-                common = np.clip(np.nan_to_num(each.summed(1).rate(rate)[:, 0], nan=0.5), *RATES)
-                rows = each.effective_rows(rate)
+                rows, common = each.effective_rows(rate), np.clip(_common_rate(each, rate), *RATES)
                 targets[:, k] = targets_on_held_out_rows(rows, common, tolerance[:, k], error / max(number, 1))
     return replace(problem, local_tolerance=found[0], global_tolerance=found[1][0])
 
@@ -335,6 +334,11 @@ def _tally(parted: Parted, mixtures: Mixtures, which: Booleans) -> Tally:
 def _shares(tally: Tally, rate: Rate) -> Floats:
     """A rate of every client and group; NaN where it is no share of rows, for which there are no limits."""
     return tally.rate(rate) if counts_rows(rate) else np.full(tally.mass.shape[:2], np.nan)
+
+
+def _common_rate(tally: Tally, rate: Rate) -> Floats:
+    """The rate of all groups together at every client, (clients,); a half where there is none."""
+    return np.nan_to_num(tally.summed(1).rate(rate)[:, 0], nan=0.5)
 
 
 def _counted(rows: CalibrationRows, rate: Rate) -> Booleans:
@@ -410,11 +414,10 @@ def counted_rates(
     """What promises about these rates would rest on: inside clients, or over all of them as one."""
     tally = tally_of(chance, rows.labels, rows.weights, rows.groups, rows.clients, None)
     tally = tally.merged() if merged else tally
-    both = tally.summed(1)
     shape = len(tally.mass), len(rates), len(rows.groups.names)
     counts, common = np.zeros(shape), np.zeros(shape[:2])
     for k, rate in enumerate(rates):
-        counts[:, k], common[:, k] = tally.effective_rows(rate), np.nan_to_num(both.rate(rate)[:, 0], nan=0.5)
+        counts[:, k], common[:, k] = tally.effective_rows(rate), _common_rate(tally, rate)
     return CountedRates(rates, counts, common)
 
 

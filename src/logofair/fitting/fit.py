@@ -161,6 +161,36 @@ def fit(
         solved, promises = _for_new_rows(solved, parted, requirements, level, number or 0, settings, basis)
     if solved is None or not promises.bounded:  # rules that nothing can be said of are those of a fit on all rows
         solved = _solved(prepared, requirements, settings, basis, merged=with_merged)
+    key = secrets.randbits(64) if number is None else number
+    return _handed_over(solved, requirements, promises, calibration, key)
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """The optimum on prepared rows, as rules that can be stored."""
+
+    prepared: Prepared
+    problem: Problem
+    mixtures: Mixtures
+    merged: Mixtures | None  # for clients that are not known yet
+    certificate: Certificate
+    optimum: Optimum
+
+
+def _solved(
+    prepared: Prepared, requirements: Requirements, settings: Algorithm1 | None, basis: str, *, merged: bool
+) -> _Solved:
+    problem = make_problem(requirements, prepared.cells)
+    mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    certificate = replace(certificate, pooling=prepared.pooling.counted)
+    rules = merged_rules(merged_cells(prepared, basis), requirements, basis) if merged else None
+    return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum)
+
+
+def _handed_over(
+    solved: _Solved, requirements: Requirements, promises: Promises, calibration: str, key: int
+) -> Solution:
+    """The solution: a policy that says of itself what was required, proved and promised."""
     rows, fitted = solved.prepared.rows, solved.prepared.fitted
     problem, certificate, optimum, borrowing = (
         solved.problem,
@@ -174,7 +204,7 @@ def fit(
         mixtures=solved.mixtures,
         calibrator=fitted.calibrator,
         merged=solved.merged,
-        key=secrets.randbits(64) if number is None else number,
+        key=key,
         info=PolicyInfo(
             requirements=RequirementsInfo.from_dict(requirements.as_dict()),
             certificate=certificate.info,
@@ -207,28 +237,6 @@ def fit(
         score_blind_rules=solution.score_blind_rules,
     )
     return replace(solution, policy=replace(policy, info=info))
-
-
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """The optimum on prepared rows, as rules that can be stored."""
-
-    prepared: Prepared
-    problem: Problem
-    mixtures: Mixtures
-    merged: Mixtures | None  # for clients that are not known yet
-    certificate: Certificate
-    optimum: Optimum
-
-
-def _solved(
-    prepared: Prepared, requirements: Requirements, settings: Algorithm1 | None, basis: str, *, merged: bool
-) -> _Solved:
-    problem = make_problem(requirements, prepared.cells)
-    mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
-    certificate = replace(certificate, pooling=prepared.pooling.counted)
-    rules = merged_rules(merged_cells(prepared, basis), requirements, basis) if merged else None
-    return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum)
 
 
 def _solve(problem: Problem, settings: Algorithm1 | None, basis: str) -> tuple[Mixtures, Certificate, Optimum]:

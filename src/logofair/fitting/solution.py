@@ -285,6 +285,11 @@ class Solution:
         """
         return advise(self, required_confidence(confidence))
 
+    @cached_property
+    def advice_on_pages(self) -> Advice:
+        """The advice with the confidence of the promises that were made, or else 95%."""
+        return self.advice(self.promises.confidence or 0.95)
+
     def summary(self) -> str:
         """Return the solution as text for people: what is known of new rows first, then what is proved."""
         how = f" {_HOW_TO_KNOW}" if self.evidence.state in ("untested", "missed") and self.tested is None else ""

@@ -33,6 +33,7 @@ from logofair.report.wording import counted, name_of, tolerance_of
 __all__ = ["advice_picture", "advice_section"]
 
 _WIDE, _NARROW = 860.0, 350.0
+_WIDTHS = ((_WIDE, "wide"), (_NARROW, "narrow"))
 _MOST_LINES = 20  # clients with a line each; more are marks
 _MOST_MARKS = 2000
 _NAMED = 3  # of many clients
@@ -40,22 +41,14 @@ _MARKS = {CARRIES: "circle", LARGER: "diamond", NOTHING: "cross"}
 
 
 def advice_section(contents: ReportContents) -> Section:
-    """Return the advice on a solution: with the confidence of its promises, or 95%."""
-    solution = contents.solution
-    advice = solution.advice(solution.promises.confidence or 0.95)
-
-    def link(client: int) -> str | None:
-        return contents.link(client)
-
+    """Return the advice on a solution."""
+    advice = contents.solution.advice_on_pages
     body = [paragraph(advice.summary())]
     if len(advice.clients) > 1:
-        points = _points(advice, link)
+        points = _points(advice, contents.link)
         drawn = [tag("div", _draw(advice, points, width), class_=name) for width, name in _WIDTHS]
-        body += [tag("figure", *drawn, tag("figcaption", _words(advice))), *_table(advice, link)]
+        body += [tag("figure", *drawn, tag("figcaption", _words(advice))), *_table(advice, contents.link)]
     return Section("advice", "What may be promised", tuple(body))
-
-
-_WIDTHS = ((_WIDE, "wide"), (_NARROW, "narrow"))
 
 
 def advice_picture(advice: Advice, *, width: float = _WIDE) -> str:

@@ -20,7 +20,6 @@ from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
-from logofair.fitting.advice import Advice
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
 from logofair.requirements import requirement_sentences
@@ -255,13 +254,8 @@ def show(
     for title, lines, sentences in blocks:
         parts += ["", Text(title, style="bold")]
         parts += ["", _table(lines, people=people and title == tested), "", notes(sentences)] if lines else []
-    parts += ["", notes([*solution.notes(), ("Advice", _advice(solution).summary())])]
+    parts += ["", notes([*solution.notes(), ("Advice", solution.advice_on_pages.summary())])]
     print_page([*parts, "", notes(_next(solution, *written))], console)
-
-
-def _advice(solution: Solution) -> Advice:
-    """What may be promised, with the confidence of the promises that were made."""
-    return solution.advice(solution.promises.confidence or 0.95)
 
 
 def _rows_read(rows: DataRows) -> str:
@@ -294,4 +288,4 @@ def as_dict(solution: Solution, rows: DataRows) -> dict[str, Any]:
     if found["tested"] is not None:
         found["tested"] |= {"data": info["tested"]["data"]}
     about = {"data": info["data"], "rows_left_out": rows.dropped, "warnings": list(map(str, solution.warnings))}
-    return found | about | {"advice": _advice(solution).as_dict()}
+    return found | about | {"advice": solution.advice_on_pages.as_dict()}
