@@ -371,11 +371,11 @@ class Side:
     @cached_property
     def floor(self) -> Floor:
         """What rules without any gap would show on these rows."""
-        return (
-            noise_floor(self._shares, self.effective, [rate.name for rate in self.rates])
-            if self.like is None
-            else self.like.floor
-        )
+        return self.floor_at(0.0) if self.like is None else self.like.floor
+
+    def floor_at(self, gap: float) -> Floor:
+        """What rules would show on these rows whose true gap is so large at every client."""
+        return noise_floor(self._shares, self.effective, [rate.name for rate in self.rates], gap)
 
     def above(self, tolerance: Floats | float) -> Booleans:
         """At which clients some gap exceeds its tolerance beyond chance, all clients judged together."""

@@ -1,0 +1,250 @@
+"""The scores an experiment rests on: rows dealt and split, models trained, their settings chosen on calibration rows.
+
+The protocol is the paper's: 30 % of the rows are for testing, and a model to be post-processed is trained on half of
+the others and post-processed on the other half. A model that decides by itself is trained on both halves, with the
+setting that did best on the second when trained on the first. Test rows choose nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logofair.auditing import Audit, audit
+from logofair.columns.checks import Floats
+from logofair.datasets import CATALOGUE, Dataset, deal, load, split
+from logofair.datasets.catalogue import choices_of
+from logofair.datasets.preparing import random_rows
+from logofair.experiments.experiment import Split, Trial, trials
+from logofair.files.writing import replacing
+from logofair.notions import NOTIONS
+
+__all__ = ["AIMS", "Machine", "Rows", "SplitData", "Trained", "choose", "split_data", "trained"]
+
+_PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
+# Of the settings that lose at most so much accuracy against a method's most accurate one, that of the smallest gap.
+ACCURACY_GIVEN = 0.02
+# Which gap a method is made to lower; FedAvg is chosen by accuracy alone.
+AIMS: Mapping[str, str | None] = {"fedavg": None, "fedfb": "global", "fairfed": "global", "fcfl": "local"}
+_SCHEDULE = ("local_epochs", "learning_rate", "batch_size", "optimiser")
+_FCFL_MEASURES = 400  # rounds between two counts of its progress, which nothing depends on
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where an experiment runs: its results' folder, the folder of prepared data, and where models are trained."""
+
+    folder: Path
+    cache: Path | None = None
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of a split as a post-processor or an audit sees them."""
+
+    labels: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.str_]
+    clients: npt.NDArray[Any]
+
+    def audit(self, decisions: object, notion: str) -> Audit:
+        """Measure some decisions, or chances of acceptance, on these rows."""
+        return audit(decisions, self.labels, groups=self.groups, clients=self.clients, notion=notion)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitData:
+    """A split's rows: the data set, the client of each row, and the numbers of the rows of each part."""
+
+    split: Split
+    data: Dataset
+    clients: npt.NDArray[Any]
+    parts: Mapping[str, npt.NDArray[np.intp]]
+
+    def rows(self, part: str) -> Rows:
+        """The rows of a part."""
+        places = self.parts[part]
+        return Rows(self.data.labels[places], self.data.sensitive[places], self.clients[places])
+
+
+@lru_cache(maxsize=4)
+def _loaded(name: str, sensitive: str | None, limit: int | None, cache: Path | None) -> Dataset:
+    entry, choices = CATALOGUE[name], dict[str, Any]()
+    if limit is not None and "rows" in choices_of(entry.load):
+        choices = {"rows": limit} | ({"rng": np.random.default_rng(0)} if "rng" in choices_of(entry.load) else {})
+    data = load(name, sensitive=sensitive, cache=cache, **choices)
+    if limit is None or len(data) <= limit:
+        return data
+    return data.take(random_rows(len(data), limit, np.random.default_rng(0)))
+
+
+def split_data(split_: Split, cache: Path | None = None) -> SplitData:
+    """Load, deal and split the rows of a split; the same split has the same rows.
+
+    Examples
+    --------
+    >>> made = split_data(Split("adult", random_state=0))
+    >>> {part: rows.size for part, rows in made.parts.items()}
+    {'train': 17095, 'calibration': 17094, 'test': 14653}
+    """
+    data = _loaded(split_.data, split_.sensitive, split_.limit, cache)
+    dealing, splitting, *_ = np.random.default_rng(split_.random_state).spawn(4)
+    by: dict[str, Any] = {"by": "natural", "n_clients": split_.clients}
+    if split_.alpha is not None:
+        by = {"n_clients": split_.clients, "alpha": split_.alpha, "scheme": split_.scheme, "rng": dealing}
+    dealt = deal(data, **by)
+    clients = np.empty(len(data), dtype=dealt.clients.dtype)
+    clients[dealt.rows] = dealt.clients
+    parts = split(dealt.rows.size, _PARTS, rng=splitting)
+    return SplitData(split_, data, clients, {part: dealt.rows[places] for part, places in parts.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A method trained on a split.
+
+    ``setting`` is the one chosen and ``tried`` what each did on the calibration rows, trained on the first half;
+    ``calibration`` and ``test`` are the scores of that model, ``decided`` the test scores of the model trained on both
+    halves.
+    """
+
+    setting: Mapping[str, Any]
+    tried: tuple[Mapping[str, Any], ...]
+    calibration: Floats
+    test: Floats
+    decided: Floats
+
+
+def trained(
+    rows: Callable[[], SplitData],
+    split_: Split,
+    method: str,
+    notion: str | None,
+    machine: Machine,
+    *,
+    budget: int,
+    published: bool = False,
+) -> Trained:
+    """Train a method on a split and choose its setting, or read from the results' folder what was trained before."""
+    listed = trials(split_.data, method, None if published else budget, published=published)
+    facts = [vars(split_), method, notion, [[dict(t.setting), t.rounds] for t in listed], machine.device]
+    key = sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
+    path = machine.folder / "scores" / f"{split_.data}-{method}-{split_.random_state}-{key}.npz"
+    if path.is_file():
+        return _stored(path)
+    made = _train_and_choose(rows(), method, notion, machine, listed, published)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    choice = json.dumps({"setting": dict(made.setting), "tried": [dict(t) for t in made.tried]})
+    with replacing(path) as neighbour, neighbour.open("wb") as file:
+        np.savez(file, calibration=made.calibration, test=made.test, decided=made.decided, choice=np.array(choice))
+    return made
+
+
+def _stored(path: Path) -> Trained:
+    with np.load(path, allow_pickle=False) as file:
+        choice = json.loads(str(file["choice"]))
+        scores = (file[name] for name in ("calibration", "test", "decided"))
+        return Trained(choice["setting"], tuple(choice["tried"]), *scores)
+
+
+def _train_and_choose(
+    rows: SplitData, method: str, notion: str | None, machine: Machine, listed: list[Trial], published: bool
+) -> Trained:
+    """Try every setting on the first half, keep the best, and train it again on both halves."""
+    places = [rows.parts["calibration"], rows.parts["test"]]
+    both = np.sort(np.concatenate([rows.parts["train"], rows.parts["calibration"]]))
+    if published:
+        (setting,) = [each for trial in listed for each in trial.as_dicts()][-1:]
+        (_, (decided,)), *_ = list(_models(rows, both, [places[1]], method, notion, machine, listed[-1]))[-1:]
+        return Trained(setting, (), np.zeros(0), np.zeros(0), decided)
+    calibration, found = rows.rows("calibration"), list[tuple[dict[str, Any], list[Floats]]]()
+    for trial in listed:
+        for setting, scores in _models(rows, rows.parts["train"], places, method, notion, machine, trial):
+            found.append((setting | _did(calibration, scores[0], notion), scores))
+    best = choose([tried for tried, _ in found], AIMS[method])
+    tried, scores = found[best]
+    setting = {name: tried[name] for name in tried if name not in ("accuracy", "local_gap", "global_gap")}
+    alone = Trial({k: v for k, v in setting.items() if k != "rounds"}, (setting["rounds"],))
+    ((_, (decided,)),) = _models(rows, both, [places[1]], method, notion, machine, alone)
+    return Trained(setting, tuple(each for each, _ in found), scores[0], scores[1], decided)
+
+
+def _did(rows: Rows, scores: Floats, notion: str | None) -> dict[str, Any]:
+    """Accuracy and gaps of a model's decisions; the local gap is that of rates on 30 rows or more."""
+    found = rows.audit(scores >= 0.5, notion or "demographic_parity")
+    local = found.headline_local.value
+    figures = (found.accuracy, local, found.global_gap)
+    names = ("accuracy", "local_gap", "global_gap")
+    return {name: None if value is None else round(float(value), 5) for name, value in zip(names, figures, strict=True)}
+
+
+def choose(tried: list[dict[str, Any]], aim: str | None) -> int:
+    """The number of the best setting: the smallest gap among those that lose little accuracy.
+
+    Examples
+    --------
+    >>> tried = [{"accuracy": 0.85, "global_gap": 0.2}, {"accuracy": 0.84, "global_gap": 0.05}]
+    >>> choose(tried, "global"), choose(tried, None)
+    (1, 0)
+    """
+    accuracy = np.array([each["accuracy"] for each in tried])
+    if aim is None:
+        return int(np.argmax(accuracy))
+    gaps = np.array([np.inf if each[f"{aim}_gap"] is None else each[f"{aim}_gap"] for each in tried])
+    return int(np.argmin(np.where(accuracy >= accuracy.max() - ACCURACY_GIVEN, gaps, np.inf)))
+
+
+def _models(
+    rows: SplitData,
+    places: npt.NDArray[np.intp],
+    scored: list[npt.NDArray[np.intp]],
+    method: str,
+    notion: str | None,
+    machine: Machine,
+    trial: Trial,
+) -> Iterator[tuple[dict[str, Any], list[Floats]]]:
+    """Train one trial on some rows: the scores of other rows after each of its numbers of rounds."""
+    from logofair.training import METHODS, Schedule, build_network, make_rows, train
+
+    data = rows.data
+    columns: dict[str, Any] = {"device": machine.device}
+    sites = make_rows(
+        data.features[places],
+        data.labels[places],
+        groups=data.sensitive[places],
+        clients=rows.clients[places],
+        **columns,
+    )
+    given = {name: value for name, value in trial.setting.items() if name in _SCHEDULE}
+    own = {name: value for name, value in trial.setting.items() if name not in _SCHEDULE}
+    if method == "fcfl":  # takes no local steps: its batch is its own
+        own |= {"batch_size": given.pop("batch_size", 100), "measure_every": _FCFL_MEASURES}
+    if notion is not None:
+        own["notion"] = NOTIONS[notion]
+    network = build_network(CATALOGUE[data.name].model, data.features.shape[1:])
+    states = train(
+        METHODS[method](**own),
+        network,
+        sites,
+        rounds=max(trial.rounds),
+        schedule=Schedule(**given),
+        random_state=rows.split.random_state,
+    )
+    others = [
+        make_rows(
+            data.features[part], data.labels[part], groups=data.sensitive[part], known_groups=sites[0].groups, **columns
+        )[0]
+        for part in scored
+    ]
+    for state in states:
+        if state.round in trial.rounds:
+            scores = [network.scores(state.parameters, part) for part in others]
+            yield {**trial.setting, "rounds": state.round}, scores

@@ -1,0 +1,195 @@
+"""Records over their seeds: means with intervals, and methods compared on the same splits.
+
+The splits of a data set overlap, so figures of different seeds vary less than those of fresh data would. The variance
+of a mean is therefore enlarged by the share of rows tested to rows trained on (Nadeau and Bengio, 2003), in intervals
+and in paired tests alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from logofair.experiments.experiment import METHODS
+
+__all__ = ["Line", "Summary", "claimed_figures", "difference", "line_like", "lines"]
+
+_TESTED = 0.3 / 0.7  # rows tested on, for every row trained or calibrated on
+_CONFIDENCE = 0.95
+# What one line of a table is about; its records differ in their seeds alone.
+_PLACE = (
+    "experiment",
+    "data",
+    "sensitive",
+    "limit",
+    "clients",
+    "alpha",
+    "scheme",
+    "notion",
+    "method",
+    "local_tolerance",
+    "global_tolerance",
+    "level",
+    "budget",
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A figure over the seeds: its mean, the 95 % interval of the mean, and in how many of the runs it is defined.
+
+    ``low`` and ``high`` are None with fewer than two runs; ``p`` is the chance of a mean so far from 0 by chance alone.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    runs: int
+    of: int
+    p: float | None = None
+
+    @classmethod
+    def of_values(cls, values: Sequence[float | None]) -> Summary | None:
+        """Summarise one figure of every seed; None where it is defined in none.
+
+        Examples
+        --------
+        >>> found = Summary.of_values([0.80, 0.82, None])
+        >>> round(found.mean, 3), round(found.low, 3), found.runs, found.of
+        (0.81, 0.637, 2, 3)
+        """
+        known = np.array([value for value in values if value is not None], dtype=np.float64)
+        if not known.size:
+            return None
+        mean = float(known.mean())
+        if known.size < 2:
+            return cls(mean, None, None, 1, len(values))
+        error = float(known.std(ddof=1) * np.sqrt(1.0 / known.size + _TESTED))
+        reach = error * float(student.ppf(0.5 + _CONFIDENCE / 2.0, known.size - 1))
+        p = 1.0 if error == 0.0 and mean == 0.0 else 0.0 if error == 0.0 else _two_sided(mean / error, known.size - 1)
+        return cls(mean, mean - reach, mean + reach, known.size, len(values), p)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {"value": self.mean, "low": self.low, "high": self.high, "runs": self.runs, "of": self.of}
+
+
+def _two_sided(statistic: float, freedom: int) -> float:
+    return float(2.0 * student.sf(abs(statistic), freedom))
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line of a table: a method at one place of an experiment, over all its seeds.
+
+    ``values`` are the figures of every seed, by figure and seed; ``figures`` their summaries. ``settings`` counts how
+    often each setting was chosen.
+    """
+
+    place: Mapping[str, Any]
+    values: Mapping[str, Mapping[int, float | None]]
+    settings: Mapping[str, int]
+
+    @property
+    def title(self) -> str:
+        """What tables call the method."""
+        return METHODS[self.place["method"]].title
+
+    def figure(self, name: str) -> Summary | None:
+        """A figure over the seeds; None where it is nowhere defined."""
+        return Summary.of_values(list(self.values.get(name, {}).values()))
+
+    @property
+    def claimed(self) -> Mapping[str, float] | None:
+        """The paper's figures for this line: accuracy, local_gap and global_gap."""
+        return claimed_figures(self.place)
+
+
+def lines(records: Iterable[Mapping[str, Any]]) -> list[Line]:
+    """Records by what they are about, in their order; every line holds the figures of all its seeds.
+
+    Examples
+    --------
+    >>> place = dict.fromkeys(_PLACE) | {"experiment": "comparison_dp", "data": "adult", "method": "fedavg"}
+    >>> records = [place | {"random_state": s, "figures": {"accuracy": 0.8 + s / 100}, "setting": {}} for s in range(3)]
+    >>> [line.figure("accuracy").mean for line in lines(records)]
+    [0.81]
+    """
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(json.dumps([record.get(name) for name in _PLACE]), []).append(record)
+    return [_line(sorted(part, key=lambda record: record["random_state"])) for part in found.values()]
+
+
+def _line(records: Sequence[Mapping[str, Any]]) -> Line:
+    names = dict.fromkeys(name for record in records for name in record["figures"])
+    values = {name: {record["random_state"]: record["figures"].get(name) for record in records} for name in names}
+    settings = Counter(json.dumps(record.get("setting", {})) for record in records)
+    return Line({name: records[0].get(name) for name in _PLACE}, values, dict(settings.most_common()))
+
+
+def line_like(among: Iterable[Line], line: Line, method: str) -> Line | None:
+    """The line of another method at the same place, whatever its tolerances; None where there is none."""
+    fixed = [name for name in _PLACE if name not in ("method", "local_tolerance", "global_tolerance", "level")]
+    for other in among:
+        if other.place["method"] == method and all(other.place[name] == line.place[name] for name in fixed):
+            return other
+    return None
+
+
+def difference(line: Line, other: Line, figure: str, minus: str | None = None) -> Summary | None:
+    """A figure of one line less that of another (or another figure of it), split by split; None without common splits.
+
+    Examples
+    --------
+    >>> place = dict.fromkeys(_PLACE)
+    >>> one, two = (Line(place, {"accuracy": {0: a, 1: a + 0.01}}, {}) for a in (0.83, 0.81))
+    >>> round(difference(one, two, "accuracy").mean, 3)
+    0.02
+    """
+    mine, theirs = line.values.get(figure, {}), other.values.get(minus or figure, {})
+    both = [(mine[split], theirs[split]) for split in mine if split in theirs]
+    return Summary.of_values([None if a is None or b is None else a - b for a, b in both])
+
+
+@cache
+def _paper() -> Mapping[str, Any]:
+    text = files("logofair.experiments").joinpath("paper.json").read_text("utf-8")
+    found: Mapping[str, Any] = json.loads(text)
+    return found
+
+
+def claimed_figures(place: Mapping[str, Any]) -> Mapping[str, float] | None:
+    """What the paper reports at a place of a table; None where it reports nothing.
+
+    Examples
+    --------
+    >>> place = {"experiment": "comparison_dp", "data": "adult", "alpha": 0.5, "method": "fedavg"}
+    >>> claimed_figures(place)
+    {'accuracy': 0.8381, 'local_gap': 0.1922, 'global_gap': 0.1759}
+    """
+    named = METHODS[place["method"]].paper
+    for row in _paper().get(_TABLES.get(place["experiment"], ""), ()) if named else ():
+        at = (("data", "dataset"), ("alpha", "alpha")) if "method" in row else _TOLERANCES
+        same = all(place.get(ours) == row[theirs] for ours, theirs in at)
+        if same and row.get("method", "LoGoFair_l&g") == named:
+            return {"accuracy": row["accuracy"], "local_gap": row["local"], "global_gap": row["global"]}
+    return None
+
+
+_TABLES = {
+    "comparison_dp": "comparison_dp",
+    "authors_dealing": "comparison_dp",
+    "comparison_eo": "comparison_eo",
+    "sensitivity_dp": "sensitivity_dp",
+    "sensitivity_eo": "sensitivity_eo",
+}
+_TOLERANCES = (("data", "dataset"), ("local_tolerance", "delta_local"), ("global_tolerance", "delta_global"))
