@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
+from torch.nn.functional import one_hot
 
 from logofair.columns.checks import Floats
 from logofair.training.balance import reweighing, updated_ratios
@@ -112,27 +113,26 @@ def batch_gradients(
     of sigmoid(10 z) and the first group's, z the logit, over the rows that meet the condition. The first group is the
     first that has such rows.
     """
-    vector = network.tensor(parameters, rows.labels.device).requires_grad_(True)
+    vector = network.tensor(parameters, rows.labels.device)
     batch = torch.from_numpy(rng.permutation(len(rows))[: request.batch_size]).to(rows.labels.device)
-    logits, labels = network.logits(vector, rows.features[batch]), rows.labels[batch]
-    accepted, group = torch.sigmoid(_STEEPNESS * logits), rows.cells[batch] // 2
-    wanted = [log_loss(logits, labels)]
+    logits, pull_back = network.differentiated(vector, rows.features[batch])
+    labels, group = rows.labels[batch], rows.cells[batch] // 2
+    accepted = torch.sigmoid(_STEEPNESS * logits)
+    slope = _STEEPNESS * accepted * (1.0 - accepted)
+    values, gradients = [float(log_loss(logits, labels))], [(torch.sigmoid(logits) - labels) / len(labels)]
+    of_group = one_hot(group, len(rows.groups)).T.to(logits)
     for condition in request.given:
-        meets = torch.ones_like(labels, dtype=torch.bool) if condition is None else labels == condition
-        means = [accepted[meets & (group == number)].mean() for number in range(len(rows.groups))]
-        first = next((number for number, mean in enumerate(means) if bool(torch.isfinite(mean))), 0)
-        # The first group itself, where it is not group 0, has no difference.
-        wanted += [
-            (mean - means[first]).abs() if number != first else mean * np.nan for number, mean in enumerate(means)
-        ][1:]
-    values = np.array([float(value.detach()) for value in wanted])
-    gradients = [_gradient(value, vector) for value in wanted]
-    return Gradients(values, torch.stack(gradients).cpu().numpy())
-
-
-def _gradient(value: Tensor, vector: Tensor) -> Tensor:
-    """Gradient of a value, or 0 where it is not a number: the mean over no rows."""
-    if not bool(torch.isfinite(value)):
-        return torch.zeros_like(vector)
-    (found,) = torch.autograd.grad(value, vector, retain_graph=True)
-    return found
+        member = of_group if condition is None else of_group * (labels == condition)
+        share = member / member.sum(1, keepdim=True)  # nan where a group has no such rows
+        means = share @ accepted
+        known = torch.isfinite(means).tolist()
+        first = known.index(True) if any(known) else 0
+        for number in range(1, len(rows.groups)):
+            apart = means[number] - means[first]
+            # The first group itself, where it is not group 0, has no difference.
+            defined = known[number] and number != first
+            values.append(float(apart.abs()) if defined else np.nan)
+            gradients.append(
+                apart.sign() * slope * (share[number] - share[first]) if defined else torch.zeros_like(slope)
+            )
+    return Gradients(np.array(values), pull_back(torch.stack(gradients)).cpu().numpy())

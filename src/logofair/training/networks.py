@@ -16,14 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
 
 from logofair.columns.checks import Floats, nearest_name, whole_number
 from logofair.errors import InputError
 from logofair.training.messages import Vector
 from logofair.training.rows import ClientRows
 
-__all__ = ["NETWORKS", "Network", "ResNet18", "build_network"]
+__all__ = ["NETWORKS", "Network", "PullBack", "ResNet18", "build_network"]
+
+PullBack: TypeAlias = Callable[[Tensor], Tensor]
 
 
 _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -156,9 +157,18 @@ class Network:
 
     def gradient(self, vector: Tensor, features: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
         """Gradient of the mean log loss; each row's loss counts with its weight."""
+        logits, pull_back = self.differentiated(vector, features)
+        return pull_back(_logit_gradients(logits, labels, weights)[None])[0]
+
+    def differentiated(self, vector: Tensor, features: Tensor) -> tuple[Tensor, PullBack]:
+        """The logits, and what takes gradients in the logits, one in each line, to gradients in the flat vector."""
         at = vector.detach().requires_grad_(True)
-        loss = log_loss(self.logits(at, features), labels, weights)
-        return torch.autograd.grad(loss, at)[0]
+        logits = self.logits(at, features)
+
+        def pull_back(gradients: Tensor) -> Tensor:
+            return torch.stack([torch.autograd.grad(logits, at, each, retain_graph=True)[0] for each in gradients])
+
+        return logits.detach(), pull_back
 
     def all_logits(self, vector: Tensor, features: Tensor) -> Tensor:
         """Logits of many rows, a bounded number at a time."""
@@ -193,9 +203,8 @@ class _Logistic(Network):
     def logits(self, vector: Tensor, features: Tensor) -> Tensor:
         return torch.addmv(vector[-1], features, vector[:-1])
 
-    def gradient(self, vector: Tensor, features: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
-        gradients = _logit_gradients(self.logits(vector, features), labels, weights)
-        return torch.cat([gradients @ features, gradients.sum().view(1)])
+    def differentiated(self, vector: Tensor, features: Tensor) -> tuple[Tensor, PullBack]:
+        return self.logits(vector, features), lambda g: torch.cat([g @ features, g.sum(1, keepdim=True)], 1)
 
 
 class _Perceptron(Network):
@@ -209,13 +218,16 @@ class _Perceptron(Network):
         inner = torch.addmm(inner_bias, features, inner_weights.T).relu()
         return torch.addmv(bias, inner, weights[0])
 
-    def gradient(self, vector: Tensor, features: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+    def differentiated(self, vector: Tensor, features: Tensor) -> tuple[Tensor, PullBack]:
         inner_weights, inner_bias, last, bias = self.parts(vector)
         inner = torch.addmm(inner_bias, features, inner_weights.T).relu_()
-        gradients = _logit_gradients(torch.addmv(bias, inner, last[0]), labels, weights)
-        inner_gradients = torch.outer(gradients, last[0]) * (inner > 0)
-        pieces = (inner_gradients.T @ features, inner_gradients.sum(0), gradients @ inner, gradients.sum())
-        return torch.cat([piece.reshape(-1) for piece in pieces])
+
+        def pull_back(gradients: Tensor) -> Tensor:
+            within = gradients[:, :, None] * (last[0] * (inner > 0))  # (k, rows, hidden)
+            pieces = (within.mT @ features, within.sum(1), gradients @ inner, gradients.sum(1))
+            return torch.cat([piece.reshape(len(gradients), -1) for piece in pieces], 1)
+
+        return torch.addmv(bias, inner, last[0]), pull_back
 
 
 class _Convolutional(Network):
