@@ -225,9 +225,12 @@ def _figures(line: Line, notes: _Notes) -> Iterator[Cell]:
     claimed, doubtful = line.claimed or {}, line.doubtful
     for name in _COLUMNS:
         found = line.figure(name)
-        fewer = f"defined in {found.runs} of {found.of} seeds" if found and found.runs < found.of else ""
         why = f"no target: the paper's figure {doubtful[name]}" if name in doubtful else ""
-        yield Cell(found, claimed.get(name), notes.letter(fewer), notes.letter(why), bare=name in _BARE)
+        yield Cell(found, claimed.get(name), notes.letter(_fewer(found)), notes.letter(why), bare=name in _BARE)
+
+
+def _fewer(found: Summary | None) -> str:
+    return f"defined in {found.runs} of {found.of} seeds" if found and found.runs < found.of else ""
 
 
 def _differences(lines: Sequence[Line]) -> Table | None:
@@ -236,8 +239,9 @@ def _differences(lines: Sequence[Line]) -> Table | None:
     if _layout(plan)[0] is not _dealing:
         return None
     rows: list[tuple[Cell | str, ...]] = []
+    notes = _Notes()
     for over, part in groupby(sorted(lines, key=_order(plan)), _dealing):
-        found = [(label, *_compared(one, other)) for label, one, other in _pairs(list(part))]
+        found = [(label, *_compared(one, other, notes)) for label, one, other in _pairs(list(part))]
         rows += [(over,), *found] if found else []
     if not rows:
         return None
@@ -248,7 +252,8 @@ def _differences(lines: Sequence[Line]) -> Table | None:
         "that accuracy decides. 95 % intervals and p of paired t tests, enlarged because splits overlap (Nadeau and "
         "Bengio, 2003), not corrected for their number."
     )
-    return Table(f"Compared on the same splits. {plan.title}: {_data_title(lines[0])}", caption, head, tuple(rows))
+    title = f"Compared on the same splits. {plan.title}: {_data_title(lines[0])}"
+    return Table(title, caption, head, tuple(rows), tuple(notes.found))
 
 
 def _pairs(lines: Sequence[Line]) -> Iterator[tuple[str, Line, Line]]:
@@ -265,13 +270,13 @@ def _pairs(lines: Sequence[Line]) -> Iterator[tuple[str, Line, Line]]:
             yield line.title, named[_REFERENCE], line
 
 
-def _compared(line: Line, other: Line) -> Iterator[Cell | str]:
+def _compared(line: Line, other: Line, notes: _Notes) -> Iterator[Cell | str]:
     """Differences with their p; how many splits both have."""
     common = 0
     for name in _COMPARED:
         found = difference(line, other, name)
-        common = max(common, found.runs if found else 0)
-        yield Cell(found, signed=True)
+        common = max(common, found.of if found else 0)
+        yield Cell(found, note=notes.letter(_fewer(found)), signed=True)
         yield _p_text(found)
     yield str(common)
 
