@@ -74,15 +74,18 @@ def test_a_table_in_latex():
         r"\toprule",
         r"method & accuracy & local gap & on 30+ rows & floor & at tol. & global gap & seeds \\",
         r"\midrule",
+        r"\addlinespace",
         r"\multicolumn{8}{l}{\textit{alpha 5}} \\",
-        r"FedFB & 0.8100 $\pm$0.0000 (paper 0.8243) & 0.0500 $\pm$0.0000 (paper 0.1134) "
-        r"& 0.0500 $\pm$0.0000\textsuperscript{a} & 0.0500 & 0.0500 & 0.0500 $\pm$0.0000 (paper 0.0658) & 3 \\",
-        r"LoGoFair\_l\&g & 0.8300 $\pm$0.0376 (paper 0.8244) & 0.0200 $\pm$0.0000 (paper 0.0259) "
-        r"& 0.0200 $\pm$0.0000 & 0.0200 & 0.0200 & 0.0200 $\pm$0.0000 (paper 0.0138) & 3 \\",
+        r"FedFB & 0.8100 $\pm$0.0000 & 0.0500 $\pm$0.0000 & 0.0500 $\pm$0.0000\textsuperscript{a} & 0.0500 & 0.0500 "
+        r"& 0.0500 $\pm$0.0000 & 3 \\",
+        r"\quad paper & 0.8243 & 0.1134 &  &  &  & 0.0658 &  \\",
+        r"LoGoFair\_l\&g & 0.8300 $\pm$0.0376 & 0.0200 $\pm$0.0000 & 0.0200 $\pm$0.0000 & 0.0200 & 0.0200 "
+        r"& 0.0200 $\pm$0.0000 & 3 \\",
+        r"\quad paper & 0.8244 & 0.0259 &  &  &  & 0.0138 &  \\",
         r"AGLFOP, best of any rule & 0.9000 $\pm$0.0000 & - & - & - & - & - & 3 \\",
         r"\bottomrule",
         r"\end{tabular}",
-        r"\\ \footnotesize \textsuperscript{a} defined in 2 of 3 seeds.",
+        r"\par{\footnotesize \textsuperscript{a} defined in 2 of 3 seeds.}",
         r"\end{table}",
     ]
     assert r"95 \% intervals" in latex[1]

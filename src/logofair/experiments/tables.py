@@ -302,20 +302,20 @@ def as_text(table: Table) -> str:
     LoGoFair_l&g  0.812 ±0.010
       paper             0.8214
     """
-    figures = [[_plain(cell) for cell in row[1:]] for row in table.rows]
     over = [textwrap.wrap(title, 12) for title in table.head[1:]]
-    widths = [max(map(len, part)) for part in over]
-    for row in table.rows:
-        for place, cell in enumerate(row[1:]):
-            widths[place] = max(widths[place], len(_plain(cell)), len(_claimed(cell)))
-    room = _WIDTH - sum(width + 2 for width in widths)
-    first = min(room, max(len(str(row[0])) for row in table.rows if len(row) > 1))
+    full = [row for row in table.rows if len(row) > 1]
+    widths = [
+        max(map(len, [*title, *(text for row in full for text in (_plain(row[place]), _claimed(row[place])))]))
+        for place, title in enumerate(over, 1)
+    ]
+    taken = sum(width + 2 for width in widths)
+    first = min(_WIDTH - taken, max(len(str(row[0])) for row in full))
     titles = [textwrap.wrap(table.head[0], first), *over]
-    printed = [_line(list(part), [first, *widths]) for part in _from_below(titles)]
-    printed.append("-" * (first + sum(width + 2 for width in widths)))
-    for place, (row, shown) in enumerate(zip(table.rows, figures, strict=True)):
+    printed = [_line(part, [first, *widths]) for part in _from_below(titles)]
+    printed.append("-" * (first + taken))
+    for place, row in enumerate(table.rows):
         printed += [""] if place and len(row) == 1 else []
-        printed += _printed(row, shown, first, widths)
+        printed += _printed(row, first, widths)
     notes = [line for note in table.remarks for line in textwrap.wrap(note, _WIDTH, subsequent_indent="   ")]
     about = textwrap.wrap(table.caption, _WIDTH)
     return "\n".join([*textwrap.wrap(table.title, _WIDTH), *about, "", *printed, *notes])
@@ -327,12 +327,12 @@ def _from_below(columns: Sequence[list[str]]) -> Iterator[tuple[str, ...]]:
     return iter(lines[::-1])
 
 
-def _printed(row: Sequence[Cell | str], shown: list[str], first: int, widths: list[int]) -> list[str]:
+def _printed(row: Sequence[Cell | str], first: int, widths: list[int]) -> list[str]:
     """One row's lines: its name, broken where it is long, its figures, and the paper's below them."""
     if len(row) == 1:
         return [str(row[0])]
     name, *more = textwrap.wrap(str(row[0]), first, subsequent_indent="  ") or [""]
-    lines = [_line([name, *shown], [first, *widths]), *more]
+    lines = [_line([name, *map(_plain, row[1:])], [first, *widths]), *more]
     claimed = [_claimed(cell) for cell in row[1:]]
     return [*lines, _line(["  paper", *claimed], [first, *widths])] if any(claimed) else lines
 
@@ -381,7 +381,7 @@ def _markdown(cell: Cell | str) -> str:
 
 
 def as_latex(table: Table) -> str:
-    r"""Render a table as LaTeX; needs the package booktabs. The paper's figures stand behind those obtained.
+    r"""Render a table as LaTeX; needs the package booktabs. The paper's figures stand below those obtained.
 
     Examples
     --------
@@ -394,19 +394,14 @@ def as_latex(table: Table) -> str:
     \toprule
     method & accuracy \\
     \midrule
-    LoGoFair\_l\&g & 0.8123 $\pm$0.0100 (paper 0.8214) \\
+    LoGoFair\_l\&g & 0.8123 $\pm$0.0100 \\
+    \quad paper & 0.8214 \\
     \bottomrule
     \end{tabular}
     \end{table}
     """
-    lines: list[str] = []
-    for row in table.rows:
-        if len(row) == 1:
-            lines += [r"\addlinespace"] if lines else []
-            lines.append(rf"\multicolumn{{{len(table.head)}}}{{l}}{{\textit{{{_latex(row[0])}}}}} \\")
-        else:
-            lines.append(rf"{' & '.join(_latex(cell) for cell in row)} \\")
-    notes = [rf"\\ \footnotesize {_latex(note)}" for note in table.remarks]
+    lines = [line for row in table.rows for line in _latex_rows(row, len(table.head))]
+    notes = [rf"\par{{\footnotesize {_latex(note)}}}" for note in table.remarks]
     about = f"{table.title}. {table.caption}".strip()
     return "\n".join(
         [
@@ -426,6 +421,16 @@ def as_latex(table: Table) -> str:
     )
 
 
+def _latex_rows(row: Sequence[Cell | str], columns: int) -> list[str]:
+    """A heading with some room above it; or the figures, and the paper's below them."""
+    if len(row) == 1:
+        return [r"\addlinespace", rf"\multicolumn{{{columns}}}{{l}}{{\textit{{{_latex(str(row[0]))}}}}} \\"]
+    obtained = [_latex(cell if isinstance(cell, str) else cell.text()) for cell in row]
+    claimed = [_latex(_claimed(cell)) for cell in row[1:]]
+    rows = [obtained, [r"\quad paper", *claimed]] if any(claimed) else [obtained]
+    return [rf"{' & '.join(cells)} \\" for cells in rows]
+
+
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{char: f"\\{char}" for char in "&%$#_{}"},
@@ -438,5 +443,5 @@ _LATEX = {
 }
 
 
-def _latex(cell: Cell | str) -> str:
-    return "".join(_LATEX.get(char, char) for char in str(cell))
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(char, char) for char in text)
