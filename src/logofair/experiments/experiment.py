@@ -267,12 +267,23 @@ def load_experiment(
     if name not in known:
         raise InputError(f"NAME: got {name!r}{nearest_name(name, known)}; use one of {', '.join(known)}, or all.")
     plan = _toml(f"plans/{name}.toml")
-    shorter = plan.get("quick", {}) if quick else {}
-    if alphas:  # chosen among all, in a quick run too
-        shorter = {key: value for key, value in shorter.items() if key != "alpha"}
-    made = [_part(name, {**plan, **facts, **shorter}, part, quick) for part, facts in plan["data"].items()]
+    made = [
+        _part(name, _shortened({**plan, **facts}, alphas) if quick else {**plan, **facts}, part, quick)
+        for part, facts in plan["data"].items()
+    ]
     chosen = [part for part in made if not data or part.splits[0].data in data]
     return [part for each in chosen if (part := _narrowed(each, methods, alphas, seeds, budget)) is not None]
+
+
+def _shortened(said: Mapping[str, Any], alphas: Sequence[float]) -> dict[str, Any]:
+    """What a quick run takes of a part: fewer seeds, and some of its alphas and clients; alphas that are named stay."""
+    shorter: dict[str, Any] = dict(said["quick"])
+    for key in ("alpha", "clients"):
+        if key in shorter:
+            shorter[key] = [value for value in said[key] if value in shorter[key]] or said[key][:1]
+    if alphas:
+        shorter.pop("alpha", None)
+    return {**said, **shorter}
 
 
 def _part(name: str, said: Mapping[str, Any], part: str, quick: bool) -> Experiment:
