@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,8 +48,8 @@ def case(method: str, split: Split = SMALL, *, budget: int = 3, level: float | N
     return Case("comparison_dp", split, "demographic_parity", method, 0.05, 0.05, level, budget)
 
 
-def small_experiment(methods: Sequence[str], *, seeds: int = 2, budget: int = 1) -> Experiment:
-    """Some methods on a few rows of Adult."""
+def small_experiment(methods: Sequence[str], *, seeds: int = 2, budget: int = 1, data: str = "adult") -> Experiment:
+    """Some methods on a few rows."""
     return Experiment(
         name="comparison_dp",
         title="Small",
@@ -59,5 +60,5 @@ def small_experiment(methods: Sequence[str], *, seeds: int = 2, budget: int = 1)
         seeds=seeds,
         budget=budget,
         methods=tuple(methods),
-        splits=(SMALL,),
+        splits=(replace(SMALL, data=data),),
     )
