@@ -70,16 +70,16 @@ def test_a_local_gap_that_is_undefined_is_not_written_as_0():
 
 
 def test_tolerances_like_a_baseline_are_its_gaps_on_the_calibration_rows(record, machine, monkeypatch):
-    asked = []
+    given = []
     real = measuring.fit
-    monkeypatch.setattr(measuring, "fit", lambda *columns, **more: asked.append(more) or real(*columns, **more))
+    monkeypatch.setattr(measuring, "fit", lambda *columns, **more: given.append(more) or real(*columns, **more))
     record("like_fedfb")
     rows = split_data(LARGER)
     like = trained(lambda: rows, LARGER, "fedfb", "demographic_parity", machine, budget=3)
     calibration = rows.rows("calibration")
     found = calibration.audit(like.calibration >= 0.5, "demographic_parity")
-    assert asked[-1]["local_tolerance"] == pytest.approx(found.headline_local.value, abs=1e-5)
-    assert asked[-1]["global_tolerance"] == pytest.approx(found.global_gap, abs=1e-5)
+    assert given[-1]["local_tolerance"] == pytest.approx(found.headline_local.value, abs=1e-5)
+    assert given[-1]["global_tolerance"] == pytest.approx(found.global_gap, abs=1e-5)
 
 
 def test_a_gap_that_is_undefined_or_as_large_as_can_be_requires_nothing():

@@ -36,8 +36,8 @@ def test_without_noise_the_rule_is_the_best_that_treats_rows_of_a_bin_alike(noti
     rows, scores = rows_and_scores()
     chances, about = private_chances(case(None, notion), rows, scores, scores)
     midpoints = (np.minimum(np.floor(scores * BINS), BINS - 1) + 0.5) / BINS
-    asked = {"notion": notion, "local_tolerance": TOLERANCE, "global_tolerance": TOLERANCE}
-    problem = spelled_out(midpoints, asked | {"groups": rows.data.sensitive, "clients": rows.clients})
+    required = {"notion": notion, "local_tolerance": TOLERANCE, "global_tolerance": TOLERANCE}
+    problem = spelled_out(midpoints, required | {"groups": rows.data.sensitive, "clients": rows.clients})
     best, _ = problem.best_rows()
     assert problem.accuracy(chances) == pytest.approx(best, abs=2e-6)
     assert problem.violation(chances) == pytest.approx(0.0, abs=1e-9)
