@@ -26,6 +26,7 @@ class Verdict:
     verdict: str
     reason: str
     figures: tuple[str, ...] = ()
+    place: str = "Adult"
 
 
 @pytest.fixture(name="rendered")
@@ -40,10 +41,17 @@ def _rendered(monkeypatch):
     def named(lines):
         return [f"{line.place['experiment']}: {line.place['method']}" for line in lines]
 
+    def page_html(lines, *, about, verdicts, tables, figures):
+        assert about.data == {"adult": "48,842 rows"}
+        assert about.versions["logofair"]
+        return f"{about.command}: {'; '.join(named(lines))}"
+
     module("tables", tables_of=named, as_text=str.upper, as_markdown=str, as_latex=str)
     module("claims", verdicts=lambda lines: [Verdict("Fair.", "Table 1", "confirmed", f"{len(lines)} lines.")])
-    module("page", page_html=lambda lines, **about: "<html>" + "; ".join(named(lines)))
-    module("figures", figures_of=lambda lines: [SimpleNamespace(name="rounds", svg="<svg/>", png=b"PNG")])
+    module("drawing", need_matplotlib=lambda: None)
+    module("page", RunAbout=SimpleNamespace, page_html=page_html)
+    drawn = [SimpleNamespace(name="rounds", svg="<svg/>", png=b"PNG")]
+    module("figures", figures_of=lambda lines: drawn, by_experiment=lambda lines: {"comparison_dp": lines})
 
 
 @pytest.fixture(name="small")
@@ -75,11 +83,11 @@ def test_without_a_name_the_experiments_are_listed():
         (["natural", "--quick"], "--quick: takes adult alone, which is not in natural; add --data acs."),
         (["groups", "natural", "--data", "acs", "--alpha", "5"], "groups, natural: no case has all that "),
         (["natural", "--data", "acs"], "natural: acs is not prepared, type: logofair data prepare acs --from PATH"),
-        (["--show", "mixd"], "NAME: got 'mixd' (did you mean 'mixed'?)"),
+        (["mixd", "--show"], "NAME: got 'mixd' (did you mean 'mixed'?)"),
         (["--show"], "holds no results (results.jsonl); name a folder of logofair reproduce."),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence_and_leaves_nothing_behind(words, sentence, tmp_path):
+def test_what_cannot_be_is_refused_in_one_sentence_and_leaves_nothing_behind(words, sentence, rendered, tmp_path):
     out = tmp_path / "out"
     assert sentence in refused("reproduce", *words, "--out", out, "--cache", tmp_path / "cache")
     assert not out.exists()
@@ -110,10 +118,12 @@ def test_from_nothing_to_files_and_shown_again(small, tmp_path):
     code, page, said = run(*words)
     assert (code, said) == (0, "")
     assert "COMPARISON_DP: FEDAVG" in page
-    assert "confirmed  Fair. 2 lines." in page
+    assert "confirmed  Fair. (Adult) 2 lines." in page
     assert "4 cases now, 0 before." in page
     assert f"{out}/page.html" in page.replace("\n          ", "")
-    assert (out / "page.html").read_text() == "<html>comparison_dp: fedavg; comparison_dp: logofair_lg"
+    assert (out / "page.html").read_text() == (
+        "logofair reproduce comparison_dp: comparison_dp: fedavg; comparison_dp: logofair_lg"
+    )
     assert (out / "tables.md").read_text() == "comparison_dp: fedavg\n\ncomparison_dp: logofair_lg\n"
     assert (out / "figures" / "rounds.png").read_bytes() == b"PNG"
     found = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file() and path.suffix != ".npz"}

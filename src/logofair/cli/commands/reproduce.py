@@ -85,7 +85,7 @@ def reproduce(
         from logofair.cli.pages import reproduce as pages  # here, while the reader sees that work goes on
 
         if show:
-            outcome = pages.shown_again(names, out, progress)
+            outcome = pages.shown_again(names, out, cache, progress)
         else:
             wanted = pages.Selection(names, **options)
             outcome = pages.reproduced(wanted, out, progress, jobs=jobs, device=device, cache=cache)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -14,11 +14,14 @@ from logofair.cli.pages.console import counted, grid, notes, print_page, titled
 from logofair.columns.checks import nearest_name
 from logofair.errors import InputError
 from logofair.experiments.experiment import Experiment, experiment_names, load_experiment
-from logofair.experiments.rendering import Rendered, render
+from logofair.experiments.rendering import Rendered, check_packages, render
 from logofair.experiments.runner import RunState, how_far, missing_data, run
 from logofair.experiments.scores import Machine
 from logofair.files.writing import locked
 from logofair.progress import Progress
+
+if TYPE_CHECKING:
+    from logofair.experiments.claims import Verdict
 
 __all__ = ["Outcome", "Selection", "as_dict", "failures", "listed", "reproduced", "show", "show_list", "shown_again"]
 
@@ -103,6 +106,7 @@ def reproduced(
 
     parts = wanted.parts()
     need_torch()
+    check_packages()
     machine = Machine(folder, cache, device_named(device).type)
     missing = missing_data(parts, cache)
     parts = [part for part in parts if part.splits[0].data not in missing]
@@ -115,20 +119,21 @@ def reproduced(
             state = run(parts, machine, jobs=jobs, progress=progress)
         except KeyboardInterrupt:
             return Outcome(folder, names, None, stopped=how_far(parts, folder))
-        rendered = _rendered(folder, progress) if state.measured or state.before else None
+        rendered = _rendered(folder, cache, progress) if state.measured or state.before else None
     return Outcome(folder, names, rendered, state, missing)
 
 
-def shown_again(names: Sequence[str], folder: Path, progress: Progress) -> Outcome:
+def shown_again(names: Sequence[str], folder: Path, cache: Path | None, progress: Progress) -> Outcome:
     """Write page, tables and figures of what is in the folder; the tables shown are of these experiments, or of all."""
     _check("NAME", names, [*experiment_names(), _ALL])
-    rendered = _rendered(folder, progress)
+    check_packages()
+    rendered = _rendered(folder, cache, progress)
     there = dict.fromkeys(line.place["experiment"] for line in rendered.lines)
     return Outcome(folder, tuple(name for name in there if not names or _ALL in names or name in names), rendered)
 
 
-def _rendered(folder: Path, progress: Progress) -> Rendered:
-    (rendered,) = progress(map(render, [folder]), "Writing the page", total=1)
+def _rendered(folder: Path, cache: Path | None, progress: Progress) -> Rendered:
+    (rendered,) = progress(map(render, [folder], [cache]), "Writing the page", total=1)
     return rendered
 
 
@@ -201,10 +206,13 @@ def show(outcome: Outcome, console: Console) -> None:
     if rendered is not None:
         for table in tables_of([line for line in rendered.lines if line.place["experiment"] in outcome.experiments]):
             click.echo(f"{as_text(table)}\n")  # as wide as it is
-        said = (f"{verdict.claim} {verdict.reason}" for verdict in rendered.verdicts)
-        kinds = (verdict.verdict for verdict in rendered.verdicts)
-        print_page(["What the paper claims", "", notes(zip(kinds, said, strict=True)), ""], console)
+        print_page(["What was claimed", "", notes(map(_judged, rendered.verdicts)), ""], console)
     print_page([notes(_done(outcome))], console)
+
+
+def _judged(verdict: Verdict) -> tuple[str, str]:
+    where = f" ({verdict.place})" if verdict.place else ""
+    return verdict.verdict, f"{verdict.claim}{where} {verdict.reason}"
 
 
 def _done(outcome: Outcome) -> Iterator[tuple[str, str]]:
