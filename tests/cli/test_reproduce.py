@@ -41,13 +41,18 @@ def _rendered(monkeypatch):
     def named(lines):
         return [f"{line.place['experiment']}: {line.place['method']}" for line in lines]
 
+    def judged(lines):
+        figures = tuple(named(lines))
+        open_one = Verdict("Fast.", "paper", "not testable", "No results.")
+        return [Verdict("Fair.", "paper", "confirmed", f"{len(lines)} lines.", figures), open_one]
+
     def page_html(lines, *, about, verdicts, tables, figures):
         assert about.data == {"adult": "48,842 rows"}
         assert about.versions["logofair"]
         return f"{about.command}: {'; '.join(named(lines))}"
 
     module("tables", tables_of=named, as_text=str.upper, as_markdown=str, as_latex=str)
-    module("claims", verdicts=lambda lines: [Verdict("Fair.", "Table 1", "confirmed", f"{len(lines)} lines.")])
+    module("claims", verdicts=judged)
     module("drawing", need_matplotlib=lambda: None)
     module("page", RunAbout=SimpleNamespace, page_html=page_html)
     drawn = [SimpleNamespace(name="rounds", svg="<svg/>", png=b"PNG")]
@@ -118,7 +123,8 @@ def test_from_nothing_to_files_and_shown_again(small, tmp_path):
     code, page, said = run(*words)
     assert (code, said) == (0, "")
     assert "COMPARISON_DP: FEDAVG" in page
-    assert "confirmed  Fair. (Adult) 2 lines." in page
+    assert "confirmed     Fair. (Adult) 2 lines." in page
+    assert "not testable  1 claim for want of results; the page says what to run." in page
     assert "4 cases now, 0 before." in page
     assert f"{out}/page.html" in page.replace("\n          ", "")
     assert (out / "page.html").read_text() == (

@@ -206,13 +206,18 @@ def show(outcome: Outcome, console: Console) -> None:
     if rendered is not None:
         for table in tables_of([line for line in rendered.lines if line.place["experiment"] in outcome.experiments]):
             click.echo(f"{as_text(table)}\n")  # as wide as it is
-        print_page(["What was claimed", "", notes(map(_judged, rendered.verdicts)), ""], console)
+        print_page(["What was claimed", "", notes(_judged(rendered.verdicts)), ""], console)
     print_page([notes(_done(outcome))], console)
 
 
-def _judged(verdict: Verdict) -> tuple[str, str]:
-    where = f" ({verdict.place})" if verdict.place else ""
-    return verdict.verdict, f"{verdict.claim}{where} {verdict.reason}"
+def _judged(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str]]:
+    """Verdicts with their reasons; of claims about which there is no result only how many they are."""
+    for verdict in verdicts:
+        if verdict.figures:
+            where = f" ({verdict.place})" if verdict.place else ""
+            yield verdict.verdict, f"{verdict.claim}{where} {verdict.reason}"
+    if without := sum(1 for verdict in verdicts if not verdict.figures):
+        yield "not testable", f"{counted(without, 'claim')} for want of results; the page says what to run."
 
 
 def _done(outcome: Outcome) -> Iterator[tuple[str, str]]:
