@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from logofair.bounds import aglfop, label_table
-from logofair.datasets import Dataset
 from logofair.errors import InputError
-from logofair.experiments.baselines import _audited, main
-from logofair.notions import DEMOGRAPHIC_PARITY
 from logofair.training import FairFed, FedAvg, FedFB, Schedule, TrainingState, build_network, train
 from logofair.training.balance import updated_ratios
 from logofair.training.methods import Method
@@ -56,19 +53,3 @@ def test_where_everybody_is_accepted_the_decision_tells_nothing_of_the_group() -
     assert bound.accuracy == 1.0
     assert bound.global_information == pytest.approx(0.0, abs=1e-12)
     assert bound.local_information == pytest.approx(0.0, abs=1e-12)
-
-
-def test_a_local_gap_that_is_undefined_is_not_written_as_0() -> None:
-    groups = np.repeat(["a", "b"], 40)
-    people = Dataset(name="toy", features=np.zeros((80, 1)), feature_names=("x",), labels=[0, 1] * 40, sensitive=groups)
-    one_group_each = (groups == "b").astype(np.int32)
-    figures = _audited(groups == "a", people, np.arange(80), one_group_each, DEMOGRAPHIC_PARITY)
-    assert figures.global_gap == 1.0
-    assert np.isnan(figures.local_gap)  # no client has two groups
-    assert np.isnan(figures.large_gap)
-
-
-@pytest.mark.parametrize("words", [["--methods", "fedavgg"], ["--methods", "fedavg", "--seeds", "0"]])
-def test_wrong_words_for_the_baselines_end_in_one_sentence(words: list[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^baselines: .*\.$"):
-        main(["adult", *words])

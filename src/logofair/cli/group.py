@@ -28,6 +28,10 @@ _COMMANDS = {
     "federate": ("logofair.cli.commands.federate:federate", "Make fair policies for sites that keep their rows."),
     "fit": ("logofair.cli.commands.fit:fit", "Make fair decision rules, with a certificate."),
     "frontier": ("logofair.cli.commands.frontier:frontier", "Show what fairness costs for every pair of tolerances."),
+    "reproduce": (
+        "logofair.cli.commands.reproduce:reproduce",
+        "Run the paper's experiments; claimed beside obtained.",
+    ),
     "train": ("logofair.cli.commands.train:train", "Train a model over clients; write scores for audit and fit."),
 }
 

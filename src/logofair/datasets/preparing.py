@@ -54,6 +54,7 @@ __all__ = [
     "load_rows",
     "new_folder",
     "one_layout",
+    "prepare_command",
     "prepare_table",
     "random_rows",
     "rows_wanted",
@@ -136,7 +137,7 @@ def check_about(folder: Path, name: str) -> dict[str, Any]:
     """Read what `write_about` wrote; raise one sentence where it or a file beside it is missing, cut or outdated."""
     folder = Path(folder)
     if not is_prepared(folder):
-        raise InputError(f"{name}: nothing prepared in {folder}; run: {_command(name, folder)}.")
+        raise InputError(f"{name}: nothing prepared in {folder}; run: {prepare_command(name, folder)}.")
     remedy = _remedy(name, folder)
     body = read_document(folder / _ABOUT, f"logofair data: {name}", _VERSION, what=_WHAT, remedy=remedy)
     for file, known in body.pop("files").items():
@@ -152,10 +153,11 @@ def digest_of(folder: Path) -> str:
 
 
 def _remedy(name: str, folder: Path) -> str:
-    return f"prepare it again: {_command(name, folder)} --force"
+    return f"prepare it again: {prepare_command(name, folder)} --force"
 
 
-def _command(name: str, folder: Path) -> str:
+def prepare_command(name: str, folder: Path) -> str:
+    """What to type so that a folder holds a data set."""
     return f"logofair data prepare {name} --from PATH{cache_option(name, folder)}"
 
 

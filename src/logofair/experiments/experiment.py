@@ -181,7 +181,12 @@ class Case:
     def as_dict(self) -> dict[str, Any]:
         """Plain values that tell it from every other case; settings that were changed since make another case."""
         plan = METHODS[self.method]
-        used = [trials(self.split.data, plan.trains, self.budget), trials("", "algorithm1", self.budget)]
+        data = self.split.data
+        used = [
+            trials(data, plan.trains, self.budget, published=plan.published),
+            trials("", "algorithm1", self.budget),
+            *([trials(data, METHODS[plan.like].trains, self.budget)] if plan.tolerances == "baseline" else []),
+        ]
         digest = crc32(json.dumps([[asdict(t) for t in part] for part in used] + [asdict(plan)]).encode())
         values = asdict(self)
         return {**values.pop("split"), **values, "plan": f"{digest:08x}"}
@@ -262,14 +267,27 @@ def load_experiment(
     if name not in known:
         raise InputError(f"NAME: got {name!r}{nearest_name(name, known)}; use one of {', '.join(known)}, or all.")
     plan = _toml(f"plans/{name}.toml")
-    made = [_part(name, plan, part, facts, quick) for part, facts in plan["data"].items()]
+    made = [
+        _part(name, _shortened({**plan, **facts}, alphas) if quick else {**plan, **facts}, part, quick)
+        for part, facts in plan["data"].items()
+    ]
     chosen = [part for part in made if not data or part.splits[0].data in data]
     return [part for each in chosen if (part := _narrowed(each, methods, alphas, seeds, budget)) is not None]
 
 
-def _part(name: str, plan: Mapping[str, Any], part: str, facts: Mapping[str, Any], quick: bool) -> Experiment:
-    """One data set's part: what the file says of all, overridden by what it says of this one, and of a quick run."""
-    said = {**plan, **facts, **(plan.get("quick", {}) if quick else {})}
+def _shortened(said: Mapping[str, Any], alphas: Sequence[float]) -> dict[str, Any]:
+    """What a quick run takes of a part: fewer seeds, and some of its alphas and clients; alphas that are named stay."""
+    shorter: dict[str, Any] = dict(said["quick"])
+    for key in ("alpha", "clients"):
+        if key in shorter:
+            shorter[key] = [value for value in said[key] if value in shorter[key]] or said[key][:1]
+    if alphas:
+        shorter.pop("alpha", None)
+    return {**said, **shorter}
+
+
+def _part(name: str, said: Mapping[str, Any], part: str, quick: bool) -> Experiment:
+    """One data set's part; ``said``: what the file says of all, of this one, and of a quick run, the last word last."""
     dealing = {key: said[key] for key in ("scheme", "sensitive", "limit") if key in said}
     if said.get("natural"):
         splits = [Split(said.get("source", part), 0, said.get("most_clients"), None, **dealing)]

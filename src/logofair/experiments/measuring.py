@@ -105,9 +105,13 @@ def _tolerances(case: Case, plan: MethodPlan, models: list[Trained]) -> dict[str
     """The tolerances of a case: as required, or as large as a baseline's gaps on the calibration rows."""
     if plan.tolerances == "required":
         return {"local_tolerance": case.local_tolerance, "global_tolerance": case.global_tolerance}
-    like = models[1]
-    (did,) = [tried for tried in like.tried if all(tried[name] == value for name, value in like.setting.items())]
-    return {f"{side}_tolerance": did[f"{side}_gap"] for side in ("local", "global")}
+    did = models[1].did
+    return {f"{side}_tolerance": _as_tolerance(did[f"{side}_gap"]) for side in ("local", "global")}
+
+
+def _as_tolerance(gap: float | None) -> float | None:
+    """A gap as a tolerance: none where it is undefined, or so large that it forbids nothing."""
+    return None if gap is None or gap >= 1.0 else gap
 
 
 def _fitted(
@@ -236,8 +240,8 @@ def _oracle_same(case: Case, plan: MethodPlan, rows: SplitData, models: list[Tra
     solution = _fitted(case, METHODS["logofair_lg"], rows, models)
     chances = _chances(solution.policy, models[0].test, rows)
     local, global_ = (rows.rows("test").audit(chances, notion) for notion in case.notions)
-    own = {client.client: client.gap for client in local.by_client}
-    return _best_on_test(case, rows, models[0].test, 0.5, global_.global_gap, own)
+    own = {client.client: _as_tolerance(client.gap) for client in local.by_client}
+    return _best_on_test(case, rows, models[0].test, 0.5, _as_tolerance(global_.global_gap), own)
 
 
 def _best_on_test(

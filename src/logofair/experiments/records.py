@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from logofair.errors import InputError
 from logofair.experiments.experiment import Case, Split
@@ -27,9 +28,23 @@ def identity(values: dict[str, Any]) -> str:
 
 
 def append(folder: Path, record: dict[str, Any]) -> None:
-    """Add one record to the results of a folder."""
-    with (folder / FILE).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n")
+    """Add one record to the results of a folder; what is left of a line that was cut off gives way to it."""
+    line = json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
+    with (folder / FILE).open("ab+") as file:
+        if not _ends_with_a_line(file):
+            file.truncate(_end_of_last_line(folder / FILE))
+        file.write(line.encode())
+
+
+def _ends_with_a_line(file: BinaryIO) -> bool:
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+def _end_of_last_line(path: Path) -> int:
+    return path.read_bytes().rfind(b"\n") + 1
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
@@ -37,21 +52,15 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     path = folder / FILE
     if not path.is_file():
         return []
-    lines = path.read_text("utf-8").splitlines(keepends=True)
-    found: dict[str, dict[str, Any]] = {}
-    for record in _read(lines, path):
-        found[identity(record)] = record
-    return list(found.values())
+    lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last end of a line was cut off
+    return list({identity(record): record for record in _read(lines, path)}.values())
 
 
-def _read(lines: Iterable[str], path: Path) -> Iterator[dict[str, Any]]:
-    numbered = list(enumerate(lines, 1))
-    for number, line in numbered:
+def _read(lines: Iterable[bytes], path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:
-            if number == len(numbered) and not line.endswith("\n"):
-                return  # the run was stopped while it wrote
+        except ValueError:  # no JSON, or no text
             raise InputError(f"{path}: line {number} is no JSON; delete the line or take another folder.") from None
         if not isinstance(record, dict) or not isinstance(record.get("figures"), dict):
             raise InputError(f"{path}: line {number} is no record of an experiment; take another folder.")

@@ -9,22 +9,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from threading import current_thread, main_thread
 from typing import Any, TypeVar
 
 from logofair.datasets import CATALOGUE
-from logofair.datasets.preparing import cache_folder, is_prepared
+from logofair.datasets.preparing import cache_folder, is_prepared, prepare_command
+from logofair.errors import LogofairError, RunError
 from logofair.experiments.experiment import Case, Experiment, Split
 from logofair.experiments.measuring import measure, needs
 from logofair.experiments.records import append, identity, read_records
 from logofair.experiments.scores import Machine, SplitData, split_data, trained
 from logofair.progress import Progress, no_progress
 
-__all__ = ["RunState", "missing_data", "run"]
+__all__ = ["RunState", "how_far", "missing_data", "run"]
 
 T = TypeVar("T")
 
@@ -53,9 +57,10 @@ def missing_data(experiments: Iterable[Experiment], cache: Path | None) -> dict[
     """The data sets that are not prepared, each with what to do."""
     wanted = dict.fromkeys(split.data for part in experiments for split in part.splits)
     return {
-        name: f"logofair data prepare {name} --from FOLDER"
+        name: prepare_command(name, folder)
         for name in wanted
-        if CATALOGUE[name].needs_files and not is_prepared(cache_folder(name, cache))
+        for folder in [cache_folder(name, cache)]
+        if CATALOGUE[name].needs_files and not is_prepared(folder)
     }
 
 
@@ -80,30 +85,44 @@ def run(
     RunState
     """
     machine.folder.mkdir(parents=True, exist_ok=True)
-    done = {identity(record) for record in read_records(machine.folder)}
-    cases = list({identity(case.as_dict()): case for part in experiments for case in part.cases()}.items())
-    left = [case for key, case in cases if key not in done]
+    left, before = _cases_left(experiments, machine.folder)
     number = jobs or (1 if machine.device == "cuda" else os.cpu_count() or 1)
     with _workers(number) as work:
         trainings = list(dict.fromkeys(training for case in left for training in _trainings(case)))
         trainings.sort(key=lambda training: training.method != "fcfl")  # the longest first
-        for _ in progress(work(partial(_train, machine=machine), trainings), "Training", len(trainings)):
-            pass
-        by_split: dict[Split, list[Case]] = {}
+        training = work(partial(_train, machine=machine), trainings)
+        broken = {task: why for task, why in progress(training, "Training", len(trainings)) if why is not None}
+        failed, by_split = list[tuple[Case, str]](), dict[Split, list[Case]]()
         for case in left:
-            by_split.setdefault(case.split, []).append(case)
-        failed: list[tuple[Case, str]] = []
+            why = next((broken[task] for task in _trainings(case) if task in broken), None)
+            if why is None:
+                by_split.setdefault(case.split, []).append(case)
+            else:
+                failed.append((case, why))
         measuring = work(partial(_measure, machine=machine), list(by_split.values()))
         for records, wrong in progress(measuring, "Measuring", len(by_split)):
             for record in records:
                 append(machine.folder, record)
             failed += wrong
-    return RunState(len(left) - len(failed), len(cases) - len(left), tuple(failed))
+    return RunState(len(left) - len(failed), before, tuple(failed))
 
 
-def _trainings(case: Case) -> Iterator[_Training]:
-    for method, notion, published in needs(case):
-        yield _Training(case.split, method, notion, published, case.budget)
+def how_far(experiments: Iterable[Experiment], folder: Path) -> tuple[int, int]:
+    """How many cases of some experiments are in a folder, and how many there are."""
+    left, before = _cases_left(experiments, folder)
+    return before, before + len(left)
+
+
+def _cases_left(experiments: Iterable[Experiment], folder: Path) -> tuple[list[Case], int]:
+    """The cases that are not in a folder, and how many are."""
+    done = {identity(record) for record in read_records(folder)}
+    cases = {identity(case.as_dict()): case for part in experiments for case in part.cases()}
+    left = [case for key, case in cases.items() if key not in done]
+    return left, len(cases) - len(left)
+
+
+def _trainings(case: Case) -> list[_Training]:
+    return [_Training(case.split, method, notion, known, case.budget) for method, notion, known in needs(case)]
 
 
 @contextmanager
@@ -112,20 +131,42 @@ def _workers(number: int) -> Iterator[Callable[[Callable[[Any], T], Sequence[Any
     if number == 1:
         yield lambda function, tasks: map(function, tasks)
         return
+    others = active_children()
     # Fresh processes: PyTorch's threads do not survive a fork.
     with ProcessPoolExecutor(number, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
 
         def work(function: Callable[[Any], T], tasks: Sequence[Any]) -> Iterator[T]:
-            waiting = [pool.submit(function, task) for task in tasks]
-            try:
-                for ready in as_completed(waiting):
-                    yield ready.result()
-            except BaseException:
-                for task in waiting:
-                    task.cancel()
-                raise
+            with _interrupts_ignored():
+                waiting = [pool.submit(function, task) for task in tasks]
+            for ready in as_completed(waiting):
+                yield ready.result()
 
-        yield work
+        try:
+            yield work
+        except BrokenProcessPool:
+            raise RunError(
+                "reproduce: a process ended unexpectedly, perhaps for want of memory; run the same command with fewer "
+                "--jobs, and it goes on where it stopped."
+            ) from None
+        except BaseException:  # an interrupt, say: what was begun is not waited for
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                if process not in others:
+                    process.terminate()
+            raise
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Start processes that an interrupt at the keyboard leaves alone, so that it is told once, by this process."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal(SIGINT, SIG_IGN)
+    try:
+        yield
+    finally:
+        signal(SIGINT, before)
 
 
 def _one_thread() -> None:
@@ -140,11 +181,17 @@ def _rows(split: Split, cache: Path | None) -> SplitData:
     return split_data(split, cache)
 
 
-def _train(task: _Training, machine: Machine) -> None:
+def _train(task: _Training, machine: Machine) -> tuple[_Training, str | None]:
+    """Train, and say what went wrong if something did."""
+
     def rows() -> SplitData:
         return _rows(task.split, machine.cache)
 
-    trained(rows, task.split, task.method, task.notion, machine, budget=task.budget, published=task.published)
+    try:
+        trained(rows, task.split, task.method, task.notion, machine, budget=task.budget, published=task.published)
+    except Exception as error:
+        return task, _reason(error)
+    return task, None
 
 
 def _measure(cases: list[Case], machine: Machine) -> tuple[list[dict[str, Any]], list[tuple[Case, str]]]:
@@ -154,5 +201,9 @@ def _measure(cases: list[Case], machine: Machine) -> tuple[list[dict[str, Any]],
         try:
             found.append(measure(case, _rows(case.split, machine.cache), machine))
         except Exception as error:
-            failed.append((case, f"{type(error).__name__}: {error}"))
+            failed.append((case, _reason(error)))
     return found, failed
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, LogofairError) else f"{type(error).__name__}: {error}"

@@ -23,6 +23,7 @@ from logofair.columns.checks import Floats
 from logofair.datasets import CATALOGUE, Dataset, deal, load, split
 from logofair.datasets.catalogue import choices_of
 from logofair.datasets.preparing import random_rows
+from logofair.errors import InputError
 from logofair.experiments.experiment import Split, Trial, trials
 from logofair.files.writing import replacing
 from logofair.notions import NOTIONS
@@ -34,6 +35,7 @@ _PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
 ACCURACY_GIVEN = 0.02
 # Which gap a method is made to lower; FedAvg is chosen by accuracy alone.
 AIMS: Mapping[str, str | None] = {"fedavg": None, "fedfb": "global", "fairfed": "global", "fcfl": "local"}
+_MEASURED = ("accuracy", "local_gap", "global_gap")  # of every setting tried
 _SCHEDULE = ("local_epochs", "learning_rate", "batch_size", "optimiser")
 _FCFL_MEASURES = 400  # rounds between two counts of its progress, which nothing depends on
 
@@ -122,6 +124,12 @@ class Trained:
     test: Floats
     decided: Floats
 
+    @property
+    def did(self) -> Mapping[str, Any]:
+        """What the setting chosen did on the calibration rows: accuracy, local_gap and global_gap."""
+        (found,) = [each for each in self.tried if _setting_of(each) == self.setting]
+        return {name: found[name] for name in _MEASURED}
+
 
 def trained(
     rows: Callable[[], SplitData],
@@ -166,28 +174,41 @@ def _train_and_choose(
         (_, (decided,)), *_ = list(_models(rows, both, [places[1]], method, notion, machine, listed[-1]))[-1:]
         return Trained(setting, (), np.zeros(0), np.zeros(0), decided)
     calibration, found = rows.rows("calibration"), list[tuple[dict[str, Any], list[Floats]]]()
+    diverged: list[dict[str, Any]] = []
     for trial in listed:
-        for setting, scores in _models(rows, rows.parts["train"], places, method, notion, machine, trial):
-            found.append((setting | _did(calibration, scores[0], notion), scores))
+        left = trial.as_dicts()
+        try:
+            for setting, scores in _models(rows, rows.parts["train"], places, method, notion, machine, trial):
+                found.append((setting | _did(calibration, scores[0], notion), scores))
+                left.remove(setting)
+        except InputError:  # steps too long for these rows: settings that were tried as others, and cannot be chosen
+            if not found and trial is listed[-1]:
+                raise
+            diverged += [each | dict.fromkeys(_MEASURED) for each in left]
     best = choose([tried for tried, _ in found], AIMS[method])
     tried, scores = found[best]
-    setting = {name: tried[name] for name in tried if name not in ("accuracy", "local_gap", "global_gap")}
+    setting = _setting_of(tried)
     alone = Trial({k: v for k, v in setting.items() if k != "rounds"}, (setting["rounds"],))
     ((_, (decided,)),) = _models(rows, both, [places[1]], method, notion, machine, alone)
-    return Trained(setting, tuple(each for each, _ in found), scores[0], scores[1], decided)
+    return Trained(setting, (*(each for each, _ in found), *diverged), scores[0], scores[1], decided)
+
+
+def _setting_of(tried: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in tried.items() if name not in _MEASURED}
 
 
 def _did(rows: Rows, scores: Floats, notion: str | None) -> dict[str, Any]:
     """Accuracy and gaps of a model's decisions; the local gap is that of rates on 30 rows or more."""
     found = rows.audit(scores >= 0.5, notion or "demographic_parity")
     local = found.headline_local.value
-    figures = (found.accuracy, local, found.global_gap)
-    names = ("accuracy", "local_gap", "global_gap")
-    return {name: None if value is None else round(float(value), 5) for name, value in zip(names, figures, strict=True)}
+    figures = zip(_MEASURED, (found.accuracy, local, found.global_gap), strict=True)
+    return {name: None if value is None else round(float(value), 5) for name, value in figures}
 
 
 def choose(tried: list[dict[str, Any]], aim: str | None) -> int:
     """The number of the best setting: the smallest gap among those that lose little accuracy.
+
+    Where none of these has a gap, the most accurate; without an ``aim`` it is that anyway.
 
     Examples
     --------
@@ -196,10 +217,9 @@ def choose(tried: list[dict[str, Any]], aim: str | None) -> int:
     (1, 0)
     """
     accuracy = np.array([each["accuracy"] for each in tried])
-    if aim is None:
-        return int(np.argmax(accuracy))
-    gaps = np.array([np.inf if each[f"{aim}_gap"] is None else each[f"{aim}_gap"] for each in tried])
-    return int(np.argmin(np.where(accuracy >= accuracy.max() - ACCURACY_GIVEN, gaps, np.inf)))
+    gaps = np.array([np.inf if aim is None or each[f"{aim}_gap"] is None else each[f"{aim}_gap"] for each in tried])
+    near = np.where(accuracy >= accuracy.max() - ACCURACY_GIVEN, gaps, np.inf)
+    return int(np.argmin(near) if np.isfinite(near).any() else np.argmax(accuracy))
 
 
 def _models(

@@ -11,7 +11,7 @@ import click
 from rich import box
 from rich import progress as bars
 from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from logofair.progress import Progress, no_progress
@@ -51,7 +51,8 @@ def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
     if quiet or not console.is_terminal:
         yield no_progress
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), left)
     with bars.Progress(*columns, console=console, transient=True) as shown:
         starting = shown.add_task("Starting", total=None)  # libraries take their time to load
 

@@ -1,0 +1,206 @@
+"""``logofair reproduce``: lists, runs, goes on, shows again; refuses in one sentence; exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from logofair.cli.pages import reproduce as pages
+from logofair.experiments import runner
+from logofair.experiments.experiment import experiment_names
+from logofair.experiments.records import FILE
+from support.commandline import json_of, refused, run
+from support.experiments import small_experiment, use_settings
+
+pytestmark = [pytest.mark.tool, pytest.mark.training]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    claim: str
+    source: str
+    verdict: str
+    reason: str
+    figures: tuple[str, ...] = ()
+    place: str = "Adult"
+
+
+@pytest.fixture(name="rendered")
+def _rendered(monkeypatch):
+    """Tables, figures, page and verdicts that only say what they were made of."""
+
+    def module(name, **functions):
+        made = ModuleType(f"logofair.experiments.{name}")
+        vars(made).update(functions)
+        monkeypatch.setitem(sys.modules, made.__name__, made)
+
+    def named(lines):
+        return [f"{line.place['experiment']}: {line.place['method']}" for line in lines]
+
+    def judged(lines):
+        figures = tuple(named(lines))
+        open_one = Verdict("Fast.", "paper", "not testable", "No results.")
+        return [Verdict("Fair.", "paper", "confirmed", f"{len(lines)} lines.", figures), open_one]
+
+    def page_html(lines, *, about, verdicts, tables, figures):
+        assert about.data == {"adult": "48,842 rows"}
+        assert about.versions["logofair"]
+        return f"{about.command}: {'; '.join(named(lines))}"
+
+    module("tables", tables_of=named, as_text=str.upper, as_markdown=str, as_latex=str)
+    module("claims", verdicts=judged)
+    module("drawing", need_matplotlib=lambda: None)
+    module("page", RunAbout=SimpleNamespace, page_html=page_html)
+    drawn = [SimpleNamespace(name="rounds", svg="<svg/>", png=b"PNG")]
+    module("figures", figures_of=lambda lines: drawn, by_experiment=lambda lines: {"comparison_dp": lines})
+
+
+@pytest.fixture(name="small")
+def _small(monkeypatch, rendered):
+    """The experiment comparison_dp is two methods on a few rows of Adult."""
+    use_settings(monkeypatch)
+    part = small_experiment(["fedavg", "logofair_lg"], seeds=2)
+    monkeypatch.setattr(pages.Selection, "parts", lambda wanted: [part])
+
+
+def test_without_a_name_the_experiments_are_listed():
+    code, page, _ = run("reproduce")
+    assert code == 0
+    assert page == run("reproduce", "--list")[1]
+    assert all(f"\n{name} " in page for name in experiment_names())
+    listed = json_of("reproduce", "--list")
+    assert [each["name"] for each in listed] == experiment_names()
+    assert {"comparison_dp": 726}.items() <= {each["name"]: each["cases"] for each in listed}.items()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["comparision_dp"], "NAME: got 'comparision_dp' (did you mean 'comparison_dp'?); use one of "),
+        (["all", "mixd"], "NAME: got 'mixd' (did you mean 'mixed'?); use one of "),
+        (["mixed", "--data", "adlut"], "--data: got 'adlut' (did you mean 'adult'?); use one of adult, enem."),
+        (["mixed", "--method", "oracel"], "--method: got 'oracel' (did you mean 'oracle'?); use one of fedavg, "),
+        (["mixed", "--alpha", "3"], "--alpha: got '3'; use one of 0.5, 5, 100."),
+        (["natural", "--quick"], "--quick: takes adult alone, which is not in natural; add --data acs."),
+        (["groups", "natural", "--data", "acs", "--alpha", "5"], "groups, natural: no case has all that "),
+        (["natural", "--data", "acs"], "natural: acs is not prepared, type: logofair data prepare acs --from PATH"),
+        (["mixd", "--show"], "NAME: got 'mixd' (did you mean 'mixed'?)"),
+        (["--show"], "holds no results (results.jsonl); name a folder of logofair reproduce."),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence_and_leaves_nothing_behind(words, sentence, rendered, tmp_path):
+    out = tmp_path / "out"
+    assert sentence in refused("reproduce", *words, "--out", out, "--cache", tmp_path / "cache")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--settings", "--jobs", "--alpha"])
+def test_numbers_below_1_are_refused(option):
+    assert f"{option}: got" in refused("reproduce", "mixed", option, "0")
+
+
+def test_a_quick_run_takes_adult_alone_unless_data_are_named():
+    quick = pages.Selection(("all",), quick=True).parts()
+    assert {split.data for part in quick for split in part.splits} == {"adult"}
+    assert {part.seeds for part in quick} == {2}
+    named = pages.Selection(("natural",), quick=True, data=("enem",)).parts()
+    assert [split.data for part in named for split in part.splits] == ["enem"]
+
+
+def test_one_cell_can_be_run_again():
+    wanted = pages.Selection(("comparison_dp",), data=("adult",), method=("fedfb",), alpha=(0.5,), seeds=1, settings=2)
+    (case,) = [case for part in wanted.parts() for case in part.cases()]
+    assert (case.split.data, case.split.alpha, case.method, case.budget) == ("adult", 0.5, "fedfb", 2)
+
+
+def test_from_nothing_to_files_and_shown_again(small, tmp_path):
+    out = tmp_path / "out"
+    words = ("reproduce", "comparison_dp", "--out", out, "--jobs", 1)
+    code, page, said = run(*words)
+    assert (code, said) == (0, "")
+    assert "COMPARISON_DP: FEDAVG" in page
+    assert "confirmed     Fair. (Adult) 2 lines." in page
+    assert "not testable  1 claim for want of results; the page says what to run." in page
+    assert "4 cases now, 0 before." in page
+    assert f"{out}/page.html" in page.replace("\n          ", "")
+    assert (out / "page.html").read_text() == (
+        "logofair reproduce comparison_dp: comparison_dp: fedavg; comparison_dp: logofair_lg"
+    )
+    assert (out / "tables.md").read_text() == "comparison_dp: fedavg\n\ncomparison_dp: logofair_lg\n"
+    assert (out / "figures" / "rounds.png").read_bytes() == b"PNG"
+    found = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file() and path.suffix != ".npz"}
+    assert found == {
+        ".lock", FILE, "page.html", "tables.md", "tables.tex", "figures/rounds.svg", "figures/rounds.png",
+    }  # fmt: skip
+    again = json_of(*words)
+    assert (again["measured"], again["before"], again["failed"]) == (0, 4, [])
+    assert again["verdicts"][0]["verdict"] == "confirmed"
+    assert [line["figures"]["accuracy"]["runs"] for line in again["lines"]] == [2, 2]
+    (out / "page.html").unlink()
+    code, page, _ = run("reproduce", "--show", "--out", out)
+    assert (code, "COMPARISON_DP: FEDAVG" in page, "before" in page) == (0, True, False)
+    assert (out / "page.html").is_file()
+    assert "COMPARISON" not in run("reproduce", "mixed", "--show", "--out", out)[1]  # its tables alone
+
+
+def test_an_interrupted_run_says_how_far_it_is_and_goes_on(small, monkeypatch, tmp_path):
+    out, real = tmp_path / "out", runner._measure
+
+    def measure(cases, machine):
+        if cases[0].split.random_state == 1:
+            raise KeyboardInterrupt
+        return real(cases, machine)
+
+    words = ("reproduce", "comparison_dp", "--out", out, "--jobs", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_measure", measure)
+        code, page, said = run(*words)
+    assert (code, page) == (130, "")
+    assert said == (
+        f"logofair: interrupted with 2 of 4 results in {out}, beside what was trained; the same command goes on.\n"
+    )
+    assert not (out / "page.html").exists()
+    assert json_of(*words)["before"] == 2
+
+
+def test_cases_that_fail_are_told_at_the_end_and_make_the_exit_code_1(small, monkeypatch, tmp_path):
+    real = runner.measure
+
+    def measure(case, *others):
+        if case.method == "fedavg":
+            raise ValueError("it rains\nall day")
+        return real(case, *others)
+
+    monkeypatch.setattr(runner, "measure", measure)
+    words = ("reproduce", "comparison_dp", "--out", tmp_path, "--jobs", 1)
+    code, page, said = run(*words)
+    assert code == 1
+    assert "2 cases now, 0 before." in page
+    assert said == (
+        "logofair: 2 cases failed; the first: comparison_dp, fedavg on adult, 3 clients, alpha 5, seed 0: "
+        "ValueError: it rains all day.\n"
+    )
+    code, page, _ = run(*words, "--json")
+    assert (code, len(json.loads(page)["failed"])) == (1, 2)
+
+
+def test_data_that_are_not_prepared_are_left_out_and_named(small, monkeypatch, tmp_path):
+    part = small_experiment(["fedavg"], seeds=1)
+    enem = small_experiment(["fedavg"], seeds=1, data="enem")
+    monkeypatch.setattr(pages.Selection, "parts", lambda wanted: [part, enem])
+    words = ("reproduce", "all", "--out", tmp_path / "out", "--cache", tmp_path / "cache", "--jobs", 1)
+    found = json_of(*words)
+    assert found["missing"] == {"enem": f"logofair data prepare enem --from PATH --cache {tmp_path / 'cache'}"}
+    assert found["measured"] == 1
+    assert "Left out" in run(*words)[1]
+
+
+def test_two_runs_in_one_folder_are_refused(small, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    with (tmp_path / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert "another process works in this folder" in refused("reproduce", "comparison_dp", "--out", tmp_path)
