@@ -258,14 +258,20 @@ def test_figures_that_are_no_targets_are_left_out():
 
 
 def test_at_a_baselines_gaps_accuracy_decides():
-    likes = [
-        line for name in ("fedfb", "fairfed", "fcfl") for line in everywhere(f"like_{name}", steady(0.83, 0.05, 0.05))
-    ]
-    assert judged("as a baseline's own gaps", [*likes, *baselines()]).verdict == "confirmed"
-    lower = [
-        line for name in ("fedfb", "fairfed", "fcfl") for line in everywhere(f"like_{name}", steady(0.7, 0.05, 0.05))
-    ]
-    assert judged("as a baseline's own gaps", [*lower, *baselines()]).verdict == "not confirmed"
+    names = ("fedfb", "fairfed", "fcfl")
+    halves = [line for name in names for line in everywhere(f"{name}_half", steady(0.81, 0.06, 0.06))]
+    likes, lower = (
+        [line for name in names for line in everywhere(f"like_{name}", steady(accuracy, 0.05, 0.05))]
+        for accuracy in (0.83, 0.7)
+    )
+    assert judged("as a baseline's own gaps", [*likes, *halves]).verdict == "confirmed"
+    assert judged("as a baseline's own gaps", [*lower, *halves]).verdict == "not confirmed"
+
+
+@pytest.mark.parametrize(("accuracy", "verdict"), [(0.8305, "confirmed"), (0.8315, "not confirmed")])
+def test_labels_that_choose_elsewhere_gain_nothing(accuracy, verdict):
+    lines = [*good("logofair_lg"), *everywhere("oracle_elsewhere", steady(accuracy, 0.02, 0.01))]
+    assert judged("labels choose on the calibration rows", lines).verdict == verdict
 
 
 def test_lower_gaps_at_no_lower_accuracy():

@@ -84,6 +84,10 @@ class MethodPlan:
         Its name in the paper's tables; empty where it is not in them.
     bound : str
         Which bound it is.
+    half : bool
+        Trained on as many rows as a model to be post-processed, in place of all that are not for testing.
+    basis : str
+        What rates and accuracy are counted with where scores are post-processed.
     varied : bool
         Whether it is measured at each of an experiment's levels (rounds, or epsilon).
     """
@@ -99,6 +103,8 @@ class MethodPlan:
     like: str = ""
     paper: str = ""
     bound: str = ""
+    half: bool = False
+    basis: str = "eta"
     varied: bool = False
 
     @property

@@ -80,7 +80,8 @@ def _decided(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained
     """A trained model's own decisions."""
     (model,) = models
     about = {"setting": dict(model.setting), "tried": [dict(each) for each in model.tried]}
-    return _figures(case, rows, model.decided >= 0.5), about
+    scores = model.test if plan.half else model.decided
+    return _figures(case, rows, scores >= 0.5), about
 
 
 def _processed(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> Outcome:
@@ -97,8 +98,8 @@ def _processed(case: Case, plan: MethodPlan, rows: SplitData, models: list[Train
 
 
 def _pooling(plan: MethodPlan) -> str:
-    """The paper's procedure borrows nothing."""
-    return "none" if plan.solver == "algorithm1" else "auto"
+    """The paper's procedure borrows nothing, nor does one that counts labels."""
+    return "none" if plan.solver == "algorithm1" or plan.basis == "labels" else "auto"
 
 
 def _tolerances(case: Case, plan: MethodPlan, models: list[Trained]) -> dict[str, Any]:
@@ -126,6 +127,8 @@ def _fitted(
         notion=local if local == global_ else {"local": local, "global": global_},
         solver=solver,
         pooling=_pooling(plan),
+        basis=plan.basis,
+        calibration="none" if plan.basis == "labels" else "beta",
         random_state=case.split.random_state,
         **_tolerances(case, plan, models),
     )

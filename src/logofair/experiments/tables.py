@@ -249,8 +249,9 @@ def _differences(lines: Sequence[Line]) -> Table | None:
     caption = (
         f"{METHODS[_REFERENCE].title} less each other method, split by split: above 0 is better for accuracy, below 0 "
         "for gaps. 'At its own gaps': with tolerances as large as the other method's gaps on the calibration rows, so "
-        "that accuracy decides. 95 % intervals and p of paired t tests, enlarged because splits overlap (Nadeau and "
-        "Bengio, 2003), not corrected for their number."
+        "that accuracy decides; 'on half the rows': trained on as many as the model that LoGoFair post-processes. 95 % "
+        "intervals and p of paired t tests, enlarged because splits overlap (Nadeau and Bengio, 2003), not corrected "
+        "for their number."
     )
     title = f"Compared on the same splits. {plan.title}: {_data_title(lines[0])}"
     return Table(title, caption, head, tuple(rows), tuple(notes.found))
@@ -264,8 +265,9 @@ def _pairs(lines: Sequence[Line]) -> Iterator[tuple[str, Line, Line]]:
         if plan.kind == "bound":
             continue
         if plan.like:
-            if plan.like in named:
-                yield f"{named[plan.like].title}, at its own gaps", line, named[plan.like]
+            for other in (plan.like, f"{plan.like}_half"):
+                if other in named:
+                    yield f"{named[other].title}, at its own gaps", line, named[other]
         elif name != _REFERENCE and _REFERENCE in named:
             yield line.title, named[_REFERENCE], line
 
