@@ -34,18 +34,18 @@ from logofair.report.wording import counted, name_of, sentence
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["audit_html", "report_html", "write_audit_report", "write_report"]
+__all__ = ["audit_html", "document", "report_html", "write_audit_report", "write_report"]
 
 
 _PLAIN = ReportHeading()
 
 
-def _document(header: Element, title: str, banner: Element | None, sections: Sequence[Section | None]) -> str:
+def document(header: Element, title: str, banner: Element | None, sections: Sequence[Section | None]) -> str:
     """One HTML document of these sections."""
     shown = [section for section in sections if section is not None]
     main = tag("main", banner, [render_section(section) for section in shown], id="report")
     script = files("logofair.report").joinpath("script.js").read_text("utf-8")
-    document = tag(
+    tree = tag(
         "html",
         tag("head", _head(title, script)),
         tag(
@@ -58,7 +58,7 @@ def _document(header: Element, title: str, banner: Element | None, sections: Seq
         ),
         lang="en",
     )
-    return "<!DOCTYPE html>\n" + render(document) + "\n"
+    return "<!DOCTYPE html>\n" + render(tree) + "\n"
 
 
 def _head(title: str, script: str) -> list[Element]:
@@ -146,7 +146,7 @@ def report_html(
     )
     header = _header("Fairness report", heading, data, measured)
     title = f"Fairness report: {heading.title or data.name}"
-    return _document(header, title, verdict_banner(verdict), sections)
+    return document(header, title, verdict_banner(verdict), sections)
 
 
 def write_report(
@@ -216,7 +216,7 @@ def audit_html(
         audit_sources(rows, data, command, tolerance, heading, policy),
     )
     title = f"Fairness audit: {heading.title or data.name}"
-    return _document(_header("Fairness audit", heading, data, [rows]), title, None, sections)
+    return document(_header("Fairness audit", heading, data, [rows]), title, None, sections)
 
 
 def write_audit_report(
