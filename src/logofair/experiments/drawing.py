@@ -305,6 +305,20 @@ def _for_page(svg: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
     used = set(re.findall(r"#([\w-]+)", svg))
     svg = re.sub(r' id="([\w.-]+)"', lambda found: found[0] if found[1] in used else "", svg)
-    svg = svg.replace("<svg ", '<svg style="stroke-linejoin:round;stroke-linecap:butt" ', 1)
-    svg = svg.replace("'DejaVu Sans'", _FONTS).replace(INK, "currentColor")
-    return re.sub(r"\s*\n\s*", "\n", svg)
+    return _shorter(svg.replace("<svg ", f'<svg style="{_COMMON}" ', 1).replace(INK, "currentColor"))
+
+
+_COMMON = f"stroke-linejoin:round;stroke-linecap:butt;font-family:{_FONTS}"
+
+
+def _shorter(svg: str) -> str:
+    """The same picture in half as many letters: hundredths of a point, groups that group nothing left out."""
+    svg = re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", svg)
+    svg = re.sub(r" font-family: [^;\"]+;| transform=\"rotate\(-?0 [^)]*\)\"", "", svg)
+    svg = re.sub(r'(style="[^"]*")', lambda found: found[0].replace(": ", ":").replace("; ", ";"), svg)
+    svg = re.sub(r"\s*\n\s*", " ", svg)
+    svg = re.sub(r"> <", "><", svg)
+    bare = re.compile(r"<g>((?:(?!</?g\b).)*)</g>")
+    while (less := bare.sub(r"\1", svg)) != svg:
+        svg = less
+    return svg.replace("<defs></defs>", "")

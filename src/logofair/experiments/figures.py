@@ -231,10 +231,10 @@ def _above(lines: Sequence[Line]) -> tuple[str, ...]:
 
 def _marks(lines: Sequence[Line], claims: Sequence[Line], ties: Sequence[tuple[Line, Line]]) -> Drawing:
     """Accuracy against the local and the global gap, one mark a line."""
-    figure, (local, global_) = panels(1, 2, (9.6, 4.6), left=0.085, right=0.99, bottom=0.11, top=0.93, wspace=0.16)
-    for panel, gap in ((local, "local_gap"), (global_, "global_gap")):
+    figure, axes = panels(2, 1, (8.0, 7.2), left=0.09, right=0.985, bottom=0.065, top=0.96, hspace=0.3)
+    for panel, gap in zip(axes, _GAPS, strict=True):
         _mark_panel(panel, gap, lines, claims, ties)
-    local.set_ylabel(_AXES["accuracy"])
+        panel.set_ylabel(_AXES["accuracy"])
     return figure
 
 
@@ -330,9 +330,7 @@ def _around(known: Sequence[float], *, by_ratio: bool) -> tuple[float, float]:
 
 
 def _curve_panel(panel: Axes, plan: Experiment, measure: str, lines: Sequence[Line], known: Sequence[float]) -> None:
-    series = [
-        found for number, name in enumerate(plan.methods) if (found := _series(plan, name, lines, measure, known))
-    ]
+    series = [found for name in plan.methods if (found := _series(plan, name, lines, measure, known))]
     floor_line = _floor_line(lines) if measure == "local_gap" else None
     floor = None if floor_line is None else _series(plan, floor_line.place["method"], lines, "floor", known)
     means = [found.mean for curve in series for _, found in curve.points]
@@ -343,7 +341,10 @@ def _curve_panel(panel: Axes, plan: Experiment, measure: str, lines: Sequence[Li
         _draw_curve(panel, curve, 1.6 * (number - (len(series) - 1) / 2))
     names = [Named(curve.title, *curve.end, look_of(curve.method).colour) for curve in series]
     if floor is not None:
-        panel.fill_between(*floor.drawn, color=INK, alpha=0.07, lw=0)
+        xs, ys = floor.drawn
+        panel.fill_between(
+            [panel.get_xlim()[0], *xs, panel.get_xlim()[1]], [ys[0], *ys, ys[-1]], color=INK, alpha=0.07, lw=0
+        )
         names.append(Named(_FLOOR_NAME, *floor.end))
     end_labels(panel, names)
 
