@@ -106,7 +106,7 @@ def _about(about: RunAbout, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
         known = CATALOGUE[name]
         limits = {line.place["limit"] for line in lines if line.place["data"] == name and line.place["limit"]}
         drawn = "".join(f"; {limit:,} of them drawn at random" for limit in sorted(limits))
-        yield known.title, f"{known.summary} {sentence(about.data.get(name, 'rows not counted') + drawn)}"
+        yield "Data", f"{known.title}: {known.summary} {sentence(about.data.get(name, 'rows not counted') + drawn)}"
     runs = sorted({found.of for line in lines if (found := line.figure("accuracy"))})
     if runs:
         many = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}"
@@ -147,20 +147,43 @@ def _badge(verdict: str, words: str | None = None) -> Element:
 
 
 def _claims(verdicts: Sequence[Verdict]) -> Iterator[Element]:
-    """Each claim once, with what became of it on every data set."""
-    by_claim: dict[str, list[Verdict]] = {}
+    """Each claim once, with what became of it where; those that nothing was measured for come last, folded."""
+    found: dict[str, list[Verdict]] = {}
+    missing: list[Verdict] = []
     for verdict in verdicts:
-        by_claim.setdefault(verdict.claim, []).append(verdict)
-    for claim, found in by_claim.items():
-        items = [tag("li", _badge(verdict.verdict), tag("div", _why(verdict))) for verdict in found]
-        yield tag("div", tag("h4", claim), tag("ul", items), class_="claim")
+        if verdict.figures or verdict.verdict != "not testable":
+            found.setdefault(verdict.claim, []).append(verdict)
+        else:
+            missing.append(verdict)
+    for claim, own in found.items():
+        kinds = [[verdict for verdict in own if verdict.verdict == kind] for kind in _MARKS]
+        items = [_places(same) for same in kinds if same]
+        reasons = [
+            tag("li", _where(each), each.reason, _rests(each)) for same in kinds if len(same) > 1 for each in same
+        ]
+        why = folded("Why", tag("ul", reasons, class_="reasons")) if reasons else None
+        yield tag("div", tag("h4", claim), tag("ul", items, class_="kinds"), why, class_="claim")
+    if missing:
+        items = [tag("li", tag("em", each.claim), " ", _where(each), each.reason) for each in missing]
+        yield folded(f"{counted(len(missing), 'verdict')} without results in this run", tag("ul", items, class_="note"))
 
 
-def _why(verdict: Verdict) -> list[Node]:
-    where = tag("span", verdict.place + ". ", class_="where") if verdict.place else None
-    rests = [tag("li", words) for words in verdict.figures]
-    shown = folded(counted(len(rests), "comparison"), tag("ol", rests, class_="note")) if rests else None
-    return [paragraph(where, verdict.reason), shown]
+def _places(same: Sequence[Verdict]) -> Element:
+    """A verdict and where it holds; with its reason where there is one place."""
+    if len(same) == 1:
+        return tag("li", _badge(same[0].verdict), tag("div", _where(same[0]), same[0].reason, _rests(same[0])))
+    where = "; ".join(verdict.place for verdict in same)
+    return tag("li", _badge(same[0].verdict), tag("div", where, class_="where"))
+
+
+def _where(verdict: Verdict) -> Element | None:
+    return tag("span", verdict.place + ". ", class_="where") if verdict.place else None
+
+
+def _rests(verdict: Verdict) -> Element | None:
+    """What a verdict rests on."""
+    items = [tag("li", words) for words in verdict.figures]
+    return folded(counted(len(items), "comparison"), tag("ol", items, class_="note")) if items else None
 
 
 # One section for each experiment
@@ -182,9 +205,18 @@ def _experiment(
     return Section(plan.name, plan.title, tuple(body))
 
 
+_DARK_BLUE = "#0072b2"  # too dark on a dark page
+
+
 def _drawn(drawn: Figure) -> Element:
     """A figure in a frame that scrolls where the page is narrow."""
-    plot = tag("div", Trusted(drawn.svg), class_="plot", role="img", aria_label=drawn.title)
+    plot = tag(
+        "div",
+        Trusted(drawn.svg.replace(_DARK_BLUE, "var(--plot-blue)")),
+        class_="plot",
+        role="img",
+        aria_label=drawn.title,
+    )
     frame = tag("div", plot, class_="pan", tabindex="0", role="region", aria_label=drawn.title)
     return tag("figure", frame, tag("figcaption", tag("strong", f"{drawn.title}. "), drawn.caption))
 
@@ -275,7 +307,10 @@ _ALGORITHM1 = ("T", "S", "sharpness")
 
 def _setting_words(setting: Mapping[str, Any], only: Sequence[str] | None = None) -> str:
     shown = {name: value for name, value in setting.items() if (name in only if only else True)}
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name.replace('_', ' ')} {value}"
+        for name, value in shown.items()
+    )
 
 
 def _chosen_table(chosen: Mapping[tuple[str, str, str], Counter[str]]) -> Element:
@@ -313,7 +348,7 @@ def _again(plans: Mapping[str, Sequence[Experiment]], parts: Mapping[str, Sequen
     said = (
         paragraph("Any cell of any table is one command; results that a folder has already are not measured again."),
         tag("pre", "logofair reproduce NAME --data D --alpha A --method M --seeds N"),
-        paragraph("For example, the first line of the first table:"),
+        paragraph("For example:"),
         tag("pre", _command(plans[name][0], lines[0])),
     )
     rows = [_names_row(plans[name][0], part) for name, part in parts.items()]
