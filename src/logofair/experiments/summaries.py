@@ -20,7 +20,7 @@ from scipy.stats import t as student
 
 from logofair.experiments.experiment import METHODS
 
-__all__ = ["Line", "Summary", "claimed_figures", "difference", "line_like", "lines"]
+__all__ = ["Line", "Summary", "claimed_figures", "difference", "doubtful_figures", "line_like", "lines"]
 
 _TESTED = 0.3 / 0.7  # rows tested on, for every row trained or calibrated on
 _CONFIDENCE = 0.95
@@ -112,6 +112,11 @@ class Line:
         """The paper's figures for this line: accuracy, local_gap and global_gap."""
         return claimed_figures(self.place)
 
+    @property
+    def doubtful(self) -> Mapping[str, str]:
+        """Those of the paper's figures that are no targets, each with the reason."""
+        return doubtful_figures(self.place)
+
 
 def lines(records: Iterable[Mapping[str, Any]]) -> list[Line]:
     """Records by what they are about, in their order; every line holds the figures of all its seeds.
@@ -176,15 +181,80 @@ def claimed_figures(place: Mapping[str, Any]) -> Mapping[str, float] | None:
     >>> claimed_figures(place)
     {'accuracy': 0.8381, 'local_gap': 0.1922, 'global_gap': 0.1759}
     """
+    row = _paper_row(place)
+    return None if row is None else {ours: row[theirs] for ours, theirs in _FIGURES.items()}
+
+
+def _paper_row(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
     named = METHODS[place["method"]].paper
     for row in _paper().get(_TABLES.get(place["experiment"], ""), ()) if named else ():
         at = (("data", "dataset"), ("alpha", "alpha")) if "method" in row else _TOLERANCES
         same = all(place.get(ours) == row[theirs] for ours, theirs in at)
         if same and row.get("method", "LoGoFair_l&g") == named:
-            return {"accuracy": row["accuracy"], "local_gap": row["local"], "global_gap": row["global"]}
+            return row  # type: ignore[no-any-return]
     return None
 
 
+def doubtful_figures(place: Mapping[str, Any]) -> Mapping[str, str]:
+    """Which of the paper's figures at a place cannot be measurements, and why: they repeat where data or notion differ.
+
+    Two rules: the columns of two data sets differ by the very same amount in a third of a table's rows or more; or a
+    method's figures on a data set are the same for both notions in two cells or more. Accuracy without any requirement
+    is the same for both notions, and no sign of anything.
+
+    Examples
+    --------
+    >>> place = {"experiment": "sensitivity_dp", "data": "celeba", "method": "algorithm1_lg"}
+    >>> doubtful_figures(place | {"local_tolerance": 0.0, "global_tolerance": 0.04})
+    {'accuracy': "differs from enem's by 0.1600 in 6 of 9 rows"}
+    """
+    row = _paper_row(place)
+    if row is None:
+        return {}
+    table = _TABLES[place["experiment"]]
+    reasons = {name: _repeated(table, row, name) or _same_for_both(table, row, name) for name in _FIGURES.values()}
+    return {ours: reason for ours, theirs in _FIGURES.items() if (reason := reasons[theirs])}
+
+
+def _where(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Which row of a table it is, whatever the data set."""
+    return tuple(row.get(name) for name in ("method", "alpha", "delta_local", "delta_global"))
+
+
+def _repeated(table: str, row: Mapping[str, Any], figure: str) -> str | None:
+    """Whether another data set's column differs by the same amount as here in a third of the rows."""
+    columns: dict[str, dict[tuple[Any, ...], float]] = {}
+    for each in _paper()[table]:
+        columns.setdefault(each["dataset"], {})[_where(each)] = each[figure]
+    mine = columns.pop(row["dataset"])
+    for other, theirs in columns.items():
+        apart = {at: round(mine[at] - theirs[at], 4) for at in mine}
+        same = sum(value == apart[_where(row)] for value in apart.values())
+        if 3 * same >= len(apart):
+            amount = abs(apart[_where(row)])
+            how = f"differs from {other}'s by {amount:.4f}" if amount else f"equals {other}'s"
+            return f"{how} in {same} of {len(apart)} rows"
+    return None
+
+
+def _same_for_both(table: str, row: Mapping[str, Any], figure: str) -> str | None:
+    """Whether the figure is the same for the other notion, and others of this method and data set are too."""
+    other = table.replace("_dp", "_eo") if table.endswith("_dp") else table.replace("_eo", "_dp")
+    theirs = {(_where(each), each["dataset"]): each for each in _paper()[other]}
+    repeated = [
+        (_where(each), name)
+        for each in _paper()[table]
+        if each["dataset"] == row["dataset"] and each.get("method") == row.get("method")
+        for name in _FIGURES.values()
+        if each[name] == theirs[_where(each), row["dataset"]][name]
+        and not (each.get("method") == "FedAvg" and name == "accuracy")
+    ]
+    if len(repeated) < 2 or (_where(row), figure) not in repeated:
+        return None
+    return f"is the same for both notions, as are {len(repeated) - 1} more of these figures"
+
+
+_FIGURES = {"accuracy": "accuracy", "local_gap": "local", "global_gap": "global"}
 _TABLES = {
     "comparison_dp": "comparison_dp",
     "authors_dealing": "comparison_dp",
