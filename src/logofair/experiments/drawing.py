@@ -55,6 +55,7 @@ _STYLE: Mapping[str, Any] = {
     **{f"axes.spines.{side}": False for side in ("top", "right")},
     "axes.linewidth": 0.6,
     "axes.grid": True,
+    "axes.grid.axis": "y",
     "grid.color": INK,
     "grid.alpha": 0.12,
     "grid.linewidth": 0.5,
@@ -305,10 +306,10 @@ def _for_page(svg: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
     used = set(re.findall(r"#([\w-]+)", svg))
     svg = re.sub(r' id="([\w.-]+)"', lambda found: found[0] if found[1] in used else "", svg)
-    return _shorter(svg.replace("<svg ", f'<svg style="{_COMMON}" ', 1).replace(INK, "currentColor"))
+    return _shorter(svg.replace(INK, "currentColor")).replace("<svg ", f'<svg style="{_COMMON}" ', 1)
 
 
-_COMMON = f"stroke-linejoin:round;stroke-linecap:butt;font-family:{_FONTS}"
+_COMMON = f"stroke-linejoin:round;stroke-linecap:butt;fill:currentColor;font-size:{LABEL_SIZE:g}px;font-family:{_FONTS}"
 
 
 def _shorter(svg: str) -> str:
@@ -316,6 +317,8 @@ def _shorter(svg: str) -> str:
     svg = re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", svg)
     svg = re.sub(r" font-family: [^;\"]+;| transform=\"rotate\(-?0 [^)]*\)\"", "", svg)
     svg = re.sub(r'(style="[^"]*")', lambda found: found[0].replace(": ", ":").replace("; ", ";"), svg)
+    svg = svg.replace(f'style="font-size:{LABEL_SIZE:g}px;', 'style="').replace(";fill:currentColor", "")
+    svg = re.sub(r'(<use [^>]*) style="fill:currentColor;stroke:currentColor;stroke-width:0.8"', r"\1", svg)  # ticks
     svg = re.sub(r"\s*\n\s*", " ", svg)
     svg = re.sub(r"> <", "><", svg)
     bare = re.compile(r"<g>((?:(?!</?g\b).)*)</g>")

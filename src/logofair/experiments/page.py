@@ -172,7 +172,7 @@ def _places(same: Sequence[Verdict]) -> Element:
     """A verdict and where it holds; with its reason where there is one place."""
     if len(same) == 1:
         return tag("li", _badge(same[0].verdict), tag("div", _where(same[0]), same[0].reason, _rests(same[0])))
-    where = "; ".join(verdict.place for verdict in same)
+    where = "; ".join(dict.fromkeys(verdict.place for verdict in same))
     return tag("li", _badge(same[0].verdict), tag("div", where, class_="where"))
 
 
