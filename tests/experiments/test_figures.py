@@ -129,7 +129,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 
 def test_figures_of_one_seed_have_no_bars_and_can_be_drawn():
     (drawn,) = figures_of(made_lines("clients_dp", splits=1))
-    assert "Means over 1 seed." in drawn.caption
+    assert drawn.caption.startswith("One seed. The grey area")
 
 
 def test_a_figure_nobody_could_measure_is_left_out():

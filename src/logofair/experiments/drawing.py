@@ -89,6 +89,7 @@ class Look:
             "fillstyle": fill or self.fill,
             "markerfacecoloralt": "none",
             "markersize": 6.5,
+            "clip_on": False,
             "markeredgewidth": 1.1,
         }
 

@@ -155,7 +155,9 @@ def _slug(place: Mapping[str, Any], along: str) -> str:
 def _runs_words(lines: Sequence[Line]) -> str:
     runs = sorted({found.of for line in lines if (found := line.figure("accuracy")) is not None})
     number = " to ".join(map(str, runs if len(runs) < 3 else (runs[0], runs[-1])))
-    return f"Means over {number} seed{'' if number == '1' else 's'}."
+    if number == "1":
+        return "One seed."
+    return f"Means over {number} seeds. {_INTERVALS}"
 
 
 def _grouped(lines: Iterable[Line], key: Callable[[Line], Any]) -> dict[Any, list[Line]]:
@@ -206,7 +208,7 @@ def _comparisons(name: str, where: str, lines: Sequence[Line], runs: str) -> Ite
     found = {line.place["method"]: line for line in lines}
     of_paper = [found[method] for method in _OF_PAPER if method in found]
     claims = [line for line in of_paper if line.claimed and not line.place["method"].startswith("algorithm1")]
-    said = (f"Accuracy against the gaps on test rows. {runs}", _INTERVALS)
+    said = (f"Accuracy against the gaps on test rows. {runs}",)
     halves = (_HALF,) * any(line.place["method"].startswith("algorithm1") for line in of_paper)
     hollow = (_CLAIMED,) * bool(claims)
     if of_paper:
@@ -216,7 +218,7 @@ def _comparisons(name: str, where: str, lines: Sequence[Line], runs: str) -> Ite
     ties = [(found[like], found[METHODS[like].like]) for like in found if METHODS[like].like in found]
     if ties:
         pairs = "Dotted lines lead from a trained method to ours with that method's gaps as tolerances."
-        title = f"{where}: at the gaps of trained methods, and on their scores"
+        title = f"{where}: LoGoFair_l&g at the gaps of trained methods, and on their scores"
         yield _Planned(f"{name}-beyond", title, (*said, pairs, _FLOOR), lambda: _marks(beyond, [], ties))
 
 
@@ -295,7 +297,7 @@ def _curve(plan: Experiment, name: str, where: str, lines: Sequence[Line], runs:
     horizontal = _ALONG[along]
     shown = _GAPS if plan.along == "alpha" else tuple(_AXES)
     ends = "Dotted from its own number of rounds on: the exact protocol." if "protocol" in plan.methods else ""
-    caption = (f"{runs} {_INTERVALS}", ends, _FLOOR, *_above(lines))
+    caption = (runs, ends, _FLOOR, *_above(lines))
     return _Planned(name, title, tuple(filter(None, caption)), lambda: _stacked(plan, lines, shown, horizontal))
 
 
@@ -419,7 +421,7 @@ _TOLERANCE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 
 def _sensitivity(name: str, where: str, lines: Sequence[Line], runs: str) -> _Planned:
     caption = (
-        f"One line for each global tolerance. {runs} {_INTERVALS}",
+        f"One line for each global tolerance. {runs}",
         *((_CLAIMED.split(",")[0] + ".",) if any(line.claimed for line in lines) else ()),
         _FLOOR,
         *_above(lines),
