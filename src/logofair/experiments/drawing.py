@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
 from logofair.columns.checks import Floats
@@ -47,7 +48,7 @@ LABEL_SIZE = 8.0  # points
 _DOTS = 150  # of the PNG, an inch
 _BESIDE = 6.0  # points between an axis and its labels
 _TITLES = {"axes.titlesize": 9.0, "axes.titleweight": "bold", "axes.titlelocation": "left"}
-_STYLE: Mapping[str, Any] = {
+_STYLE: Mapping[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
     "font.size": LABEL_SIZE,
     **_TITLES,
@@ -92,6 +93,10 @@ class Look:
             "clip_on": False,
             "markeredgewidth": 1.1,
         }
+
+    def bars(self) -> dict[str, Any]:
+        """Arguments for matplotlib that draw the bars of an interval alone."""
+        return {"fmt": "none", "ecolor": self.colour, "elinewidth": 0.8, "alpha": 0.5}
 
 
 _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
@@ -191,7 +196,7 @@ def apart(wanted: Sequence[float], distance: float, low: float, high: float) -> 
 
 def end_labels(axes: Axes, names: Sequence[Named]) -> None:
     """Write labels right of a panel, each as near to its point's height as the others let it, with a line to it."""
-    box, points = axes.get_window_extent(), axes.get_figure(root=True).dpi / 72.0  # type: ignore[union-attr]
+    box, points = axes.get_window_extent(), axes.figure.dpi / 72.0
     at = [axes.transData.transform((name.x, name.y)) for name in names]
     heights = apart([float(y) for _, y in at], 1.3 * LABEL_SIZE * points, box.y0, box.y1)
     for name, (x, y), height in zip(names, at, heights, strict=True):
@@ -214,23 +219,17 @@ _MARK = 5.0  # points from a mark's middle to its edge
 
 def point_labels(axes: Axes, names: Sequence[Named], obstacles: Iterable[tuple[float, float]] = ()) -> None:
     """Write labels beside points, where they hide neither one another nor a point; those further off have a line."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    renderer, points = FigureCanvasAgg(figure).get_renderer(), figure.dpi / 72.0
+    points, frame = axes.figure.dpi / 72.0, np.array(axes.get_window_extent().extents)
     named = [(name.x, name.y) for name in names]
     marks = axes.transData.transform([*named, *obstacles]) if names else np.zeros((0, 2))
     taken = np.hstack([marks - _MARK * points, marks + _MARK * points])
     lines = np.zeros((0, 2))
     for name, mark in zip(names, marks, strict=False):
         drawn = axes.text(0.0, 0.0, name.text)
-        extent = drawn.get_window_extent(renderer)
+        extent = drawn.get_window_extent()
         drawn.remove()
         places = _beside(mark, np.array([extent.width, extent.height]), points)
-        costs = _hidden(places, taken, axes.get_window_extent().extents) + _crossed(
-            places, mark, taken[len(marks) :], lines
-        )
+        costs = _hidden(places, taken, frame) + _crossed(places, mark, taken[len(marks) :], lines)
         box = places[np.argmin(costs)]
         taken, lines = np.vstack([taken, box]), np.vstack([lines, _line_to(box[None], mark)[0]])
         _write_label(axes, name, axes.transAxes.inverted().transform((box[:2] + box[2:]) / 2))
@@ -260,7 +259,8 @@ def _beside(mark: Floats, size: Floats, points: float) -> Floats:
 def _hidden(places: Floats, taken: Floats, frame: Floats) -> Floats:
     """How much of each box, in square pixels, lies on what is there already or outside the frame."""
     area = (places[:, 2:] - places[:, :2]).prod(axis=1)
-    return area + _common(places, taken).sum(axis=1) - _common(places, frame[None])[:, 0]
+    hidden: Floats = area + _common(places, taken).sum(axis=1) - _common(places, frame[None])[:, 0]
+    return hidden
 
 
 def _common(boxes: Floats, others: Floats) -> Floats:
@@ -288,9 +288,9 @@ def _crossed(places: Floats, mark: Floats, labels: Floats, lines: Floats) -> Flo
     return costs
 
 
-def _inside(points: Floats, boxes: Floats) -> Floats:
-    inside: Floats = ((points >= boxes[..., :2]) & (points <= boxes[..., 2:])).all(axis=-1)
-    return inside
+def _inside(points: Floats, boxes: Floats) -> npt.NDArray[np.bool_]:
+    inside = (points >= boxes[..., :2]) & (points <= boxes[..., 2:])
+    return np.asarray(np.all(inside, axis=-1))
 
 
 def exported(figure: Figure, name: str) -> tuple[str, bytes]:

@@ -258,13 +258,12 @@ def _mark_panel(
     means = {line.place["method"]: (x.mean, y.mean) for line, x, y in placed}
     for line, x, y in placed:
         look = look_of(line.place["method"])
-        bars = {"ecolor": look.colour, "elinewidth": 0.8, "alpha": 0.45}
-        panel.errorbar(x.mean, y.mean, xerr=_reach(x), yerr=_reach(y), fmt="none", **bars)
+        panel.errorbar(x.mean, y.mean, xerr=_reach(x), yerr=_reach(y), **look.bars())
         panel.plot(x.mean, y.mean, linestyle="none", **look.mark())
-    for line, x, y in claimed:
+    for line, gap_claimed, accuracy in claimed:
         look = look_of(line.place["method"])
-        panel.plot(x, y, linestyle="none", **look.mark("none"))
-        _tie(panel, look, (x, y), means.get(line.place["method"]))
+        panel.plot(gap_claimed, accuracy, linestyle="none", **look.mark("none"))
+        _tie(panel, look, (gap_claimed, accuracy), means.get(line.place["method"]))
     for one, other in ties:
         method = one.place["method"]
         _tie(panel, look_of(method), means.get(other.place["method"]), means.get(method))
@@ -399,13 +398,11 @@ def _draw_curve(panel: Axes, curve: _Curve, aside: float) -> None:
     """A line with marks and bars, so many points aside, lest bars of one place hide one another."""
     from matplotlib.transforms import ScaledTranslation
 
-    figure, look = panel.get_figure(root=True), look_of(curve.method)
-    assert figure is not None
-    moved = panel.transData + ScaledTranslation(aside / 72, 0.0, figure.dpi_scale_trans)
+    look = look_of(curve.method)
+    moved = panel.transData + ScaledTranslation(aside / 72, 0.0, panel.figure.dpi_scale_trans)
     panel.plot(*curve.drawn, color=look.colour, ls=look.dashes, lw=1.2, transform=moved)
     for x, found in curve.points:
-        bars = {"ecolor": look.colour, "elinewidth": 0.8, "alpha": 0.5}
-        panel.errorbar(x, found.mean, yerr=_reach(found), fmt="none", transform=moved, **bars)
+        panel.errorbar(x, found.mean, yerr=_reach(found), transform=moved, **look.bars())
     panel.plot(
         *zip(*((x, found.mean) for x, found in curve.points), strict=True), ls="", transform=moved, **look.mark()
     )
@@ -473,7 +470,7 @@ def _tolerance_panel(panel: Axes, measure: str, lines: Sequence[Line]) -> None:
         ys = [found.mean for _, found in known]
         panel.plot(xs, ys, lw=1.1, ls=dashes, **look.mark())
         for x, (line, found) in zip(xs, known, strict=True):
-            panel.errorbar(x, found.mean, yerr=_reach(found), fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.5)
+            panel.errorbar(x, found.mean, yerr=_reach(found), **look.bars())
             if line.claimed:
                 panel.plot(x + 0.08 * step, line.claimed[measure], ls="", **look.mark("none"))
         names.append(Named(f"global {tolerance:g}", xs[-1], ys[-1], colour))
