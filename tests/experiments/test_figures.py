@@ -102,7 +102,6 @@ def test_figures_can_stand_in_one_page(figures):
     names = [name for figure in figures for name in set(re.findall(r' id="([^"]+)"', figure.svg))]
     assert len(names) == len(set(names))
     for figure in figures:
-        assert set(re.findall(r"#([\w-]+)\)|href=\"#([\w-]+)", figure.svg))
         used = {a or b for a, b in re.findall(r"url\(#([\w-]+)\)|href=\"#([\w-]+)\"", figure.svg)}
         assert used == set(re.findall(r' id="([^"]+)"', figure.svg))
 
@@ -135,6 +134,25 @@ def test_figures_of_one_seed_have_no_bars_and_can_be_drawn():
 def test_a_figure_nobody_could_measure_is_left_out():
     lines = [line for line in made_lines("comparison_dp") if METHODS[line.place["method"]].bound == "aglfop"]
     assert figures_of(lines) == []
+
+
+@pytest.mark.parametrize(
+    ("experiment", "method", "number"),
+    [
+        *(("rounds_dp", method, 0) for method in ("fedavg", "protocol", "aglfop")),
+        *(("clients_dp", method, number) for method, number in (("oracle", 1), ("aglfop", 0))),
+        *(("sensitivity_dp", method, number) for method, number in (("oracle", 0), ("algorithm1_lg", 1))),
+        *(("comparison_dp", method, number) for method, number in (("oracle", 1), ("like_fedfb", 0))),
+    ],
+)
+def test_a_run_of_one_method_has_a_figure_where_there_is_something_to_draw(experiment, method, number):
+    assert len(figures_of(made_lines(experiment, methods=[method], alphas=[0.5]))) == number
+
+
+def test_a_method_measured_at_one_place_is_a_mark_there():
+    lines = made_lines("clients_dp", methods=["fedavg", "logofair_lg"])
+    (drawn,) = figures_of([line for line in lines if line.place["method"] == "fedavg" or line.place["clients"] == 50])
+    assert "LoGoFair_l&g" in texts(drawn)
 
 
 def test_places_are_told_in_words():

@@ -112,9 +112,13 @@ def _of_experiment(plan: Experiment, lines: Sequence[Line]) -> Iterator[_Planned
         place, runs = part[0].place, _runs_words(part)
         name, where = f"{plan.name}-{_slug(place, plan.along)}", place_words(place, plan.along)
         if plan.along:
-            yield _curve(plan, name, where, part, runs)
+            if any(
+                line.place[plan.along] is not None and METHODS[line.place["method"]].bound != "aglfop" for line in part
+            ):
+                yield _curve(plan, name, where, part, runs)
         elif len(plan.tolerances) > 1:
-            yield _sensitivity(name, where, part, runs)
+            if any(line.place["method"] in _SIDE_BY_SIDE for line in part):
+                yield _sensitivity(name, where, part, runs)
         else:
             yield from _comparisons(name, where, part, runs)
 
@@ -244,14 +248,16 @@ def _mark_panel(
     panel: Axes, gap: str, lines: Sequence[Line], claims: Sequence[Line], ties: Sequence[tuple[Line, Line]]
 ) -> None:
     placed = [(line, x, y) for line in lines if (x := line.figure(gap)) and (y := line.figure("accuracy"))]
+    panel.set_title(f"{_AXES['accuracy']} against the {_AXES[gap].lower()}")
+    panel.set_xlabel(_AXES[gap])
+    if not placed:
+        return
     claimed = [(line, line.claimed[gap], line.claimed["accuracy"]) for line in claims if line.claimed]
     floor = _floor_line(lines) if gap == "local_gap" else None
     level = None if floor is None else floor.figure("floor")
     wide = [x.mean for _, x, _ in placed] + [x for _, x, _ in claimed] + ([level.mean] if level else [])
     _limits(panel, "x", [0.0, *wide], [x for _, x, _ in placed], 0.0)
     _limits(panel, "y", [y.mean for *_, y in placed] + [y for *_, y in claimed], [y for *_, y in placed], None)
-    panel.set_title(f"{_AXES['accuracy']} against the {_AXES[gap].lower()}")
-    panel.set_xlabel(_AXES[gap])
     if level is not None:
         panel.axvspan(0.0, level.mean, color=INK, alpha=0.07, lw=0)
         panel.text(0.0, 0.01, f" {_FLOOR_NAME}", transform=panel.get_xaxis_transform())
@@ -332,6 +338,8 @@ def _around(known: Sequence[float], *, by_ratio: bool) -> tuple[float, float]:
 
 def _curve_panel(panel: Axes, plan: Experiment, measure: str, lines: Sequence[Line], known: Sequence[float]) -> None:
     series = [found for name in plan.methods if (found := _series(plan, name, lines, measure, known))]
+    if not series:
+        return
     floor_line = _floor_line(lines) if measure == "local_gap" else None
     floor = None if floor_line is None else _series(plan, floor_line.place["method"], lines, "floor", known)
     means = [found.mean for curve in series for _, found in curve.points]
@@ -352,7 +360,7 @@ def _curve_panel(panel: Axes, plan: Experiment, measure: str, lines: Sequence[Li
 
 @dataclass(frozen=True)
 class _Curve:
-    """A method's figures along the horizontal axis; a ``level`` one has a single figure, and goes on to ``last``."""
+    """A method's figures along the horizontal axis; a single one that nothing varies is drawn from first to last."""
 
     method: str
     points: tuple[tuple[float, Summary], ...]
@@ -381,17 +389,17 @@ def _series(
     """A method's curve; None where there is none, or where its gaps are its tolerances by definition."""
     if METHODS[method].kind == "bound" and (measure != "accuracy" or method == "aglfop"):
         return None
-    points = []
+    points, first, last = [], known[0], known[-1]
     for line in lines:
         if line.place["method"] == method and (found := line.figure(measure)) is not None:
-            own = line.figure("rounds")
-            x = line.place[plan.along] if line.place[plan.along] is not None else own.mean if own else known[-1]
-            points.append((float(x), found))
+            x, own = line.place[plan.along], line.figure("rounds")
+            if x is not None:
+                first = last = x
+            elif own is not None:
+                x = first = own.mean
+            points.append((float(last if x is None else x), found))
     points.sort(key=lambda point: point[0])
-    if not points:
-        return None
-    starts_itself = points[0][0] != known[-1]
-    return _Curve(method, tuple(points), points[0][0] if starts_itself else known[0], known[-1])
+    return _Curve(method, tuple(points), first, last) if points else None
 
 
 def _draw_curve(panel: Axes, curve: _Curve, aside: float) -> None:
