@@ -43,7 +43,7 @@ def test_every_experiment_has_its_figure_under_a_name_of_its_own(figures):
 
 
 def test_every_degree_of_heterogeneity_has_a_comparison_of_its_own():
-    drawn = figures_of(made_lines("comparison_dp", methods=["fedavg", "logofair_lg"]))
+    drawn = figures_of(made_lines("comparison_dp", methods=["fedavg", "logofair_lg"])[::-1])
     assert [re.search(r"alpha ([\d.]+)", figure.title)[1] for figure in drawn] == ["0.5", "5", "100"]
 
 
@@ -53,6 +53,15 @@ def test_letters_stay_letters_and_the_ink_is_the_pages(figures):
         assert INK not in figure.svg
         assert "currentColor" in figure.svg
         assert not re.search(r"<script|<style|<image|https?://(?!www\.w3\.org)", figure.svg)
+
+
+def test_numbers_that_people_read_are_not_rounded():
+    with drawing.style("numbers"):
+        figure, (panel,) = drawing.panels(1, 1, (3.0, 2.0))
+        panel.set_xlim(0.0, 0.2)
+        panel.set_xticks([0.0, 0.025, 0.1255])
+        svg, _ = drawing.exported(figure)
+    assert {"0.0000", "0.0250", "0.1255"} <= set(re.findall(r">([^<>]+)</text>", svg))
 
 
 def test_marks_of_a_comparison_are_named_beside_them(figures):

@@ -91,7 +91,7 @@ def figures_of(lines: Sequence[Line]) -> list[Figure]:
         plan = load_experiment(name)[0]
         for drawn in _of_experiment(plan, part):
             with style(drawn.name):
-                svg, png = exported(drawn.draw(), drawn.name)
+                svg, png = exported(drawn.draw())
             found[drawn.name] = Figure(drawn.name, drawn.title, " ".join(drawn.caption), svg, png)
     return list(found.values())
 
@@ -108,7 +108,9 @@ class _Planned:
 
 def _of_experiment(plan: Experiment, lines: Sequence[Line]) -> Iterator[_Planned]:
     fixed = tuple(name for name in _DEAL if name != plan.along)
-    for part in _grouped(lines, lambda line: tuple(line.place[name] for name in fixed)).values():
+    parts = _grouped(lines, lambda line: tuple(line.place[name] for name in fixed)).values()
+    known = list(dict.fromkeys(line.place["data"] for line in lines))
+    for part in sorted(parts, key=lambda part: (known.index(part[0].place["data"]), part[0].place["alpha"] or 0.0)):
         place, runs = part[0].place, _runs_words(part)
         name, where = f"{plan.name}-{_slug(place, plan.along)}", place_words(place, plan.along)
         if plan.along:

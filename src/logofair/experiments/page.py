@@ -223,7 +223,7 @@ def _drawn(drawn: Figure) -> Element:
 
 def _table(table: tabulated.Table) -> Element:
     rows = [[_named(row[0]), *(_cell(cell) for cell in row[1:])] for row in table.rows]
-    return grid(f"{table.title}. {table.caption}", table.head, rows)
+    return grid(f"{table.title}. {table.caption}", table.head, rows, full=True)
 
 
 def _named(first: tabulated.Cell | str) -> Cell:
