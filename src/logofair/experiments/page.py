@@ -128,8 +128,8 @@ def _glance(verdicts: Sequence[Verdict]) -> Section:
         if own:
             children.append(Section(f"claims-{source}", title, (_tally(own), *_claims(own))))
     said = paragraph(
-        "Confirmed: the figures of this run show it, beyond what chance explains. Not confirmed: they do not, for the "
-        "reason given. Not testable: this run cannot tell."
+        "Confirmed: the figures of this run show it. Not confirmed: they do not, for the reason given. Not testable: "
+        "this run cannot tell."
     )
     return Section("glance", "At a glance", (said,), tuple(children))
 

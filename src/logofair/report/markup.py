@@ -250,7 +250,7 @@ def grid(
 
     Where the page is narrow, the cells of a ``stacked`` table stand below one another, each beside its title; other
     tables scroll. ``search`` offers a search field with this name above the table, where there is JavaScript. A row of
-    one cell is a heading over those that follow. A long table has a height of its own, unless it is shown in ``full``.
+    one cell is a heading over those that follow. A long table has a height of its own; one in ``full`` only on a phone.
     """
     of_numbers = "n long" if titles_from_data else "n"
     first = next((row for row in rows if len(row) == len(titles)), None)
@@ -263,7 +263,7 @@ def grid(
     parts = (tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body))
     table = tag("table", parts, data_search=search, class_="stacked" if stacked else None)
     # A frame that scrolls must be reachable by keyboard.
-    frame = "scroll long" if len(rows) > _LONG and not full else "scroll"
+    frame = "scroll" if len(rows) <= _LONG else "scroll long full" if full else "scroll long"
     return tag("div", table, class_=frame, role="region", aria_label=caption, tabindex="0")
 
 
