@@ -244,24 +244,33 @@ def grid(
     search: str | None = None,
     titles_from_data: bool = False,
     stacked: bool = True,
+    full: bool = False,
 ) -> Element:
     """Return a table in a frame; titles that come from data may be broken.
 
     Where the page is narrow, the cells of a ``stacked`` table stand below one another, each beside its title; other
-    tables scroll. ``search`` offers a search field with this name above the table, where there is JavaScript.
+    tables scroll. ``search`` offers a search field with this name above the table, where there is JavaScript. A row of
+    one cell is a heading over those that follow. A long table has a height of its own; one in ``full`` only on a phone.
     """
     of_numbers = "n long" if titles_from_data else "n"
-    numeric = [cell.numeric for cell in rows[0]] if rows else [False] * len(titles)
+    first = next((row for row in rows if len(row) == len(titles)), None)
+    numeric = [cell.numeric for cell in first] if first else [False] * len(titles)
     head = [
         tag("th", title, scope="col", class_=of_numbers if number_below else None)
         for title, number_below in zip(titles, numeric, strict=True)
     ]
-    body = [tag("tr", [_cell(cell, title) for cell, title in zip(row, titles, strict=True)]) for row in rows]
+    body = [_row(row, titles) for row in rows]
     parts = (tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body))
     table = tag("table", parts, data_search=search, class_="stacked" if stacked else None)
     # A frame that scrolls must be reachable by keyboard.
-    frame = "scroll long" if len(rows) > _LONG else "scroll"
+    frame = "scroll" if len(rows) <= _LONG else "scroll long full" if full else "scroll long"
     return tag("div", table, class_=frame, role="region", aria_label=caption, tabindex="0")
+
+
+def _row(row: Sequence[Cell], titles: Sequence[str]) -> Element:
+    if len(row) == 1 < len(titles):
+        return tag("tr", tag("th", row[0].content, colspan=str(len(titles)), scope="colgroup"), class_="over")
+    return tag("tr", [_cell(cell, title) for cell, title in zip(row, titles, strict=True)])
 
 
 def _cell(cell: Cell, title: str) -> Element:

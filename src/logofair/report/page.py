@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -34,18 +34,18 @@ from logofair.report.wording import counted, name_of, sentence
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
 
-__all__ = ["audit_html", "report_html", "write_audit_report", "write_report"]
+__all__ = ["audit_html", "document", "page_header", "report_html", "write_audit_report", "write_report"]
 
 
 _PLAIN = ReportHeading()
 
 
-def _document(header: Element, title: str, banner: Element | None, sections: Sequence[Section | None]) -> str:
+def document(header: Element, title: str, banner: Element | None, sections: Sequence[Section | None]) -> str:
     """One HTML document of these sections."""
     shown = [section for section in sections if section is not None]
     main = tag("main", banner, [render_section(section) for section in shown], id="report")
     script = files("logofair.report").joinpath("script.js").read_text("utf-8")
-    document = tag(
+    tree = tag(
         "html",
         tag("head", _head(title, script)),
         tag(
@@ -58,7 +58,7 @@ def _document(header: Element, title: str, banner: Element | None, sections: Seq
         ),
         lang="en",
     )
-    return "<!DOCTYPE html>\n" + render(document) + "\n"
+    return "<!DOCTYPE html>\n" + render(tree) + "\n"
 
 
 def _head(title: str, script: str) -> list[Element]:
@@ -77,18 +77,21 @@ def _head(title: str, script: str) -> list[Element]:
     ]
 
 
-def _header(kind: str, heading: ReportHeading, data: DataSource, measured: Sequence[MeasuredRows]) -> Element:
-    """What the report is of, what for, who made it when, and what its words mean."""
-    lines = [
-        tag("div", tag("dt", name), tag("dd", tag("bdi", words))) for name, words in _about(heading, data, measured)
-    ]
+def page_header(kind: str, title: str, about: Iterable[tuple[str, str]]) -> Element:
+    """The head of a page: of which kind it is, its title, and lines of what it is about."""
+    lines = [tag("div", tag("dt", name), tag("dd", tag("bdi", words))) for name, words in about]
     return tag(
         "header",
         tag("p", kind, class_="kind"),
-        tag("h1", tag("bdi", heading.title or data.name)),
+        tag("h1", tag("bdi", title)),
         tag("dl", lines, class_="about"),
         tag("button", "Dark", type="button", id="theme", class_="js-only"),
     )
+
+
+def _header(kind: str, heading: ReportHeading, data: DataSource, measured: Sequence[MeasuredRows]) -> Element:
+    """What the report is of, what for, who made it when, and what its words mean."""
+    return page_header(kind, heading.title or data.name, _about(heading, data, measured))
 
 
 def _about(heading: ReportHeading, data: DataSource, measured: Sequence[MeasuredRows]) -> Iterator[tuple[str, str]]:
@@ -146,7 +149,7 @@ def report_html(
     )
     header = _header("Fairness report", heading, data, measured)
     title = f"Fairness report: {heading.title or data.name}"
-    return _document(header, title, verdict_banner(verdict), sections)
+    return document(header, title, verdict_banner(verdict), sections)
 
 
 def write_report(
@@ -216,7 +219,7 @@ def audit_html(
         audit_sources(rows, data, command, tolerance, heading, policy),
     )
     title = f"Fairness audit: {heading.title or data.name}"
-    return _document(_header("Fairness audit", heading, data, [rows]), title, None, sections)
+    return document(_header("Fairness audit", heading, data, [rows]), title, None, sections)
 
 
 def write_audit_report(

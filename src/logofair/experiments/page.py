@@ -1,0 +1,378 @@
+"""One page for a run of experiments: what became of every claim, then figures, tables, settings and commands."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from logofair.datasets import CATALOGUE
+from logofair.experiments.experiment import METHODS, Experiment, load_experiment, trials
+from logofair.experiments.figures import Figure, by_experiment
+from logofair.experiments.scores import ACCURACY_GIVEN, AIMS
+from logofair.experiments.summaries import Line, Summary
+from logofair.report.markup import Cell, Element, Node, Section, Trusted, folded, grid, note, paragraph, tag, text
+from logofair.report.page import document, page_header
+from logofair.report.wording import counted, figure, sentence, signed
+
+if TYPE_CHECKING:
+    from logofair.experiments import tables as tabulated
+    from logofair.experiments.claims import Verdict
+
+__all__ = ["RunAbout", "page_html"]
+
+_MARKS = {"confirmed": "met", "not confirmed": "missed", "not testable": "untested"}
+_SIGNS = {"confirmed": "✓", "not confirmed": "✗", "not testable": "○"}
+_SOURCES = {"paper": "Claims of the paper", "logofair": "Claims of this package, beyond the paper"}
+
+
+@dataclass(frozen=True)
+class RunAbout:
+    """What a page says of the run it shows.
+
+    Parameters
+    ----------
+    command : str
+        What makes the same again, as it would be typed.
+    made : str, optional
+        On which day, as it should be written.
+    data : mapping, optional
+        By a data set's name, what its rows are: how many, of which year, and what they are a sample of.
+    versions : mapping, optional
+        Versions by package, as the records have them.
+
+    Examples
+    --------
+    >>> RunAbout("logofair reproduce all", data={"adult": "48,842 rows, all there are"}).data["adult"]
+    '48,842 rows, all there are'
+    """
+
+    command: str
+    made: str = ""
+    data: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def page_html(
+    lines: Sequence[Line],
+    *,
+    about: RunAbout,
+    verdicts: Sequence[Verdict] = (),
+    tables: Mapping[str, Sequence[tabulated.Table]] | None = None,
+    figures: Mapping[str, Sequence[Figure]] | None = None,
+) -> str:
+    """Return the page of a run as one HTML document that needs nothing else.
+
+    Parameters
+    ----------
+    lines : sequence of Line
+        All lines of the run.
+    about : RunAbout
+        What was run, on which rows, when.
+    verdicts : sequence of Verdict, optional
+        What became of the claims.
+    tables, figures : mapping, optional
+        By an experiment's name, its tables and its figures; :func:`logofair.experiments.figures.by_experiment` parts
+        the lines they are made from.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> page_html([], about=RunAbout("logofair reproduce all --quick"))[:15]
+    '<!DOCTYPE html>'
+    """
+    parts = by_experiment(lines)
+    plans = {name: load_experiment(name) for name in parts}
+    sections = [
+        _glance(verdicts) if verdicts else None,
+        *(
+            _experiment(plans[name], part, (figures or {}).get(name, ()), (tables or {}).get(name, ()))
+            for name, part in parts.items()
+        ),
+        _settings(lines),
+        _again(plans, parts),
+    ]
+    header = page_header("Reproduction", "LoGoFair: claimed and obtained", _about(about, lines))
+    return document(header, "LoGoFair: claimed and obtained", None, sections)
+
+
+def _about(about: RunAbout, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    for name in dict.fromkeys(line.place["data"] for line in lines):
+        known = CATALOGUE[name]
+        limits = {line.place["limit"] for line in lines if line.place["data"] == name and line.place["limit"]}
+        drawn = "".join(f"; {limit:,} of them drawn at random" for limit in sorted(limits))
+        yield "Data", f"{known.title}: {known.summary} {sentence(about.data.get(name, 'rows not counted') + drawn)}"
+    runs = sorted({found.of for line in lines if (found := line.figure("accuracy"))})
+    if runs:
+        many = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}"
+        yield "Seeds", f"{many} for each figure; each deals the rows to clients and parts anew"
+    if about.made:
+        yield "Made", about.made
+    if about.versions:
+        yield "Versions", ", ".join(f"{name} {version}" for name, version in about.versions.items())
+    yield "Command", about.command
+
+
+# At a glance
+
+
+def _glance(verdicts: Sequence[Verdict]) -> Section:
+    children = []
+    for source, title in _SOURCES.items():
+        own = [verdict for verdict in verdicts if verdict.source == source]
+        if own:
+            children.append(Section(f"claims-{source}", title, (_tally(own), *_claims(own))))
+    said = paragraph(
+        "Confirmed: the figures of this run show it. Not confirmed: they do not, for the reason given. Not testable: "
+        "this run cannot tell."
+    )
+    return Section("glance", "At a glance", (said,), tuple(children))
+
+
+def _tally(verdicts: Sequence[Verdict]) -> Element:
+    """How many of the verdicts are of each kind."""
+    number = Counter(verdict.verdict for verdict in verdicts)
+    marks = [(_badge(name, f"{number[name]} {name}"), " ") for name in _MARKS if number[name]]
+    return paragraph(*(node for pair in marks for node in pair))
+
+
+def _badge(verdict: str, words: str | None = None) -> Element:
+    sign = tag("span", f"{_SIGNS[verdict]} ", aria_hidden="true")
+    return tag("span", sign, words or verdict, class_=f"badge {_MARKS[verdict]}")
+
+
+def _claims(verdicts: Sequence[Verdict]) -> Iterator[Element]:
+    """Each claim once, with what became of it where; those that nothing was measured for come last, folded."""
+    found: dict[str, list[Verdict]] = {}
+    missing: list[Verdict] = []
+    for verdict in verdicts:
+        if verdict.figures or verdict.verdict != "not testable":
+            found.setdefault(verdict.claim, []).append(verdict)
+        else:
+            missing.append(verdict)
+    for claim, own in found.items():
+        kinds = [[verdict for verdict in own if verdict.verdict == kind] for kind in _MARKS]
+        items = [_places(same) for same in kinds if same]
+        reasons = [
+            tag("li", _where(each), each.reason, _rests(each)) for same in kinds if len(same) > 1 for each in same
+        ]
+        why = folded("Why", tag("ul", reasons, class_="reasons")) if reasons else None
+        yield tag("div", tag("h4", claim), tag("ul", items, class_="kinds"), why, class_="claim")
+    if missing:
+        items = [tag("li", tag("em", each.claim), " ", _where(each), each.reason) for each in missing]
+        yield folded(f"{counted(len(missing), 'verdict')} without results in this run", tag("ul", items, class_="note"))
+
+
+def _places(same: Sequence[Verdict]) -> Element:
+    """A verdict and where it holds; with its reason where there is one place."""
+    if len(same) == 1:
+        return tag("li", _badge(same[0].verdict), tag("div", _where(same[0]), same[0].reason, _rests(same[0])))
+    where = "; ".join(dict.fromkeys(verdict.place for verdict in same))
+    return tag("li", _badge(same[0].verdict), tag("div", where, class_="where"))
+
+
+def _where(verdict: Verdict) -> Element | None:
+    return tag("span", verdict.place + ". ", class_="where") if verdict.place else None
+
+
+def _rests(verdict: Verdict) -> Element | None:
+    """What a verdict rests on."""
+    items = [tag("li", words) for words in verdict.figures]
+    return folded(counted(len(items), "comparison"), tag("ol", items, class_="note")) if items else None
+
+
+# One section for each experiment
+
+
+def _experiment(
+    plans: Sequence[Experiment],
+    lines: Sequence[Line],
+    figures: Sequence[Figure],
+    tables: Sequence[tabulated.Table],
+) -> Section:
+    plan = plans[0]
+    body: list[Node] = [paragraph(plan.about)]
+    for number, drawn in enumerate(figures):
+        body.append(_drawn(drawn) if number == 0 else folded(drawn.title, _drawn(drawn)))
+    for table in tables:
+        body.append(_table(table))
+        body += [note(remark) for remark in table.remarks]
+    return Section(plan.name, plan.title, tuple(body))
+
+
+_DARK_BLUE = "#0072b2"  # too dark on a dark page
+
+
+def _drawn(drawn: Figure) -> Element:
+    """A figure in a frame that scrolls where the page is narrow."""
+    plot = tag(
+        "div",
+        Trusted(drawn.svg.replace(_DARK_BLUE, "var(--plot-blue)")),
+        class_="plot",
+        role="img",
+        aria_label=drawn.title,
+    )
+    frame = tag("div", plot, class_="pan", tabindex="0", role="region", aria_label=drawn.title)
+    return tag("figure", frame, tag("figcaption", tag("strong", f"{drawn.title}. "), drawn.caption))
+
+
+def _table(table: tabulated.Table) -> Element:
+    rows = [[_named(row[0]), *(_cell(cell) for cell in row[1:])] for row in table.rows]
+    return grid(f"{table.title}. {table.caption}", table.head, rows, full=True)
+
+
+def _named(first: tabulated.Cell | str) -> Cell:
+    return Cell((str(first),), heading=True, numeric=False)
+
+
+def _cell(cell: tabulated.Cell | str) -> Cell:
+    """A figure with its interval below, and the paper's below that."""
+    if isinstance(cell, str):
+        return Cell((cell,), None if cell != "-" else "none")
+    found = cell.obtained
+    if found is None:
+        return Cell(("–",), "none")
+    shown = signed if cell.signed else figure
+    content: list[Node] = [shown(found.mean) + cell.note]
+    if not cell.bare:
+        content += _interval(found, signed_=cell.signed)
+    if cell.claimed is not None:
+        content += [" ", tag("small", f"paper {cell.claimed_text}", class_="chance paper")]
+    return Cell(tuple(content))
+
+
+def _interval(found: Summary, *, signed_: bool) -> Iterable[Node]:
+    shown = signed if signed_ else figure
+    if found.low is not None and found.high is not None:
+        yield from (" ", tag("small", f"{shown(found.low)} to {shown(found.high)}", class_="chance"))
+
+
+# Settings
+
+
+def _rule() -> str:
+    """How settings are chosen, in words."""
+    by_aim = {aim: [METHODS[name].title for name, own in AIMS.items() if own == aim] for aim in ("global", "local")}
+    aims = "; ".join(f"for {' and '.join(names)} the {aim} gap" for aim, names in by_aim.items())
+    return (
+        "Settings are chosen on calibration rows, apart for every seed, degree of heterogeneity and notion; test rows "
+        f"choose nothing. Of a method's settings that lose at most {ACCURACY_GIVEN:g} accuracy against its most "
+        "accurate one, the one with the smallest gap of the kind it is made to lower is taken "
+        f"({aims}); FedAvg's is the most accurate. Algorithm 1's is the one that exceeds its tolerances least, to the "
+        "thousandth, and of those the most accurate."
+    )
+
+
+def _settings(lines: Sequence[Line]) -> Section | None:
+    """Which setting was chosen how often, what the published one is, and what was tried."""
+    chosen = _chosen(lines)
+    if not chosen:
+        return None
+    children = []
+    for data in dict.fromkeys(key[0] for key in chosen):
+        own = {key[1:]: counts for key, counts in chosen.items() if key[0] == data}
+        methods = dict.fromkeys(
+            METHODS[key[1]].trains if METHODS[key[1]].kind == "trained" else "algorithm1" for key in own
+        )
+        listed = [_tried(data, method) for method in methods]
+        children.append(Section(f"settings-{data}", CATALOGUE[data].title, (_chosen_table(own), *listed)))
+    return Section("settings", "Settings", (paragraph(_rule()),), tuple(children))
+
+
+Chosen = dict[tuple[str, str, str, str], Counter[str]]
+
+
+def _chosen(lines: Sequence[Line]) -> Chosen:
+    """How often each setting was chosen, by data set, experiment, method and alpha."""
+    found: Chosen = {}
+    for line in lines:
+        place, plan = line.place, METHODS[line.place["method"]]
+        trained = plan.kind == "trained" and not plan.published and place["budget"] > 1
+        if trained or (plan.solver == "algorithm1" and place["level"] is None):
+            alpha = "natural clients" if place["alpha"] is None else f"{place['alpha']:g}"
+            counts = found.setdefault((place["data"], place["experiment"], plan.name, alpha), Counter())
+            own = _ALGORITHM1 if plan.solver == "algorithm1" else None
+            for setting, times in line.settings.items():
+                counts[_setting_words(json.loads(setting), own)] += times
+    return found
+
+
+_ALGORITHM1 = ("T", "S", "sharpness")
+
+
+def _setting_words(setting: Mapping[str, Any], only: Sequence[str] | None = None) -> str:
+    shown = {name: value for name, value in setting.items() if (name in only if only else True)}
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name.replace('_', ' ')} {value}"
+        for name, value in shown.items()
+    )
+
+
+def _chosen_table(chosen: Mapping[tuple[str, str, str], Counter[str]]) -> Element:
+    rows = []
+    for (experiment, method, alpha), counts in chosen.items():
+        total = counts.total()
+        for words, times in counts.most_common():
+            named = Cell((METHODS[method].title,), heading=True, numeric=False)
+            title = load_experiment(experiment)[0].title
+            rows.append(
+                [named, text(title), text(alpha), text(words), Cell((f"{times} of {total}",), key=times / total)]
+            )
+    titles = ("Method", "Experiment", "alpha", "Setting", "Chosen")
+    return grid("Which setting was chosen how often.", titles, rows, search="Search settings")
+
+
+def _tried(data: str, method: str) -> Element:
+    """The settings tried for a method, and that of its own paper."""
+    title = "Algorithm 1" if method == "algorithm1" else METHODS[method].title
+    tried = [each for trial in trials(data, method) for each in trial.as_dicts()]
+    published = [] if method in ("fedavg", "algorithm1") else trials(data, method, published=True)
+    theirs = [note(f"Its paper's own: {_setting_words(each)}.") for trial in published for each in trial.as_dicts()]
+    listed = tag("ol", [tag("li", _setting_words(each)) for each in tried], class_="note")
+    return folded(f"{title}: the {counted(len(tried), 'setting')} there are", *theirs, listed)
+
+
+# Commands
+
+
+def _again(plans: Mapping[str, Sequence[Experiment]], parts: Mapping[str, Sequence[Line]]) -> Section | None:
+    """How to run any cell again."""
+    if not parts:
+        return None
+    name, lines = next(iter(parts.items()))
+    said = (
+        paragraph("Any cell of any table is one command; results that a folder has already are not measured again."),
+        tag("pre", "logofair reproduce NAME --data D --alpha A --method M --seeds N"),
+        paragraph("For example:"),
+        tag("pre", _command(plans[name][0], lines[0])),
+    )
+    rows = [_names_row(plans[name][0], part) for name, part in parts.items()]
+    names = grid("What to put for NAME, D, A and N.", ("Experiment", "NAME", "D", "A", "N"), rows)
+    methods = dict.fromkeys(line.place["method"] for part in parts.values() for line in part)
+    pairs = [[Cell((METHODS[each].title,), heading=True, numeric=False), text(each, mark="code")] for each in methods]
+    listed = folded("What to put for M", grid("Methods by their names on the command line.", ("Method", "M"), pairs))
+    return Section("again", "Run any cell again", (*said, names, listed))
+
+
+def _command(plan: Experiment, line: Line) -> str:
+    place, found = line.place, line.figure("accuracy")
+    alpha = "" if place["alpha"] is None else f" --alpha {place['alpha']:g}"
+    runs = f" --seeds {found.of}" if found else ""
+    return f"logofair reproduce {plan.name} --data {place['data']}{alpha} --method {place['method']}{runs}"
+
+
+def _names_row(plan: Experiment, lines: Sequence[Line]) -> list[Cell]:
+    alphas = dict.fromkeys(line.place["alpha"] for line in lines)
+    runs = max((found.of for line in lines if (found := line.figure("accuracy"))), default=0)
+    return [
+        Cell((plan.title,), heading=True, numeric=False),
+        text(plan.name, mark="code"),
+        text(", ".join(dict.fromkeys(line.place["data"] for line in lines)), mark="code"),
+        text(", ".join("none" if alpha is None else f"{alpha:g}" for alpha in alphas), mark="code"),
+        Cell((str(runs),)),
+    ]

@@ -1,0 +1,164 @@
+"""The page of a run: what it says, that data stay text, and that it can be read in a browser on a desk and a phone."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from logofair.experiments.claims import Verdict
+from logofair.experiments.experiment import trials
+from logofair.experiments.figures import by_experiment, figures_of
+from logofair.experiments.page import RunAbout, page_html
+from logofair.experiments.tables import tables_of
+from support.browser import running_browser
+from support.made_records import made_lines
+
+HOSTILE = "<script>document.title='taken'</script>"
+ABOUT = RunAbout(
+    "logofair reproduce all --quick",
+    made="16 May 2026",
+    data={"adult": "48,842 rows, all there are"},
+    versions={"logofair": "0.1.0"},
+)
+VERDICTS = (
+    Verdict("Ours is fairer.", "paper", "confirmed", "2 of 2 comparisons for it.", ("0.01 below 0.02",), "Adult, DP"),
+    Verdict("Ours is fairer.", "paper", "not confirmed", f"Reason {HOSTILE}.", ("0.03 above 0.02",), "Adult, EO"),
+    Verdict("Few rounds do.", "logofair", "not testable", "No results for ENEM.", (), "ENEM, DP"),
+)
+
+
+@pytest.fixture(scope="module")
+def lines():
+    return made_lines("comparison_dp", "clients_dp", "rounds_dp", "sensitivity_dp", alphas=[0.5])
+
+
+@pytest.fixture(scope="module")
+def page(lines):
+    parts = by_experiment(lines)
+    return page_html(
+        lines,
+        about=ABOUT,
+        verdicts=VERDICTS,
+        tables={name: tables_of(part) for name, part in parts.items()},
+        figures={name: figures_of(part) for name, part in parts.items()},
+    )
+
+
+def section(page: str, name: str) -> str:
+    return re.search(rf'<section id="{name}".*?(?=<section id="(?!{name})|</main>)', page, re.DOTALL)[0]
+
+
+def words(markup: str) -> str:
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", markup)))
+
+
+def test_sections_follow_one_another_from_verdicts_to_commands(page):
+    order = re.findall(r'<a href="#([\w-]+)">', page.split("</nav>")[0])
+    assert order == ["glance", "comparison_dp", "clients_dp", "rounds_dp", "sensitivity_dp", "settings", "again"]
+
+
+def test_the_heading_says_what_was_run_on_which_rows(page):
+    heading = words(page.split("</header>")[0])
+    for said in ("Adult (UCI)", "48,842 rows, all there are.", "3 for each figure", "16 May 2026", "logofair 0.1.0"):
+        assert said in heading
+    assert ABOUT.command in heading
+
+
+def test_verdicts_are_in_words_by_claim_and_data_stay_text(page):
+    paper = words(section(page, "claims-paper"))
+    assert "✓ 1 confirmed" in paper
+    assert "✗ 1 not confirmed" in paper
+    assert paper.count("Ours is fairer.") == 1
+    assert "Adult, DP. 2 of 2 comparisons for it." in paper
+    assert "0.03 above 0.02" in paper
+    assert HOSTILE not in page
+    assert "1 verdict without results in this run" in words(section(page, "claims-logofair"))
+
+
+def test_every_table_has_the_papers_figures_and_the_floor_beside_ours(page):
+    shown = section(page, "comparison_dp")
+    assert "paper 0.8381" in shown
+    assert 'data-title="floor">0.0300' in shown
+    assert re.search(r'colspan="8" scope="colgroup">alpha 0.5</th>', shown)
+
+
+def test_figures_stand_in_their_sections_with_a_name(page):
+    assert len(re.findall(r'<div class="plot" role="img" aria-label="[^"]+"><svg', page)) == 5
+    assert "#0072b2" not in page.split("</style>")[1]  # lighter where the page is dark
+
+
+def test_settings_say_what_was_chosen_how_often_what_was_tried_and_by_which_rule(page):
+    shown = words(section(page, "settings"))
+    assert "3 of 3" in shown
+    assert "at most 0.02 accuracy" in shown
+    assert "FedFB: the 20 settings there are Its paper's own: alpha 0.3" in shown
+    listed = section(page, "settings").split("FedFB: the 20 settings")[1].split("</ol>")[0]
+    assert listed.count("<li>") == sum(len(trial.rounds) for trial in trials("adult", "fedfb")) == 20
+
+
+def test_settings_that_were_not_chosen_are_not_listed(lines):
+    only = [line for line in lines if line.place["method"] == "fedavg" and line.place["budget"] == 1]
+    assert "settings" not in re.findall(r'<section id="(\w+)"', page_html(only, about=ABOUT))
+
+
+def test_any_cell_is_one_command(page):
+    shown = words(section(page, "again"))
+    assert "logofair reproduce comparison_dp --data adult --alpha 0.5 --method fedavg --seeds 3" in shown
+
+
+def test_an_identifier_names_one_thing(page):
+    names = re.findall(r' id="([^"]+)"', page)
+    assert len(names) == len(set(names))
+
+
+def test_the_page_loads_nothing_and_is_small(page):
+    assert len(page.encode()) < 1_000_000
+    assert not re.search(r'(src|href)="(?!#|data:,)', re.sub(r"xlink:", "", page))
+
+
+# Letters of pictures that lie on others or leave their picture.
+_HIDDEN_LETTERS = """() => Array.from(document.querySelectorAll(".plot svg")).flatMap((svg) => {
+  const frame = svg.getBoundingClientRect(), found = [];
+  const texts = Array.from(svg.querySelectorAll("text"), (t) => [t.textContent.trim(), t.getBoundingClientRect()]);
+  texts.forEach(([name, box], i) => {
+    if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1) found.push(name);
+    for (const [other, its] of texts.slice(i + 1)) {
+      const wide = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+      const high = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+      if (wide > 2 && high > 4) found.push(`${name} on ${other}`);
+    }
+  });
+  return found;
+})"""
+_INK = """() => [getComputedStyle(document.body).color,
+  ...new Set(Array.from(document.querySelectorAll(".plot text"), (t) => getComputedStyle(t).fill))]"""
+_SIDEWAYS = """() => Array.from(document.querySelectorAll(".scroll"))
+  .filter((frame) => frame.scrollWidth > frame.clientWidth + 1).map((frame) => frame.getAttribute("aria-label"))"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as running:
+        yield running
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (1200, "dark"), (390, "light"), (390, "dark")])
+def test_the_page_fits_desk_and_phone_and_its_letters_follow_the_colours(browser, page, tmp_path, width, scheme):
+    path = tmp_path / "page.html"
+    path.write_text(page, "utf-8")
+    opened = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    troubles = []
+    opened.on("console", lambda message: troubles.append(message.text))
+    opened.goto(path.as_uri())
+    opened.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.evaluate(_SIDEWAYS) == []
+    assert opened.evaluate(_HIDDEN_LETTERS) == []
+    ink, *drawn = opened.evaluate(_INK)
+    assert drawn == [ink]
+    assert opened.title() == "LoGoFair: claimed and obtained"
+    assert troubles == []
+    opened.close()
