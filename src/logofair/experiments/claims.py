@@ -270,9 +270,14 @@ def _no_higher(found: Summary) -> str:
 
 
 def _at_most(limit: float) -> State:
-    """For where the mean keeps a limit; against where the interval exceeds it; open where only the mean does."""
+    """For where the mean keeps a limit; against where the interval exceeds it; open where only the mean does.
+
+    One seed alone decides nothing.
+    """
 
     def state(found: Summary) -> str:
+        if found.low is None:
+            return "open"
         beyond = _shift(found, limit)
         return "for" if beyond.mean <= 0 else "against" if _higher(beyond) == "for" else "open"
 

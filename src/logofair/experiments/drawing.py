@@ -113,6 +113,9 @@ _LOOKS: Mapping[str, Look] = {
     "algorithm1_g": Look(_GREEN, "P", "left"),
     "algorithm1_l": Look(_RED, "X", "left"),
     "algorithm1_lg": Look(_BLUE, "o", "left", "--"),
+    "fedfb_half": Look(_ORANGE, "s", "right", "--"),
+    "fairfed_half": Look(_SKY, "^", "right", "-."),
+    "fcfl_half": Look(_PURPLE, "D", "right", _SHORT_DASHES),
     "like_fedfb": Look(_ORANGE, "s", "bottom"),
     "like_fairfed": Look(_SKY, "^", "bottom"),
     "like_fcfl": Look(_PURPLE, "D", "bottom"),
@@ -124,6 +127,7 @@ _LOOKS: Mapping[str, Look] = {
     "binned": Look(_GREEN, "H", dashes="--"),
     "oracle": Look(INK, "2", dashes="-."),
     "oracle_same": Look(INK, "1"),
+    "oracle_elsewhere": Look(INK, "3"),
 }
 
 

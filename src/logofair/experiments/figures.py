@@ -205,7 +205,12 @@ _OF_PAPER = (
     *("fedavg", *_TRAINED, "logofair_g", "logofair_l", "logofair_lg"),
     *("algorithm1_g", "algorithm1_l", "algorithm1_lg", "oracle"),
 )
-_BEYOND = (*_TRAINED, *(f"like_{name}" for name in _TRAINED), *(f"on_{name}" for name in _TRAINED), "logofair_lg")
+_BEYOND = (
+    *(f"{name}_half" for name in _TRAINED),
+    *(f"like_{name}" for name in _TRAINED),
+    *(f"on_{name}" for name in _TRAINED),
+    "logofair_lg",
+)
 _HALF = "Half-filled marks are Algorithm 1 as published, filled ones the exact solver."
 
 
@@ -221,9 +226,10 @@ def _comparisons(name: str, where: str, lines: Sequence[Line], runs: str) -> Ite
         caption = (*said, *halves, *hollow, _FLOOR, *_above(lines))
         yield _Planned(name, f"{where}: the paper's methods", caption, lambda: _marks(of_paper, claims, []))
     beyond = [found[method] for method in _BEYOND if method in found]
-    ties = [(found[like], found[METHODS[like].like]) for like in found if METHODS[like].like in found]
+    likes = [(like, f"{METHODS[like].like}_half") for like in found if METHODS[like].like]
+    ties = [(found[like], found[half]) for like, half in likes if half in found]
     if ties:
-        pairs = "Dotted lines lead from a trained method to ours with that method's gaps as tolerances."
+        pairs = "Dotted lines lead from a method trained on as many rows to ours with that method's gaps as tolerances."
         title = f"{where}: LoGoFair_l&g at the gaps of trained methods, and on their scores"
         yield _Planned(f"{name}-beyond", title, (*said, pairs, _FLOOR), lambda: _marks(beyond, [], ties))
 

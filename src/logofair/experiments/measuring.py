@@ -50,7 +50,8 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
     -------
     dict
         The case's plain values, ``figures`` by name (None where undefined), the ``setting`` used, ``tried``: what was
-        tried on the calibration rows, the ``seconds`` it took beside training, and ``versions``.
+        tried on the calibration rows, the ``rows`` of every part, the ``seconds`` it took beside training, and
+        ``versions``.
     """
     plan, started = METHODS[case.method], time.perf_counter()
     models = [
@@ -62,6 +63,7 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
         **case.as_dict(),
         "figures": {name: None if value is None else round(float(value), 6) for name, value in found.items()},
         **about,
+        "rows": {part: int(places.size) for part, places in rows.parts.items()},
         "seconds": round(time.perf_counter() - started, 3),
         "versions": _versions(),
     }

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logofair.datasets import CATALOGUE, load
+from logofair.datasets import CATALOGUE
 from logofair.datasets.preparing import cache_folder, check_about, is_prepared
 from logofair.errors import InputError
 from logofair.experiments.records import FILE, read_records
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from logofair.experiments.claims import Verdict
 
 __all__ = ["Rendered", "check_packages", "render"]
+
+# Rows of the data sets as the paper tells them.
+_OF_PAPER = {"adult": "more than 45,000", "enem": "about 1.4 million", "celeba": "about 200,000 images"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def render(folder: Path, cache: Path | None = None) -> Rendered:
 
     found = lines(records)
     said, written = verdicts(found), list[Path]()
-    for name, data in _contents(found, said, records[-1].get("versions", {}), cache):
+    for name, data in _contents(found, said, records, cache):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         put_whole(path, data)
@@ -64,7 +67,7 @@ def render(folder: Path, cache: Path | None = None) -> Rendered:
 
 
 def _contents(
-    found: Sequence[Line], said: Sequence[Verdict], versions: Mapping[str, Any], cache: Path | None
+    found: Sequence[Line], said: Sequence[Verdict], records: Sequence[Mapping[str, Any]], cache: Path | None
 ) -> Iterator[tuple[str, bytes]]:
     """Names and contents of all files."""
     from logofair.experiments.figures import by_experiment, figures_of
@@ -74,12 +77,12 @@ def _contents(
     parts = by_experiment(found)
     tables = {name: tables_of(part) for name, part in parts.items()}
     figures = {name: figures_of(part) for name, part in parts.items()}
-    data = {name: _rows_of(name, cache) for name in dict.fromkeys(line.place["data"] for line in found)}
+    data = {name: _rows_of(name, records, cache) for name in dict.fromkeys(line.place["data"] for line in found)}
     about = RunAbout(
         command=f"logofair reproduce {' '.join(parts)}",
         made=date.today().isoformat(),
         data={name: words for name, words in data.items() if words},
-        versions=versions,
+        versions=records[-1].get("versions", {}),
     )
     yield "page.html", page_html(found, about=about, verdicts=said, tables=tables, figures=figures).encode()
     for name, as_words in (("tables.md", as_markdown), ("tables.tex", as_latex)):
@@ -89,9 +92,13 @@ def _contents(
         yield f"figures/{figure.name}.png", figure.png
 
 
-def _rows_of(name: str, cache: Path | None) -> str:
-    """How many rows of a data set there are here; nothing where it is not prepared any more."""
-    if not CATALOGUE[name].needs_files:
-        return f"{len(load(name)):,} rows"
+def _rows_of(name: str, records: Sequence[Mapping[str, Any]], cache: Path | None) -> str:
+    """How many rows the splits of a data set have, of which year where that is known, and how many the paper has."""
+    sizes = [sum(record["rows"].values()) for record in records if record["data"] == name and "rows" in record]
+    if not sizes:
+        return ""
     folder = cache_folder(name, cache)
-    return f"{check_about(folder, name)['counts']['rows kept']:,} rows prepared" if is_prepared(folder) else ""
+    prepared = CATALOGUE[name].needs_files and is_prepared(folder)
+    year = check_about(folder, name).get("year") if prepared else None
+    words = f"{max(sizes):,} rows" + (f" of {year}" if year else "")
+    return f"{words} (the paper: {_OF_PAPER[name]})" if name in _OF_PAPER else words
