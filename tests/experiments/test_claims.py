@@ -315,3 +315,67 @@ def test_post_processing_after_fair_training():
 def test_of_two_runs_the_one_with_more_settings_is_judged():
     quick = [*everywhere("algorithm1_lg", steady(0.7, 0.02, 0.01), budget=3), *baselines(budget=3)]
     assert judged(BETTER, [*quick, *good(), *baselines()]).verdict == "confirmed"
+
+
+def test_runs_on_other_rows_are_not_compared_with_each_other():
+    few = [
+        *everywhere("fedfb", steady(0.5, 0.3, 0.3), limit=100),
+        *everywhere("fcfl", steady(0.5, 0.3, 0.3), limit=100),
+    ]
+    lines = [
+        *few,
+        *good(),
+        *everywhere("fairfed", steady(0.8, 0.1, 0.08)),
+        *everywhere("fedavg", steady(0.8, 0.1, 0.1)),
+    ]
+    found = judged(BETTER, lines)
+    assert not any("0.5000" in text for text in found.figures)
+    assert (found.verdict, found.reason.endswith("Not run: FedFB.")) == ("not testable", True)
+
+
+def test_a_method_that_failed_at_one_alpha_leaves_the_claim_untested_and_is_named():
+    lines = [
+        each for each in [*good(), *baselines()] if (each.place["method"], each.place["alpha"]) != ("fairfed", 5.0)
+    ]
+    found = judged(BETTER, lines)
+    assert (found.verdict, found.reason.endswith("Not run: FairFed at alpha 5.")) == ("not testable", True)
+    lines = [
+        each
+        for each in [*good(), *baselines()]
+        if (each.place["method"], each.place["alpha"]) != ("algorithm1_lg", 0.5)
+    ]
+    found = judged(BETTER, lines)
+    assert (found.verdict, "Algorithm 1 at alpha 0.5" in found.reason) == ("not testable", True)
+
+
+def vague(accuracy):
+    """An accuracy whose interval holds anything; gaps as of good()."""
+    return {**steady(0.83, 0.02, 0.01), "accuracy": [accuracy - 0.3, accuracy, accuracy + 0.3]}
+
+
+@pytest.mark.parametrize("words", ["lower global gap than FedFB", "than FCFL, at no lower"])
+def test_a_loss_that_few_seeds_cannot_rule_out_is_open_and_confirms_nothing(words):
+    found = judged(words, [*everywhere("logofair_lg", vague(0.75)), *baselines()])
+    assert found.verdict == "not confirmed"
+    assert sum(text.startswith("open: ") and ", accuracy: " in text for text in found.figures) >= 3
+    slight = [
+        *everywhere("logofair_lg", {**steady(0.8099, 0.02, 0.01), "accuracy": [0.809, 0.810, 0.8107]}),
+        *baselines(),
+    ]
+    assert judged("than FCFL, at no lower", slight).verdict == "confirmed"
+
+
+def test_one_seed_and_rounds_that_were_not_run_say_nothing_of_the_protocol():
+    single = [
+        type(each)(each.place, {name: {0: values[0]} for name, values in each.values.items()}, each.settings)
+        for each in rounds(0.0105)
+    ]
+    assert judged("exact protocol needs", single).verdict == "not testable"
+    early = [each for each in rounds(0.0105) if each.place.get("level") in (None, 5)]
+    assert judged("exact protocol needs", early).verdict == "not testable"
+
+
+def test_a_comparison_says_where_a_figure_is_undefined():
+    some = {**steady(0.83, 0.02, 0.01), "global_gap": [0.01, None, 0.0101]}
+    found = judged(BETTER, [*everywhere("algorithm1_lg", some), *baselines()])
+    assert all("defined in 2 of 3 seeds" in text for text in found.figures if "global gap" in text)
