@@ -16,7 +16,7 @@ from logofair.experiments import runner
 from logofair.experiments.records import FILE, append, identity, read_records
 from logofair.experiments.runner import how_far, missing_data, run
 from logofair.experiments.scores import Machine
-from support.experiments import SMALL, small_experiment, use_settings
+from support.experiments import SMALL, case, small_experiment, use_settings
 
 pytestmark = pytest.mark.training
 
@@ -164,3 +164,26 @@ def test_data_that_are_not_prepared_are_named_with_what_to_type(tmp_path):
     enem = replace(part, splits=(replace(SMALL, data="enem"),))
     found = missing_data([part, enem], tmp_path)
     assert found == {"enem": f"logofair data prepare enem --from PATH --cache {tmp_path}"}
+
+
+A_RECORD = {**case("fedavg").as_dict(), "figures": {"accuracy": 0.8}}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        *(({name: ...}, f"without '{name}'") for name in ("random_state", "method", "local_tolerance", "budget")),
+        ({"method": "fedprox"}, "this version knows no method 'fedprox'"),
+        ({"experiment": "figure_9"}, "this version knows no experiment 'figure_9'"),
+        ({"data": "compas"}, "this version knows no data 'compas'"),
+        ({"budget": None}, "budget None, which is no whole number"),
+        ({"figures": {"accuracy": "high"}}, "figures that are no numbers"),
+        ({"rows": 5}, "rows that are no numbers"),
+    ],
+)
+def test_a_record_of_another_version_is_named_with_what_is_wrong(change, said, tmp_path):
+    changed = {name: value for name, value in (A_RECORD | change).items() if value is not ...}
+    append(tmp_path, A_RECORD)
+    append(tmp_path, changed)
+    with pytest.raises(InputError, match=rf"results\.jsonl: line 2 is no record of an experiment \({said}\)"):
+        read_records(tmp_path)

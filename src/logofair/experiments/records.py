@@ -1,4 +1,4 @@
-"""Results as JSON lines: appended as they come, read again to go on, summarised over the seeds."""
+"""Results as JSON lines: appended as they come, and read again to go on and to be summarised."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from logofair.datasets.catalogue import CATALOGUE
 from logofair.errors import InputError
-from logofair.experiments.experiment import Case, Split
+from logofair.experiments.experiment import METHODS, Case, Split, experiment_names
 
 __all__ = ["FILE", "append", "identity", "read_records"]
 
@@ -62,6 +63,27 @@ def _read(lines: Iterable[bytes], path: Path) -> Iterator[dict[str, Any]]:
             record = json.loads(line)
         except ValueError:  # no JSON, or no text
             raise InputError(f"{path}: line {number} is no JSON; delete the line or take another folder.") from None
-        if not isinstance(record, dict) or not isinstance(record.get("figures"), dict):
-            raise InputError(f"{path}: line {number} is no record of an experiment; take another folder.")
+        if wrong := _wrong_with(record):
+            raise InputError(f"{path}: line {number} is no record of an experiment ({wrong}); take another folder.")
         yield record
+
+
+def _wrong_with(record: Any) -> str:
+    """Why nothing can be made of a line, which another version may have written; empty where something can."""
+    if not isinstance(record, dict):
+        return "no object"
+    for name in (*_IDENTITY, "figures"):
+        if name not in record:
+            return f"without {name!r}"
+    known = {"experiment": experiment_names(), "method": METHODS, "data": CATALOGUE}
+    for name, names in known.items():
+        if record[name] not in names:
+            return f"this version knows no {name} {record[name]!r}"
+    for name in ("random_state", "budget"):
+        if not isinstance(record[name], int):
+            return f"{name} {record[name]!r}, which is no whole number"
+    for name in ("figures", "rows"):
+        values = record.get(name, {})
+        if not isinstance(values, dict) or not all(isinstance(v, int | float | None) for v in values.values()):
+            return f"{name} that are no numbers"
+    return ""

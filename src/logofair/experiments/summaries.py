@@ -20,7 +20,7 @@ from scipy.stats import t as student
 
 from logofair.experiments.experiment import METHODS
 
-__all__ = ["Line", "Summary", "claimed_figures", "difference", "doubtful_figures", "line_like", "lines"]
+__all__ = ["Line", "Summary", "claimed_figures", "difference", "doubtful_figures", "lines"]
 
 _TESTED = 0.3 / 0.7  # rows tested on, for every row trained or calibrated on
 _CONFIDENCE = 0.95
@@ -121,6 +121,8 @@ class Line:
 def lines(records: Iterable[Mapping[str, Any]]) -> list[Line]:
     """Records by what they are about, in their order; every line holds the figures of all its seeds.
 
+    Where settings were changed between two runs (``plan``), the seeds of the later one alone: no mean mixes the two.
+
     Examples
     --------
     >>> place = dict.fromkeys(_PLACE) | {"experiment": "comparison_dp", "data": "adult", "method": "fedavg"}
@@ -131,23 +133,16 @@ def lines(records: Iterable[Mapping[str, Any]]) -> list[Line]:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         found.setdefault(json.dumps([record.get(name) for name in _PLACE]), []).append(record)
-    return [_line(sorted(part, key=lambda record: record["random_state"])) for part in found.values()]
+    return [_line(part) for part in found.values()]
 
 
-def _line(records: Sequence[Mapping[str, Any]]) -> Line:
+def _line(every: Sequence[Mapping[str, Any]]) -> Line:
+    same = [record for record in every if record.get("plan") == every[-1].get("plan")]
+    records = sorted(same, key=lambda record: record["random_state"])
     names = dict.fromkeys(name for record in records for name in record["figures"])
     values = {name: {record["random_state"]: record["figures"].get(name) for record in records} for name in names}
     settings = Counter(json.dumps(record.get("setting", {})) for record in records)
     return Line({name: records[0].get(name) for name in _PLACE}, values, dict(settings.most_common()))
-
-
-def line_like(among: Iterable[Line], line: Line, method: str) -> Line | None:
-    """The line of another method at the same place, whatever its tolerances; None where there is none."""
-    fixed = [name for name in _PLACE if name not in ("method", "local_tolerance", "global_tolerance", "level")]
-    for other in among:
-        if other.place["method"] == method and all(other.place[name] == line.place[name] for name in fixed):
-            return other
-    return None
 
 
 def difference(line: Line, other: Line, figure: str, minus: str | None = None) -> Summary | None:
