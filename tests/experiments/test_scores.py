@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from logofair.errors import InputError
 from logofair.experiments import scores
 from logofair.experiments.experiment import Split, Trial
+from logofair.experiments.measuring import measure
 from logofair.experiments.scores import Machine, choose, split_data, trained
-from support.experiments import SETTINGS, SMALL, use_settings
+from support.experiments import SETTINGS, SMALL, case, use_settings
 
 pytestmark = pytest.mark.training
 
@@ -182,3 +183,32 @@ def diverging(real):
         return real(rows, places, scored, method, notion, machine, trial)
 
     return models
+
+
+def others(rows, changed):
+    """The same split of data prepared anew: one row less, other labels, groups or features."""
+    if changed == "rows":
+        return replace(rows, parts={**rows.parts, "test": rows.parts["test"][:-1]})
+    values = getattr(rows.data, changed).copy()
+    values[rows.parts["test"]] = values[rows.parts["test"][::-1]]
+    return replace(rows, data=replace(rows.data, **{changed: values}))
+
+
+@pytest.mark.parametrize("changed", ["rows", "labels", "sensitive", "features"])
+def test_scores_of_other_rows_are_refused(changed, monkeypatch, tmp_path):
+    use_settings(monkeypatch)
+    rows, machine = split_data(SMALL), Machine(tmp_path)
+    train(rows, "fedavg", tmp_path)
+    one = replace(case("logofair_lg"), split=SMALL)
+    measure(one, rows, machine)
+    with pytest.raises(InputError, match="the scores of adult, 3 clients, alpha 5, seed 0 belong to other rows"):
+        measure(one, others(rows, changed), machine)
+
+
+def test_scores_stored_without_a_digest_are_read_where_they_are_as_many(monkeypatch, tmp_path):
+    use_settings(monkeypatch)
+    rows = split_data(SMALL)
+    made = replace(train(rows, "fedavg", tmp_path), rows="")
+    made.check_rows(others(rows, "labels"), tmp_path)
+    with pytest.raises(InputError, match="other rows"):
+        made.check_rows(others(rows, "rows"), tmp_path)

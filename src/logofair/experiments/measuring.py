@@ -58,6 +58,8 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
         trained(lambda: rows, case.split, name, notion, machine, budget=case.budget, published=published)
         for name, notion, published in needs(case)
     ]
+    for model in models:
+        model.check_rows(rows, machine.folder)
     found, about = _KINDS[plan.kind](case, plan, rows, models)
     return {
         **case.as_dict(),

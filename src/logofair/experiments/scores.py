@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,9 @@ ACCURACY_GIVEN = 0.02
 # Which gap a method is made to lower; FedAvg is chosen by accuracy alone.
 AIMS: Mapping[str, str | None] = {"fedavg": None, "fedfb": "global", "fairfed": "global", "fcfl": "local"}
 _MEASURED = ("accuracy", "local_gap", "global_gap")  # of every setting tried
+_FOLDER = "scores"
 _SCHEDULE = ("local_epochs", "learning_rate", "batch_size", "optimiser")
+_FEATURES_READ = 200  # rows whose features count in a digest
 _FCFL_MEASURES = 400  # rounds between two counts of its progress, which nothing depends on
 
 
@@ -75,6 +77,17 @@ class SplitData:
         """The rows of a part."""
         places = self.parts[part]
         return Rows(self.data.labels[places], self.data.sensitive[places], self.clients[places])
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells these rows from others: labels, groups and clients of every part, and features of a few rows."""
+        found = sha256()
+        for part in self.parts:
+            rows = self.rows(part)
+            found.update(json.dumps([column.tolist() for column in (rows.labels, rows.groups, rows.clients)]).encode())
+        some = self.data.features[np.sort(self.parts["test"])[:_FEATURES_READ]]
+        found.update(np.ascontiguousarray(some, dtype=np.float64).tobytes())
+        return found.hexdigest()[:20]
 
 
 @lru_cache(maxsize=4)
@@ -115,7 +128,7 @@ class Trained:
 
     ``setting`` is the one chosen and ``tried`` what each did on the calibration rows, trained on the first half;
     ``calibration`` and ``test`` are the scores of that model, ``decided`` the test scores of the model trained on both
-    halves.
+    halves. ``rows`` is the digest of the split they belong to; empty where it was not stored.
     """
 
     setting: Mapping[str, Any]
@@ -123,6 +136,16 @@ class Trained:
     calibration: Floats
     test: Floats
     decided: Floats
+    rows: str = ""
+
+    def check_rows(self, rows: SplitData, folder: Path) -> None:
+        """Raise where the scores belong to other rows: the data may have been prepared anew since they were stored."""
+        as_many = self.decided.size == rows.parts["test"].size
+        if not as_many or (self.rows and self.rows != rows.digest):
+            raise InputError(
+                f"{folder / _FOLDER}: the scores of {rows.split.name} belong to other rows than {rows.split.data} has "
+                "now; take another folder, or prepare the data as they were."
+            )
 
     @property
     def did(self) -> Mapping[str, Any]:
@@ -145,12 +168,13 @@ def trained(
     listed = trials(split_.data, method, None if published else budget, published=published)
     facts = [vars(split_), method, notion, [[dict(t.setting), t.rounds] for t in listed], machine.device]
     key = sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
-    path = machine.folder / "scores" / f"{split_.data}-{method}-{split_.random_state}-{key}.npz"
+    path = machine.folder / _FOLDER / f"{split_.data}-{method}-{split_.random_state}-{key}.npz"
     if path.is_file():
         return _stored(path)
-    made = _train_and_choose(rows(), method, notion, machine, listed, published)
+    on = rows()
+    made = replace(_train_and_choose(on, method, notion, machine, listed, published), rows=on.digest)
     path.parent.mkdir(parents=True, exist_ok=True)
-    choice = json.dumps({"setting": dict(made.setting), "tried": [dict(t) for t in made.tried]})
+    choice = json.dumps({"setting": dict(made.setting), "tried": [dict(t) for t in made.tried], "rows": made.rows})
     with replacing(path) as neighbour, neighbour.open("wb") as file:
         np.savez(file, calibration=made.calibration, test=made.test, decided=made.decided, choice=np.array(choice))
     return made
@@ -160,7 +184,7 @@ def _stored(path: Path) -> Trained:
     with np.load(path, allow_pickle=False) as file:
         choice = json.loads(str(file["choice"]))
         scores = (file[name] for name in ("calibration", "test", "decided"))
-        return Trained(choice["setting"], tuple(choice["tried"]), *scores)
+        return Trained(choice["setting"], tuple(choice["tried"]), *scores, rows=choice.get("rows", ""))
 
 
 def _train_and_choose(
