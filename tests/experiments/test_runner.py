@@ -187,3 +187,15 @@ def test_a_record_of_another_version_is_named_with_what_is_wrong(change, said, t
     append(tmp_path, changed)
     with pytest.raises(InputError, match=rf"results\.jsonl: line 2 is no record of an experiment \({said}\)"):
         read_records(tmp_path)
+
+
+def test_seeds_on_other_rows_are_not_added_to_those_measured_before(measured, tmp_path):
+    run([small_experiment(["fedavg"], seeds=1)], Machine(tmp_path), jobs=1)
+    (record,) = lines_of(tmp_path)
+    (tmp_path / FILE).unlink()
+    append(
+        tmp_path, record | {"rows": record["rows"] | {"test": record["rows"]["test"] + 7}}
+    )  # as if prepared anew since
+    with pytest.raises(InputError, match="holds results on 907 rows of adult, which has 900 now"):
+        run([small_experiment(["fedavg"], seeds=2)], Machine(tmp_path), jobs=1)
+    assert len(lines_of(tmp_path)) == 1

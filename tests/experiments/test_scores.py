@@ -212,3 +212,14 @@ def test_scores_stored_without_a_digest_are_read_where_they_are_as_many(monkeypa
     made.check_rows(others(rows, "labels"), tmp_path)
     with pytest.raises(InputError, match="other rows"):
         made.check_rows(others(rows, "rows"), tmp_path)
+
+
+@pytest.mark.parametrize("length", [0, 30, 2000, -30])
+def test_a_file_of_scores_that_was_cut_is_named(length, monkeypatch, tmp_path):
+    use_settings(monkeypatch)
+    rows = split_data(SMALL)
+    train(rows, "fedavg", tmp_path, budget=1)
+    (path,) = (tmp_path / "scores").iterdir()
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(InputError, match=r"\.npz: is damaged; delete it"):
+        train(rows, "fedavg", tmp_path, budget=1)

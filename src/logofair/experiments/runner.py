@@ -7,11 +7,11 @@ split at a time. A run that was stopped goes on where it was: what is in the res
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from logofair.datasets import CATALOGUE
 from logofair.datasets.preparing import cache_folder, is_prepared, prepare_command
-from logofair.errors import LogofairError, RunError
+from logofair.errors import InputError, LogofairError, RunError
 from logofair.experiments.experiment import Case, Experiment, Split
 from logofair.experiments.measuring import measure, needs
 from logofair.experiments.records import append, identity, read_records
@@ -99,12 +99,32 @@ def run(
                 by_split.setdefault(case.split, []).append(case)
             else:
                 failed.append((case, why))
+        sizes = {_dealing(record): _n_rows(record) for record in read_records(machine.folder) if "rows" in record}
         measuring = work(partial(_measure, machine=machine), list(by_split.values()))
         for records, wrong in progress(measuring, "Measuring", len(by_split)):
             for record in records:
+                _check_size(sizes.setdefault(_dealing(record), _n_rows(record)), record, machine.folder)
                 append(machine.folder, record)
             failed += wrong
     return RunState(len(left) - len(failed), before, tuple(failed))
+
+
+def _dealing(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What records have in common whose splits differ in their seeds alone."""
+    return tuple(record[field.name] for field in fields(Split) if field.name != "random_state")
+
+
+def _n_rows(record: Mapping[str, Any]) -> int:
+    return sum(record["rows"].values())
+
+
+def _check_size(before: int, record: Mapping[str, Any], folder: Path) -> None:
+    """Raise where other seeds of the same experiment were measured on more rows or fewer."""
+    if (now := _n_rows(record)) != before:
+        raise InputError(
+            f"{folder}: holds results on {before:,} rows of {record['data']}, which has {now:,} now; take another "
+            "folder, or prepare the data as they were."
+        )
 
 
 def how_far(experiments: Iterable[Experiment], folder: Path) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -181,10 +182,13 @@ def trained(
 
 
 def _stored(path: Path) -> Trained:
-    with np.load(path, allow_pickle=False) as file:
-        choice = json.loads(str(file["choice"]))
-        scores = (file[name] for name in ("calibration", "test", "decided"))
-        return Trained(choice["setting"], tuple(choice["tried"]), *scores, rows=choice.get("rows", ""))
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            choice = json.loads(str(file["choice"]))
+            scores = [file[name] for name in ("calibration", "test", "decided")]
+    except (BadZipFile, ValueError, KeyError, EOFError):
+        raise InputError(f"{path}: is damaged; delete it, and it is trained again.") from None
+    return Trained(choice["setting"], tuple(choice["tried"]), *scores, rows=choice.get("rows", ""))
 
 
 def _train_and_choose(
