@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 
 import pytest
 
@@ -123,3 +124,28 @@ def test_the_papers_figures_are_those_of_its_tables(name):
         for method in named:
             found = claimed_figures(place | {"method": method})
             assert found == {"accuracy": row["accuracy"], "local_gap": row["local"], "global_gap": row["global"]}
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        (lambda plan: plan.update(seed=3), "'seed' (did you mean 'seeds'?)"),
+        (lambda plan: plan["data"]["adult"].update(sensitiv="race"), "'sensitiv' (did you mean 'sensitive'?)"),
+        (lambda plan: plan["quick"].update(alphas=[5.0]), "'alphas' (did you mean 'alpha'?)"),
+        (lambda plan: plan["methods"].append("fedfp"), "'fedfp' (did you mean 'fedfb'?)"),
+    ],
+)
+def test_a_misspelt_word_of_a_plan_is_named(where, said, monkeypatch):
+    real = experiment._toml
+    plan = copy.deepcopy(dict(real("plans/groups.toml")))
+    where(plan)
+    monkeypatch.setattr(experiment, "_toml", lambda name: plan if name == "plans/groups.toml" else real(name))
+    with pytest.raises(InputError, match=re.escape(f"plans/groups.toml: got {said}; use one of ")):
+        load_experiment("groups")
+
+
+@pytest.mark.parametrize("name", [name for name in experiment_names() if name.endswith("_dp")])
+def test_experiments_on_both_notions_differ_in_what_the_notion_makes_different(name):
+    one, other = (experiment._toml(f"plans/{each}.toml") for each in (name, name.replace("_dp", "_eo")))
+    differ = {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+    assert differ <= {"title", "about", "notion", "tolerances", "paper"}

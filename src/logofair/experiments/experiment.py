@@ -33,6 +33,13 @@ __all__ = [
 
 _HERE = files("logofair.experiments")
 _SMALL_BUDGET = 3  # settings tried in a quick run
+# What a file may say, of all data sets, of one of them, and of a quick run.
+_DEALING = ("scheme", "sensitive", "limit")
+_KEYS = (
+    *("title", "about", "shows", "along", "paper", "notion", "tolerances", "seeds", "budget", "methods", "levels"),
+    *("alpha", "clients", "natural"),
+    *_DEALING,
+)
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,8 @@ class Case:
 class Experiment:
     """What an experiment's file says; one of a table's or a figure's cells is a :class:`Case`.
 
-    ``shows`` is ``table`` or ``curve``; ``along`` what a curve's horizontal axis is (alpha, clients, level).
+    ``shows`` is ``table`` or ``curve``; ``along`` what a curve's horizontal axis is (alpha, clients, level); ``paper``
+    the paper's table that has its figures.
     """
 
     name: str
@@ -273,12 +281,25 @@ def load_experiment(
     if name not in known:
         raise InputError(f"NAME: got {name!r}{nearest_name(name, known)}; use one of {', '.join(known)}, or all.")
     plan = _toml(f"plans/{name}.toml")
+    _check_keys(name, plan)
     made = [
         _part(name, _shortened({**plan, **facts}, alphas) if quick else {**plan, **facts}, part, quick)
         for part, facts in plan["data"].items()
     ]
     chosen = [part for part in made if not data or part.splits[0].data in data]
     return [part for each in chosen if (part := _narrowed(each, methods, alphas, seeds, budget)) is not None]
+
+
+def _check_keys(name: str, plan: Mapping[str, Any]) -> None:
+    """Raise on a key or a method that nothing knows, since a misspelt one would go unnoticed."""
+    tables = [{key: plan[key] for key in plan if key not in ("data", "quick")}, *plan["data"].values(), plan["quick"]]
+    named = [(key, _KEYS) for table in tables for key in table]
+    named += [(method, tuple(METHODS)) for table in tables for method in table.get("methods", ())]
+    for word, known in named:
+        if word not in known:
+            raise InputError(
+                f"plans/{name}.toml: got {word!r}{nearest_name(word, known)}; use one of {', '.join(known)}."
+            )
 
 
 def _shortened(said: Mapping[str, Any], alphas: Sequence[float]) -> dict[str, Any]:
@@ -294,12 +315,12 @@ def _shortened(said: Mapping[str, Any], alphas: Sequence[float]) -> dict[str, An
 
 def _part(name: str, said: Mapping[str, Any], part: str, quick: bool) -> Experiment:
     """One data set's part; ``said``: what the file says of all, of this one, and of a quick run, the last word last."""
-    dealing = {key: said[key] for key in ("scheme", "sensitive", "limit") if key in said}
+    dealing = {key: said[key] for key in _DEALING if key in said}
     if said.get("natural"):
-        splits = [Split(said.get("source", part), 0, said.get("most_clients"), None, **dealing)]
+        splits = [Split(part, 0, None, None, **dealing)]
     else:
         pairs = product(said["alpha"], said["clients"])
-        splits = [Split(said.get("source", part), 0, clients, alpha, **dealing) for alpha, clients in pairs]
+        splits = [Split(part, 0, clients, alpha, **dealing) for alpha, clients in pairs]
     notion = said["notion"]
     return Experiment(
         name=name,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from logofair.experiments.experiment import METHODS
+from logofair.experiments.experiment import METHODS, load_experiment
 
 __all__ = ["Line", "Summary", "claimed_figures", "difference", "doubtful_figures", "lines"]
 
@@ -167,6 +167,12 @@ def _paper() -> Mapping[str, Any]:
     return found
 
 
+@cache
+def _table(experiment: str) -> str:
+    """The paper's table that has figures of an experiment; empty without one."""
+    return load_experiment(experiment)[0].paper
+
+
 def claimed_figures(place: Mapping[str, Any]) -> Mapping[str, float] | None:
     """What the paper reports at a place of a table; None where it reports nothing.
 
@@ -182,7 +188,7 @@ def claimed_figures(place: Mapping[str, Any]) -> Mapping[str, float] | None:
 
 def _paper_row(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
     named = METHODS[place["method"]].paper
-    for row in _paper().get(_TABLES.get(place["experiment"], ""), ()) if named else ():
+    for row in _paper().get(_table(place["experiment"]), ()) if named else ():
         at = (("data", "dataset"), ("alpha", "alpha")) if "method" in row else _TOLERANCES
         same = all(place.get(ours) == row[theirs] for ours, theirs in at)
         if same and row.get("method", "LoGoFair_l&g") == named:
@@ -206,7 +212,7 @@ def doubtful_figures(place: Mapping[str, Any]) -> Mapping[str, str]:
     row = _paper_row(place)
     if row is None:
         return {}
-    table = _TABLES[place["experiment"]]
+    table = _table(place["experiment"])
     reasons = {name: _repeated(table, row, name) or _same_for_both(table, row, name) for name in _FIGURES.values()}
     return {ours: reason for ours, theirs in _FIGURES.items() if (reason := reasons[theirs])}
 
@@ -250,11 +256,4 @@ def _same_for_both(table: str, row: Mapping[str, Any], figure: str) -> str | Non
 
 
 _FIGURES = {"accuracy": "accuracy", "local_gap": "local", "global_gap": "global"}
-_TABLES = {
-    "comparison_dp": "comparison_dp",
-    "authors_dealing": "comparison_dp",
-    "comparison_eo": "comparison_eo",
-    "sensitivity_dp": "sensitivity_dp",
-    "sensitivity_eo": "sensitivity_eo",
-}
 _TOLERANCES = (("data", "dataset"), ("local_tolerance", "delta_local"), ("global_tolerance", "delta_global"))
