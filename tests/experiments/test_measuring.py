@@ -97,6 +97,32 @@ def test_no_rule_with_these_scores_and_gaps_does_better_than_the_oracle(record):
         assert oracle[gap] <= ours[gap] + 2e-6
 
 
+NOTION_PAIRS = ("demographic_parity", "equalized_odds", "demographic_parity / equal_opportunity")
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("notion", NOTION_PAIRS)
+def test_the_oracle_at_a_rules_own_gaps_is_never_below_it_on_any_rows(notion, number):
+    rng = np.random.default_rng(number)
+    n, n_groups, n_clients = 400, 2 + number % 3, 1 + number
+    code, clients = rng.integers(0, n_groups, n), rng.integers(0, n_clients, n).astype(np.int32)
+    code[(clients == 1) & (number % 2 == 1)] = 0  # a client with one group
+    scores = np.round(rng.beta(1 + 0.5 * code, 2), 1 + number % 2 * 3)  # few different ones, or many
+    labels = (rng.random(n) < np.clip(scores + rng.normal(0, 0.2, n), 0, 1)).astype(int)
+    names = np.array([f"group {each}" for each in code])
+    people = Dataset(name="toy", features=np.zeros((n, 1)), feature_names=("x",), labels=labels, sensitive=names)
+    parts = {"calibration": np.arange(n // 2), "test": np.arange(n // 2, n)}
+    rows = SplitData(Split("toy", 0), people, clients, parts)
+    model = Trained({}, (), scores[: n // 2], scores[n // 2 :], scores[n // 2 :])
+    one = replace(case("logofair_lg"), notion=notion)
+    ours, _ = measuring._processed(one, METHODS["logofair_lg"], rows, [model])
+    best, _ = measuring._bound(one, METHODS["oracle_same"], rows, [model])
+    assert best["accuracy"] >= ours["accuracy"] - 2e-6
+    for gap in ("local_gap", "global_gap"):
+        assert (best[gap] is None) == (ours[gap] is None)
+        assert (best[gap] or 0.0) <= (ours[gap] or 0.0) + 2e-6
+
+
 def test_bounds_keep_the_required_tolerances_on_the_test_rows_and_are_in_order(record):
     oracle, bound = record("oracle")["figures"], record("aglfop")["figures"]
     assert max(oracle["local_gap"], oracle["global_gap"]) <= 0.05 + 2e-6

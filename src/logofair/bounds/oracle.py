@@ -15,7 +15,7 @@ import numpy as np
 
 from logofair.auditing import Audit
 from logofair.bounds.table import LabelTable
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, Label
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.notions import NotionLike
@@ -77,6 +77,7 @@ def oracle(
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
     local_tolerance: float | None = 0.02,
     global_tolerance: float | None = 0.02,
+    client_tolerances: Mapping[Label, float | None] | None = None,
     sample_weight: object = None,
 ) -> Oracle:
     """Find the best weighted thresholds for these rows, with a look at their labels.
@@ -91,7 +92,7 @@ def oracle(
         The classifier's scores; only their order inside each client and group matters.
     labels : column of 0 and 1
         The true labels of the same rows.
-    groups, clients, notion, local_tolerance, global_tolerance, sample_weight
+    groups, clients, notion, local_tolerance, global_tolerance, client_tolerances, sample_weight
         As in :func:`logofair.fit`.
 
     Examples
@@ -110,6 +111,7 @@ def oracle(
         notion=notion,
         local_tolerance=local_tolerance,
         global_tolerance=global_tolerance,
+        client_tolerances=client_tolerances,
         calibration="none",
         basis="labels",
         sample_weight=sample_weight,

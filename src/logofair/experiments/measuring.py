@@ -13,7 +13,7 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.auditing import Audit
-from logofair.bounds import gap_bound, label_table
+from logofair.bounds import gap_bound, label_table, oracle
 from logofair.columns.checks import Floats
 from logofair.experiments.experiment import METHODS, Case, MethodPlan, trials
 from logofair.experiments.private import private_chances
@@ -119,16 +119,22 @@ def _as_tolerance(gap: float | None) -> float | None:
     return None if gap is None or gap >= 1.0 else gap
 
 
+def _notion(case: Case) -> str | dict[str, str]:
+    """The notion of both sides, or one for each."""
+    local, global_ = case.notions
+    return local if local == global_ else {"local": local, "global": global_}
+
+
 def _fitted(
     case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained], solver: str | Algorithm1 = "exact"
 ) -> Solution:
-    part, (local, global_) = rows.rows("calibration"), case.notions
+    part = rows.rows("calibration")
     return fit(
         models[0].calibration,
         part.labels,
         groups=part.groups,
         clients=part.clients,
-        notion=local if local == global_ else {"local": local, "global": global_},
+        notion=_notion(case),
         solver=solver,
         pooling=_pooling(plan),
         basis=plan.basis,
@@ -206,7 +212,7 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: list[Traine
     from logofair.engines.inprocess import run
     from logofair.federation import SiteColumns, make_plan
 
-    part, (local, global_) = rows.rows("calibration"), case.notions
+    part = rows.rows("calibration")
     sites = {
         f"client {name}": SiteColumns(
             groups=part.groups[own], scores=models[0].calibration[own], labels=part.labels[own]
@@ -216,7 +222,7 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: list[Traine
     }
     agreed = make_plan(
         groups=sorted(set(part.groups.tolist())),
-        notion=local if local == global_ else {"local": local, "global": global_},
+        notion=_notion(case),
         random_state=case.split.random_state,
         run=f"seed-{case.split.random_state}",
         **_tolerances(case, plan, models),
@@ -239,7 +245,7 @@ def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained])
 
 def _oracle(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> dict[str, float | None]:
     """The best thresholds on the test rows, with their labels, within the required tolerances."""
-    return _best_on_test(case, rows, models[0].test, case.local_tolerance, case.global_tolerance, None)
+    return _best_on_test(case, rows, models[0].test, case.local_tolerance, case.global_tolerance)
 
 
 def _oracle_same(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> dict[str, float | None]:
@@ -257,31 +263,28 @@ def _best_on_test(
     scores: Floats,
     local: float | None,
     global_: float | None,
-    by_client: Mapping[Any, float | None] | None,
+    by_client: Mapping[Any, float | None] | None = None,
 ) -> dict[str, float | None]:
-    test, (local_notion, global_notion) = rows.rows("test"), case.notions
-    solution = fit(
+    test = rows.rows("test")
+    found = oracle(
         scores,
         test.labels,
         groups=test.groups,
         clients=test.clients,
-        notion=local_notion if local_notion == global_notion else {"local": local_notion, "global": global_notion},
+        notion=_notion(case),
         local_tolerance=local,
         global_tolerance=global_,
         client_tolerances=by_client,
-        calibration="none",
-        basis="labels",
-        merged=False,
     )
-    return _figures(case, rows, _chances(solution.policy, scores, rows))
+    return _figures(case, rows, _chances(found.solution.policy, scores, rows))
 
 
 def _aglfop(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> dict[str, float | None]:
     """The accuracy no rule with these gaps exceeds, whatever its model (gaps in place of mutual information)."""
-    test, (local, global_) = rows.rows("test"), case.notions
+    test = rows.rows("test")
     bound = gap_bound(
         label_table(test.labels, groups=test.groups, clients=test.clients),
-        notion=local if local == global_ else {"local": local, "global": global_},
+        notion=_notion(case),
         local_tolerance=case.local_tolerance,
         global_tolerance=case.global_tolerance,
     )
