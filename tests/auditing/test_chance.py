@@ -382,3 +382,12 @@ def test_a_comparison_without_labels_has_no_accuracy():
     assert found.accuracy is None
     assert found.as_dict()["accuracy"] is None
     assert found.global_gap == -1.0
+
+
+@pytest.mark.parametrize(
+    "shares", [[0.5, 0.5, 0.5], [0.5, 0.5, np.nan], [np.nan, 0.5, 0.5], [0.0, 0.0, 0.0], [1.0, np.nan, 1.0]]
+)
+@pytest.mark.parametrize("gap", [0.0, 0.1, 1.0])
+def test_on_very_many_rows_the_floor_of_a_rule_with_a_gap_is_that_gap(shares, gap):
+    floor = noise_floor(np.array([[shares]]), np.full((1, 1, 3), 1e8), ["selection rate"], gap)
+    assert floor.mean == pytest.approx(gap, abs=1e-3)  # whichever groups the client has, however few are accepted

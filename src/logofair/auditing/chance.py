@@ -92,16 +92,17 @@ def noise_floor(shares: Floats, people: Floats, names: Sequence[str], gap: float
     A parametric bootstrap with equal rates: in every draw each group's share is drawn again around the client's common
     share (with one person of either kind added: nobody accepted does not mean that nobody will be). A gap up to the 95%
     quantile of the largest, ``detectable``, cannot be told from chance. A rate of the same name has the same draws,
-    whichever others stand beside it. With a ``gap`` the groups differ by so much in truth, at equal steps about the
-    common share.
+    whichever others stand beside it. With a ``gap`` the groups that a client has differ by so much in truth, at
+    equal steps about the common share, or as near to it as shares can be.
     """
     known = ~np.isnan(shares) & (people > 0)
     compared = known.sum(axis=-1) >= 2
     counts = np.maximum(np.rint(np.where(known, people, 1.0)), 1.0).astype(np.int64)
     everybody = np.where(known, people, 0.0).sum(-1, keepdims=True)
     common = (common_shares(shares, people) * everybody + 1.0) / (everybody + 2.0)
-    apart = gap * (np.arange(counts.shape[-1]) / max(counts.shape[-1] - 1, 1) - 0.5)
-    chance = np.clip(common + apart, 0.0, 1.0)
+    among = (known.cumsum(axis=-1) - 1) / np.maximum(known.sum(axis=-1, keepdims=True) - 1, 1)  # 0 to 1: first to last
+    apart = gap * (among - 0.5)
+    chance = np.clip(np.clip(common, gap / 2, 1.0 - gap / 2) + apart, 0.0, 1.0)
     draws = int(np.clip(_DRAWN // max(counts.size, 1), _FEWEST_DRAWS, _DRAWS))
     # fixed streams: the same rows have the same floor
     streams = [np.random.default_rng(zlib.crc32(name.encode("utf-8", "replace"))) for name in names]
