@@ -46,6 +46,11 @@ def test_without_a_name_the_experiments_are_listed():
         (["groups", "natural", "--data", "acs", "--alpha", "5"], "groups, natural: no case has all that "),
         (["natural", "--data", "acs"], "natural: acs is not prepared, type: logofair data prepare acs --from PATH"),
         (["mixd", "--show"], "NAME: got 'mixd' (did you mean 'mixed'?)"),
+        (
+            ["--show", "--seeds", "3"],
+            "--show: writes all results of --out again, so --seeds changes nothing; leave it out.",
+        ),
+        (["mixed", "--seeds", "1000000000"], "--seeds: got 1000000000; pass a whole number from 1 to 1,000."),
         (["--show"], "holds no results (results.jsonl); name a folder of logofair reproduce."),
     ],
 )

@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from logofair.cli.options import examples, json_option, name_option, number_option, path_option, such_that, together
+from logofair.errors import InputError
 
 __all__ = ["reproduce"]
 
 _count = such_that(lambda n: n >= 1, "pass a whole number from 1")
+_seeds = such_that(lambda n: 1 <= n <= 1000, "pass a whole number from 1 to 1,000")
 _numbers = such_that(lambda given: all(0 < a < math.inf for a in given), "pass numbers above 0, such as 0.5")
 
 
@@ -29,7 +31,7 @@ _which_options = together(
         callback=_numbers,
         help="Only clients this even (Dirichlet); may be given again.",
     ),
-    number_option("--seeds", int, _count, "Number of seeds.  [default: the experiment's]"),
+    number_option("--seeds", int, _seeds, "Number of seeds.  [default: the experiment's]"),
     number_option("--settings", int, _count, "How many of a method's settings are tried.  [default: the experiment's]"),
 )
 _where_options = together(
@@ -81,6 +83,8 @@ def reproduce(
     if list_all or not (names or show):
         _list(as_json)
         return
+    if show and (given := [name for name, value in options.items() if value]):
+        raise InputError(f"--show: writes all results of --out again, so --{given[0]} changes nothing; leave it out.")
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import reproduce as pages  # here, while the reader sees that work goes on
 
