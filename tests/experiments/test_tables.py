@@ -191,3 +191,16 @@ def test_one_seed_has_no_interval_and_an_undefined_figure_is_a_dash():
     row = result_rows([line("fedavg", {"accuracy": [0.8], "global_gap": [None]})])[1]
     assert [cell.text() for cell in row[1:3]] == ["0.8000", "-"]
     assert str(Cell(None)) == "-"
+
+
+def test_more_notes_than_letters_have_two():
+    seeds = 60
+    lines = [
+        line("logofair_lg", {"accuracy": [0.8] * known + [None] * (seeds - known)}, alpha=float(known))
+        for known in range(1, seeds)
+    ]
+    table = tables_of(lines)[0]
+    marks = [remark.split()[0] for remark in table.remarks]
+    assert len(set(marks)) == len(marks) == len(table.notes) == seeds - 1
+    assert marks[23:28] == ["ʸ", "ᶻ", "ᵃᵃ", "ᵃᵇ", "ᵃᶜ"]
+    assert r"\textsuperscript{a}\textsuperscript{b} defined in" in as_latex(table)

@@ -245,8 +245,7 @@ def _as_published(lines: Sequence[Line], *sides: str) -> list[str]:
 
 def _interval(found: Summary) -> str:
     reach = "one seed" if found.low is None or found.high is None else f"{found.low:+.4f} to {found.high:+.4f}"
-    fewer = f", defined in {found.runs} of {found.of} seeds" if found.runs < found.of else ""
-    return f"{found.mean:+.4f} ({reach}{fewer})"
+    return f"{found.mean:+.4f} ({', '.join(filter(None, (reach, found.undefined)))})"
 
 
 def _shift(found: Summary, by: float) -> Summary:

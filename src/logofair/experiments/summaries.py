@@ -78,6 +78,11 @@ class Summary:
         p = 1.0 if error == 0.0 and mean == 0.0 else 0.0 if error == 0.0 else _two_sided(mean / error, known.size - 1)
         return cls(mean, mean - reach, mean + reach, known.size, len(values), p)
 
+    @property
+    def undefined(self) -> str:
+        """In how many seeds it is defined, in words; empty where it is in all."""
+        return f"defined in {self.runs} of {self.of} seeds" if self.runs < self.of else ""
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {"value": self.mean, "low": self.low, "high": self.high, "runs": self.runs, "of": self.of}

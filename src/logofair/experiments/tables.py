@@ -91,10 +91,16 @@ class Table:
     @property
     def remarks(self) -> tuple[str, ...]:
         """The notes as sentences, each behind its letter."""
-        return tuple(f"{raised} {note}." for raised, note in zip(_LETTERS.values(), self.notes, strict=False))
+        return tuple(f"{_letter(number)} {note}." for number, note in enumerate(self.notes))
 
 
 _LETTERS = dict(zip("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
+
+
+def _letter(number: int) -> str:
+    """The letter of a note, two where the alphabet does not suffice."""
+    before, last = divmod(number, len(_LETTERS))
+    return (_letter(before - 1) if before else "") + list(_LETTERS.values())[last]
 
 
 @dataclass
@@ -108,7 +114,7 @@ class _Notes:
             return ""
         if note not in self.found:
             self.found.append(note)
-        return list(_LETTERS.values())[self.found.index(note)]
+        return _letter(self.found.index(note))
 
 
 def tables_of(lines: Sequence[Line]) -> list[Table]:
@@ -226,11 +232,13 @@ def _figures(line: Line, notes: _Notes) -> Iterator[Cell]:
     for name in _COLUMNS:
         found = line.figure(name)
         why = f"no target: the paper's figure {doubtful[name]}" if name in doubtful else ""
-        yield Cell(found, claimed.get(name), notes.letter(_fewer(found)), notes.letter(why), bare=name in _BARE)
-
-
-def _fewer(found: Summary | None) -> str:
-    return f"defined in {found.runs} of {found.of} seeds" if found and found.runs < found.of else ""
+        yield Cell(
+            found,
+            claimed.get(name),
+            notes.letter(found.undefined if found else ""),
+            notes.letter(why),
+            bare=name in _BARE,
+        )
 
 
 def _differences(lines: Sequence[Line]) -> Table | None:
@@ -278,7 +286,7 @@ def _compared(line: Line, other: Line, notes: _Notes) -> Iterator[Cell | str]:
     for name in _COMPARED:
         found = difference(line, other, name)
         common = max(common, found.of if found else 0)
-        yield Cell(found, note=notes.letter(_fewer(found)), signed=True)
+        yield Cell(found, note=notes.letter(found.undefined if found else ""), signed=True)
         yield _p_text(found)
     yield str(common)
 
