@@ -108,6 +108,15 @@ def test_any_cell_is_one_command(page):
     assert "logofair reproduce comparison_dp --data adult --alpha 0.5 --method fedavg --seeds 3" in shown
 
 
+def test_runs_with_few_settings_and_with_all_are_counted_apart_and_rerun_as_they_were():
+    narrowed = {"alphas": [0.5], "methods": ["fedfb"]}
+    both = [each for budget in (3, 20) for each in made_lines("comparison_dp", budget=budget, **narrowed)]
+    shown = page_html(both, about=ABOUT)
+    counts = words(section(shown, "settings"))
+    assert ("3 of 3" in counts, "6 of 6" in counts) == (True, False)
+    assert "--method fedfb --seeds 3 --settings 3 " in words(section(shown, "again"))
+
+
 def test_an_identifier_names_one_thing(page):
     names = re.findall(r' id="([^"]+)"', page)
     assert len(names) == len(set(names))

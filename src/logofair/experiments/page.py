@@ -284,18 +284,19 @@ def _settings(lines: Sequence[Line]) -> Section | None:
     return Section("settings", "Settings", (paragraph(_rule()),), tuple(children))
 
 
-Chosen = dict[tuple[str, str, str, str], Counter[str]]
+Chosen = dict[tuple[str, str, str, str, int], Counter[str]]
 
 
 def _chosen(lines: Sequence[Line]) -> Chosen:
-    """How often each setting was chosen, by data set, experiment, method and alpha."""
+    """How often each setting was chosen, by data set, experiment, method, alpha and how many were tried."""
     found: Chosen = {}
     for line in lines:
         place, plan = line.place, METHODS[line.place["method"]]
         trained = plan.kind == "trained" and not plan.published and place["budget"] > 1
         if trained or (plan.solver == "algorithm1" and place["level"] is None):
             alpha = "natural clients" if place["alpha"] is None else f"{place['alpha']:g}"
-            counts = found.setdefault((place["data"], place["experiment"], plan.name, alpha), Counter())
+            key = (place["data"], place["experiment"], plan.name, alpha, place["budget"])
+            counts = found.setdefault(key, Counter())
             own = _ALGORITHM1 if plan.solver == "algorithm1" else None
             for setting, times in line.settings.items():
                 counts[_setting_words(json.loads(setting), own)] += times
@@ -313,17 +314,16 @@ def _setting_words(setting: Mapping[str, Any], only: Sequence[str] | None = None
     )
 
 
-def _chosen_table(chosen: Mapping[tuple[str, str, str], Counter[str]]) -> Element:
+def _chosen_table(chosen: Mapping[tuple[str, str, str, int], Counter[str]]) -> Element:
     rows = []
-    for (experiment, method, alpha), counts in chosen.items():
+    for (experiment, method, alpha, budget), counts in chosen.items():
         total = counts.total()
         for words, times in counts.most_common():
             named = Cell((METHODS[method].title,), heading=True, numeric=False)
             title = load_experiment(experiment)[0].title
-            rows.append(
-                [named, text(title), text(alpha), text(words), Cell((f"{times} of {total}",), key=times / total)]
-            )
-    titles = ("Method", "Experiment", "alpha", "Setting", "Chosen")
+            often = Cell((f"{times} of {total}",), key=times / total)
+            rows.append([named, text(title), text(alpha), Cell((str(budget),)), text(words), often])
+    titles = ("Method", "Experiment", "alpha", "Tried", "Setting", "Chosen")
     return grid("Which setting was chosen how often.", titles, rows, search="Search settings")
 
 
@@ -349,7 +349,7 @@ def _again(plans: Mapping[str, Sequence[Experiment]], parts: Mapping[str, Sequen
         paragraph("Any cell of any table is one command; results that a folder has already are not measured again."),
         tag("pre", "logofair reproduce NAME --data D --alpha A --method M --seeds N"),
         paragraph("For example:"),
-        tag("pre", _command(plans[name][0], lines[0])),
+        tag("pre", _command(plans[name], lines[0])),
     )
     rows = [_names_row(plans[name][0], part) for name, part in parts.items()]
     names = grid("What to put for NAME, D, A and N.", ("Experiment", "NAME", "D", "A", "N"), rows)
@@ -359,11 +359,14 @@ def _again(plans: Mapping[str, Sequence[Experiment]], parts: Mapping[str, Sequen
     return Section("again", "Run any cell again", (*said, names, listed))
 
 
-def _command(plan: Experiment, line: Line) -> str:
+def _command(plans: Sequence[Experiment], line: Line) -> str:
+    """What to type for one line; how many settings are tried where it is not what the experiment says."""
     place, found = line.place, line.figure("accuracy")
+    own = {plan.splits[0].data: plan.budget for plan in plans}
+    tried = "" if place["budget"] == own.get(place["data"]) else f" --settings {place['budget']}"
     alpha = "" if place["alpha"] is None else f" --alpha {place['alpha']:g}"
     runs = f" --seeds {found.of}" if found else ""
-    return f"logofair reproduce {plan.name} --data {place['data']}{alpha} --method {place['method']}{runs}"
+    return f"logofair reproduce {plans[0].name} --data {place['data']}{alpha} --method {place['method']}{runs}{tried}"
 
 
 def _names_row(plan: Experiment, lines: Sequence[Line]) -> list[Cell]:
