@@ -35,7 +35,7 @@ _HERE = files("logofair.experiments")
 _SMALL_BUDGET = 3  # settings tried in a quick run
 # What a file may say, of all data sets, of one of them, and of a quick run.
 _DEALING = ("scheme", "sensitive", "limit")
-_KEYS = (
+_KEYS: tuple[str, ...] = (
     *("title", "about", "shows", "along", "paper", "notion", "tolerances", "seeds", "budget", "methods", "levels"),
     *("alpha", "clients", "natural"),
     *_DEALING,

@@ -185,10 +185,10 @@ def _stored(path: Path) -> Trained:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             choice = json.loads(str(file["choice"]))
-            scores = [file[name] for name in ("calibration", "test", "decided")]
+            calibration, test, decided = (file[name] for name in ("calibration", "test", "decided"))
     except (BadZipFile, ValueError, KeyError, EOFError):
         raise InputError(f"{path}: is damaged; delete it, and it is trained again.") from None
-    return Trained(choice["setting"], tuple(choice["tried"]), *scores, rows=choice.get("rows", ""))
+    return Trained(choice["setting"], tuple(choice["tried"]), calibration, test, decided, choice.get("rows", ""))
 
 
 def _train_and_choose(
