@@ -204,3 +204,13 @@ def test_more_notes_than_letters_have_two():
     assert len(set(marks)) == len(marks) == len(table.notes) == seeds - 1
     assert marks[23:28] == ["ʸ", "ᶻ", "ᵃᵃ", "ᵃᵇ", "ᵃᶜ"]
     assert r"\textsuperscript{a}\textsuperscript{b} defined in" in as_latex(table)
+
+
+def test_a_caption_says_which_lines_saw_test_labels_and_how_coins_are_counted():
+    figures = {"accuracy": [0.8, 0.8]}
+    caption = tables_of([line(name, figures) for name in ("logofair_lg", "oracle", "aglfop")])[0].caption
+    seen = "are found with the labels of the test rows: Oracle, best with these scores; AGLFOP, best of any rule."
+    assert seen in caption
+    assert "Rules that toss coins are measured by their chances." in caption
+    plain = tables_of([line("fedavg", figures)])[0].caption
+    assert ("labels of the test rows" in plain, "coins" in plain) == (False, False)

@@ -161,13 +161,23 @@ def _caption(plan: Experiment, lines: Sequence[Line]) -> str:
     """What the figures are; the experiment's own sentence first."""
     budget = lines[0].place["budget"]
     tried = f"{budget} settings of each training method tried" if budget > 1 else "one setting of each training method"
-    claims = " 'Paper': the figure that the paper claims." if any(line.claimed for line in lines) else ""
     return (
         f"{plan.about} Means over seeds with 95 % intervals, on test rows; {tried}. "
         "Local gap: the largest of any client; on 30+ rows: between rates on 30 rows or more. Floor: the largest local "
         "gap that a rule without any would show on these rows by chance; at tol.: one whose true gap is the tolerance."
-        + claims
+        + "".join(f" {sentence}" for sentence in _remarks(lines))
     )
+
+
+def _remarks(lines: Sequence[Line]) -> Iterator[str]:
+    """What must be said of some methods, where a table has them."""
+    kinds = {line.title: METHODS[line.place["method"]].kind for line in lines}
+    if {*kinds.values()} - {"trained", "bound"}:
+        yield "Rules that toss coins are measured by their chances."
+    if bounds := [title for title, kind in kinds.items() if kind == "bound"]:
+        yield f"Bounds, which are no methods, are found with the labels of the test rows: {'; '.join(bounds)}."
+    if any(line.claimed for line in lines):
+        yield "'Paper': the figure that the paper claims."
 
 
 Layout = tuple[Callable[[Line], str], Callable[[Line], str], str]
