@@ -191,7 +191,7 @@ def test_the_protocol_needs_fewer_rounds_than_algorithm_1():
     found = judged("exact protocol needs", rounds(0.0105))
     assert (found.verdict, "after 10 rounds" in found.figures[1]) == ("confirmed", True)
     never = [each for each in rounds(0.05) if each.place.get("level") != 100]
-    assert "not within 10 rounds" in judged("exact protocol needs", never).figures[1]
+    assert "in 10 rounds" in judged("exact protocol needs", never).figures[1]
     quick = [each for each in rounds(0.05) if each.place.get("level") != 5]
     quick.append(line("algorithm1_lg", steady(0.83, 0.03, 0.01), level=5, experiment="rounds_dp", alpha=0.5))
     assert judged("exact protocol needs", quick).verdict == "not confirmed"

@@ -1,16 +1,19 @@
-"""One page for a run of experiments: what became of every claim, then figures, tables, settings and commands."""
+"""One page for a run of experiments: what it shows at a glance, claims, figures, tables, settings and commands."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from logofair.datasets import CATALOGUE
 from logofair.experiments.experiment import METHODS, Experiment, load_experiment, trials
 from logofair.experiments.figures import Figure, by_experiment
+from logofair.experiments.glance import SIGNS, SOURCES, Matrix, MatrixRow, headline, matrix, sentences, subject
 from logofair.experiments.scores import ACCURACY_GIVEN, AIMS
 from logofair.experiments.summaries import Line, Summary
 from logofair.report.markup import Cell, Element, Node, Section, Trusted, folded, grid, note, paragraph, tag, text
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["RunAbout", "page_html"]
 
 _MARKS = {"confirmed": "met", "not confirmed": "missed", "not testable": "untested"}
-_SIGNS = {"confirmed": "✓", "not confirmed": "✗", "not testable": "○"}
-_SOURCES = {"paper": "Claims of the paper", "logofair": "Claims of this package, beyond the paper"}
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ def page_html(
     parts = by_experiment(lines)
     plans = {name: load_experiment(name) for name in parts}
     sections = [
-        _glance(verdicts) if verdicts else None,
+        _glance(lines, verdicts) if verdicts else None,
+        _claimed(verdicts) if verdicts else None,
         *(
             _experiment(plans[name], part, (figures or {}).get(name, ()), (tables or {}).get(name, ()))
             for name, part in parts.items()
@@ -121,9 +123,82 @@ def _about(about: RunAbout, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
 # At a glance
 
 
-def _glance(verdicts: Sequence[Verdict]) -> Section:
+def _glance(lines: Sequence[Line], verdicts: Sequence[Verdict]) -> Section:
+    said = [tag("div", tag("dt", title), tag("dd", words)) for title, words in sentences(lines, verdicts)]
+    found = matrix(verdicts)
+    body = (
+        tag("dl", said, class_="said") if said else None,
+        _matrix(found) if found.rows else paragraph("No claim has results in this run."),
+        _headline(headline(lines)),
+    )
+    return Section("glance", "At a glance", body)
+
+
+_HEADLINE = {"accuracy": "accuracy", "local_gap": "local gap", "floor": "its noise floor", "global_gap": "global gap"}
+
+
+def _headline(lines: Sequence[Line]) -> Element | None:
+    """LoGoFair_l&g's figures with the paper's below, for every alpha."""
+    if not lines:
+        return None
+    rows: list[list[Cell]] = []
+    for method, part in groupby(lines, lambda line: line.place["method"]):
+        rows.append([Cell(("Solved exactly" if METHODS[method].solver == "exact" else "Algorithm 1, as published",))])
+        rows += [[_named(f"alpha {line.place['alpha']:g}"), *_short_figures(line)] for line in part]
+    said = note(f"{subject(lines[0])}. Means on test rows with 95 % intervals; the paper's figures below them.")
+    return tag("div", grid("LoGoFair_l&g and the paper.", ("Clients", *_HEADLINE.values()), rows, stacked=False), said)
+
+
+def _short_figures(line: Line) -> Iterator[Cell]:
+    from logofair.experiments.tables import Cell as Figured
+
+    for name in _HEADLINE:
+        own = Figured(line.figure(name), bare=name == "floor")
+        claimed = None if name in line.doubtful else (line.claimed or {}).get(name)
+        beside = [] if claimed is None else [" ", tag("small", f"paper {claimed:.4f}", class_="chance")]
+        yield Cell((own.text(), *beside))
+
+
+def _matrix(found: Matrix) -> Element:
+    """Claims by places, one sign each, that lead to what a verdict rests on."""
+    rows: list[list[Cell]] = []
+    for source, title in SOURCES.items():
+        own = found.of(source)
+        rows += [[Cell((title,))], *(_matrix_row(row, found.columns) for row in own)] if own else []
+    legend = ", ".join(f"{sign} {kind}" for kind, sign in SIGNS.items())
+    said = note(
+        f"{legend}; empty: not claimed there, or not run. DP: demographic parity, EO: equalized odds. Every data set "
+        "and notion is judged by itself."
+    )
+    table = grid("Verdicts by data set and notion.", ("Claim", *found.columns), rows, stacked=False, full=True)
+    return tag("div", table, said, class_="matrix")
+
+
+def _matrix_row(row: MatrixRow, columns: Sequence[str]) -> list[Cell]:
+    link = f"#{_anchor(row.claim, row.short)}"
+    cells = [Cell((tag("a", row.short, href=link),), heading=True, numeric=False)]
+    for column in columns:
+        verdict = row.verdicts.get(column)
+        cells.append(Cell((), "none", numeric=False) if verdict is None else _sign(verdict.verdict, link))
+    return cells
+
+
+def _sign(verdict: str, link: str) -> Cell:
+    sign = tag("span", SIGNS[verdict], aria_hidden="true")
+    return Cell((tag("a", sign, tag("span", verdict, class_="unseen"), href=link),), _MARKS[verdict], numeric=False)
+
+
+def _anchor(claim: str, short: str) -> str:
+    """Where on the page a claim is."""
+    return "claim-" + "-".join(re.findall(r"[a-z0-9]+", (short or claim).lower()))
+
+
+# Claim by claim
+
+
+def _claimed(verdicts: Sequence[Verdict]) -> Section:
     children = []
-    for source, title in _SOURCES.items():
+    for source, title in SOURCES.items():
         own = [verdict for verdict in verdicts if verdict.source == source]
         if own:
             children.append(Section(f"claims-{source}", title, (_tally(own), *_claims(own))))
@@ -131,7 +206,7 @@ def _glance(verdicts: Sequence[Verdict]) -> Section:
         "Confirmed: the figures of this run show it. Not confirmed: they do not, for the reason given. Not testable: "
         "this run cannot tell."
     )
-    return Section("glance", "At a glance", (said,), tuple(children))
+    return Section("claims", "Claim by claim", (said,), tuple(children))
 
 
 def _tally(verdicts: Sequence[Verdict]) -> Element:
@@ -142,30 +217,34 @@ def _tally(verdicts: Sequence[Verdict]) -> Element:
 
 
 def _badge(verdict: str, words: str | None = None) -> Element:
-    sign = tag("span", f"{_SIGNS[verdict]} ", aria_hidden="true")
+    sign = tag("span", f"{SIGNS[verdict]} ", aria_hidden="true")
     return tag("span", sign, words or verdict, class_=f"badge {_MARKS[verdict]}")
 
 
 def _claims(verdicts: Sequence[Verdict]) -> Iterator[Element]:
-    """Each claim once, with what became of it where; those that nothing was measured for come last, folded."""
+    """Each claim once, with what became of it where; those that nothing decides, or was run for, come last, folded."""
     found: dict[str, list[Verdict]] = {}
-    missing: list[Verdict] = []
     for verdict in verdicts:
-        if verdict.figures or verdict.verdict != "not testable":
-            found.setdefault(verdict.claim, []).append(verdict)
-        else:
-            missing.append(verdict)
-    for claim, own in found.items():
-        kinds = [[verdict for verdict in own if verdict.verdict == kind] for kind in _MARKS]
-        items = [_places(same) for same in kinds if same]
-        reasons = [
-            tag("li", _where(each), each.reason, _rests(each)) for same in kinds if len(same) > 1 for each in same
-        ]
-        why = folded("Why", tag("ul", reasons, class_="reasons")) if reasons else None
-        yield tag("div", tag("h4", claim), tag("ul", items, class_="kinds"), why, class_="claim")
+        found.setdefault(verdict.claim, []).append(verdict)
+    tested = {claim: [each for each in own if each.figures] for claim, own in found.items()}
+    undecided = [own for own in tested.values() if own and {each.verdict for each in own} == {"not testable"}]
+    yield from (_claim(own) for own in tested.values() if own and own not in undecided)
+    if undecided:
+        yield folded(f"{counted(len(undecided), 'claim')} that this run leaves open", map(_claim, undecided))
+    missing = [each for own in found.values() for each in own if not each.figures]
     if missing:
         items = [tag("li", tag("em", each.claim), " ", _where(each), each.reason) for each in missing]
         yield folded(f"{counted(len(missing), 'verdict')} without results in this run", tag("ul", items, class_="note"))
+
+
+def _claim(own: Sequence[Verdict]) -> Element:
+    kinds = [[verdict for verdict in own if verdict.verdict == kind] for kind in _MARKS]
+    items = [_places(same) for same in kinds if same]
+    reasons = [tag("li", _where(each), each.reason, _rests(each)) for same in kinds if len(same) > 1 for each in same]
+    why = folded("Why", tag("ul", reasons, class_="reasons")) if reasons else None
+    claim = own[0].claim
+    anchor = _anchor(claim, own[0].short)
+    return tag("div", tag("h4", claim), tag("ul", items, class_="kinds"), why, class_="claim", id=anchor)
 
 
 def _places(same: Sequence[Verdict]) -> Element:
