@@ -44,12 +44,19 @@ def test_both_sources_make_claims():
     assert {claim.source for claim in CLAIMS} == {"paper", "logofair"}
 
 
+def test_every_claim_has_a_short_name_of_its_own():
+    names = [claim.short for claim in CLAIMS]
+    assert len(set(names)) == len(names)
+    assert all(3 <= len(name.split()) <= 7 and len(name) <= 38 for name in names)  # beside six columns in a terminal
+
+
 BETTER = "gets both better accuracy and a lower global gap"
 
 
 def test_better_everywhere_is_confirmed_with_rows_and_seeds():
     found = judged(BETTER, [*good(), *baselines()])
     assert found.verdict == "confirmed"
+    assert (found.columns, found.counts) == (("Adult DP",), {"for": 12, "against": 0, "open": 0})
     assert found.reason == "12 of 12 comparisons for it (alpha 0.5, 5, 100; 3 seeds)."
     assert found.figures[0].startswith(
         "alpha 0.5, accuracy: LoGoFair_l&g, Algorithm 1 0.8300 (paper 0.8214), FedFB 0.8"

@@ -7,7 +7,7 @@ the claim, against it, or leaves it open because chance alone could decide. The 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -58,7 +58,9 @@ class Verdict:
         The claim in a few words.
     columns : tuple of str
         Data set and notion in short, such as ``Adult DP``: a column of a table of verdicts, or one for each notion;
-        empty where there are no results.
+        empty where nothing could be compared.
+    counts : mapping
+        How many comparisons speak ``for`` the claim, ``against`` it, and leave it ``open``.
     """
 
     claim: str
@@ -69,6 +71,7 @@ class Verdict:
     place: str = ""
     short: str = ""
     columns: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,16 +130,22 @@ def verdicts(lines: Sequence[Line]) -> list[Verdict]:
 def _of_claim(claim: Claim, lines: Sequence[Line]) -> Iterator[Verdict]:
     for names in [claim.experiments] if claim.together else [(name,) for name in claim.experiments]:
         plans = {part.splits[0].data: part for part in load_experiment(names[0])}
-        notions = [load_experiment(name)[0].notion for name in names]
-        notion = " and ".join(name.replace("_", " ") for name in notions)
+        notion = " and ".join(load_experiment(name)[0].notion.replace("_", " ") for name in names)
         missing = []
         for data in claim.data or tuple(plans):
             title = CATALOGUE[data].title
             here = [line for line in lines if line.place["experiment"] in names and line.place["data"] == data]
             if own := most_tried(here):
-                found = _judged(claim, list(claim.rule(own)), own, plans[data])
-                columns = tuple(f"{title.split()[0]} {_initials(name)}" for name in notions)
-                yield Verdict(claim.sentence, claim.source, *found, f"{title}, {notion}", claim.short, columns)
+                checks = list(claim.rule(own))
+                yield Verdict(
+                    claim.sentence,
+                    claim.source,
+                    *_judged(claim, checks, own, plans[data]),
+                    place=f"{title}, {notion}",
+                    short=claim.short,
+                    columns=_columns(title, own) if checks else (),
+                    counts=_counts(checks),
+                )
             else:
                 missing.append(title)
         if missing:
@@ -145,8 +154,10 @@ def _of_claim(claim: Claim, lines: Sequence[Line]) -> Iterator[Verdict]:
             yield Verdict(claim.sentence, claim.source, "not testable", reason, (), notion, claim.short)
 
 
-def _initials(notion: str) -> str:
-    return "".join(word[0].upper() for word in notion.split("_"))
+def _columns(title: str, lines: Sequence[Line]) -> tuple[str, ...]:
+    """A data set and the notions of its lines in short, such as Adult DP."""
+    notions = dict.fromkeys(line.place["notion"] for line in lines)
+    return tuple(f"{title.split()[0]} {''.join(word[0].upper() for word in notion.split('_'))}" for notion in notions)
 
 
 def most_tried(lines: Sequence[Line]) -> list[Line]:
@@ -159,7 +170,7 @@ def _judged(
     claim: Claim, checks: Sequence[Check], lines: Sequence[Line], plan: Experiment
 ) -> tuple[str, str, tuple[str, ...]]:
     """The verdict, its reason and its figures."""
-    number = {state: sum(check.state == state for check in checks) for state in ("for", "against", "open")}
+    number = _counts(checks)
     enough = 2 * number["for"] > len(checks) if claim.most else number["for"] == len(checks)
     lacking = [METHODS[name].title for name in claim.needs if _find(lines, name) is None]
     if number["open"] == len(checks) or (lacking and not number["against"]):
@@ -172,6 +183,10 @@ def _judged(
     reason += f" Not run: {', '.join(lacking)}." if lacking else ""
     wording = {"for": "", "against": "against: ", "open": "open: "}
     return verdict, reason, tuple(f"{wording[check.state]}{check.figures}" for check in checks)
+
+
+def _counts(checks: Sequence[Check]) -> dict[str, int]:
+    return {state: sum(check.state == state for check in checks) for state in ("for", "against", "open")}
 
 
 def _counted(number: Mapping[str, int]) -> str:
@@ -623,8 +638,8 @@ _COMPARISONS = ("comparison_dp", "comparison_eo")
 _SENSITIVITY = ("sensitivity_dp", "sensitivity_eo")
 _ROUNDS = ("rounds_dp", "rounds_eo")
 _REACHED = (
-    "the paper's figures of LoGoFair_l&g are reached: accuracy at least, gaps at most as published (figures that cannot "
-    "be measurements left out)."
+    "the paper's figures of LoGoFair_l&g are reached: accuracy at least, gaps at most as published (figures that "
+    "cannot be measurements left out)."
 )
 
 CLAIMS: tuple[Claim, ...] = (
@@ -646,7 +661,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
-        "One-sided variants fairer on their side",
+        "One-sided variants fairer on one side",
         "Typically LoGoFair_l is locally fairer, and LoGoFair_g globally fairer, than LoGoFair_l&g.",
         _COMPARISONS,
         _one_side_fairer,
@@ -670,7 +685,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
-        "Smaller tolerance: smaller gap, less accuracy",
+        "Tolerances trade accuracy for gaps",
         "With one tolerance fixed, a smaller other one lowers accuracy and the gap on its side.",
         _SENSITIVITY,
         _sensitivity,
@@ -702,7 +717,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
-        "One-sided training fails the other side",
+        "Training for one side fails the other",
         "Methods made for one side decline on the other as clients differ more: FCFL in its global gap, FedFB in its "
         "local gap.",
         ("introduction",),

@@ -14,7 +14,7 @@ from logofair.experiments.summaries import Line, difference, line_like
 __all__ = ["SIGNS", "SOURCES", "Matrix", "MatrixRow", "headline", "matrix", "sentences", "subject"]
 
 SIGNS = {"confirmed": "✓", "not confirmed": "✗", "not testable": "○"}
-SOURCES = {PAPER: "Claims of the paper", OURS: "Claims of this package, beyond the paper"}
+SOURCES = {PAPER: "The paper's claims", OURS: "Our claims, beyond the paper"}
 _EXACT, _PUBLISHED = "logofair_lg", "algorithm1_lg"
 
 
@@ -64,7 +64,7 @@ def matrix(verdicts: Sequence[Verdict]) -> Matrix:
 
 def sentences(lines: Sequence[Line], verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str]]:
     """Say in a few sentences, each with a title, what became of the claims, what is reached, and what is beyond."""
-    for source, title in ((PAPER, "The paper's claims"), (OURS, "Our claims")):
+    for source, title in SOURCES.items():
         if told := "; ".join(_by_data([verdict for verdict in verdicts if verdict.source == source])):
             yield title, f"{told[0].upper()}{told[1:]}."
     shown = [line for line in headline(lines) if line.place["method"] == _EXACT]
@@ -72,7 +72,7 @@ def sentences(lines: Sequence[Line], verdicts: Sequence[Verdict]) -> Iterator[tu
         yield "What is reached", _reached(shown)
     beyond = [*_same_gaps(lines), *_rounds(lines)]
     if beyond:
-        yield "Beyond the paper", " ".join(beyond)
+        yield "What is beyond the paper", " ".join(beyond)
 
 
 def _by_data(verdicts: Sequence[Verdict]) -> Iterator[str]:

@@ -6,11 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from logofair.datasets import CATALOGUE
+from logofair.experiments.drawing import in_page
 from logofair.experiments.experiment import METHODS, Experiment, load_experiment, trials
 from logofair.experiments.figures import Figure, by_experiment
 from logofair.experiments.glance import SIGNS, SOURCES, Matrix, MatrixRow, headline, matrix, sentences, subject
@@ -88,19 +89,20 @@ def page_html(
     '<!DOCTYPE html>'
     """
     parts = by_experiment(lines)
+    drawn, style = _pictures(figures or {})
     plans = {name: load_experiment(name) for name in parts}
     sections = [
         _glance(lines, verdicts) if verdicts else None,
         _claimed(verdicts) if verdicts else None,
         *(
-            _experiment(plans[name], part, (figures or {}).get(name, ()), (tables or {}).get(name, ()))
+            _experiment(plans[name], part, drawn.get(name, ()), (tables or {}).get(name, ()))
             for name, part in parts.items()
         ),
         _settings(lines),
-        _again(plans, parts),
+        _again(parts),
     ]
     header = page_header("Reproduction", "LoGoFair: claimed and obtained", _about(about, lines))
-    return document(header, "LoGoFair: claimed and obtained", None, sections)
+    return document(header, "LoGoFair: claimed and obtained", None, sections, style)
 
 
 def _about(about: RunAbout, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
@@ -155,7 +157,7 @@ def _short_figures(line: Line) -> Iterator[Cell]:
     for name in _HEADLINE:
         own = Figured(line.figure(name), bare=name == "floor")
         claimed = None if name in line.doubtful else (line.claimed or {}).get(name)
-        beside = [] if claimed is None else [" ", tag("small", f"paper {claimed:.4f}", class_="chance")]
+        beside = [] if claimed is None else [" ", tag("small", f"paper {claimed:.4f}")]
         yield Cell((own.text(), *beside))
 
 
@@ -251,7 +253,7 @@ def _places(same: Sequence[Verdict]) -> Element:
     """A verdict and where it holds; with its reason where there is one place."""
     if len(same) == 1:
         return tag("li", _badge(same[0].verdict), tag("div", _where(same[0]), same[0].reason, _rests(same[0])))
-    where = "; ".join(dict.fromkeys(verdict.place for verdict in same))
+    where = ", ".join(dict.fromkeys(name for verdict in same for name in verdict.columns or (verdict.place,)))
     return tag("li", _badge(same[0].verdict), tag("div", where, class_="where"))
 
 
@@ -287,11 +289,21 @@ def _experiment(
 _DARK_BLUE = "#0072b2"  # too dark on a dark page
 
 
+def _pictures(figures: Mapping[str, Sequence[Figure]]) -> tuple[dict[str, list[Figure]], str]:
+    """The figures as they stand in this page, and the style that all of them have."""
+    found = [(name, each) for name, own in figures.items() for each in own]
+    shorter, style = in_page([each.svg.replace(_DARK_BLUE, "var(--plot-blue)") for _, each in found])
+    drawn: dict[str, list[Figure]] = {}
+    for (name, each), svg in zip(found, shorter, strict=True):
+        drawn.setdefault(name, []).append(replace(each, svg=svg))
+    return drawn, style
+
+
 def _drawn(drawn: Figure) -> Element:
     """A figure in a frame that scrolls where the page is narrow."""
     plot = tag(
         "div",
-        Trusted(drawn.svg.replace(_DARK_BLUE, "var(--plot-blue)")),
+        Trusted(drawn.svg),
         class_="plot",
         role="img",
         aria_label=drawn.title,
@@ -321,14 +333,14 @@ def _cell(cell: tabulated.Cell | str) -> Cell:
     if not cell.bare:
         content += _interval(found, signed_=cell.signed)
     if cell.claimed is not None:
-        content += [" ", tag("small", f"paper {cell.claimed_text}", class_="chance paper")]
+        content += [" ", tag("small", f"paper {cell.claimed_text}")]
     return Cell(tuple(content))
 
 
 def _interval(found: Summary, *, signed_: bool) -> Iterable[Node]:
     shown = signed if signed_ else figure
     if found.low is not None and found.high is not None:
-        yield from (" ", tag("small", f"{shown(found.low)} to {shown(found.high)}", class_="chance"))
+        yield from (" ", tag("small", f"{shown(found.low)} to {shown(found.high)}"))
 
 
 # Settings
@@ -419,39 +431,59 @@ def _tried(data: str, method: str) -> Element:
 # Commands
 
 
-def _again(plans: Mapping[str, Sequence[Experiment]], parts: Mapping[str, Sequence[Line]]) -> Section | None:
-    """How to run any cell again."""
+def _again(parts: Mapping[str, Sequence[Line]]) -> Section | None:
+    """How to run any cell again: a command for every table, and the names to put into it."""
     if not parts:
         return None
-    name, lines = next(iter(parts.items()))
     said = (
-        paragraph("Any cell of any table is one command; results that a folder has already are not measured again."),
-        tag("pre", "logofair reproduce NAME --data D --alpha A --method M --seeds N"),
-        paragraph("For example:"),
-        tag("pre", _command(plans[name][0], lines[0])),
+        paragraph(
+            "Any cell of any table is one command. Each of these measures one cell of a table, over its seeds; another "
+            "method, or another alpha of the table, makes it another cell. Results that the folder (--out) has already "
+            "are not measured again."
+        ),
     )
-    rows = [_names_row(plans[name][0], part) for name, part in parts.items()]
-    names = grid("What to put for NAME, D, A and N.", ("Experiment", "NAME", "D", "A", "N"), rows)
+    rows = [_again_row(own) for part in parts.values() for own in _by_table(part)]
+    commands = grid("A command for every table.", ("Table", "Command", "alpha"), rows, full=True)
     methods = dict.fromkeys(line.place["method"] for part in parts.values() for line in part)
     pairs = [[Cell((METHODS[each].title,), heading=True, numeric=False), text(each, mark="code")] for each in methods]
-    listed = folded("What to put for M", grid("Methods by their names on the command line.", ("Method", "M"), pairs))
-    return Section("again", "Run any cell again", (*said, names, listed))
+    titles = ("Method", "after --method")
+    listed = folded("Methods by their names", grid("Methods by their names on the command line.", titles, pairs))
+    return Section("again", "Run any cell again", (*said, commands, listed))
 
 
-def _command(plan: Experiment, line: Line) -> str:
-    place, found = line.place, line.figure("accuracy")
-    alpha = "" if place["alpha"] is None else f" --alpha {place['alpha']:g}"
-    runs = f" --seeds {found.of}" if found else ""
-    return f"logofair reproduce {plan.name} --data {place['data']}{alpha} --method {place['method']}{runs}"
+def _by_table(lines: Sequence[Line]) -> list[list[Line]]:
+    """The lines of one experiment by data set, and by how many settings are tried: each has another command."""
+    found: dict[tuple[Any, ...], list[Line]] = {}
+    for line in lines:
+        found.setdefault((line.place["data"], line.place["budget"]), []).append(line)
+    return list(found.values())
 
 
-def _names_row(plan: Experiment, lines: Sequence[Line]) -> list[Cell]:
-    alphas = dict.fromkeys(line.place["alpha"] for line in lines)
-    runs = max((found.of for line in lines if (found := line.figure("accuracy"))), default=0)
+def _again_row(lines: Sequence[Line]) -> list[Cell]:
+    line = next((line for line in lines if METHODS[line.place["method"]].kind == "trained"), lines[0])
+    alphas = dict.fromkeys("-" if each.place["alpha"] is None else f"{each.place['alpha']:g}" for each in lines)
+    title = f"{load_experiment(line.place['experiment'])[0].title}: {CATALOGUE[line.place['data']].title}"
     return [
-        Cell((plan.title,), heading=True, numeric=False),
-        text(plan.name, mark="code"),
-        text(", ".join(dict.fromkeys(line.place["data"] for line in lines)), mark="code"),
-        text(", ".join("none" if alpha is None else f"{alpha:g}" for alpha in alphas), mark="code"),
-        Cell((str(runs),)),
+        Cell((title,), heading=True, numeric=False),
+        text(tag("span", _unbroken(_command(line))), mark="code"),
+        text(", ".join(alphas), mark="code"),
     ]
+
+
+def _unbroken(command: str) -> Iterator[Node]:
+    """A command whose options stay beside their values."""
+    for number, part in enumerate(re.split(r" (?=--)", command)):
+        yield " " if number else None
+        yield tag("span", part, class_="unbroken")
+
+
+def _command(line: Line) -> str:
+    """What measures a line again; the number of settings is said where it is not the experiment's own."""
+    place, found = line.place, line.figure("accuracy")
+    usual = {part.splits[0].data: part.budget for part in load_experiment(place["experiment"])}
+    words = ["logofair reproduce", place["experiment"], f"--data {place['data']}"]
+    words += [f"--alpha {place['alpha']:g}"] if place["alpha"] is not None else []
+    words += [f"--method {place['method']}"]
+    words += [f"--seeds {found.of}"] if found else []
+    words += [f"--settings {place['budget']}"] if place["budget"] != usual.get(place["data"]) else []
+    return " ".join(words)
