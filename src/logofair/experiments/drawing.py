@@ -382,13 +382,17 @@ def in_page(svgs: Sequence[str]) -> tuple[list[str], str]:
     ('<svg><path id="d1" class="d0"/><use href="#d1"/></svg>', '.d0{fill:none}')
     """
     styles: dict[str, int] = {}
-    found, number = [], 0
+    found, before = [], 0
     for svg in svgs:
-        names = {name: f"d{number + i}" for i, name in enumerate(re.findall(r' id="([^"]+)"', svg))}
-        number += len(names)
-        svg = re.sub(r'(?<= id=")[^"]+', lambda name, own=names: own[name[0]], svg)
-        svg = re.sub(r"(?<=#)[\w.-]+(?=[)\"])", lambda name, own=names: own.get(name[0], name[0]), svg)
+        names = {name: f"d{before + i}" for i, name in enumerate(re.findall(r' id="([^"]+)"', svg))}
+        before += len(names)
         svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="[^"]*"', "", svg).replace(" xlink:href=", " href=")
         svg = re.sub(r' style="([^"]*)"', lambda own: f' class="d{styles.setdefault(own[1], len(styles))}"', svg)
-        found.append(svg)
+        found.append(_renamed(svg, names))
     return found, "".join(f".d{number}{{{style}}}" for style, number in styles.items())
+
+
+def _renamed(svg: str, names: Mapping[str, str]) -> str:
+    """The picture with other names for its parts, where they are defined and where they are used."""
+    pattern = r'(?<= id=")[^"]+(?=")|(?<= href="#)[^"]+(?=")|(?<=url\(#)[^)]+(?=\))'
+    return re.sub(pattern, lambda name: names.get(name[0], name[0]), svg)

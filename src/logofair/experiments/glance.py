@@ -65,8 +65,8 @@ def matrix(verdicts: Sequence[Verdict]) -> Matrix:
 def sentences(lines: Sequence[Line], verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str]]:
     """Say in a few sentences, each with a title, what became of the claims, what is reached, and what is beyond."""
     for source, title in SOURCES.items():
-        if told := "; ".join(_by_data([verdict for verdict in verdicts if verdict.source == source])):
-            yield title, f"{told[0].upper()}{told[1:]}."
+        if counts := "; ".join(_by_data([verdict for verdict in verdicts if verdict.source == source])):
+            yield title, f"{counts[0].upper()}{counts[1:]}."
     shown = [line for line in headline(lines) if line.place["method"] == _EXACT]
     if shown:
         yield "What is reached", _reached(shown)

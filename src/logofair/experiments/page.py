@@ -157,7 +157,7 @@ def _short_figures(line: Line) -> Iterator[Cell]:
     for name in _HEADLINE:
         own = Figured(line.figure(name), bare=name == "floor")
         claimed = None if name in line.doubtful else (line.claimed or {}).get(name)
-        beside = [] if claimed is None else [" ", tag("small", f"paper {claimed:.4f}")]
+        beside: list[Node] = [] if claimed is None else [" ", tag("small", f"paper {claimed:.4f}")]
         yield Cell((own.text(), *beside))
 
 
