@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 
 import pytest
+from rich.console import Console
 
 from logofair.cli.pages import reproduce as pages
 from logofair.experiments import runner
 from logofair.experiments.experiment import experiment_names
+from logofair.experiments.rendering import Rendered
 from support.commandline import json_of, refused, run
 from support.experiments import small_experiment, use_settings
 
@@ -87,6 +91,8 @@ def test_from_nothing_to_files_and_shown_again(small, tmp_path):
     assert "Comparison, demographic parity: Adult (UCI)" in page
     assert "\nLoGoFair_l&g " in page
     assert "What was claimed" in page
+    assert "Accuracy at least the paper's" in page
+    assert "✓ confirmed, ✗ not confirmed, ○ not testable" in page
     assert "for want of results" in page
     assert "4 cases now, 0 before." in page
     assert f"{out}/page.html" in page.replace("\n          ", "")
@@ -166,3 +172,22 @@ def test_two_runs_in_one_folder_are_refused(small, tmp_path):
     with (tmp_path / ".lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert "another process works in this folder" in refused("reproduce", "comparison_dp", "--out", tmp_path)
+
+
+def test_verdicts_are_a_matrix_of_signs_with_counts_for_what_is_not_confirmed(tmp_path):
+    from logofair.experiments.claims import verdicts
+    from support.results import line, steady
+
+    lines = [
+        line("logofair_lg", steady(0.70, 0.02, 0.01), alpha=5.0),  # less accurate than the paper says
+        line("oracle_same", steady(0.702, 0.02, 0.01), alpha=5.0),
+    ]
+    rendered = Rendered(tuple(lines), tuple(verdicts(lines)), ())
+    console = Console(file=io.StringIO(), width=80)
+    pages.show(pages.Outcome(tmp_path, (), rendered), console)
+    page = console.file.getvalue()
+    assert re.search(r"^claim +DP$", page, re.MULTILINE)
+    assert re.search(r"^Accuracy at least the paper's +✗$", page, re.MULTILINE)
+    assert re.search(r"^Accuracy near the oracle's +✓$", page, re.MULTILINE)
+    assert re.search(r"^Accuracy at least the paper's +0 +1 +0$", page, re.MULTILINE)
+    assert "Beats FCFL locally" not in page

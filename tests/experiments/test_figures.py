@@ -181,3 +181,32 @@ def test_labels_are_apart_inside_and_in_their_order(wanted, distance):
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=6, unique=True))
 def test_labels_that_do_not_collide_stay_where_they_are(wanted):
     assert apart([5.0 * each for each in wanted], 5.0, 0.0, 100.0).tolist() == pytest.approx([5.0 * w for w in wanted])
+
+
+def test_pictures_of_a_page_say_the_same_in_fewer_letters(figures):
+    svgs = [figure.svg for figure in figures]
+    shorter, sheet = drawing.in_page(svgs)
+    rules = dict(re.findall(r"\.(d\d+)\{([^}]*)\}", sheet))
+    assert sum(map(len, shorter)) + len(sheet) < 0.75 * sum(map(len, svgs))
+    names = [name for svg in shorter for name in re.findall(r' id="([^"]+)"', svg)]
+    assert len(names) == len(set(names))
+    for before, after in zip(svgs, shorter, strict=True):
+        styles = [rules[name] for name in re.findall(r' class="(d\d+)"', after)]
+        assert styles == re.findall(r' style="([^"]*)"', before)
+        assert re.findall(r' d="([^"]*)"', after) == re.findall(r' d="([^"]*)"', before)
+        used = {a or b for a, b in re.findall(r"url\(#([\w-]+)\)|href=\"#([\w-]+)\"", after)}
+        assert used == set(re.findall(r' id="([^"]+)"', after))
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [("0.004", "0"), ("-0.004", "0"), ("-0.504", "-.5"), ("2.346", "2.35"), ("10.04", "10"), ("-123.46", "-123.5")],
+)
+def test_numbers_of_pictures_have_as_many_digits_as_are_seen(number, shown):
+    assert drawing._shorter(f'<path x="{number}"/>') == f'<path x="{shown}"/>'
+
+
+def test_lines_of_one_look_are_one_path():
+    look = 'style="fill: none; stroke: red"'
+    drawn = f'<path d="M 1 2 L 1 5 " {look}/>\n<path d="M 3 2 L 4 5 " {look}/>'
+    assert drawing._shorter(drawn) == '<path d="M1 2V5M3 2L4 5" style="fill:none;stroke:red"/>'

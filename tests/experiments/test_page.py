@@ -22,10 +22,13 @@ ABOUT = RunAbout(
     data={"adult": "48,842 rows, all there are"},
     versions={"logofair": "0.1.0"},
 )
+FAIRER = ("Ours is fairer.", "paper")
+DP, EO = (("Adult, DP", "Fairer", ("Adult DP",)), ("Adult, EO", "Fairer", ("Adult EO",)))
 VERDICTS = (
-    Verdict("Ours is fairer.", "paper", "confirmed", "2 of 2 comparisons for it.", ("0.01 below 0.02",), "Adult, DP"),
-    Verdict("Ours is fairer.", "paper", "not confirmed", f"Reason {HOSTILE}.", ("0.03 above 0.02",), "Adult, EO"),
-    Verdict("Few rounds do.", "logofair", "not testable", "No results for ENEM.", (), "ENEM, DP"),
+    Verdict(*FAIRER, "confirmed", "2 of 2 comparisons for it.", ("0.01 below 0.02",), *DP),
+    Verdict(*FAIRER, "not confirmed", f"Reason {HOSTILE}.", ("0.03 above 0.02",), *EO),
+    Verdict("Nobody knows.", "paper", "not testable", "1 open.", ("open: 0.1",), "Adult, DP", "Unknown", ("Adult DP",)),
+    Verdict("Few rounds do.", "logofair", "not testable", "No results for ENEM.", (), "ENEM, DP", "Few rounds"),
 )
 
 
@@ -56,7 +59,16 @@ def words(markup: str) -> str:
 
 def test_sections_follow_one_another_from_verdicts_to_commands(page):
     order = re.findall(r'<a href="#([\w-]+)">', page.split("</nav>")[0])
-    assert order == ["glance", "comparison_dp", "clients_dp", "rounds_dp", "sensitivity_dp", "settings", "again"]
+    assert order == [
+        "glance",
+        "claims",
+        "comparison_dp",
+        "clients_dp",
+        "rounds_dp",
+        "sensitivity_dp",
+        "settings",
+        "again",
+    ]
 
 
 def test_the_heading_says_what_was_run_on_which_rows(page):
@@ -75,6 +87,31 @@ def test_verdicts_are_in_words_by_claim_and_data_stay_text(page):
     assert "0.03 above 0.02" in paper
     assert HOSTILE not in page
     assert "1 verdict without results in this run" in words(section(page, "claims-logofair"))
+
+
+def test_the_matrix_has_a_sign_and_a_word_for_every_verdict_and_leads_to_its_claim(page):
+    shown = section(page, "glance")
+    found = re.findall(r'<td class="(\w+)"[^>]*><a href="#([\w-]+)"><span aria-hidden="true">(.)</span>', shown)
+    assert found == [
+        ("met", "claim-fairer", "✓"),
+        ("missed", "claim-fairer", "✗"),
+        ("untested", "claim-unknown", "○"),
+    ]
+    assert re.findall(r'<span class="unseen">([^<]+)</span>', shown) == ["confirmed", "not confirmed", "not testable"]
+    assert all(page.count(f' id="{name}"') == 1 for name in ("claim-fairer", "claim-unknown"))
+    assert "Few rounds" not in shown  # nothing was run for it
+
+
+def test_claims_that_a_run_leaves_open_are_folded_together(page):
+    shown = section(page, "claims-paper")
+    assert shown.index("1 claim that this run leaves open") < shown.index("Nobody knows.")
+    assert shown.index("Ours is fairer.") < shown.index("1 claim that this run leaves open")
+
+
+def test_figures_of_the_first_comparison_stand_beside_the_papers_at_a_glance(page):
+    shown = words(section(page, "glance"))
+    assert "On Adult: 1 confirmed, 1 not confirmed, 1 not testable." in shown
+    assert re.search(r"Solved exactly alpha 0\.5 0\.8\d+ ±0\.\d+ paper 0\.8214", shown)
 
 
 def test_every_table_has_the_papers_figures_and_the_floor_beside_ours(page):
@@ -103,9 +140,45 @@ def test_settings_that_were_not_chosen_are_not_listed(lines):
     assert "settings" not in re.findall(r'<section id="(\w+)"', page_html(only, about=ABOUT))
 
 
-def test_any_cell_is_one_command(page):
-    shown = words(section(page, "again"))
-    assert "logofair reproduce comparison_dp --data adult --alpha 0.5 --method fedavg --seeds 3" in shown
+@pytest.mark.tool
+@pytest.mark.parametrize("narrowed", [{}, {"budget": 3}])
+def test_the_command_of_every_table_measures_that_cell_again(narrowed):
+    lines = [
+        *made_lines("comparison_dp", "clients_dp", splits=2, **narrowed),
+        *made_lines("natural", data="enem", splits=2, **narrowed),
+    ]
+    shown = section(page_html(lines, about=ABOUT), "again")
+    commands = [words(each).strip() for each in re.findall(r'<td class="code" data-title="Command">(.*?)</td>', shown)]
+    assert len(commands) == 3
+    places = [line.place for line in lines]
+    for command in commands:
+        for case in cases_of(command):
+            values = case.as_dict()
+            assert any(all(values[name] == place[name] for name in place) for place in places)
+
+
+def cases_of(command: str):
+    """What the command line would measure."""
+    from logofair.cli.commands.reproduce import reproduce
+    from logofair.cli.pages.reproduce import Selection
+
+    given = reproduce.make_context("reproduce", command.split()[2:]).params
+    wanted = {name: given[name] for name in ("names", "quick", "data", "method", "alpha", "seeds", "settings")}
+    found = [case for part in Selection(**wanted).parts() for case in part.cases()]
+    assert {case.split.random_state for case in found} == {0, 1}
+    return found
+
+
+@pytest.mark.tool
+def test_a_sign_leads_to_its_claim_even_where_that_is_folded(browser, page, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(page, "utf-8")
+    opened = browser.new_page(viewport={"width": 390, "height": 900})
+    opened.goto(path.as_uri())
+    opened.click(".matrix td.untested a")
+    opened.wait_for_function("document.querySelector('#claim-unknown').closest('details').open")
+    assert opened.locator("#claim-unknown").is_visible()
+    opened.close()
 
 
 def test_runs_with_few_settings_and_with_all_are_counted_apart_and_rerun_as_they_were():
@@ -144,7 +217,8 @@ _HIDDEN_LETTERS = """() => Array.from(document.querySelectorAll(".plot svg")).fl
 _INK = """() => [getComputedStyle(document.body).color,
   ...new Set(Array.from(document.querySelectorAll(".plot text"), (t) => getComputedStyle(t).fill))]"""
 _SIDEWAYS = """() => Array.from(document.querySelectorAll(".scroll"))
-  .filter((frame) => frame.scrollWidth > frame.clientWidth + 1).map((frame) => frame.getAttribute("aria-label"))"""
+  .filter((frame) => !frame.closest("#glance") && frame.scrollWidth > frame.clientWidth + 1)
+  .map((frame) => frame.getAttribute("aria-label"))"""
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ the claim, against it, or leaves it open because chance alone could decide. The 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -15,7 +15,7 @@ from logofair.datasets.catalogue import CATALOGUE
 from logofair.experiments.experiment import METHODS, Experiment, load_experiment
 from logofair.experiments.summaries import Line, Summary, difference
 
-__all__ = ["CLAIMS", "Claim", "Verdict", "verdicts"]
+__all__ = ["CLAIMS", "OURS", "PAPER", "Claim", "Rounds", "Verdict", "one_run", "rounds_needed", "verdicts"]
 
 PAPER, OURS = "paper", "logofair"
 _SLIGHT = 0.01  # of accuracy, or of a global gap
@@ -55,6 +55,13 @@ class Verdict:
         What it rests on, one comparison each.
     place : str
         Data set and notion.
+    short : str
+        The claim in a few words.
+    columns : tuple of str
+        Data set and notion in short, such as ``Adult DP``: a column of a table of verdicts, or one for each notion;
+        empty where nothing could be compared.
+    counts : mapping
+        How many comparisons speak ``for`` the claim, ``against`` it, and leave it ``open``.
     """
 
     claim: str
@@ -63,6 +70,9 @@ class Verdict:
     reason: str
     figures: tuple[str, ...]
     place: str = ""
+    short: str = ""
+    columns: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,8 +89,8 @@ class Claim:
 
     Parameters
     ----------
-    source, sentence : str
-        Who makes it, and what it says.
+    source, short, sentence : str
+        Who makes it, and what it says: in a few words, and in full.
     experiments : tuple of str
         Which experiments show it, each judged by itself; all of them at once where ``together``.
     rule : callable
@@ -94,6 +104,7 @@ class Claim:
     """
 
     source: str
+    short: str
     sentence: str
     experiments: tuple[str, ...]
     rule: Callable[[Sequence[Line]], Iterable[Check]]
@@ -125,18 +136,32 @@ def _of_claim(claim: Claim, lines: Sequence[Line]) -> Iterator[Verdict]:
         for data in claim.data or tuple(plans):
             title = CATALOGUE[data].title
             here = [line for line in lines if line.place["experiment"] in names and line.place["data"] == data]
-            if own := _one_run(here):
-                found = _judged(claim, list(claim.rule(own)), own, plans[data])
-                yield Verdict(claim.sentence, claim.source, *found, f"{title}, {notion}")
+            if own := one_run(here):
+                checks = list(claim.rule(own))
+                yield Verdict(
+                    claim.sentence,
+                    claim.source,
+                    *_judged(claim, checks, own, plans[data]),
+                    place=f"{title}, {notion}",
+                    short=claim.short,
+                    columns=_columns(title, own) if checks else (),
+                    counts=_counts(checks),
+                )
             else:
                 missing.append(title)
         if missing:
             commands = " and ".join(f"logofair reproduce {name}" for name in names)
             reason = f"No results for {', '.join(missing)}: run {commands}."
-            yield Verdict(claim.sentence, claim.source, "not testable", reason, (), notion)
+            yield Verdict(claim.sentence, claim.source, "not testable", reason, (), notion, claim.short)
 
 
-def _one_run(lines: Sequence[Line]) -> list[Line]:
+def _columns(title: str, lines: Sequence[Line]) -> tuple[str, ...]:
+    """A data set and the notions of its lines in short, such as Adult DP."""
+    notions = dict.fromkeys(line.place["notion"] for line in lines)
+    return tuple(f"{title.split()[0]} {''.join(word[0].upper() for word in notion.split('_'))}" for notion in notions)
+
+
+def one_run(lines: Sequence[Line]) -> list[Line]:
     """Of several runs of an experiment, on other rows perhaps, that with the most settings tried, then most lines."""
     runs: dict[tuple[Any, ...], list[Line]] = {}
     for line in lines:
@@ -148,13 +173,13 @@ def _judged(
     claim: Claim, checks: Sequence[Check], lines: Sequence[Line], plan: Experiment
 ) -> tuple[str, str, tuple[str, ...]]:
     """The verdict, its reason and its figures."""
-    number = {state: sum(check.state == state for check in checks) for state in ("for", "against", "open")}
+    number = _counts(checks)
     enough = 2 * number["for"] > len(checks) if claim.most else number["for"] == len(checks)
     lacking = _lacking(claim, lines)
-    if number["open"] == len(checks) or (lacking and not number["against"]):
-        verdict = "not testable"
+    if enough and checks and not lacking:
+        verdict = "confirmed"
     else:
-        verdict = "confirmed" if enough else "not confirmed"
+        verdict = "not confirmed" if number["against"] else "not testable"
     lacking += [f"alpha {alpha:g}" for alpha in _alphas(plan) if alpha not in _values(lines, "alpha")]
     reason = _counted(number) + f" ({_basis(lines)})."
     reason += " Chance alone could decide what is open; more seeds or rows would tell." if number["open"] else ""
@@ -174,6 +199,10 @@ def _lacking(claim: Claim, lines: Sequence[Line]) -> list[str]:
         elif without:
             found.append(f"{METHODS[name].title} at alpha {', '.join(f'{alpha:g}' for alpha in without)}")
     return found
+
+
+def _counts(checks: Sequence[Check]) -> dict[str, int]:
+    return {state: sum(check.state == state for check in checks) for state in ("for", "against", "open")}
 
 
 def _counted(number: Mapping[str, int]) -> str:
@@ -575,22 +604,49 @@ def _no_better_elsewhere(lines: Sequence[Line]) -> Iterator[Check]:
         yield from _differ(where, one, two, "accuracy", _at_most(_SAME_ACCURACY))
 
 
-def _fewer_rounds(lines: Sequence[Line]) -> Iterator[Check]:
+@dataclass(frozen=True)
+class Rounds:
+    """How many rounds the exact protocol took on average, its global gap, and when Algorithm 1 came near that gap.
+
+    ``algorithm1`` is None where it did not within the ``most`` rounds measured; ``most`` is None where it was not run.
+    """
+
+    protocol: Summary
+    gap: Summary
+    algorithm1: float | None
+    most: float | None
+
+    @property
+    def comparison(self) -> str:
+        """Algorithm 1 beside the protocol, in words."""
+        near = f"within {_SAME_GAP:g} of the protocol's global gap of {self.gap.mean:.4f}"
+        if self.algorithm1 is None:
+            return f"Algorithm 1 does not come {near} in {self.most:g} rounds"
+        return f"Algorithm 1 comes {near} after {self.algorithm1:g} rounds"
+
+
+def rounds_needed(lines: Sequence[Line]) -> Rounds | None:
+    """The rounds that the exact protocol and Algorithm 1 need for the same global gap; None without the protocol."""
     protocol = _find(lines, "protocol")
     took, gap = (protocol.figure("rounds"), protocol.figure("global_gap")) if protocol else (None, None)
+    if took is None or gap is None:
+        return None
     gaps = {
         line.place["level"]: found.mean
         for line in lines
         if line.place["method"] == "algorithm1_lg" and (found := line.figure("global_gap")) is not None
     }
-    if took is None or gap is None or max(gaps, default=0) < _MANY_ROUNDS:
-        return
-    yield Check(_at_most(_FEW_ROUNDS)(took), f"exact protocol: {took.mean:.1f} rounds on average")
     first = next((level for level in sorted(gaps) if gaps[level] <= gap.mean + _SAME_GAP), None)
-    shown = f"after {first:g} rounds" if first is not None else f"not within {max(gaps):g} rounds"
-    words = f"Algorithm 1 comes within {_SAME_GAP:g} of the protocol's global gap of {gap.mean:.4f}: {shown}"
-    state = "open" if gap.low is None else "for" if first is None or first >= _MANY_ROUNDS else "against"
-    yield Check(state, words)
+    return Rounds(took, gap, first, max(gaps, default=None))
+
+
+def _fewer_rounds(lines: Sequence[Line]) -> Iterator[Check]:
+    found = rounds_needed(lines)
+    if found is None or found.most is None or found.most < _MANY_ROUNDS:
+        return
+    yield Check(_at_most(_FEW_ROUNDS)(found.protocol), f"exact protocol: {found.protocol.mean:.1f} rounds on average")
+    many = found.algorithm1 is None or found.algorithm1 >= _MANY_ROUNDS
+    yield Check("open" if found.gap.low is None else "for" if many else "against", found.comparison)
 
 
 def _on_plain_scores(lines: Sequence[Line]) -> Iterator[Check]:
@@ -602,20 +658,31 @@ def _on_plain_scores(lines: Sequence[Line]) -> Iterator[Check]:
 _COMPARISONS = ("comparison_dp", "comparison_eo")
 _SENSITIVITY = ("sensitivity_dp", "sensitivity_eo")
 _ROUNDS = ("rounds_dp", "rounds_eo")
+_REACHED = (
+    "the paper's figures of LoGoFair_l&g are reached: accuracy at least, gaps at most as published (figures that "
+    "cannot be measurements left out)."
+)
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         PAPER,
+        "Beats FedFB, FairFed globally",
         "Against FedFB and FairFed, LoGoFair gets both better accuracy and a lower global gap.",
         _COMPARISONS,
         _beats_global,
         needs=("fedfb", "fairfed"),
     ),
     Claim(
-        PAPER, "LoGoFair surpasses FCFL in accuracy and in local fairness.", _COMPARISONS, _beats_local, needs=("fcfl",)
+        PAPER,
+        "Beats FCFL locally",
+        "LoGoFair surpasses FCFL in accuracy and in local fairness.",
+        _COMPARISONS,
+        _beats_local,
+        needs=("fcfl",),
     ),
     Claim(
         PAPER,
+        "One-sided variants fairer on one side",
         "Typically LoGoFair_l is locally fairer, and LoGoFair_g globally fairer, than LoGoFair_l&g.",
         _COMPARISONS,
         _one_side_fairer,
@@ -623,6 +690,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
+        "Both gaps small at slight loss",
         "LoGoFair_l&g generally gives both local and global fairness at a slight loss of accuracy "
         f"(here: at most {_SLIGHT:g}) against LoGoFair_l and LoGoFair_g.",
         _COMPARISONS,
@@ -631,18 +699,21 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
+        "Gaps nearer where clients are alike",
         "The local and the global gap come nearer to each other as clients' data become more alike (alpha grows).",
         _COMPARISONS,
         _narrows,
     ),
     Claim(
         PAPER,
+        "Tolerances trade accuracy for gaps",
         "With one tolerance fixed, a smaller other one lowers accuracy and the gap on its side.",
         _SENSITIVITY,
         _sensitivity,
     ),
     Claim(
         PAPER,
+        "2 to 50 clients change little",
         f"From 2 to 50 clients the local gap grows slightly (here: at most {_MINOR:g}); accuracy and the global gap "
         f"fluctuate slightly (here: at most {_SLIGHT:g}).",
         ("clients_dp", "clients_eo"),
@@ -650,6 +721,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
+        f"Algorithm 1 converges within {_MANY_ROUNDS} rounds",
         f"Accuracy and gaps converge within {_MANY_ROUNDS} rounds of Algorithm 1 (here: they change by at most "
         f"{_STABLE:g} afterwards).",
         _ROUNDS,
@@ -657,6 +729,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
+        "Every advantage is significant",
         f"All outcomes are significant at {_SIGNIFICANT:g} (here: LoGoFair_l&g is better than each baseline in "
         "accuracy and both gaps).",
         _COMPARISONS,
@@ -665,6 +738,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
+        "Training for one side fails the other",
         "Methods made for one side decline on the other as clients differ more: FCFL in its global gap, FedFB in its "
         "local gap.",
         ("introduction",),
@@ -673,6 +747,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
+        "Equalized odds harder than parity",
         "All methods do slightly worse under equalized odds than under demographic parity.",
         _COMPARISONS,
         _notions_compared,
@@ -681,13 +756,21 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         PAPER,
-        "The paper's figures of LoGoFair_l&g are reached: accuracy at least, gaps at most as published (figures that "
-        "cannot be measurements left out).",
-        (*_COMPARISONS, *_SENSITIVITY),
+        "Paper's comparison figures reached",
+        f"In the comparison, {_REACHED}",
+        _COMPARISONS,
+        _reproduced,
+    ),
+    Claim(
+        PAPER,
+        "Paper's sensitivity figures reached",
+        f"At several tolerances, {_REACHED}",
+        _SENSITIVITY,
         _reproduced,
     ),
     Claim(
         OURS,
+        "Globally fairer at no less accuracy",
         "On the same splits LoGoFair_l&g has a lower global gap than FedFB and FairFed, at no lower accuracy (on "
         f"average, or by at most {_SLIGHT:g} within the paired interval).",
         _COMPARISONS,
@@ -696,6 +779,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        "Locally fairer at no less accuracy",
         "On the same splits LoGoFair_l&g has a lower local gap (between rates on 30+ rows) than FCFL, at no lower "
         f"accuracy (on average, or by at most {_SLIGHT:g} within the paired interval).",
         _COMPARISONS,
@@ -704,6 +788,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        "As accurate at a baseline's gaps",
         "With tolerances as large as a baseline's own gaps, LoGoFair_l&g is at least as accurate as the baseline "
         "trained on as many rows, at gaps that are no larger.",
         _COMPARISONS,
@@ -712,6 +797,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        "Accuracy at least the paper's",
         "LoGoFair_l&g: accuracy at least the paper's in every row.",
         ("comparison_dp",),
         _claimed("accuracy"),
@@ -719,6 +805,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        "Global gap at most the paper's",
         "LoGoFair_l&g: global gap at most the paper's in every row.",
         ("comparison_dp",),
         _claimed("global_gap"),
@@ -726,6 +813,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        "Local gap near the noise floor",
         f"LoGoFair_l&g: local gap at most {_NEAR_FLOOR:g} above the noise floor of a rule whose true gap is the "
         "tolerance (alpha 5 and 100).",
         ("comparison_dp",),
@@ -734,6 +822,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        "Accuracy near the oracle's",
         f"LoGoFair_l&g is at most {_NEAR_ORACLE:g} less accurate than the best rule with its scores and gaps on the "
         "same test rows (alpha 5 and 100).",
         _COMPARISONS,
@@ -741,6 +830,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        "Labels would choose no better rule",
         f"The rule that labels choose on the calibration rows is at most {_SAME_ACCURACY:g} more accurate than "
         "LoGoFair_l&g on the test rows: what the oracle has beyond that is its look at the test rows' labels (alpha 5 "
         "and 100).",
@@ -749,6 +839,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        f"{_FEW_ROUNDS} rounds where Algorithm 1 takes {_MANY_ROUNDS}",
         f"The exact protocol needs at most {_FEW_ROUNDS} rounds where Algorithm 1 needs {_MANY_ROUNDS} or more for "
         f"the same global gap (within {_SAME_GAP:g}).",
         _ROUNDS,
@@ -757,6 +848,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         OURS,
+        "Plain FedAvg scores do as well",
         "Post-processing FedAvg's scores is at least as accurate as post-processing those of FedFB, FairFed and FCFL.",
         _COMPARISONS,
         _on_plain_scores,

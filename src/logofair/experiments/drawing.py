@@ -35,6 +35,7 @@ __all__ = [
     "apart",
     "end_labels",
     "exported",
+    "in_page",
     "label_of",
     "look_of",
     "need_matplotlib",
@@ -317,23 +318,81 @@ def _for_page(svg: str) -> str:
 _COMMON = f"stroke-linejoin:round;stroke-linecap:butt;fill:currentColor;font-size:{LABEL_SIZE:g}px;font-family:{_FONTS}"
 
 
-_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_NUMBER = re.compile(r"-?\d+\.\d+")
 
 
-def _hundredths(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.2f}"
+def _rounded(number: re.Match[str]) -> str:
+    """Hundredths of a point for the shape of a mark, tenths for where it is."""
+    value = float(number[0])
+    shown = f"{value:.{2 if abs(value) < 10.0 else 1}f}".rstrip("0").rstrip(".")
+    return "0" if shown == "-0" else re.sub(r"^(-?)0\.", r"\1.", shown)
 
 
 def _shorter(svg: str) -> str:
-    """The same picture in half as many letters: hundredths of a point, groups that group nothing left out."""
-    svg = re.sub(r"<[^>]*>", lambda found: _NUMBER.sub(_hundredths, found[0]), svg)  # numbers people read stay
+    """The same picture in half as many letters: fewer digits, groups that group nothing left out."""
+    svg = re.sub(r"<[^>]*>", lambda found: _NUMBER.sub(_rounded, found[0]), svg)  # numbers people read stay
+    svg = re.sub(r' d="([^"]*)"', lambda found: f' d="{_shorter_path(found[1])}"', svg)
     svg = re.sub(r" font-family: [^;\"]+;| transform=\"rotate\(-?0 [^)]*\)\"", "", svg)
     svg = re.sub(r'(style="[^"]*")', lambda found: found[0].replace(": ", ":").replace("; ", ";"), svg)
     svg = svg.replace(f'style="font-size:{LABEL_SIZE:g}px;', 'style="').replace(";fill:currentColor", "")
-    svg = re.sub(r'(<use [^>]*) style="fill:currentColor;stroke:currentColor;stroke-width:0.8"', r"\1", svg)  # ticks
+    svg = re.sub(r'(<use [^>]*) style="fill:currentColor;stroke:currentColor;stroke-width:.8"', r"\1", svg)  # ticks
     svg = re.sub(r"\s*\n\s*", " ", svg)
     svg = re.sub(r"> <", "><", svg)
-    bare = re.compile(r"<g>((?:(?!</?g\b).)*)</g>")
-    while (less := bare.sub(r"\1", svg)) != svg:
-        svg = less
+    svg = re.sub(r' clip-path="[^"]*"( style="fill:none;stroke:currentColor;stroke-opacity:\.12;)', r"\1", svg)  # grid
+    svg = _until_stable(r"<g>((?:(?!</?g\b).)*)</g>", r"\1", svg)
+    svg = _until_stable(
+        r'<path d="([^"]*)"([^>]* style="fill:none;[^>]*)/><path d="([^"]*)"\2/>', r'<path d="\1\3"\2/>', svg
+    )
     return svg.replace("<defs></defs>", "")
+
+
+def _until_stable(pattern: str, replacement: str, text: str) -> str:
+    while (less := re.sub(pattern, replacement, text)) != text:
+        text = less
+    return text
+
+
+def _shorter_path(path: str) -> str:
+    """A path without the spaces that nothing needs, and with lines along an axis said by one number.
+
+    Examples
+    --------
+    >>> _shorter_path("M 48.4 128.4 L 238.1 128.4 L 238.1 12 z ")
+    'M48.4 128.4H238.1V12z'
+    """
+    at, parts = ("", ""), []
+    for letter, numbers in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
+        ends = numbers.split()
+        if letter == "L" and len(ends) == 2 and (ends[0] == at[0] or ends[1] == at[1]):
+            parts.append(f"V{ends[1]}" if ends[0] == at[0] else f"H{ends[0]}")
+        else:
+            parts.append(letter + " ".join(ends))
+        at = (ends[-2], ends[-1]) if len(ends) > 1 else ("", "")
+    return "".join(parts)
+
+
+def in_page(svgs: Sequence[str]) -> tuple[list[str], str]:
+    """Pictures for one HTML page, in fewer letters: short names, and one style sheet in place of styles of their own.
+
+    Examples
+    --------
+    >>> pictures = ['<svg><path id="p12ab" style="fill:none"/><use xlink:href="#p12ab"/></svg>'] * 2
+    >>> shorter, style = in_page(pictures)
+    >>> shorter[1], style
+    ('<svg><path id="d1" class="d0"/><use href="#d1"/></svg>', '.d0{fill:none}')
+    """
+    styles: dict[str, int] = {}
+    found, before = [], 0
+    for svg in svgs:
+        names = {name: f"d{before + i}" for i, name in enumerate(re.findall(r' id="([^"]+)"', svg))}
+        before += len(names)
+        svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="[^"]*"', "", svg).replace(" xlink:href=", " href=")
+        svg = re.sub(r' style="([^"]*)"', lambda own: f' class="d{styles.setdefault(own[1], len(styles))}"', svg)
+        found.append(_renamed(svg, names))
+    return found, "".join(f".d{number}{{{style}}}" for style, number in styles.items())
+
+
+def _renamed(svg: str, names: Mapping[str, str]) -> str:
+    """The picture with other names for its parts, where they are defined and where they are used."""
+    pattern = r'(?<= id=")[^"]+(?=")|(?<= href="#)[^"]+(?=")|(?<=url\(#)[^)]+(?=\))'
+    return re.sub(pattern, lambda name: names.get(name[0], name[0]), svg)

@@ -1,16 +1,20 @@
-"""One page for a run of experiments: what became of every claim, then figures, tables, settings and commands."""
+"""One page for a run of experiments: what it shows at a glance, claims, figures, tables, settings and commands."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from logofair.datasets import CATALOGUE
+from logofair.experiments.drawing import in_page
 from logofair.experiments.experiment import METHODS, Experiment, load_experiment, trials
 from logofair.experiments.figures import Figure, by_experiment
+from logofair.experiments.glance import SIGNS, SOURCES, Matrix, MatrixRow, headline, matrix, sentences, subject
 from logofair.experiments.scores import ACCURACY_GIVEN, AIMS
 from logofair.experiments.summaries import Line, Summary
 from logofair.report.markup import Cell, Element, Node, Section, Trusted, folded, grid, note, paragraph, tag, text
@@ -24,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["RunAbout", "page_html"]
 
 _MARKS = {"confirmed": "met", "not confirmed": "missed", "not testable": "untested"}
-_SIGNS = {"confirmed": "✓", "not confirmed": "✗", "not testable": "○"}
-_SOURCES = {"paper": "Claims of the paper", "logofair": "Claims of this package, beyond the paper"}
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,20 @@ def page_html(
     '<!DOCTYPE html>'
     """
     parts = by_experiment(lines)
+    drawn, style = _pictures(figures or {})
     plans = {name: load_experiment(name) for name in parts}
     sections = [
-        _glance(verdicts) if verdicts else None,
+        _glance(lines, verdicts) if verdicts else None,
+        _claimed(verdicts) if verdicts else None,
         *(
-            _experiment(plans[name], part, (figures or {}).get(name, ()), (tables or {}).get(name, ()))
+            _experiment(plans[name], part, drawn.get(name, ()), (tables or {}).get(name, ()))
             for name, part in parts.items()
         ),
         _settings(lines),
-        _again(plans, parts),
+        _again(parts),
     ]
     header = page_header("Reproduction", "LoGoFair: claimed and obtained", _about(about, lines))
-    return document(header, "LoGoFair: claimed and obtained", None, sections)
+    return document(header, "LoGoFair: claimed and obtained", None, sections, style)
 
 
 def _about(about: RunAbout, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
@@ -121,9 +125,82 @@ def _about(about: RunAbout, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
 # At a glance
 
 
-def _glance(verdicts: Sequence[Verdict]) -> Section:
+def _glance(lines: Sequence[Line], verdicts: Sequence[Verdict]) -> Section:
+    said = [tag("div", tag("dt", title), tag("dd", words)) for title, words in sentences(lines, verdicts)]
+    found = matrix(verdicts)
+    body = (
+        tag("dl", said, class_="said") if said else None,
+        _matrix(found) if found.rows else paragraph("No claim has results in this run."),
+        _headline(headline(lines)),
+    )
+    return Section("glance", "At a glance", body)
+
+
+_HEADLINE = {"accuracy": "accuracy", "local_gap": "local gap", "floor": "its noise floor", "global_gap": "global gap"}
+
+
+def _headline(lines: Sequence[Line]) -> Element | None:
+    """LoGoFair_l&g's figures with the paper's below, for every alpha."""
+    if not lines:
+        return None
+    rows: list[list[Cell]] = []
+    for method, part in groupby(lines, lambda line: line.place["method"]):
+        rows.append([Cell(("Solved exactly" if METHODS[method].solver == "exact" else "Algorithm 1, as published",))])
+        rows += [[_named(f"alpha {line.place['alpha']:g}"), *_short_figures(line)] for line in part]
+    said = note(f"{subject(lines[0])}. Means on test rows with 95 % intervals; the paper's figures below them.")
+    return tag("div", grid("LoGoFair_l&g and the paper.", ("Clients", *_HEADLINE.values()), rows, stacked=False), said)
+
+
+def _short_figures(line: Line) -> Iterator[Cell]:
+    from logofair.experiments.tables import Cell as Figured
+
+    for name in _HEADLINE:
+        own = Figured(line.figure(name), bare=name == "floor")
+        claimed = None if name in line.doubtful else (line.claimed or {}).get(name)
+        beside: list[Node] = [] if claimed is None else [" ", tag("small", f"paper {claimed:.4f}")]
+        yield Cell((own.text(), *beside))
+
+
+def _matrix(found: Matrix) -> Element:
+    """Claims by places, one sign each, that lead to what a verdict rests on."""
+    rows: list[list[Cell]] = []
+    for source, title in SOURCES.items():
+        own = found.of(source)
+        rows += [[Cell((title,))], *(_matrix_row(row, found.columns) for row in own)] if own else []
+    legend = ", ".join(f"{sign} {kind}" for kind, sign in SIGNS.items())
+    said = note(
+        f"{legend}; empty: not claimed there, or not run. DP: demographic parity, EO: equalized odds. Every data set "
+        "and notion is judged by itself."
+    )
+    table = grid("Verdicts by data set and notion.", ("Claim", *found.columns), rows, stacked=False, full=True)
+    return tag("div", table, said, class_="matrix")
+
+
+def _matrix_row(row: MatrixRow, columns: Sequence[str]) -> list[Cell]:
+    link = f"#{_anchor(row.claim, row.short)}"
+    cells = [Cell((tag("a", row.short, href=link),), heading=True, numeric=False)]
+    for column in columns:
+        verdict = row.verdicts.get(column)
+        cells.append(Cell((), "none", numeric=False) if verdict is None else _sign(verdict.verdict, link))
+    return cells
+
+
+def _sign(verdict: str, link: str) -> Cell:
+    sign = tag("span", SIGNS[verdict], aria_hidden="true")
+    return Cell((tag("a", sign, tag("span", verdict, class_="unseen"), href=link),), _MARKS[verdict], numeric=False)
+
+
+def _anchor(claim: str, short: str) -> str:
+    """Where on the page a claim is."""
+    return "claim-" + "-".join(re.findall(r"[a-z0-9]+", (short or claim).lower()))
+
+
+# Claim by claim
+
+
+def _claimed(verdicts: Sequence[Verdict]) -> Section:
     children = []
-    for source, title in _SOURCES.items():
+    for source, title in SOURCES.items():
         own = [verdict for verdict in verdicts if verdict.source == source]
         if own:
             children.append(Section(f"claims-{source}", title, (_tally(own), *_claims(own))))
@@ -131,7 +208,7 @@ def _glance(verdicts: Sequence[Verdict]) -> Section:
         "Confirmed: the figures of this run show it. Not confirmed: they do not, for the reason given. Not testable: "
         "this run cannot tell."
     )
-    return Section("glance", "At a glance", (said,), tuple(children))
+    return Section("claims", "Claim by claim", (said,), tuple(children))
 
 
 def _tally(verdicts: Sequence[Verdict]) -> Element:
@@ -142,37 +219,41 @@ def _tally(verdicts: Sequence[Verdict]) -> Element:
 
 
 def _badge(verdict: str, words: str | None = None) -> Element:
-    sign = tag("span", f"{_SIGNS[verdict]} ", aria_hidden="true")
+    sign = tag("span", f"{SIGNS[verdict]} ", aria_hidden="true")
     return tag("span", sign, words or verdict, class_=f"badge {_MARKS[verdict]}")
 
 
 def _claims(verdicts: Sequence[Verdict]) -> Iterator[Element]:
-    """Each claim once, with what became of it where; those that nothing was measured for come last, folded."""
+    """Each claim once, with what became of it where; those that nothing decides, or was run for, come last, folded."""
     found: dict[str, list[Verdict]] = {}
-    missing: list[Verdict] = []
     for verdict in verdicts:
-        if verdict.figures or verdict.verdict != "not testable":
-            found.setdefault(verdict.claim, []).append(verdict)
-        else:
-            missing.append(verdict)
-    for claim, own in found.items():
-        kinds = [[verdict for verdict in own if verdict.verdict == kind] for kind in _MARKS]
-        items = [_places(same) for same in kinds if same]
-        reasons = [
-            tag("li", _where(each), each.reason, _rests(each)) for same in kinds if len(same) > 1 for each in same
-        ]
-        why = folded("Why", tag("ul", reasons, class_="reasons")) if reasons else None
-        yield tag("div", tag("h4", claim), tag("ul", items, class_="kinds"), why, class_="claim")
+        found.setdefault(verdict.claim, []).append(verdict)
+    tested = {claim: [each for each in own if each.figures] for claim, own in found.items()}
+    undecided = [own for own in tested.values() if own and {each.verdict for each in own} == {"not testable"}]
+    yield from (_claim(own) for own in tested.values() if own and own not in undecided)
+    if undecided:
+        yield folded(f"{counted(len(undecided), 'claim')} that this run leaves open", map(_claim, undecided))
+    missing = [each for own in found.values() for each in own if not each.figures]
     if missing:
         items = [tag("li", tag("em", each.claim), " ", _where(each), each.reason) for each in missing]
         yield folded(f"{counted(len(missing), 'verdict')} without results in this run", tag("ul", items, class_="note"))
+
+
+def _claim(own: Sequence[Verdict]) -> Element:
+    kinds = [[verdict for verdict in own if verdict.verdict == kind] for kind in _MARKS]
+    items = [_places(same) for same in kinds if same]
+    reasons = [tag("li", _where(each), each.reason, _rests(each)) for same in kinds if len(same) > 1 for each in same]
+    why = folded("Why", tag("ul", reasons, class_="reasons")) if reasons else None
+    claim = own[0].claim
+    anchor = _anchor(claim, own[0].short)
+    return tag("div", tag("h4", claim), tag("ul", items, class_="kinds"), why, class_="claim", id=anchor)
 
 
 def _places(same: Sequence[Verdict]) -> Element:
     """A verdict and where it holds; with its reason where there is one place."""
     if len(same) == 1:
         return tag("li", _badge(same[0].verdict), tag("div", _where(same[0]), same[0].reason, _rests(same[0])))
-    where = "; ".join(dict.fromkeys(verdict.place for verdict in same))
+    where = ", ".join(dict.fromkeys(name for verdict in same for name in verdict.columns or (verdict.place,)))
     return tag("li", _badge(same[0].verdict), tag("div", where, class_="where"))
 
 
@@ -208,11 +289,21 @@ def _experiment(
 _DARK_BLUE = "#0072b2"  # too dark on a dark page
 
 
+def _pictures(figures: Mapping[str, Sequence[Figure]]) -> tuple[dict[str, list[Figure]], str]:
+    """The figures as they stand in this page, and the style that all of them have."""
+    found = [(name, each) for name, own in figures.items() for each in own]
+    shorter, style = in_page([each.svg.replace(_DARK_BLUE, "var(--plot-blue)") for _, each in found])
+    drawn: dict[str, list[Figure]] = {}
+    for (name, each), svg in zip(found, shorter, strict=True):
+        drawn.setdefault(name, []).append(replace(each, svg=svg))
+    return drawn, style
+
+
 def _drawn(drawn: Figure) -> Element:
     """A figure in a frame that scrolls where the page is narrow."""
     plot = tag(
         "div",
-        Trusted(drawn.svg.replace(_DARK_BLUE, "var(--plot-blue)")),
+        Trusted(drawn.svg),
         class_="plot",
         role="img",
         aria_label=drawn.title,
@@ -242,14 +333,14 @@ def _cell(cell: tabulated.Cell | str) -> Cell:
     if not cell.bare:
         content += _interval(found, signed_=cell.signed)
     if cell.claimed is not None:
-        content += [" ", tag("small", f"paper {cell.claimed_text}", class_="chance paper")]
+        content += [" ", tag("small", f"paper {cell.claimed_text}")]
     return Cell(tuple(content))
 
 
 def _interval(found: Summary, *, signed_: bool) -> Iterable[Node]:
     shown = signed if signed_ else figure
     if found.low is not None and found.high is not None:
-        yield from (" ", tag("small", f"{shown(found.low)} to {shown(found.high)}", class_="chance"))
+        yield from (" ", tag("small", f"{shown(found.low)} to {shown(found.high)}"))
 
 
 # Settings
@@ -340,42 +431,59 @@ def _tried(data: str, method: str) -> Element:
 # Commands
 
 
-def _again(plans: Mapping[str, Sequence[Experiment]], parts: Mapping[str, Sequence[Line]]) -> Section | None:
-    """How to run any cell again."""
+def _again(parts: Mapping[str, Sequence[Line]]) -> Section | None:
+    """How to run any cell again: a command for every table, and the names to put into it."""
     if not parts:
         return None
-    name, lines = next(iter(parts.items()))
     said = (
-        paragraph("Any cell of any table is one command; results that a folder has already are not measured again."),
-        tag("pre", "logofair reproduce NAME --data D --alpha A --method M --seeds N"),
-        paragraph("For example:"),
-        tag("pre", _command(plans[name], lines[0])),
+        paragraph(
+            "Any cell of any table is one command. Each of these measures one cell of a table, over its seeds; another "
+            "method, or another alpha of the table, makes it another cell. Results that the folder (--out) has already "
+            "are not measured again."
+        ),
     )
-    rows = [_names_row(plans[name][0], part) for name, part in parts.items()]
-    names = grid("What to put for NAME, D, A and N.", ("Experiment", "NAME", "D", "A", "N"), rows)
+    rows = [_again_row(own) for part in parts.values() for own in _by_table(part)]
+    commands = grid("A command for every table.", ("Table", "Command", "alpha"), rows, full=True)
     methods = dict.fromkeys(line.place["method"] for part in parts.values() for line in part)
     pairs = [[Cell((METHODS[each].title,), heading=True, numeric=False), text(each, mark="code")] for each in methods]
-    listed = folded("What to put for M", grid("Methods by their names on the command line.", ("Method", "M"), pairs))
-    return Section("again", "Run any cell again", (*said, names, listed))
+    titles = ("Method", "after --method")
+    listed = folded("Methods by their names", grid("Methods by their names on the command line.", titles, pairs))
+    return Section("again", "Run any cell again", (*said, commands, listed))
 
 
-def _command(plans: Sequence[Experiment], line: Line) -> str:
-    """What to type for one line; how many settings are tried where it is not what the experiment says."""
-    place, found = line.place, line.figure("accuracy")
-    own = {plan.splits[0].data: plan.budget for plan in plans}
-    tried = "" if place["budget"] == own.get(place["data"]) else f" --settings {place['budget']}"
-    alpha = "" if place["alpha"] is None else f" --alpha {place['alpha']:g}"
-    runs = f" --seeds {found.of}" if found else ""
-    return f"logofair reproduce {plans[0].name} --data {place['data']}{alpha} --method {place['method']}{runs}{tried}"
+def _by_table(lines: Sequence[Line]) -> list[list[Line]]:
+    """The lines of one experiment by data set, and by how many settings are tried: each has another command."""
+    found: dict[tuple[Any, ...], list[Line]] = {}
+    for line in lines:
+        found.setdefault((line.place["data"], line.place["budget"]), []).append(line)
+    return list(found.values())
 
 
-def _names_row(plan: Experiment, lines: Sequence[Line]) -> list[Cell]:
-    alphas = dict.fromkeys(line.place["alpha"] for line in lines)
-    runs = max((found.of for line in lines if (found := line.figure("accuracy"))), default=0)
+def _again_row(lines: Sequence[Line]) -> list[Cell]:
+    line = next((line for line in lines if METHODS[line.place["method"]].kind == "trained"), lines[0])
+    alphas = dict.fromkeys("-" if each.place["alpha"] is None else f"{each.place['alpha']:g}" for each in lines)
+    title = f"{load_experiment(line.place['experiment'])[0].title}: {CATALOGUE[line.place['data']].title}"
     return [
-        Cell((plan.title,), heading=True, numeric=False),
-        text(plan.name, mark="code"),
-        text(", ".join(dict.fromkeys(line.place["data"] for line in lines)), mark="code"),
-        text(", ".join("none" if alpha is None else f"{alpha:g}" for alpha in alphas), mark="code"),
-        Cell((str(runs),)),
+        Cell((title,), heading=True, numeric=False),
+        text(tag("span", _unbroken(_command(line))), mark="code"),
+        text(", ".join(alphas), mark="code"),
     ]
+
+
+def _unbroken(command: str) -> Iterator[Node]:
+    """A command whose options stay beside their values."""
+    for number, part in enumerate(re.split(r" (?=--)", command)):
+        yield " " if number else None
+        yield tag("span", part, class_="unbroken")
+
+
+def _command(line: Line) -> str:
+    """What measures a line again; the number of settings is said where it is not the experiment's own."""
+    place, found = line.place, line.figure("accuracy")
+    usual = {part.splits[0].data: part.budget for part in load_experiment(place["experiment"])}
+    words = ["logofair reproduce", place["experiment"], f"--data {place['data']}"]
+    words += [f"--alpha {place['alpha']:g}"] if place["alpha"] is not None else []
+    words += [f"--method {place['method']}"]
+    words += [f"--seeds {found.of}"] if found else []
+    words += [f"--settings {place['budget']}"] if place["budget"] != usual.get(place["data"]) else []
+    return " ".join(words)

@@ -262,9 +262,9 @@ def grid(
     body = [_row(row, titles) for row in rows]
     parts = (tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body))
     table = tag("table", parts, data_search=search, class_="stacked" if stacked else None)
-    # A frame that scrolls must be reachable by keyboard.
+    # A frame that scrolls must be reachable by keyboard, under a short name.
     frame = "scroll" if len(rows) <= _LONG else "scroll long full" if full else "scroll long"
-    return tag("div", table, class_=frame, role="region", aria_label=caption, tabindex="0")
+    return tag("div", table, class_=frame, role="region", aria_label=caption.split(". ")[0], tabindex="0")
 
 
 def _row(row: Sequence[Cell], titles: Sequence[str]) -> Element:

@@ -40,14 +40,16 @@ __all__ = ["audit_html", "document", "page_header", "report_html", "write_audit_
 _PLAIN = ReportHeading()
 
 
-def document(header: Element, title: str, banner: Element | None, sections: Sequence[Section | None]) -> str:
-    """One HTML document of these sections."""
+def document(
+    header: Element, title: str, banner: Element | None, sections: Sequence[Section | None], style: str = ""
+) -> str:
+    """One HTML document of these sections; ``style`` is what it needs beyond the style of all pages."""
     shown = [section for section in sections if section is not None]
     main = tag("main", banner, [render_section(section) for section in shown], id="report")
     script = files("logofair.report").joinpath("script.js").read_text("utf-8")
     tree = tag(
         "html",
-        tag("head", _head(title, script)),
+        tag("head", _head(title, script, style)),
         tag(
             "body",
             tag("a", "Skip to the report", href="#report", class_="skip"),
@@ -61,7 +63,7 @@ def document(header: Element, title: str, banner: Element | None, sections: Sequ
     return "<!DOCTYPE html>\n" + render(tree) + "\n"
 
 
-def _head(title: str, script: str) -> list[Element]:
+def _head(title: str, script: str, more: str) -> list[Element]:
     style = files("logofair.report").joinpath("style.css").read_text("utf-8")
     # Nothing may be loaded and no script may run but our own, whatever the data holds.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -73,7 +75,7 @@ def _head(title: str, script: str) -> list[Element]:
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
-        tag("style", Trusted(style)),
+        tag("style", Trusted(style + more)),
     ]
 
 

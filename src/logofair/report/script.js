@@ -44,6 +44,17 @@
     if (!follow()) pick(cards[0].id);
   }
 
+  // What a link leads to is opened where it is folded.
+  function unfold() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const closed = [];
+    for (let part = target; part; part = part.parentElement) if (part.matches("details:not([open])")) closed.push(part);
+    closed.forEach((part) => { part.open = true; });
+    if (closed.length) target.scrollIntoView();
+  }
+  window.addEventListener("hashchange", unfold);
+  unfold();
+
   // Tables: sort by a column, search the rows.
   const collator = new Intl.Collator(undefined, { numeric: true });
   function key(cell) {

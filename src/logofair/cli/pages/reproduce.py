@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from logofair.cli.pages.console import counted, grid, notes, print_page, titled
 from logofair.columns.checks import nearest_name
@@ -22,6 +25,7 @@ from logofair.progress import Progress
 
 if TYPE_CHECKING:
     from logofair.experiments.claims import Verdict
+    from logofair.experiments.glance import Matrix
 
 __all__ = ["Outcome", "Selection", "as_dict", "failures", "listed", "reproduced", "show", "show_list", "shown_again"]
 
@@ -206,18 +210,52 @@ def show(outcome: Outcome, console: Console) -> None:
     if rendered is not None:
         for table in tables_of([line for line in rendered.lines if line.place["experiment"] in outcome.experiments]):
             click.echo(f"{as_text(table)}\n")  # as wide as it is
-        print_page(["What was claimed", "", notes(_judged(rendered.verdicts)), ""], console)
+        print_page(["What was claimed", "", *_judged(rendered.verdicts, outcome.folder), ""], console)
     print_page([notes(_done(outcome))], console)
 
 
-def _judged(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str]]:
-    """Verdicts with their reasons; of claims about which there is no result only how many they are."""
+def _judged(verdicts: Sequence[Verdict], folder: Path) -> Iterator[Any]:
+    """Claims by places with a sign each, why some are not confirmed, and where to read more."""
+    from logofair.experiments.glance import SIGNS, matrix
+
+    found = matrix(verdicts)
+    if found.rows:
+        yield _matrix(found)
+        yield ""
+        yield ", ".join(f"{sign} {kind}" for kind, sign in SIGNS.items()) + "; empty: not claimed or not run"
+    refuted = [verdict for verdict in verdicts if verdict.verdict == "not confirmed"]
+    if refuted:
+        yield "\nHow many comparisons speak for what is not confirmed, and against it\n"
+        yield _comparisons(refuted)
+    without = sum(1 for verdict in verdicts if not verdict.figures)
+    more = f"{counted(without, 'verdict')} for want of results: what to run, and " if without else ""
+    yield f"\n{more}every comparison: {folder / 'page.html'}"
+
+
+def _matrix(found: Matrix) -> Table:
+    from logofair.experiments.glance import SIGNS, SOURCES
+
+    table = grid("claim", *(column.replace(" ", "\n") for column in found.columns), padding=1)
+    for source, title in SOURCES.items():
+        own = found.of(source)
+        if own:
+            table.add_row(Text(title, style="bold"))
+        for row in own:
+            signs = [SIGNS[row.verdicts[name].verdict] if name in row.verdicts else "" for name in found.columns]
+            table.add_row(row.short, *signs)
+    return table
+
+
+def _comparisons(verdicts: Sequence[Verdict]) -> Table:
+    """How many comparisons speak for a claim, against it, and leave it open, over the places of its verdicts."""
+    counts: dict[str, Counter[str]] = {}
     for verdict in verdicts:
-        if verdict.figures:
-            where = f" ({verdict.place})" if verdict.place else ""
-            yield verdict.verdict, f"{verdict.claim}{where} {verdict.reason}"
-    if without := sum(1 for verdict in verdicts if not verdict.figures):
-        yield "not testable", f"{counted(without, 'claim')} for want of results; the page says what to run."
+        counts.setdefault(verdict.short, Counter()).update(verdict.counts)
+    states = ("for", "against", "open")
+    table = grid("claim", *states)
+    for short, number in counts.items():
+        table.add_row(short, *(f"{number[state]}" for state in states))
+    return table
 
 
 def _done(outcome: Outcome) -> Iterator[tuple[str, str]]:
