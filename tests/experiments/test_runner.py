@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import pytest
 
 from logofair.errors import InputError
 from logofair.experiments import runner
-from logofair.experiments.records import FILE, append, identity, read_records
+from logofair.experiments.records import FILE, PACKED, append, identity, read_records
 from logofair.experiments.runner import how_far, missing_data, run
 from logofair.experiments.scores import Machine
 from support.experiments import SMALL, case, small_experiment, use_settings
@@ -69,6 +70,21 @@ def test_a_line_that_was_cut_off_is_measured_again_and_gives_way(measured, tmp_p
         assert how_far([part], tmp_path) == (1, 2)
         assert run([part], Machine(tmp_path), jobs=1).measured == 1
         assert without_seconds(lines_of(tmp_path)) == without_seconds(json.loads(line) for line in full.splitlines())
+
+
+def test_packed_results_are_read_and_what_is_added_stands_beside_them(measured, tmp_path):
+    part = small_experiment(["fedavg", "logofair_lg"], seeds=1)
+    run([part], Machine(tmp_path), jobs=1)
+    before = read_records(tmp_path)
+    (tmp_path / PACKED).write_bytes(gzip.compress((tmp_path / FILE).read_bytes()))
+    (tmp_path / FILE).unlink()
+    assert read_records(tmp_path) == before
+    state = run([replace(part, seeds=2)], Machine(tmp_path), jobs=1)
+    assert (state.before, state.measured) == (2, 2)
+    assert len(read_records(tmp_path)) == 4
+    (tmp_path / PACKED).write_bytes(b"\x1f\x8bno")
+    with pytest.raises(InputError, match="is damaged"):
+        read_records(tmp_path)
 
 
 def test_a_line_in_the_middle_that_is_no_record_is_named(tmp_path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -13,9 +15,10 @@ from logofair.datasets.catalogue import CATALOGUE
 from logofair.errors import InputError
 from logofair.experiments.experiment import METHODS, Case, Split, experiment_names
 
-__all__ = ["FILE", "append", "identity", "read_records"]
+__all__ = ["FILE", "PACKED", "append", "identity", "read_records"]
 
 FILE = "results.jsonl"
+PACKED = f"{FILE}.gz"  # results that are kept beside the code; what a run adds to them is written to FILE
 _IDENTITY = (
     *(field.name for field in fields(Split)),
     *(field.name for field in fields(Case) if field.name != "split"),
@@ -49,12 +52,22 @@ def _end_of_last_line(path: Path) -> int:
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
-    """All records of a folder, none twice; a last line that was cut off is left out."""
-    path = folder / FILE
-    if not path.is_file():
-        return []
-    lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last end of a line was cut off
-    return list({identity(record): record for record in _read(lines, path)}.values())
+    """All records of a folder, packed ones too, none twice; a last line that was cut off is left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in (folder / PACKED, folder / FILE):
+        if path.is_file():
+            lines = _bytes_of(path).split(b"\n")[:-1]  # what follows the last end of a line was cut off
+            found |= {identity(record): record for record in _read(lines, path)}
+    return list(found.values())
+
+
+def _bytes_of(path: Path) -> bytes:
+    if path.name != PACKED:
+        return path.read_bytes()
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error):
+        raise InputError(f"{path}: is damaged; fetch it again or take another folder.") from None
 
 
 def _read(lines: Iterable[bytes], path: Path) -> Iterator[dict[str, Any]]:
