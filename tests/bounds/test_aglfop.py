@@ -16,6 +16,7 @@ import logofair
 from logofair.bounds import (
     aglfop,
     gap_bound,
+    information,
     label_table,
     oracle,
     probability_table,
@@ -375,3 +376,23 @@ def test_every_bound_is_said_in_a_sentence_and_as_plain_values():
         assert (plain["accuracy"], plain["bound"]) == (found.accuracy, found.bound)
         assert f"{found.bound:.4f}" in found.summary()
         assert f"{found.accuracy:.4f}" in found.summary()
+
+
+@modest
+@given(seeds)
+def test_information_is_that_of_counted_decisions(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 200))
+    labels, groups, clients = rng.integers(0, 2, n), rng.integers(0, 3, n), rng.integers(0, 4, n)
+    groups[:2], labels[:2] = [0, 1], [0, 1]
+    decided = rng.integers(0, 2, n)
+    table = label_table(labels, groups=groups, clients=clients)
+    shares = table.shares(decided, labels, groups=groups, clients=clients)
+
+    def mutual(rows):  # from the counts of pairs
+        pairs = np.histogram2d(groups[rows], decided[rows], bins=[range(4), range(3)])[0] / rows.sum()
+        expected = np.outer(pairs.sum(1), pairs.sum(0))
+        return sum(p * math.log(p / e) for p, e in zip(pairs.ravel(), expected.ravel(), strict=True) if p > 0)
+
+    inside = sum(np.mean(clients == c) * mutual(clients == c) for c in np.unique(clients))
+    assert information(table, shares) == pytest.approx((mutual(np.full(n, True)), inside), abs=1e-9)

@@ -124,7 +124,7 @@ def test_drawing_leaves_matplotlib_as_it_was():
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_methods_of_a_figure_differ_by_more_than_hue(name):
-    drawn = [m for m in load_experiment(name)[0].methods if METHODS[m].bound != "aglfop" and not METHODS[m].published]
+    drawn = [m for m in load_experiment(name)[0].methods if not METHODS[m].for_any_model and not METHODS[m].published]
     looks = [(look_of(method).marker, look_of(method).fill) for method in drawn]
     assert len(set(looks)) == len(looks)
 
@@ -141,7 +141,7 @@ def test_figures_of_one_seed_have_no_bars_and_can_be_drawn():
 
 
 def test_a_figure_nobody_could_measure_is_left_out():
-    lines = [line for line in made_lines("comparison_dp") if METHODS[line.place["method"]].bound == "aglfop"]
+    lines = [line for line in made_lines("comparison_dp") if METHODS[line.place["method"]].for_any_model]
     assert figures_of(lines) == []
 
 

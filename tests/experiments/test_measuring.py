@@ -128,6 +128,8 @@ def test_bounds_keep_the_required_tolerances_on_the_test_rows_and_are_in_order(r
     assert max(oracle["local_gap"], oracle["global_gap"]) <= 0.05 + 2e-6
     assert bound["accuracy"] >= oracle["accuracy"] - 2e-6
     assert bound["local_gap"] is None
+    as_little = record("aglfop_information")["figures"]["accuracy"]
+    assert record("logofair_lg")["figures"]["accuracy"] <= as_little <= 1.0
 
 
 @pytest.mark.federation

@@ -30,7 +30,7 @@ def _record(case: Any, number: int, rng: np.random.Generator) -> dict[str, Any]:
         "floor": 0.03,
         "floor_at_tolerance": 0.032,
     }
-    if bound == "aglfop":
+    if bound.startswith("aglfop"):
         figures = {"accuracy": 0.94, "local_gap": None, "global_gap": None}
     if case.method == "protocol":
         figures |= {"rounds": 2.0}

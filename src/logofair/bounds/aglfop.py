@@ -25,7 +25,7 @@ from logofair.notions import as_number
 from logofair.solvers.certificate import LARGEST_OPTIMALITY_GAP
 from logofair.solvers.decomposition import HIGHS
 
-__all__ = ["InformationBound", "aglfop"]
+__all__ = ["InformationBound", "aglfop", "information"]
 
 _FROM_THE_EDGE = 1e-12  # how far from accepting or rejecting a group entirely, where a tangent would be vertical
 _ROUNDING = 1e-14  # information of rates that are equal up to rounding
@@ -126,6 +126,28 @@ def aglfop(
         solver=solver,
         status=status,
     )
+
+
+def information(table: LabelTable, shares: Floats) -> tuple[float, float]:
+    """What some rule's decisions tell about the group, in nats: I(Z; Yhat) and I(Z; Yhat | S).
+
+    Parameters
+    ----------
+    table : LabelTable
+        The shares of clients, groups and labels.
+    shares : array of shape (clients, groups, 2)
+        The share that the rule accepts of each: :meth:`LabelTable.shares` counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logofair.bounds import label_table
+    >>> table = label_table([1, 1, 0, 0], groups=["F", "F", "M", "M"])
+    >>> [round(nats, 3) for nats in information(table, np.array([[[0.0, 1.0], [0.0, 1.0]]]))]
+    [0.693, 0.693]
+    """
+    flat = np.asarray(shares, dtype=np.float64).ravel()
+    return Information.global_(table).value(flat), Information.local(table).value(flat)
 
 
 def _solved(cvxpy: Any, table: LabelTable, limits: Limits, independent: GapBound) -> tuple[Proof, str, str]:

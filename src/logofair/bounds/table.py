@@ -9,7 +9,7 @@ import numpy as np
 
 from logofair.auditing.measure import tally_of
 from logofair.columns.checks import Floats, Label, binary, not_empty, same_length, weights
-from logofair.columns.labels import encode, one_client
+from logofair.columns.labels import encode, encode_known, one_client
 from logofair.errors import InputError
 
 __all__ = ["LabelTable", "label_table", "probability_table"]
@@ -45,6 +45,25 @@ class LabelTable:
         """The names of groups and clients as text, ready for JSON."""
         clients = [] if self.clients == (None,) else list(map(str, self.clients))
         return {"groups": list(map(str, self.groups)), "clients": clients}
+
+    def shares(self, chances: object, labels: object, *, groups: object, clients: object = None) -> Floats:
+        """The share that some chances of acceptance accept of every client, group and label; 0 where there is nobody.
+
+        Examples
+        --------
+        >>> table = label_table([1, 0, 1, 1], groups=["F", "F", "M", "M"])
+        >>> table.shares([1.0, 0.0, 1.0, 0.5], [1, 0, 1, 1], groups=["F", "F", "M", "M"]).tolist()
+        [[[0.0, 1.0], [0.0, 0.75]]]
+        """
+        label, chance = binary(labels), np.asarray(chances, dtype=np.float64)
+        client = (
+            np.zeros(label.size, dtype=np.int32) if clients is None else encode_known(clients, self.clients, "clients")
+        )
+        place = (client, encode_known(groups, self.groups, "groups"), label.astype(np.int64))
+        accepted, rows = np.zeros_like(self.mass), np.zeros_like(self.mass)
+        np.add.at(accepted, place, chance)
+        np.add.at(rows, place, 1.0)
+        return np.divide(accepted, rows, out=accepted, where=rows > 0)
 
     def accuracy(self, shares: Floats) -> float:
         """Accuracy of accepting these shares of the entries, (clients, groups, 2)."""

@@ -115,7 +115,7 @@ def _of_experiment(plan: Experiment, lines: Sequence[Line]) -> Iterator[_Planned
         name, where = f"{plan.name}-{_slug(place, plan.along)}", place_words(place, plan.along)
         if plan.along:
             if any(
-                line.place[plan.along] is not None and METHODS[line.place["method"]].bound != "aglfop" for line in part
+                line.place[plan.along] is not None and not METHODS[line.place["method"]].for_any_model for line in part
             ):
                 yield _curve(plan, name, where, part, runs)
         elif len(plan.tolerances) > 1:
@@ -395,7 +395,7 @@ def _series(
     plan: Experiment, method: str, lines: Sequence[Line], measure: str, known: Sequence[float]
 ) -> _Curve | None:
     """A method's curve; None where there is none, or where its gaps are its tolerances by definition."""
-    if METHODS[method].kind == "bound" and (measure != "accuracy" or method == "aglfop"):
+    if METHODS[method].kind == "bound" and (measure != "accuracy" or METHODS[method].for_any_model):
         return None
     points, first, last = [], known[0], known[-1]
     for line in lines:

@@ -13,7 +13,7 @@ import numpy as np
 
 from logofair._version import __version__
 from logofair.auditing import Audit
-from logofair.bounds import gap_bound, label_table, oracle
+from logofair.bounds import aglfop, gap_bound, information, label_table, oracle
 from logofair.columns.checks import Floats
 from logofair.experiments.experiment import METHODS, Case, MethodPlan, trials
 from logofair.experiments.private import private_chances
@@ -26,6 +26,7 @@ from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 __all__ = ["measure", "needs"]
 
 _VIOLATION_STEP = 0.001  # excesses over a tolerance that differ by less count as equal
+_LEAST_INFORMATION = 1e-6  # nats
 
 
 def needs(case: Case) -> list[tuple[str, str | None, bool]]:
@@ -291,6 +292,21 @@ def _aglfop(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]
     return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
 
 
+def _aglfop_information(
+    case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]
+) -> dict[str, float | None]:
+    """The accuracy no rule exceeds whose decisions tell as little about the group as those of LoGoFair_l&g do here."""
+    test = rows.rows("test")
+    solution = _fitted(case, METHODS["logofair_lg"], rows, models)
+    chances = _chances(solution.policy, models[0].test, rows)
+    table = label_table(test.labels, groups=test.groups, clients=test.clients)
+    shares = table.shares(chances, test.labels, groups=test.groups, clients=test.clients)
+    # A bound for a larger limit holds for the smaller one too, and solvers need some room.
+    global_, local = (max(nats, _LEAST_INFORMATION) for nats in information(table, shares))
+    bound = aglfop(table, global_information=global_, local_information=local, unit="nats")
+    return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
+
+
 def _private(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> Outcome:
     """Post-processed on noised histograms; ``level`` is epsilon."""
     chances, about = private_chances(case, rows, models[0].calibration, models[0].test)
@@ -301,6 +317,7 @@ _BOUNDS: Mapping[str, Callable[..., dict[str, float | None]]] = {
     "oracle": _oracle,
     "oracle_same": _oracle_same,
     "aglfop": _aglfop,
+    "aglfop_information": _aglfop_information,
 }
 _KINDS: Mapping[str, Callable[[Case, MethodPlan, SplitData, list[Trained]], Outcome]] = {
     "trained": _decided,
