@@ -9,7 +9,7 @@ import numpy as np
 
 from logofair.auditing.measure import tally_of
 from logofair.columns.checks import Floats, Label, binary, not_empty, same_length, weights
-from logofair.columns.labels import encode, encode_known, one_client
+from logofair.columns.labels import Codes, encode, encode_known, one_client
 from logofair.errors import InputError
 
 __all__ = ["LabelTable", "label_table", "probability_table"]
@@ -56,14 +56,12 @@ class LabelTable:
         [[[0.0, 1.0], [0.0, 0.75]]]
         """
         label, chance = binary(labels), np.asarray(chances, dtype=np.float64)
-        client = (
-            np.zeros(label.size, dtype=np.int32) if clients is None else encode_known(clients, self.clients, "clients")
-        )
-        place = (client, encode_known(groups, self.groups, "groups"), label.astype(np.int64))
-        accepted, rows = np.zeros_like(self.mass), np.zeros_like(self.mass)
-        np.add.at(accepted, place, chance)
-        np.add.at(rows, place, 1.0)
-        return np.divide(accepted, rows, out=accepted, where=rows > 0)
+        group = Codes(self.groups, encode_known(groups, self.groups, "groups"))
+        client = one_client(label.size)
+        if clients is not None:
+            client = Codes(self.clients, encode_known(clients, self.clients, "clients"))
+        counted = tally_of(chance, label, None, group, client)
+        return np.divide(counted.accepted, counted.mass, out=np.zeros_like(self.mass), where=counted.mass > 0)
 
     def accuracy(self, shares: Floats) -> float:
         """Accuracy of accepting these shares of the entries, (clients, groups, 2)."""

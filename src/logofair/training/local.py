@@ -18,7 +18,7 @@ from logofair.training.messages import (
     TrainedParameters,
     Vector,
 )
-from logofair.training.networks import Network
+from logofair.training.networks import Network, logit_gradients
 from logofair.training.rows import ClientRows
 from logofair.training.schedule import Schedule, Step
 
@@ -119,7 +119,7 @@ def batch_gradients(
     labels, group = rows.labels[batch], rows.cells[batch] // 2
     accepted = torch.sigmoid(_STEEPNESS * logits)
     slope = _STEEPNESS * accepted * (1.0 - accepted)
-    values, gradients = [float(log_loss(logits, labels))], [(torch.sigmoid(logits) - labels) / len(labels)]
+    values, gradients = [float(log_loss(logits, labels))], [logit_gradients(logits, labels, None)]
     of_group = one_hot(group, len(rows.groups)).T.to(logits)
     for condition in request.given:
         member = of_group if condition is None else of_group * (labels == condition)

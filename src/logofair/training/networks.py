@@ -22,7 +22,7 @@ from logofair.errors import InputError
 from logofair.training.messages import Vector
 from logofair.training.rows import ClientRows
 
-__all__ = ["NETWORKS", "Network", "PullBack", "ResNet18", "build_network"]
+__all__ = ["NETWORKS", "Network", "PullBack", "ResNet18", "build_network", "logit_gradients"]
 
 PullBack: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -158,7 +158,7 @@ class Network:
     def gradient(self, vector: Tensor, features: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
         """Gradient of the mean log loss; each row's loss counts with its weight."""
         logits, pull_back = self.differentiated(vector, features)
-        return pull_back(_logit_gradients(logits, labels, weights)[None])[0]
+        return pull_back(logit_gradients(logits, labels, weights)[None])[0]
 
     def differentiated(self, vector: Tensor, features: Tensor) -> tuple[Tensor, PullBack]:
         """The logits, and what takes gradients in the logits, one in each line, to gradients in the flat vector."""
@@ -248,7 +248,7 @@ class _Convolutional(Network):
         return found.squeeze(-1)
 
 
-def _logit_gradients(logits: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+def logit_gradients(logits: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
     """Derivative of the mean log loss in each logit."""
     gradients = torch.sigmoid(logits).sub_(labels).div_(len(labels))
     return gradients if weights is None else gradients.mul_(weights)
