@@ -155,10 +155,12 @@ def test_of_algorithm_1s_settings_that_of_the_smallest_excess_is_taken(record, m
     assert found["figures"]["violation"] == pytest.approx(taken["excess"], abs=1e-4)
 
 
-def test_at_a_level_algorithm_1_runs_so_many_rounds_of_its_first_setting(record):
+def test_at_a_level_algorithm_1_runs_so_many_rounds_of_its_best_setting(record):
     found = record("algorithm1_lg", SMALL, level=7)
-    assert (found["setting"]["T"], found["setting"]["S"], found["tried"]) == (7, 50, [])
-    assert found["level"] == 7
+    assert found["level"] == found["setting"]["T"] == 7
+    assert [each["rounds"] for each in found["tried"]] == [7] * 4
+    best = min(found["tried"], key=lambda each: (round(each["excess"] / 0.001), -each["accuracy"]))
+    assert (found["setting"]["S"], found["setting"]["sharpness"]) == (best["local_steps"], best["sharpness"])
 
 
 @pytest.mark.parametrize("method", ["fedfb_published", "on_fcfl", "binned", "like_fairfed"])

@@ -15,7 +15,7 @@ from logofair._version import __version__
 from logofair.auditing import Audit
 from logofair.bounds import aglfop, gap_bound, information, label_table, oracle
 from logofair.columns.checks import Floats
-from logofair.experiments.experiment import METHODS, Case, MethodPlan, trials
+from logofair.experiments.experiment import METHODS, Case, MethodPlan, Trial, trials
 from logofair.experiments.private import private_chances
 from logofair.experiments.scores import Machine, SplitData, Trained, trained
 from logofair.fitting.fit import fit
@@ -151,12 +151,9 @@ def _solver(
     """The solver, and for Algorithm 1 what its settings did on the calibration rows, of which the best is taken."""
     if plan.solver == "exact":
         return "exact", []
-    if case.level is not None:
-        first = trials("", "algorithm1")[0].setting
-        return Algorithm1(rounds=int(case.level), **first), []
     problem = _fitted(case, plan, rows, models).problem
     found: list[tuple[tuple[float, float], Algorithm1, dict[str, Any]]] = []
-    for trial in trials("", "algorithm1", case.budget):
+    for trial in _algorithm1_trials(case):
         for state in rounds(problem, Algorithm1(rounds=max(trial.rounds), **trial.setting)):
             if state.number in trial.rounds and (rule := finish(problem, state)) is not None:
                 gaps = problem.local_gaps(rule.u, rule.v), problem.global_gaps(rule.u, rule.v)
@@ -173,6 +170,13 @@ def _solver(
                 found.append((order, Algorithm1(rounds=state.number, **trial.setting), did))
     best = min(found, key=lambda each: each[0])
     return best[1], [did for _, _, did in found]
+
+
+def _algorithm1_trials(case: Case) -> list[Trial]:
+    """What is tried for Algorithm 1: the plan's budget, or every setting for as many rounds as the case says."""
+    if case.level is None:
+        return trials("", "algorithm1", case.budget)
+    return [Trial(trial.setting, (int(case.level),)) for trial in trials("", "algorithm1")]
 
 
 def _chances(policy: Policy, scores: Floats, rows: SplitData) -> Floats:
