@@ -40,7 +40,7 @@ browser:
 			|| echo "It cannot be installed: the browser tests will skip."; }
 
 test-slow: $(VENV)/.test
-	$(BIN)/pytest -m slow
+	LOGOFAIR_ALL_EXAMPLES=1 $(BIN)/pytest
 
 # A short selection on what users get: the built wheel, away from the sources ...
 SELECTION := tests/test_public_names.py tests/solvers/test_decomposition.py tests/policy/test_policy.py \

@@ -384,6 +384,7 @@ def test_cross_validation_scores_each_fold_with_its_own_columns(people, routing)
         assert score == fitted.score(people.X[test], people.y[test], **rest)
 
 
+@pytest.mark.slow
 def test_a_grid_search_runs_over_the_tolerances(people, routing):
     grid = {"local_tolerance": [0.0, 0.2], "global_tolerance": [0.0, None], "estimator__C": [1.0]}
     search = GridSearchCV(classifier(), grid, cv=KFold(2), error_score="raise")

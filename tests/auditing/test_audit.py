@@ -9,15 +9,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from logofair.auditing import Audit, Gap, Measured, audit
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUALIZED_ODDS, NOTIONS, Notion, Rate
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=30)
+modest = examples(30)
 
 # client, group, label, decision. Across clients F and M have equal odds; inside each client they do not.
 TWO_GROUPS = [
@@ -726,7 +727,7 @@ def refusal_of(**columns) -> str | None:
 
 @pytest.mark.parametrize("name", GOOD)
 @given(value=junk)
-@settings(deadline=None, max_examples=80)
+@examples(80)
 def test_junk_in_one_argument_is_audited_or_refused_by_its_name(name, value):
     sentence = refusal_of(**{name: value})
     # Decisions set the number of rows, so another column may be blamed for not having as many.
@@ -734,7 +735,7 @@ def test_junk_in_one_argument_is_audited_or_refused_by_its_name(name, value):
 
 
 @given(columns=st.fixed_dictionaries(dict.fromkeys(GOOD, junk)))
-@settings(deadline=None, max_examples=80)
+@examples(80)
 def test_junk_in_every_argument_is_audited_or_refused_in_a_sentence(columns):
     sentence = refusal_of(**columns)
     assert sentence is None or sentence.endswith(".")

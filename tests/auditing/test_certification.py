@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import betainc
@@ -24,8 +24,9 @@ from logofair.auditing.certification import (
     tolerances_on_held_out_rows,
 )
 from logofair.auditing.chance import pair_limits
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=25)
+modest = examples(25)
 
 
 def drawn(laws, draws, seed=0):

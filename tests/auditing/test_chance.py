@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
@@ -18,6 +18,7 @@ from logofair.auditing.measure import tally_of
 from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.notions import NOTIONS
+from support.examples import examples
 
 
 def accepted(*cells):
@@ -34,7 +35,7 @@ def accepted(*cells):
 
 
 @given(rows=st.integers(1, 200), data=st.data())
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_the_limits_of_a_share_are_those_of_clopper_and_pearson(rows, data):
     hits = data.draw(st.integers(0, rows))
     low, high = share_limits(np.array([hits / rows]), np.array([float(rows)]))

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
@@ -22,10 +22,11 @@ from logofair.bounds import (
     probability_table,
 )
 from logofair.errors import InputError, SolverError
+from support.examples import examples
 from support.oracles import EVERY_NOTION, Case
 
 module = sys.modules["logofair.bounds.aglfop"]
-modest = settings(deadline=None, max_examples=15)
+modest = examples(15)
 seeds = st.integers(0, 10**9)
 APART = probability_table([[[0.5, 0.0], [0.0, 0.5]]])  # the label is the group
 

@@ -7,16 +7,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
 from logofair.bounds import oracle
 from logofair.errors import InputError
 from logofair.notions import NOTIONS
+from support.examples import examples
 from support.oracles import Case
 
-modest = settings(deadline=None, max_examples=20)
+modest = examples(20)
 seeds = st.integers(0, 10**9)
 
 

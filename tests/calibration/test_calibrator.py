@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -18,6 +18,7 @@ from logofair.calibration import METHODS, Calibrator, Sample, fit_calibrator
 from logofair.calibration.logistic import FAMILIES
 from logofair.calibration.newton import Units
 from logofair.errors import InputError
+from support.examples import examples
 
 Array = NDArray[np.float64]
 
@@ -182,7 +183,7 @@ def nasty(draw: st.DrawFn) -> tuple[Data, Array | None]:
 
 
 @fitted
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(rows=nasty(), strength=st.sampled_from([0.0, 1.0, 200.0]), grid=st.lists(st.floats(0.0, 1.0), max_size=8))
 def test_every_map_is_a_chance_that_does_not_fall_with_the_score(
     method: str, rows: tuple[Data, Array | None], strength: float, grid: list[float]

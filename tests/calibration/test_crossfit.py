@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
@@ -16,6 +16,7 @@ from logofair.calibration import CalibrationErrors, CrossFit, Sample, calibratio
 from logofair.calibration.crossfit import deal_folds, out_of_fold
 from logofair.calibration.newton import Units
 from logofair.columns.segments import RowOrder
+from support.examples import examples
 
 Array = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]
 # Folds
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(n=st.integers(1, 200), n_clients=st.integers(1, 20), folds=st.integers(2, 7), seed=st.integers(0, 1000))
 def test_every_cell_has_each_fold_equally_often(n: int, n_clients: int, folds: int, seed: int) -> None:
     sample = drawn(n, seed=seed, n_clients=n_clients)
@@ -172,7 +173,7 @@ def test_a_handful_of_rows_is_no_trouble(method: str, n: int) -> None:
 
 
 @fitted
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(n=st.integers(2, 30), n_clients=st.integers(1, 12), positives=st.integers(0, 2), seed=st.integers(0, 1000))
 def test_a_fold_that_holds_every_positive_is_no_trouble(
     method: str, n: int, n_clients: int, positives: int, seed: int
@@ -242,7 +243,7 @@ def measured_errors(sample: Sample, eta: Array) -> CalibrationErrors:
     return calibration_errors(sample, eta, RowOrder.of(sample.scores, sample.cells, sample.units.n_cells))
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 4000))
 def test_errors_are_those_of_a_plain_computation(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
@@ -12,6 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 from logofair.calibration import Sample, fit_calibrator
 from logofair.calibration.isotonic import isotonic_knots
 from logofair.calibration.newton import Units
+from support.examples import examples
 
 Array = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ def random_rows(seed: int, n: int, n_units: int, decimals: int) -> tuple[NDArray
     return units[order], scores[order], labels[order], rng.uniform(0.1, 3.0, n)[order]
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 60), decimals=st.sampled_from([1, 8]))
 def test_many_curves_fitted_at_once_are_those_of_scikit_learn(seed: int, n: int, decimals: int) -> None:
     rows = random_rows(seed, n, 4, decimals)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
@@ -24,6 +24,7 @@ from logofair.calibration.newton import (
     unit_sums,
 )
 from logofair.columns.segments import grouped
+from support.examples import examples
 
 Array = NDArray[np.float64]
 
@@ -65,7 +66,7 @@ def loss_by_hand(runs: Runs, run: int, parameters: Array) -> float:
 
 
 @families
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(seed=seeds, weighted=st.booleans())
 def test_the_summed_loss_is_the_cross_entropy_of_each_run(name: str, seed: int, weighted: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -76,7 +77,7 @@ def test_the_summed_loss_is_the_cross_entropy_of_each_run(name: str, seed: int, 
 
 
 @families
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(seed=seeds)
 def test_gradient_and_hessian_agree_with_finite_differences(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -110,7 +111,7 @@ def test_the_loss_of_a_sure_and_right_prediction_keeps_its_digits() -> None:
     np.testing.assert_allclose(hessian, 1600.0 * np.exp(-40.0), rtol=1e-12)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(seed=seeds)
 def test_a_kept_run_has_the_same_sums_as_before(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -121,7 +122,7 @@ def test_a_kept_run_has_the_same_sums_as_before(seed: int) -> None:
     np.testing.assert_allclose(kept.mass, runs.mass[wanted])
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=seeds, k=st.integers(1, 3))
 def test_the_batched_solver_agrees_with_lapack(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
@@ -134,7 +135,7 @@ def test_the_batched_solver_agrees_with_lapack(seed: int, k: int) -> None:
 
 
 @families
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(seed=seeds)
 def test_the_bounded_step_minimises_the_model_among_points_without_negative_slopes(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -153,7 +154,7 @@ def test_the_bounded_step_minimises_the_model_among_points_without_negative_slop
 
 
 @families
-@settings(deadline=None, max_examples=12)
+@examples(12)
 @given(seed=seeds)
 def test_every_unit_is_fitted_as_an_independent_optimiser_would(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -200,7 +201,7 @@ def in_one_loop(runs: Runs, owner: NDArray[np.int64], prior: Normal, slopes: tup
 
 
 @families
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(seed=seeds)
 def test_a_descent_fed_with_sums_takes_the_steps_of_one_loop_to_the_bit(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -212,7 +213,7 @@ def test_a_descent_fed_with_sums_takes_the_steps_of_one_loop_to_the_bit(name: st
 
 
 @families
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(seed=seeds)
 def test_a_descent_whose_prior_changes_on_the_way_ends_where_the_last_prior_leads(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -275,7 +276,7 @@ def test_a_full_step_that_overshoots_is_halved() -> None:
     assert value[0] <= min(posterior(runs, np.array([0]), prior, np.array([[slope]]))[0][0] for slope in grid) + 1e-9
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(keys=st.lists(st.integers(0, 6), max_size=60))
 def test_grouping_is_a_stable_sort(keys: list[int]) -> None:
     codes = np.array(keys, dtype=np.int64)

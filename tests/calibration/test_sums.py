@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
@@ -21,12 +21,12 @@ from logofair.calibration.newton import Descent, Normal, Runs, Units, unit_sums
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
+from support.examples import examples
 
 Array = NDArray[np.float64]
 
 methods = pytest.mark.parametrize("method", FAMILIES)
 seeds = st.integers(0, 2**32 - 1)
-
 
 # The curvature that a level hands down is the one before its last step: to compare digits, that step must be tiny.
 LAST_DIGIT = 1e-18
@@ -156,7 +156,7 @@ def assert_like_the_central_fit(federation: Federation, maps: GroupMaps, within:
 
 
 @methods
-@settings(deadline=None, max_examples=12)
+@examples(12)
 @given(
     seed=seeds,
     n=st.integers(1, 400),
@@ -285,7 +285,7 @@ def by_hand(rows: Sample, method: str, parameters: Array) -> Array:
 
 
 @methods
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(seed=seeds, weighted=st.booleans())
 def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighted: bool) -> None:
     client = drawn(seed, method, n=60, n_groups=3, n_clients=1, weighted=weighted, folds=3).clients[0]
@@ -302,7 +302,7 @@ def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighte
 
 
 @methods
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(seed=seeds, weighted=st.booleans())
 def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: bool) -> None:
     one, other = drawn(seed, method, n=80, n_clients=2, weighted=weighted).clients

@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from logofair.cells.cells import build_cells
+from support.examples import examples
 from support.oracles import Case, cases
 
-modest = settings(deadline=None, max_examples=50)
+modest = examples(50)
 lines = st.tuples(st.integers(-4, 4).map(lambda k: k / 2), st.integers(-4, 4).map(lambda k: k / 4))
 any_cases = st.booleans().flatmap(lambda labelled: cases(labelled=labelled))
 

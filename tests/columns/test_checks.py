@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -25,8 +25,9 @@ from logofair.columns.checks import (
 )
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.errors import InputError
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=80)
+modest = examples(80)
 integer_types = st.sampled_from([np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")])
 integer_columns = integer_types.flatmap(lambda kind: arrays.arrays(kind, st.integers(1, 12)))
 hashables = st.one_of(

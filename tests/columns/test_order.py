@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.columns.segments import RowOrder
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=100)
+modest = examples(100)
 rows = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=40)
 
 

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.columns.segments import cumulative, run_sums, search_runs, sorted_by_cell
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=60)
+modest = examples(60)
 lengths = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 # Many runs take one path, few another; long runs a third.
 shapes = st.one_of(lengths, st.lists(st.integers(0, 3), min_size=60, max_size=90), st.just([300, 0, 700, 1]))

@@ -82,6 +82,7 @@ def test_without_keys_and_without_asking_for_insecure_by_name_nothing_begins(tmp
     assert [file.name for file in tmp_path.iterdir()] == ["north.csv"]
 
 
+@pytest.mark.slow
 def test_flowers_simulation_gives_the_numbers_of_one_process(tmp_path):
     sites = tables()
     together = {name: np.concatenate([table[name] for table in sites.values()]) for name in ("sex", "score", "label")}

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -20,9 +20,10 @@ from logofair.fitting import fit as fitting
 from logofair.notions import NOTIONS
 from logofair.solvers.algorithm1 import Algorithm1
 from logofair.solvers.decomposition import solve_exact
+from support.examples import examples
 from support.oracles import EVERY_NOTION, USERS, Case, random_request, rates_of, spelled_out
 
-modest = settings(deadline=None, max_examples=25)
+modest = examples(25)
 seeds = st.integers(0, 10**9)
 
 
@@ -475,7 +476,7 @@ FIELDS = {
 }
 
 
-@settings(deadline=None, max_examples=250)
+@examples(250)
 @given(st.sampled_from(list(FIELDS)), junk)
 @example("calibration", np.zeros(2))
 @example("sample_weight", [5e-324] * 5 + [1.0])

@@ -421,8 +421,8 @@ def population(solution, levels, given):
     ("notion", "given", "levels", "rows", "tolerances"),
     [
         ("demographic_parity", None, 0, 1600, (0.16, 0.08)),
-        ("demographic_parity", None, 8, 1600, (0.16, 0.08)),
-        ("equal_opportunity", 1, 0, 2400, (0.2, 0.1)),
+        pytest.param("demographic_parity", None, 8, 1600, (0.16, 0.08), marks=pytest.mark.slow),
+        pytest.param("equal_opportunity", 1, 0, 2400, (0.2, 0.1), marks=pytest.mark.slow),
     ],
 )
 def test_certified_promises_hold_in_the_population(notion, given, levels, rows, tolerances):
@@ -470,6 +470,7 @@ def test_supported_tolerances_say_which_clients_can_carry_what():
     assert plain["clients"][7] == {"client": 7, "by_rank": None, "on_held_out_rows": None}
 
 
+@pytest.mark.slow
 def test_what_is_called_supported_can_be_certified():
     rows = table(rows=9000)
     for notion in ("demographic_parity", "equal_opportunity"):

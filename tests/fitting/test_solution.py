@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
 from logofair.notions import NOTIONS
 from logofair.policy.info import proof_sentence
 from logofair.requirements import requirement_sentences
+from support.examples import examples
 from support.oracles import EVERY_NOTION, random_request, spelled_out
 
-modest = settings(deadline=None, max_examples=25)
+modest = examples(25)
 seeds = st.integers(0, 10**9)
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import pandas
 import polars
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair.policy.coins import coins, id_words, place_words, read_ids
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=60)
+modest = examples(60)
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
 texts = st.text(st.characters(exclude_characters="\0"), max_size=6)

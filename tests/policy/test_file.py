@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import logofair
@@ -23,8 +23,9 @@ from logofair.errors import InputError
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+modest = examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and links as on POSIX")
 ROWS = 120
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
@@ -14,8 +14,9 @@ from logofair import fit
 from logofair.cells.cells import Cells, build_cells
 from logofair.datasets import dirichlet_clients, load_adult
 from logofair.policy.mixtures import Mixtures, coin_shares, evaluate, evaluate_single, reduce
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=80)
+modest = examples(80)
 
 # Three weights may each be dropped as negligible (1e-12); the rest is rounding.
 CLOSE = 5e-12

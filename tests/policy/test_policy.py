@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -19,8 +19,9 @@ from logofair.errors import InputError
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
+from support.examples import examples
 
-modest = settings(deadline=None, max_examples=80)
+modest = examples(80)
 
 
 def mixtures_of(*cells: list[tuple[float, float, bool]], single: list[float] | None = None) -> Mixtures:
@@ -431,7 +432,7 @@ junk = st.one_of(
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_junk_is_decided_or_refused_but_never_crashes(data):
     rows = {
         "scores": [0.3, 0.9],

@@ -6,16 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
 from logofair.errors import InputError
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 from logofair.solvers.decomposition import solve_exact
+from support.examples import examples
 from support.oracles import EVERY_NOTION, Case, cases, random_case, rates_of
 
-modest = settings(deadline=None, max_examples=30)
+modest = examples(30)
 
 
 def last_round(problem, **settings_):
@@ -118,7 +119,7 @@ def test_with_one_local_step_the_smoothed_dual_never_rises(notion):
     assert values[-1] < values[0]
 
 
-@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
+@pytest.mark.parametrize("notion", ["demographic_parity", pytest.param("equal_opportunity", marks=pytest.mark.slow)])
 def test_it_approaches_the_exact_optimum_with_sharpness_and_rounds(notion):
     case = small_case(notion)
     problem = case.problem()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import logofair
@@ -14,9 +14,10 @@ from logofair.policy.mixtures import reduce
 from logofair.solvers.certificate import certify
 from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import solve_joint
+from support.examples import examples
 from support.oracles import EVERY_NOTION, Case, Request, cases, random_case, random_request, spelled_out
 
-modest = settings(deadline=None, max_examples=40)
+modest = examples(40)
 requests = st.integers(0, 10**9).map(lambda seed: random_request(np.random.default_rng(seed)))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
 from logofair.cells.cells import ENOUGH_ROWS, accelerated
 from logofair.columns.segments import cumulative, sorted_by_cell
 from logofair.notions import NOTIONS
+from support.examples import examples
 
 pytest.importorskip("numba")
 
@@ -38,7 +39,7 @@ def test_compiled_and_numpy_order_rows_alike(rows, clients, digits):
     np.testing.assert_allclose(sums, cumulative(expected, expected_starts), rtol=1e-13, atol=1e-13)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     seed=st.integers(0, 10**6),
     notion=st.sampled_from(sorted(NOTIONS)),

@@ -7,15 +7,16 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.notions import NOTIONS
 from logofair.solvers.decomposition import ExactSolver, solve_exact
 from logofair.solvers.joint import solve_joint
+from support.examples import examples
 from support.oracles import BENEFIT, EVERY_NOTION, TOLERANCES, Case, cases, random_case, rates_of
 
-modest = settings(deadline=None, max_examples=60)
+modest = examples(60)
 
 
 def value_of(case: Case) -> float:
@@ -54,6 +55,7 @@ def test_it_equals_the_program_over_all_rows_for_every_pair_of_notions(local, gl
         assert value_of(case) == pytest.approx(case.best_rows()[0], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_it_seldom_declines():
     problems = (random_case(np.random.default_rng(seed), tolerances=(0.0, 0.01, 0.05)).problem() for seed in range(40))
     assert sum(solve_exact(problem) is None for problem in problems) <= 1

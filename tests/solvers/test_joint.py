@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import solve_joint
+from support.examples import examples
 from support.oracles import EVERY_NOTION, cases, random_case
 
-modest = settings(deadline=None, max_examples=40)
+modest = examples(40)
 
 
 @modest

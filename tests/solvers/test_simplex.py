@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from logofair.solvers.simplex import Corners, maximise, refactorise, start
+from support.examples import examples
 from support.oracles import HIGHS
 
-modest = settings(deadline=None, max_examples=60)
+modest = examples(60)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
@@ -15,9 +15,10 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, gap_of
 from logofair.solvers.trials import PriceMarks, largest_size, price_marks, trial_prices, trial_size
+from support.examples import examples
 from support.oracles import EVERY_NOTION, Case, random_case, rates_of
 
-modest = settings(deadline=None, max_examples=15)
+modest = examples(15)
 
 
 def beginning(problem: Problem) -> Decomposition:

@@ -176,7 +176,7 @@ def test_beta_0_with_debiasing_is_not_fedavg() -> None:
 
 
 @pytest.mark.parametrize("notion", [DEMOGRAPHIC_PARITY, EQUALIZED_ODDS], ids=["parity", "odds"])
-@pytest.mark.parametrize("debias", ["reweighing", "fairbatch"])
+@pytest.mark.parametrize("debias", ["reweighing", pytest.param("fairbatch", marks=pytest.mark.slow)])
 def test_local_debiasing_lowers_the_global_gap_on_a_biased_problem(notion: Notion, debias: str) -> None:
     rows, network = biased(600), build_network("logistic", (3,))
     plan = Schedule(local_epochs=4, learning_rate=0.05, batch_size=64)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -17,6 +17,7 @@ from logofair.training import FCFL, build_network, methods, mixes, train
 from logofair.training.local import batch_gradients
 from logofair.training.messages import ClientMeasures, Gradients, TrainedParameters
 from logofair.training.mixes import best_mix, shortest_mix
+from support.examples import examples
 from support.problems import awkward, biased, last
 
 pytestmark = pytest.mark.training
@@ -44,7 +45,7 @@ def by_vertices(products: np.ndarray, gain: np.ndarray, kept: list[int]) -> floa
     return best
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 5), d=st.integers(2, 5), all_kept=st.booleans())
 def test_the_best_mix_is_the_best_vertex(seed: int, n: int, d: int, all_kept: bool) -> None:
     g = vectors(seed, n, d)
@@ -57,7 +58,7 @@ def test_the_best_mix_is_the_best_vertex(seed: int, n: int, d: int, all_kept: bo
     assert gain @ found == pytest.approx(by_vertices(products, gain, kept), rel=1e-6, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 10**6))
 def test_the_best_mix_of_three_is_no_worse_than_any_on_a_fine_grid(seed: int) -> None:
     g = vectors(seed, 3, 2)
@@ -70,7 +71,7 @@ def test_the_best_mix_of_three_is_no_worse_than_any_on_a_fine_grid(seed: int) ->
     assert allowed.size == 0 or gain @ found >= (allowed @ gain).max() - 1e-7
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 6), zero_last=st.booleans())
 def test_the_second_stage_raises_no_clients_loss_to_first_order_however_unlike_the_gradients_are_in_length(
     seed: int, n: int, zero_last: bool
@@ -105,7 +106,7 @@ def test_the_second_stage_gains_along_the_losses_alone_and_does_not_raise_a_viol
     np.testing.assert_allclose(methods._second_direction(loss, against, violated=False), [1.0, 0.0], atol=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 5), d=st.integers(1, 6))
 def test_the_shortest_mix_is_that_of_a_quadratic_program(seed: int, n: int, d: int) -> None:
     g = vectors(seed, n, d) + 0.5

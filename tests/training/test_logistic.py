@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.datasets import dirichlet_clients, load_adult, split
 from logofair.errors import InputError
 from logofair.training import FedAvgRound, LogisticModel, fedavg
+from support.examples import examples
 
 pytestmark = pytest.mark.training
 
@@ -42,7 +43,7 @@ def last(states: object) -> FedAvgRound:
     return final
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 10**6))
 def test_a_whole_batch_step_is_the_gradient_of_the_log_loss_by_finite_differences(seed: int) -> None:
     features, labels = rows(seed)
@@ -97,7 +98,7 @@ def test_identical_clients_train_the_model_of_one_of_them(optimiser: str) -> Non
     np.testing.assert_allclose(as_vector(triple.model), as_vector(single.model), rtol=1e-12)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(seed=st.integers(0, 10**6), names=st.permutations(["a", "b", "c", "d"]))
 def test_the_names_and_the_order_of_clients_do_not_matter(seed: int, names: list[str]) -> None:
     features, labels = rows(seed)
@@ -183,7 +184,7 @@ def test_scores_are_the_sigmoid_and_stay_finite_far_out() -> None:
     np.testing.assert_array_equal(LogisticModel(np.array([1.0]), 0.0).scores([[1e4], [-1e4]]), [1.0, 0.0])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_on_adult_with_five_clients_the_defaults_reach_the_papers_accuracy(seed: int) -> None:
     adult = load_adult()
     parts = split(len(adult), {"train": 0.35, "calibration": 0.35, "test": 0.3}, rng=seed)
