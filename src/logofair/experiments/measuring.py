@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -21,7 +22,8 @@ from logofair.experiments.scores import Machine, SplitData, Trained, trained
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
-from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
+from logofair.solvers.algorithm1 import Algorithm1, Round, finish, rounds
+from logofair.solvers.problem import Problem
 
 __all__ = ["measure", "needs"]
 
@@ -55,12 +57,9 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
         ``versions``.
     """
     plan, started = METHODS[case.method], time.perf_counter()
-    models = [
-        trained(lambda: rows, case.split, name, notion, machine, budget=case.budget, published=published)
-        for name, notion, published in needs(case)
-    ]
-    for model in models:
-        model.check_rows(rows, machine.folder)
+    models = tuple(
+        _model(rows, name, notion, published, case.budget, machine) for name, notion, published in needs(case)
+    )
     found, about = _KINDS[plan.kind](case, plan, rows, models)
     return {
         **case.as_dict(),
@@ -72,16 +71,24 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=8)
+def _model(rows: SplitData, method: str, notion: str | None, published: bool, budget: int, machine: Machine) -> Trained:
+    model = trained(lambda: rows, rows.split, method, notion, machine, budget=budget, published=published)
+    model.check_rows(rows, machine.folder)
+    return model
+
+
 @cache
 def _versions() -> dict[str, str]:
     packages = {name: version(name) for name in ("numpy", "scipy", "torch")}
     return {"logofair": __version__, "python": platform.python_version(), **packages}
 
 
+Models = tuple[Trained, ...]
 Outcome = tuple[dict[str, float | None], dict[str, Any]]
 
 
-def _decided(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> Outcome:
+def _decided(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
     """A trained model's own decisions."""
     (model,) = models
     about = {"setting": dict(model.setting), "tried": [dict(each) for each in model.tried]}
@@ -89,7 +96,7 @@ def _decided(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained
     return _figures(case, rows, scores >= 0.5), about
 
 
-def _processed(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> Outcome:
+def _processed(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
     """Scores post-processed on the calibration rows."""
     solver, tried = _solver(case, plan, rows, models)
     solution = _fitted(case, plan, rows, models, solver)
@@ -107,7 +114,7 @@ def _pooling(plan: MethodPlan) -> str:
     return "none" if plan.solver == "algorithm1" or plan.basis == "labels" else "auto"
 
 
-def _tolerances(case: Case, plan: MethodPlan, models: list[Trained]) -> dict[str, Any]:
+def _tolerances(case: Case, plan: MethodPlan, models: Models) -> dict[str, Any]:
     """The tolerances of a case: as required, or as large as a baseline's gaps on the calibration rows."""
     if plan.tolerances == "required":
         return {"local_tolerance": case.local_tolerance, "global_tolerance": case.global_tolerance}
@@ -127,7 +134,7 @@ def _notion(case: Case) -> str | dict[str, str]:
 
 
 def _fitted(
-    case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained], solver: str | Algorithm1 = "exact"
+    case: Case, plan: MethodPlan, rows: SplitData, models: Models, solver: str | Algorithm1 = "exact"
 ) -> Solution:
     part = rows.rows("calibration")
     return fit(
@@ -146,16 +153,17 @@ def _fitted(
 
 
 def _solver(
-    case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]
+    case: Case, plan: MethodPlan, rows: SplitData, models: Models
 ) -> tuple[str | Algorithm1, list[dict[str, Any]]]:
     """The solver, and for Algorithm 1 what its settings did on the calibration rows, of which the best is taken."""
     if plan.solver == "exact":
         return "exact", []
-    problem = _fitted(case, plan, rows, models).problem
     found: list[tuple[tuple[float, float], Algorithm1, dict[str, Any]]] = []
-    for trial in _algorithm1_trials(case):
-        for state in rounds(problem, Algorithm1(rounds=max(trial.rounds), **trial.setting)):
-            if state.number in trial.rounds and (rule := finish(problem, state)) is not None:
+    problem, runs = _algorithm1_runs(replace(case, level=None), rows, models, case.level is None)
+    for trial, states in runs:
+        wanted = trial.rounds if case.level is None else (int(case.level),)
+        for state in states:
+            if state.number in wanted and (rule := finish(problem, state)) is not None:
                 gaps = problem.local_gaps(rule.u, rule.v), problem.global_gaps(rule.u, rule.v)
                 limits = problem.local_tolerance, problem.global_tolerance
                 excess = max(float(np.max(gap - most, initial=0.0)) for gap, most in zip(gaps, limits, strict=True))
@@ -172,11 +180,18 @@ def _solver(
     return best[1], [did for _, _, did in found]
 
 
-def _algorithm1_trials(case: Case) -> list[Trial]:
-    """What is tried for Algorithm 1: the plan's budget, or every setting for as many rounds as the case says."""
-    if case.level is None:
-        return trials("", "algorithm1", case.budget)
-    return [Trial(trial.setting, (int(case.level),)) for trial in trials("", "algorithm1")]
+@lru_cache(maxsize=1)
+def _algorithm1_runs(
+    case: Case, rows: SplitData, models: Models, budgeted: bool
+) -> tuple[Problem, list[tuple[Trial, list[Round]]]]:
+    """Every round of what is tried for Algorithm 1: the plan's budget, or all settings.
+
+    The last runs are remembered: a run of 100 rounds passes through its tenth, so one serves every number of rounds.
+    """
+    problem = _fitted(case, METHODS[case.method], rows, models).problem
+    tried = trials("", "algorithm1", case.budget if budgeted else None)
+    runs = [Algorithm1(rounds=max(trial.rounds), **trial.setting) for trial in tried]
+    return problem, [(trial, list(rounds(problem, run))) for trial, run in zip(tried, runs, strict=True)]
 
 
 def _chances(policy: Policy, scores: Floats, rows: SplitData) -> Floats:
@@ -212,7 +227,7 @@ def _floor(found: Audit, gap: float) -> float | None:
     return None if np.isnan(floor) else floor
 
 
-def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> Outcome:
+def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
     """The federated protocol's policies, and the rounds of answers it took."""
     from logofair.engines.inprocess import run
     from logofair.federation import SiteColumns, make_plan
@@ -243,17 +258,17 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: list[Traine
     return found | {"rounds": done.result.rounds, "exchanges": exchanges}, {"setting": dict(models[0].setting)}
 
 
-def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> Outcome:
+def _bound(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
     """What no rule of a kind exceeds on the test rows."""
     return _BOUNDS[plan.bound](case, plan, rows, models), {"setting": dict(models[0].setting)}
 
 
-def _oracle(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> dict[str, float | None]:
+def _oracle(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
     """The best thresholds on the test rows, with their labels, within the required tolerances."""
     return _best_on_test(case, rows, models[0].test, case.local_tolerance, case.global_tolerance)
 
 
-def _oracle_same(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> dict[str, float | None]:
+def _oracle_same(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
     """The best thresholds on the test rows whose gaps are at most those of LoGoFair_l&g there, client by client."""
     solution = _fitted(case, METHODS["logofair_lg"], rows, models)
     chances = _chances(solution.policy, models[0].test, rows)
@@ -284,7 +299,7 @@ def _best_on_test(
     return _figures(case, rows, _chances(found.solution.policy, scores, rows))
 
 
-def _aglfop(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> dict[str, float | None]:
+def _aglfop(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
     """The accuracy no rule with these gaps exceeds, whatever its model (gaps in place of mutual information)."""
     test = rows.rows("test")
     bound = gap_bound(
@@ -296,9 +311,7 @@ def _aglfop(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]
     return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
 
 
-def _aglfop_information(
-    case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]
-) -> dict[str, float | None]:
+def _aglfop_information(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> dict[str, float | None]:
     """The accuracy no rule exceeds whose decisions tell as little about the group as those of LoGoFair_l&g do here."""
     test = rows.rows("test")
     solution = _fitted(case, METHODS["logofair_lg"], rows, models)
@@ -311,7 +324,7 @@ def _aglfop_information(
     return {"accuracy": bound.bound, "local_gap": None, "global_gap": None}
 
 
-def _private(case: Case, plan: MethodPlan, rows: SplitData, models: list[Trained]) -> Outcome:
+def _private(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> Outcome:
     """Post-processed on noised histograms; ``level`` is epsilon."""
     chances, about = private_chances(case, rows, models[0].calibration, models[0].test)
     return _figures(case, rows, chances), {"setting": {**models[0].setting, **about}}
@@ -323,7 +336,7 @@ _BOUNDS: Mapping[str, Callable[..., dict[str, float | None]]] = {
     "aglfop": _aglfop,
     "aglfop_information": _aglfop_information,
 }
-_KINDS: Mapping[str, Callable[[Case, MethodPlan, SplitData, list[Trained]], Outcome]] = {
+_KINDS: Mapping[str, Callable[[Case, MethodPlan, SplitData, Models], Outcome]] = {
     "trained": _decided,
     "processed": _processed,
     "protocol": _protocol,
