@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_clients, load_adult
@@ -19,7 +20,7 @@ from logofair.solvers.decomposition import (
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, gap_of
-from logofair.solvers.trials import PriceMarks, largest_size, price_marks, trial_prices, trial_size
+from logofair.solvers.trials import PriceMarks, _forces, largest_size, price_marks, trial_prices, trial_size
 from support.oracles import EVERY_NOTION, Case, random_case, rates_of
 
 modest = settings(deadline=None, max_examples=15)
@@ -197,6 +198,19 @@ def test_the_idle_price_makes_every_row_of_a_group_worth_nothing():
     assert np.isnan(
         price_marks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates_of(["demographic_parity"])).idle
     ).all()
+
+
+@modest
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 40), twice=st.booleans())
+def test_forces_are_the_least_squares_ones_that_push_only(seed, size, twice):
+    rng = np.random.default_rng(seed)
+    known = rng.normal(size=(rng.integers(2, 7), size))
+    known = np.concatenate([known, known], axis=1) if twice else known
+    known /= np.linalg.norm(known, axis=0)
+    aim = np.eye(1, len(known), len(known) - 1)[0]
+    forces = _forces(known)
+    assert forces.min() >= 0
+    assert np.linalg.norm(known @ forces - aim) == pytest.approx(nnls(known, aim)[1], abs=1e-7)
 
 
 def test_a_round_of_the_usual_size_fits_into_four_kilobytes():
