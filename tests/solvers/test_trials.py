@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import nnls
+from scipy.optimize import linprog, nnls
 from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_clients, load_adult
+from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import (
     ContinuedDecomposition,
     Decomposition,
@@ -21,7 +24,7 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, gap_of
 from logofair.solvers.trials import PriceMarks, _forces, largest_size, price_marks, trial_prices, trial_size
-from support.oracles import EVERY_NOTION, Case, random_case, rates_of
+from support.oracles import EVERY_NOTION, HIGHS, Case, random_case, rates_of
 
 modest = settings(deadline=None, max_examples=15)
 
@@ -137,6 +140,36 @@ def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, 
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-14)
     assert np.count_nonzero(found.weights) <= 1 + state.tolerance.size
+
+
+@settings(deadline=None, max_examples=8)
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([2, 12]))
+def test_no_price_exceeds_what_can_be_optimal_and_without_that_limit_the_best_would_not_either(seed, size):
+    problem = small_problem(seed, tolerances=(0.0, 0.01, 0.05, 0.3, 2.0))
+    _, state = solved(problem, 1e-6, size=size, most=3)
+    largest = marks_of(problem).largest(state.tolerance)
+    assert np.all(0.5 * np.abs(state.tried.prices).sum(axis=1) <= largest * (1.0 + 1e-12))
+    free = solve_exact(problem)
+    assert free is None or np.all(0.5 * np.abs(free.global_prices).sum(axis=0) <= largest)
+
+
+@settings(deadline=None, max_examples=8)
+@given(seed=st.integers(0, 10_000), tolerance=st.sampled_from([0.0, 1e-4, 0.01, 0.05, 0.3]))
+def test_rules_that_pay_the_largest_price_for_excess_are_no_better_than_those_within_the_tolerances(seed, tolerance):
+    problem = small_problem(seed, groups=3, global_=["equalized_odds"], tolerances=(tolerance,))
+    _, state = solved(problem, 1e-6, size=6, most=3)
+    tried, counts = state.tried, np.isfinite(state.tolerance)
+    largest = marks_of(problem).largest(state.tolerance)
+    # One column for every answer, one for the excess of each rate; a row for every pair of groups.
+    rows, limits = [np.append(np.ones(tried.gains.size), np.zeros(2))], [1.0]
+    for k, (a, b) in product(range(2), permutations(range(3), 2)):
+        if counts[a, k] and counts[b, k]:
+            rows.append(np.append(tried.rates[:, a, k] - tried.rates[:, b, k], -np.eye(2)[k]))
+            limits.append(tolerance)
+    paid = linprog(-np.append(tried.gains, -largest), np.array(rows), limits, method="highs", options=HIGHS)
+    excess = paid.x[-2:].max()
+    assert excess <= max(LARGEST_VIOLATION, 1e-9 if tolerance > 0 else 0.0) + 1e-10
+    assert -paid.fun == pytest.approx(state.incumbent.value, abs=1e-7)
 
 
 @modest

@@ -26,6 +26,7 @@ from logofair.arithmetic import product as matrix_product
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.notions import Rate
+from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Decomposition
 from logofair.solvers.problem import zero_sum
 
@@ -40,14 +41,40 @@ _WORTHLESS = 1e-12  # a least distance is found when no force against it is wort
 
 @dataclass(frozen=True)
 class PriceMarks:
-    """What the totals tell about prices, each (groups, rates).
+    """What the totals tell about prices, each (groups, rates) unless said otherwise.
 
     ``base`` is the mass that each rate is a share of: a price of that size moves a row's worth by about 1. At the
-    price ``idle`` all rows of a group are worth nothing (NaN: there is no such price).
+    price ``idle`` all rows of a group are worth nothing (NaN: there is no such price). No rule gains more accuracy
+    over rejecting everybody than ``gain``.
     """
 
     base: Floats
     idle: Floats
+    gain: float
+
+    def largest(self, tolerance: Floats) -> Floats:
+        """What a unit of each tolerance can be worth: half the sum of a rate's prices by size, at most, (rates,).
+
+        At prices p the bound is ``H(p) = V(p) + sum_k tolerance_k s_k(p)`` with that half sum ``s_k`` and the clients'
+        best value ``V``. Rejecting everybody keeps all local tolerances, gains nothing and has rates 0, so
+        ``V(p) >= 0``. So at an optimum, and at any p with a bound as good as that of no prices,
+        ``tolerance_k s_k(p) <= H(p) <= H(0) = V(0) <= gain``.
+
+        At tolerance 0 totals set no limit (where local tolerances are 0, global rates differ by who lives where alone,
+        and closing a gap of a millionth may cost a hundredth of accuracy), but a rule needs none: under prices up to a
+        limit the best rule is the one that is best if excess costs the limit. It is worth no less than rejecting
+        everybody, so it exceeds a tolerance by no more than gain over limit. The limit is where that counts as nothing.
+
+        Prices up to the sum of the bases are always worth a try: with selection rates and no local tolerances an
+        optimum lies there.
+        """
+        least = np.maximum(np.min(tolerance, axis=0), LARGEST_VIOLATION)
+        return np.maximum(self.base.sum(axis=0), self.gain / least)
+
+    def within(self, prices: Floats, tolerance: Floats) -> Floats:
+        """Prices (t, groups, rates), those of a rate made smaller where together they exceed the largest."""
+        size, largest = 0.5 * np.abs(prices).sum(axis=1, keepdims=True), self.largest(tolerance)
+        return np.where(size > largest, prices * (largest / np.maximum(size, largest)), prices)
 
 
 def price_marks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> PriceMarks:
@@ -60,15 +87,15 @@ def price_marks(mass: Floats, positives: Floats, rates: Sequence[Rate]) -> Price
     >>> price_marks(np.array([0.6, 0.4]), np.array([0.3, 0.1]), EQUALIZED_ODDS.rates).idle.round(3).tolist()
     [[0.3, -0.3], [0.1, -0.3]]
     """
-    base = np.stack([np.asarray(rate.denominator(mass, positives), dtype=float) for rate in rates], axis=-1)
+    base = np.array([rate.denominator(mass, positives) for rate in rates], dtype=float).reshape(-1, mass.size).T
     lines = np.array([[rate.constant for rate in rates], [rate.slope for rate in rates]])
     idle = np.full(base.shape, np.nan)
-    for group in np.flatnonzero(base.min(axis=1) > 0):
+    for group in np.flatnonzero((base > 0).all(axis=1)) if rates else ():
         per_price = lines / base[group]
         price = _least_prices(per_price)
         if np.abs((per_price * price).sum(axis=1) - _ROW_WORTH).max() < 1e-9:
             idle[group] = price
-    return PriceMarks(base, idle)
+    return PriceMarks(base, idle, float(positives.sum()))
 
 
 def _least_prices(per_price: Floats) -> Floats:
@@ -100,11 +127,11 @@ def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = Non
     """
     shape, tried = state.tolerance.shape, state.tried
     if marks is None:
-        marks = PriceMarks(np.full(shape, 1.0 / shape[0]), np.full(shape, np.nan))
+        marks = PriceMarks(np.full(shape, 1.0 / shape[0]), np.full(shape, np.nan), 1.0)
     counts = np.isfinite(state.tolerance)
     wanted = _around(state, size, marks) if tried.gains.size else _first(counts, size, marks)
     chosen = np.zeros((0, *shape))
-    for prices in zero_sum(wanted, counts[None], 1):
+    for prices in marks.within(zero_sum(wanted, counts[None], 1), state.tolerance):
         known = np.concatenate([tried.prices, chosen])
         close = np.abs(known - prices).max(axis=(1, 2), initial=0.0) <= 1e-13 * (1.0 + np.abs(prices).max())
         if len(chosen) < size and not close.any():
