@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
-from logofair.calibration.logistic import EDGE, FAMILIES
 from logofair.arithmetic import solve
+from logofair.calibration.logistic import EDGE, FAMILIES
 from logofair.calibration.newton import (
     Descent,
     Normal,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +101,9 @@ class _Program:
         answers, rows = columns.shape
         _, first, member = np.unique(family, return_index=True, return_inverse=True)
         first = first[member]  # the first rate of each rate's family
-        basic = np.append(0, np.where(first == np.arange(rows - 1), answers + rows + member - 1, answers + np.arange(rows - 1)))
+        basic = np.append(
+            0, np.where(first == np.arange(rows - 1), answers + rows + member - 1, answers + np.arange(rows - 1))
+        )
         inverse = -np.eye(rows, dtype=np.int64)
         inverse[0, 0] = 1
         for row, one in enumerate(first, 1):
@@ -117,16 +120,39 @@ class _Program:
     def entering(self) -> int | None:
         """The variable that promises most over all it can move; None: the basis is optimal.
 
-        After many pivots that gained nothing the first one that promises anything (Bland), so that they end.
+        It is looked for in floating point and confirmed exactly. After many pivots that gained nothing it is the first
+        one that promises anything (Bland), so that they end.
         """
-        merits = np.concatenate(
-            [
-                self.gains * self.determinant - self.columns @ self.prices,
-                np.where(self.at_upper, -self.prices[1:], self.prices[1:]) * self.width,
-            ]
-        )
-        best = int(np.argmax(merits > 0 if self.idle > len(self.prices) else merits))
+        stuck = self.idle > len(self.prices)
+        if not stuck:
+            best = int(np.argmax(self._rough_merits()))
+            if self._merits(np.array([best]))[0] > 0:
+                return best
+        merits = self._merits(np.arange(len(self.columns) + self.width.size))
+        best = int(np.argmax(merits > 0 if stuck else merits))
         return best if merits[best] > 0 else None
+
+    def _merits(self, variables: Indices) -> Wholes:
+        """What some answers and slacks promise over all they can move, times the determinant."""
+        answers = len(self.columns)
+        mixed, slack = variables[variables < answers], variables[variables >= answers] - answers
+        reduced = self.gains[mixed] * self.determinant - self.columns[mixed] @ self.prices
+        prices = self.prices[1:][slack]
+        return np.concatenate([reduced, np.where(self.at_upper[slack], -prices, prices) * self.width[slack]])
+
+    def _rough_merits(self) -> Floats:
+        """The merits of all in floating point, row by row: nothing that machines could add up in another order."""
+        columns, gains, width = self._rough
+        prices = np.array([int(price) / self.determinant for price in self.prices])
+        merits = gains.copy()
+        for price, row in zip(prices, columns, strict=True):
+            merits -= price * row
+        return np.concatenate([merits, np.where(self.at_upper, -prices[1:], prices[1:]) * width])
+
+    @cached_property
+    def _rough(self) -> tuple[Floats, Floats, Floats]:
+        """Columns, one row of the program after another, gains and widths in floating point."""
+        return self.columns.T.astype(np.float64), self.gains.astype(np.float64), self.width.astype(np.float64)
 
     def enter(self, entering: int) -> None:
         """Let a variable move until another one stops it, which leaves the basis, or to its other end."""
