@@ -44,7 +44,7 @@ test-slow: $(VENV)/.test
 
 # A short selection on what users get: the built wheel, away from the sources ...
 SELECTION := tests/test_public_names.py tests/solvers/test_decomposition.py tests/policy/test_policy.py \
-	tests/auditing tests/cli/test_fit.py
+	tests/auditing tests/cli/test_fit.py tests/federation/test_replay.py
 
 test-wheel: .venv-wheel/.ready
 	.venv-wheel/bin/pytest -m "not slow" $(SELECTION)

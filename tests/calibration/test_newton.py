@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
+from logofair.arithmetic import solve
 from logofair.calibration.logistic import EDGE, FAMILIES
 from logofair.calibration.newton import (
     Descent,
@@ -20,7 +21,6 @@ from logofair.calibration.newton import (
     most_probable,
     penalised_derivatives,
     penalised_loss,
-    solve,
     unit_sums,
 )
 from logofair.columns.segments import grouped

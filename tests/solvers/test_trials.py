@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linprog, nnls
 from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_clients, load_adult
-from logofair.solvers import decomposition
-from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices, solve_exact
+from logofair.solvers.certificate import LARGEST_VIOLATION
+from logofair.solvers.decomposition import (
+    ContinuedDecomposition,
+    Decomposition,
+    Incumbent,
+    TriedPrices,
+    solve_exact,
+)
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, gap_of
-from logofair.solvers.trials import PriceMarks, largest_size, price_marks, trial_prices, trial_size
+from logofair.solvers.trials import PriceMarks, _forces, largest_size, price_marks, trial_prices, trial_size
 from support.examples import examples
-from support.oracles import EVERY_NOTION, Case, random_case, rates_of
+from support.oracles import EVERY_NOTION, HIGHS, Case, random_case, rates_of
 
 modest = examples(15)
 
@@ -91,7 +100,7 @@ def test_a_batch_holds_the_prices_that_a_solve_in_memory_would_try(seed, notion)
         state = answered(problem, state, batch)
         if state.incumbent.optimality_gap <= 1e-9:
             break
-        wanted = state.next_prices
+        wanted = state.incumbent.half_way(np.isfinite(state.tolerance))
         known = np.concatenate([trial_prices(state, 12, marks_of(problem)), state.tried.prices])
         # Where the master's prices are cut off, the two are projected in different units.
         if np.array_equal(state.incumbent.near_prices, state.incumbent.prices):
@@ -102,9 +111,10 @@ def test_a_batch_holds_the_prices_that_a_solve_in_memory_would_try(seed, notion)
 @given(seed=st.integers(0, 10_000))
 def test_a_master_that_goes_on_and_one_that_begins_anew_find_the_same_mixture_and_bound(seed):
     problem = small_problem(seed, tolerances=(0.01, 0.05))
-    state = answered(problem, beginning(problem), np.zeros((1, *beginning(problem).tolerance.shape)))
+    first = answered(problem, beginning(problem), np.zeros((1, *beginning(problem).tolerance.shape)))
+    state = ContinuedDecomposition.start(first.tolerance, first.tried)
     for _ in range(4):
-        more = answered(problem, beginning(problem), state.next_prices[None]).tried
+        more = answered(problem, beginning(problem), state.next_prices(state.incumbent)[None]).tried
         state = state.take(more)
         anew = Decomposition(state.tolerance, state.tried).incumbent
         assert state.incumbent.value == pytest.approx(anew.value, abs=1e-9)
@@ -131,6 +141,36 @@ def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, 
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-14)
     assert np.count_nonzero(found.weights) <= 1 + state.tolerance.size
+
+
+@settings(deadline=None, max_examples=8)
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([2, 12]))
+def test_no_price_exceeds_what_can_be_optimal_and_without_that_limit_the_best_would_not_either(seed, size):
+    problem = small_problem(seed, tolerances=(0.0, 0.01, 0.05, 0.3, 2.0))
+    _, state = solved(problem, 1e-6, size=size, most=3)
+    largest = marks_of(problem).largest(state.tolerance)
+    assert np.all(0.5 * np.abs(state.tried.prices).sum(axis=1) <= largest * (1.0 + 1e-12))
+    free = solve_exact(problem)
+    assert free is None or np.all(0.5 * np.abs(free.global_prices).sum(axis=0) <= largest)
+
+
+@settings(deadline=None, max_examples=8)
+@given(seed=st.integers(0, 10_000), tolerance=st.sampled_from([0.0, 1e-4, 0.01, 0.05, 0.3]))
+def test_rules_that_pay_the_largest_price_for_excess_are_no_better_than_those_within_the_tolerances(seed, tolerance):
+    problem = small_problem(seed, groups=3, global_=["equalized_odds"], tolerances=(tolerance,))
+    _, state = solved(problem, 1e-6, size=6, most=3)
+    tried, counts = state.tried, np.isfinite(state.tolerance)
+    largest = marks_of(problem).largest(state.tolerance)
+    # One column for every answer, one for the excess of each rate; a row for every pair of groups.
+    rows, limits = [np.append(np.ones(tried.gains.size), np.zeros(2))], [1.0]
+    for k, (a, b) in product(range(2), permutations(range(3), 2)):
+        if counts[a, k] and counts[b, k]:
+            rows.append(np.append(tried.rates[:, a, k] - tried.rates[:, b, k], -np.eye(2)[k]))
+            limits.append(tolerance)
+    paid = linprog(-np.append(tried.gains, -largest), np.array(rows), limits, method="highs", options=HIGHS)
+    excess = paid.x[-2:].max()
+    assert excess <= max(LARGEST_VIOLATION, 1e-9 if tolerance > 0 else 0.0) + 1e-10
+    assert -paid.fun == pytest.approx(state.incumbent.value, abs=1e-7)
 
 
 @modest
@@ -194,19 +234,17 @@ def test_the_idle_price_makes_every_row_of_a_group_worth_nothing():
     ).all()
 
 
-def test_nearly_equal_answers_are_mixed_through_their_few_that_matter(monkeypatch):
-    problem = small_problem(11, groups=3, global_=["equalized_odds"], tolerances=(0.0, 0.01))
-    _, state = solved(problem, 1e-6, size=20, most=12)
-    direct, mix = state.incumbent, decomposition._mix
-    confused = lambda tried, *rest: None if tried.gains.size > 20 else mix(tried, *rest)  # noqa: E731
-    monkeypatch.setattr(decomposition, "_mix", confused)
-    found = Decomposition(state.tolerance, state.tried).incumbent
-    assert found.value == pytest.approx(direct.value, abs=1e-9)
-    assert excess(found, state) <= 1e-12
-    assert found.tableau is None
-    monkeypatch.setattr(decomposition, "_mix", lambda *state: None)
-    rejecting = Decomposition(state.tolerance, state.tried).incumbent
-    assert (rejecting.value, rejecting.weights[0], rejecting.weights.sum()) == (0.0, 1.0, 1.0)
+@modest
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 40), twice=st.booleans())
+def test_forces_are_the_least_squares_ones_that_push_only(seed, size, twice):
+    rng = np.random.default_rng(seed)
+    known = rng.normal(size=(rng.integers(2, 7), size))
+    known = np.concatenate([known, known], axis=1) if twice else known
+    known /= np.linalg.norm(known, axis=0)
+    aim = np.eye(1, len(known), len(known) - 1)[0]
+    forces = _forces(known)
+    assert forces.min() >= 0
+    assert np.linalg.norm(known @ forces - aim) == pytest.approx(nnls(known, aim)[1], abs=1e-7)
 
 
 def test_a_round_of_the_usual_size_fits_into_four_kilobytes():

@@ -23,7 +23,7 @@ from logofair.columns.segments import Indices
 from logofair.errors import InputError, SolverError
 from logofair.notions import as_number
 from logofair.solvers.certificate import LARGEST_OPTIMALITY_GAP
-from logofair.solvers.decomposition import HIGHS
+from logofair.solvers.joint import HIGHS
 
 __all__ = ["InformationBound", "aglfop", "information"]
 

@@ -90,7 +90,7 @@ class Levels:
         family = summable_family(method)
         prior, fits = Prior.on_identity(family).beliefs, folds + 1
         of_fits, of_groups = (prior.of(np.zeros(size, dtype=np.int64)) for size in (fits, fits * n_groups))
-        softened = of_fits.centre * 0.5 ** np.arange(1, fits + 1)
+        softened = np.ldexp(of_fits.centre, -np.arange(1, fits + 1))
         return cls(
             method,
             strength,

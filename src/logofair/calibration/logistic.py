@@ -54,7 +54,9 @@ class Family:
         """Fisher information about the parameters in one row, (k, k): evenly spread scores, identity map."""
         scores = (np.arange(_REFERENCE_SCORES) + 0.5) / _REFERENCE_SCORES
         columns = np.vstack([*self.features(scores), *[np.ones_like(scores)] * self.intercept])
-        return np.asarray((columns * (scores * (1.0 - scores))) @ columns.T / _REFERENCE_SCORES)
+        sums = (columns[:, None] * columns * (scores * (1.0 - scores))).sum(axis=2)
+        # No two machines have the same logarithms: the last of their digits are left out.
+        return np.ldexp(np.rint(np.ldexp(sums / _REFERENCE_SCORES, 40)) + 0.0, -40)
 
 
 def _beta_features(scores: Floats) -> tuple[Floats, ...]:

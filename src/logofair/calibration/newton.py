@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from logofair.arithmetic import solve
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 
@@ -27,7 +28,6 @@ __all__ = [
     "packed_places",
     "penalised_derivatives",
     "penalised_loss",
-    "solve",
     "unit_sums",
 ]
 
@@ -172,9 +172,6 @@ class Units:
         return cells.size == 0 or bool(cells.min() // self.n_groups == cells.max() // self.n_groups)
 
 
-_SMALLEST_PIVOT = 1e-14
-
-
 @dataclass(frozen=True, eq=False)
 class Normal:
     """Gaussian beliefs about the parameters of units: centres (k, units), precisions (k, k, units)."""
@@ -221,25 +218,6 @@ def bounded_step(hessian: Floats, gradient: Floats, point: Floats, slopes: tuple
     return step
 
 
-def solve(matrix: Floats, right: Floats) -> Floats:
-    """Solve one positive definite (k, k) system per unit by its LDL' factors, (k, units)."""
-    k = len(right)
-    lower, pivots, solution = np.zeros_like(matrix), np.empty_like(right), right.copy()
-    for j in range(k):
-        pivot = matrix[j, j] - sum(lower[j, i] ** 2 * pivots[i] for i in range(j))
-        pivots[j] = np.maximum(pivot, _SMALLEST_PIVOT * matrix[j, j])
-        for i in range(j + 1, k):
-            lower[i, j] = (matrix[i, j] - sum(lower[i, h] * lower[j, h] * pivots[h] for h in range(j))) / pivots[j]
-    for j in range(k):
-        for i in range(j):
-            solution[j] -= lower[j, i] * solution[i]
-    solution /= pivots
-    for j in reversed(range(k)):
-        for i in range(j + 1, k):
-            solution[j] -= lower[i, j] * solution[i]
-    return solution
-
-
 def _step_to_face(hessian: Floats, gradient: Floats, point: Floats, zeros: list[int]) -> Floats:
     """Step to the model's minimum among points whose parameters ``zeros`` are 0."""
     matrix, right = hessian.copy(), -gradient
@@ -260,7 +238,10 @@ def model_change(hessian: Floats, gradient: Floats, step: Floats) -> Floats:
 
 def _product(matrix: Floats, vector: Floats) -> Floats:
     """One matrix-vector product per unit."""
-    return np.asarray(np.einsum("ijn,jn->in", matrix, vector))
+    total = matrix[:, 0] * vector[0]
+    for j in range(1, len(vector)):  # einsum may round once where a processor can
+        total = total + matrix[:, j] * vector[j]
+    return np.asarray(total)
 
 
 # A unit is done when its next step would gain less than this many nats. The step (some 1e-5 standard

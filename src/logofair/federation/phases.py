@@ -28,7 +28,7 @@ from logofair.fitting.pooling import STRENGTHS, Choice, GroupPriors, Reference, 
 from logofair.solvers.algorithm1 import signed
 from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices
 from logofair.solvers.problem import gap_of, groups_compared, tolerances_worth, zero_sum
-from logofair.solvers.trials import price_marks, trial_prices, trial_size
+from logofair.solvers.trials import PriceMarks, price_marks, trial_prices, trial_size
 
 for kind in (Descent, Levels, Normal, TriedPrices):
     wire_type(kind)
@@ -383,6 +383,11 @@ class RosterTotals:
         counts = groups_compared(rates, self.mass / n, self.positives / n, tolerances)
         return np.where(counts, tolerances, np.inf)
 
+    def marks(self, plan: Plan) -> PriceMarks:
+        """What the totals tell about prices."""
+        n = self.mass.sum()
+        return price_marks(self.mass / n, self.positives / n, plan.global_rates)
+
     def again(self, plan: Plan, prices: Floats | None) -> Phase:
         """The phase to go back to when clients are excluded; ``prices`` are worth sending to the new roster."""
         return after_training(plan, self.before.model, prices)
@@ -407,8 +412,9 @@ class PricingPhase(Phase):
         if again is None:
             return cls(totals, none, _next_prices(plan, totals, Decomposition(totals.tolerance(plan), none)), 1)
         # Prices prove a bound only if they sum to 0 over the groups that count, and a lost site may change which do.
-        counts = np.isfinite(totals.tolerance(plan))
-        return cls(totals, none, np.unique(zero_sum(again, counts[None], 1), axis=0), 1)
+        tolerance = totals.tolerance(plan)
+        prices = totals.marks(plan).within(zero_sum(again, np.isfinite(tolerance)[None], 1), tolerance)
+        return cls(totals, none, np.unique(prices, axis=0), 1)
 
     @property
     def request(self) -> Request:
@@ -439,11 +445,9 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
     """The next batch; a single zero price where nothing global is constrained."""
     if not np.isfinite(state.tolerance).any():
         return np.zeros((1, *state.tolerance.shape))
-    share = totals.mass.sum()
-    marks = price_marks(totals.mass / share, totals.positives / share, plan.global_rates)
     groups, rates = state.tolerance.shape
     size = plan.trials or trial_size(groups, rates, _SEALED * totals.clients if plan.secure else 0)
-    return trial_prices(state, size, marks)
+    return trial_prices(state, size, totals.marks(plan))
 
 
 @wire_type

@@ -4,24 +4,23 @@ Dantzig-Wolfe: the master mixes the answers so far; its own prices are the next 
 the best prices so far halves the number of rounds. Every price vector proves an upper bound on accuracy, so the
 difference to the mixture's accuracy is a certificate at every moment.
 
-:class:`Decomposition` is the state that everybody drives: :func:`solve_exact` for one problem, a frontier through one
-:class:`ExactSolver` for many tolerances, and a federation's server, which tries batches of prices
-(:mod:`logofair.solvers.trials`) and asks its clients by message.
+:class:`Decomposition` is the state of a federation's server, which tries batches of prices
+(:mod:`logofair.solvers.trials`) and asks its clients by message. In memory (:func:`solve_exact` for one problem, a
+frontier through one :class:`ExactSolver` for many tolerances) it is :class:`ContinuedDecomposition`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import product
 
 import numpy as np
-from scipy.optimize import linprog
 
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Indices
+from logofair.columns.segments import Booleans, Indices
 from logofair.solvers.local import LocalAnswer, solve_local
 from logofair.solvers.problem import Problem, gap_of, tolerances_worth, zero_sum
+from logofair.solvers.rational import best_mixture
 from logofair.solvers.simplex import Corners, Tableau, maximise, refactorise, start
 
 # Where a solve in memory stops: well below the 1e-6 of a certificate, so that rounding in the stored policy has room.
@@ -30,7 +29,6 @@ _ROUNDS = 200
 _RETREATS = 6
 _NEGATIVE = -1e-11  # a weight below this is not one of rounding
 _ROUNDING = 1e-12
-HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +69,6 @@ class Incumbent:
     bound: float
     centre: Floats  # (groups, global rates): the prices that prove the bound
     best: int  # their number
-    tableau: Tableau | None  # from which a larger master goes on; None: nearly equal answers have spoilt it
 
     @property
     def optimality_gap(self) -> float:
@@ -84,76 +81,84 @@ class Incumbent:
         reach = 1.0 + 2.0 * np.abs(self.centre)
         return np.clip(self.prices, self.centre - reach, self.centre + reach)
 
+    def half_way(self, counts: Booleans) -> Floats:
+        """Half-way from the centre to the master's prices; ``counts`` says which groups do, (groups, rates)."""
+        return 0.5 * self.centre + 0.5 * zero_sum(self.near_prices, counts, 0)
+
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """A decomposition under way: what was tried, and all that follows from it.
+    """A decomposition under way: what was tried, and all that follows from it, the same on every machine.
 
-    ``tolerance`` is that of every group and global rate, infinite where a group does not count. ``before`` is the
-    incumbent of the round before, from which the master goes on; without it the result depends on ``tried`` alone.
+    ``tolerance`` is that of every group and global rate, infinite where a group does not count.
     """
 
     tolerance: Floats  # (groups, global rates)
     tried: TriedPrices
-    before: Incumbent | None = None
-
-    def take(self, more: TriedPrices) -> Decomposition:
-        """The state once more was tried."""
-        return Decomposition(self.tolerance, self.tried.and_also(more), self.incumbent)
 
     @cached_property
     def incumbent(self) -> Incumbent:
         """The best mixture within the tolerances, and the best bound."""
-        bounds = self.tried.bounds + tolerances_worth(self.tried.prices, self.tolerance)
-        best = int(np.argmin(bounds))
-        tableau = None if self.before is None or self.before.tableau is None else self.before.tableau.copy()
-        tableau = tableau or _start(self.tolerance)
-        mixed = _mix(self.tried, self.tolerance, tableau)
-        if mixed is None or self._excess(mixed[1]) > _ROUNDING:
-            mixed, tableau = self._by_few(), None
-        return Incumbent(*mixed, float(bounds[best]), self.tried.prices[best], best, tableau)
+        found = best_mixture(self.tried.gains, self.tried.rates, self.tolerance)
+        return Incumbent(found.value, found.weights, found.prices, *_best_bound(self.tried, self.tolerance))
+
+
+def _best_bound(tried: TriedPrices, tolerance: Floats) -> tuple[float, Floats, int]:
+    """The lowest bound proved so far, the prices that prove it and their number."""
+    bounds = tried.bounds + tolerances_worth(tried.prices, tolerance)
+    best = int(np.argmin(bounds))
+    return float(bounds[best]), tried.prices[best], best
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuedDecomposition:
+    """A decomposition in memory: each master goes on from the one before, in floating point.
+
+    That takes a pivot or two where :class:`Decomposition` begins anew, and may fail where answers are nearly equal.
+    """
+
+    tolerance: Floats  # (groups, global rates)
+    tried: TriedPrices
+    tableau: Tableau  # from which the master goes on
+    before: Incumbent | None = None  # of the round before
+
+    @classmethod
+    def start(cls, tolerance: Floats, tried: TriedPrices) -> ContinuedDecomposition:
+        """Begin with the master that rejects everybody."""
+        groups, rates = tolerance.shape
+        family = np.tile(np.arange(rates), groups)
+        tableau = start(tolerance.reshape(1, -1), family, np.arange(groups * rates).reshape(1, -1))
+        return cls(tolerance, tried, tableau)
+
+    def take(self, more: TriedPrices) -> ContinuedDecomposition:
+        """The state once more was tried."""
+        found, tableau = self._master
+        return ContinuedDecomposition(self.tolerance, self.tried.and_also(more), tableau, found)
 
     @property
-    def next_prices(self) -> Floats:
+    def incumbent(self) -> Incumbent | None:
+        """The best mixture within the tolerances, and the best bound; None: the master has failed."""
+        return self._master[0]
+
+    @cached_property
+    def _master(self) -> tuple[Incumbent | None, Tableau]:
+        """The incumbent, and the tableau that the master ends with."""
+        tableau = self.tableau.copy()
+        mixed = _mix(self.tried, self.tolerance, tableau)
+        if mixed is None or self._excess(mixed[1]) > _ROUNDING:
+            return None, tableau
+        return Incumbent(*mixed, *_best_bound(self.tried, self.tolerance)), tableau
+
+    def next_prices(self, found: Incumbent) -> Floats:
         """Prices to try next: half-way from the centre to the master's, or the master's own after a round in vain."""
-        found = self.incumbent
         if self.before is not None and found.value <= self.before.value:
             return found.prices
-        return 0.5 * found.centre + 0.5 * zero_sum(found.near_prices, np.isfinite(self.tolerance), 0)
+        return found.half_way(np.isfinite(self.tolerance))
 
     def _excess(self, weights: Floats) -> float:
         """Largest excess of a mixture's gaps over the tolerances."""
         gaps = gap_of(np.tensordot(weights[1:], self.tried.rates, 1), np.isfinite(self.tolerance), axis=0)
         return float(np.max(gaps - self.tolerance.min(axis=0), initial=0.0))
-
-    def _by_few(self) -> tuple[float, Floats, Floats]:
-        """The mixture where nearly equal answers confuse the simplex: HiGHS says which few are needed."""
-        tried, tolerance, counts = self.tried, self.tolerance, np.isfinite(self.tolerance)
-        size = tried.gains.size
-        rows, limits = [np.zeros(size)], [0.0]
-        for k, a, b in product(range(tolerance.shape[1]), *[range(tolerance.shape[0])] * 2):
-            if a != b and counts[a, k] and counts[b, k]:
-                rows.append(tried.rates[:, a, k] - tried.rates[:, b, k])
-                limits.append(tolerance[a, k])
-        rows.append(np.ones(size))
-        solved = linprog(  # type: ignore[call-overload]  # the stubs want the options typed
-            -tried.gains, np.array(rows), [*limits, 1.0], method="highs", options=HIGHS
-        )
-        few = np.flatnonzero(solved.x > 1e-9) if solved.status == 0 else np.zeros(0, dtype=np.int64)
-        mixed = _mix(tried.only(few), tolerance, _start(tolerance))
-        if mixed is not None:
-            weights = np.zeros(size + 1)
-            weights[np.append(0, few + 1)] = mixed[1]
-            if self._excess(weights) <= _ROUNDING:
-                return mixed[0], weights, mixed[2]
-        return 0.0, np.eye(1, size + 1)[0], np.zeros(tolerance.shape)
-
-
-def _start(tolerance: Floats) -> Tableau:
-    """The master that rejects everybody."""
-    groups, rates = tolerance.shape
-    family = np.tile(np.arange(rates), groups)
-    return start(tolerance.reshape(1, -1), family, np.arange(groups * rates).reshape(1, -1))
 
 
 def _mix(tried: TriedPrices, tolerance: Floats, tableau: Tableau) -> tuple[float, Floats, Floats] | None:
@@ -237,15 +242,16 @@ class ExactSolver:
             self.tried = TriedPrices.none(*unpriced.shape)
         if not np.isfinite(self.tried.bounds).any() and self._try(problem, unpriced) is None:
             return None
-        state = Decomposition(np.where(problem.global_counts, problem.global_tolerance, np.inf), self.tried)
+        tolerance = np.where(problem.global_counts, problem.global_tolerance, np.inf)
+        state = ContinuedDecomposition.start(tolerance, self.tried)
         for done in range(1, _ROUNDS + 1):
             found = state.incumbent
-            if found.tableau is None:
+            if found is None:
                 return None
             if found.optimality_gap <= TARGET:
                 local_prices = self.answers[found.best].prices
                 return Optimum(*self._mixture(found.weights), local_prices, found.centre, done, "exact")
-            more = self._try_near(problem, state.next_prices, found.centre)
+            more = self._try_near(problem, state.next_prices(found), found.centre)
             if more is None:
                 return None
             state = state.take(more)

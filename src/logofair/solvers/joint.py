@@ -14,9 +14,10 @@ from scipy.sparse import csr_array, vstack
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
-from logofair.solvers.decomposition import HIGHS, Optimum
+from logofair.solvers.decomposition import Optimum
 from logofair.solvers.problem import Problem, zero_sum
 
+HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
 
 

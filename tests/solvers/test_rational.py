@@ -1,0 +1,110 @@
+"""The master in whole numbers is the optimum of its linear program, and its numbers are exact."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from logofair.solvers.problem import gap_of
+from logofair.solvers.rational import best_mixture
+from support.oracles import HIGHS
+
+ROUNDING = 2.0**-40  # by which every tolerance may be exceeded
+
+
+def best_value(gains, rates, tolerance) -> float:
+    """The optimum by HiGHS, with one row for every ordered pair of groups that count."""
+    counts, rows, limits = np.isfinite(tolerance), [np.ones(gains.size)], [1.0]
+    for k in range(tolerance.shape[1]):
+        for a, b in permutations(np.flatnonzero(counts[:, k]), 2):
+            rows.append(rates[:, a, k] - rates[:, b, k])
+            limits.append(tolerance[a, k] + ROUNDING)
+    return -linprog(-gains, np.array(rows), limits, method="highs", options=HIGHS).fun
+
+
+@st.composite
+def masters(draw):
+    """Answers as clients' totals are: rates in [0, 1], some answers twice or nearly, some groups that do not count."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    groups, kinds, size = draw(st.integers(2, 5)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 12, 60]))
+    rates = rng.random((size, groups, kinds))
+    if draw(st.booleans()):
+        rates = np.round(rates, 1)  # many ties
+    gains = rng.normal(0.05, 0.1, size)
+    if draw(st.booleans()):
+        again = rng.integers(0, size, size // 2)
+        rates[: again.size], gains[: again.size] = rates[again], gains[again]
+    if draw(st.booleans()):
+        rates[0] = rates[0, :1]  # one answer without a gap
+    tolerance = np.tile(draw(st.lists(st.sampled_from([0.0, 1e-6, 0.01, 0.3, np.inf]), min_size=3, max_size=3)), 1)
+    tolerance = np.tile(tolerance[:kinds], (groups, 1))
+    if groups > 2 and draw(st.booleans()):
+        tolerance[draw(st.integers(0, groups - 1))] = np.inf
+    return gains, rates, tolerance
+
+
+@settings(deadline=None, max_examples=150)
+@given(masters())
+def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(master):
+    gains, rates, tolerance = master
+    found, counts = best_mixture(gains, rates, tolerance), np.isfinite(tolerance)
+    assert found.value == pytest.approx(best_value(gains, rates, tolerance), abs=1e-9)
+    assert found.value == pytest.approx(found.weights[1:] @ gains, abs=1e-14)
+    assert found.weights.min() >= 0
+    assert found.weights.sum() == pytest.approx(1.0, abs=1e-14)
+    gaps = gap_of(np.tensordot(found.weights[1:], rates, 1), counts, axis=0)
+    assert np.all(gaps <= tolerance.min(axis=0) + 1e-12)
+    assert np.count_nonzero(found.weights) <= 1 + counts.sum()
+
+
+@settings(deadline=None, max_examples=100)
+@given(masters())
+def test_its_prices_prove_that_no_mixture_gains_more(master):
+    gains, rates, tolerance = master
+    found, counts = best_mixture(gains, rates, tolerance), np.isfinite(tolerance)
+    assert np.all(found.prices[~counts] == 0)
+    size = 1.0 + np.abs(found.prices).max()
+    assert np.abs(found.prices.sum(axis=0)).max() <= 1e-12 * size
+    worth = 0.5 * np.sum(np.abs(found.prices) * np.where(counts, tolerance + ROUNDING, 0.0))
+    priced = np.append(0.0, gains - np.tensordot(rates, found.prices, 2))
+    assert priced.max() + worth == pytest.approx(found.value, abs=1e-11 * size)
+
+
+def test_the_numbers_are_the_exact_ones_rounded_once():
+    # Two answers with gaps of 1/3 and 1/7 on either side, by hand: x/3 - (1-x)/7 = tolerance.
+    rates = np.array([[[1 / 3], [0.0]], [[0.0], [1 / 7]]])
+    found = best_mixture(np.array([0.5, 0.25]), rates, np.full((2, 1), 1 / 64))
+    one, other = (Fraction(round(Fraction(each) * 2**60), 2**60) for each in (1 / 3, 1 / 7))
+    tolerance = Fraction(1, 64) + Fraction(1, 2**40)
+    share = (tolerance + other) / (one + other)
+    assert found.weights.tolist() == [0.0, float(share), float(1 - share)]
+    assert found.value == float(share / 2 + (1 - share) / 4)
+    price = Fraction(1, 4) / (one + other)
+    assert found.prices.ravel().tolist() == [float(price), -float(price)]
+
+
+@settings(deadline=None, max_examples=30)
+@given(masters())
+def test_answers_that_come_twice_or_are_worthless_change_nothing_but_their_own_weights(master):
+    gains, rates, tolerance = master
+    once = best_mixture(gains, rates, tolerance)
+    twice = best_mixture(np.append(gains, gains), np.concatenate([rates, rates]), tolerance)
+    assert twice.value == once.value
+    worse = best_mixture(np.append(gains, gains - 1.0), np.concatenate([rates, rates]), tolerance)
+    assert worse.value == once.value
+    assert worse.weights[: once.weights.size].tolist() == once.weights.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_corner_where_everything_is_tied_does_not_make_it_go_round_in_circles(seed):
+    rng = np.random.default_rng(seed)
+    rates = rng.integers(0, 2, (200, 4, 2)).astype(float)
+    gains = rng.integers(0, 3, 200) / 8
+    tolerance = np.zeros((4, 2))
+    assert best_mixture(gains, rates, tolerance).value == pytest.approx(best_value(gains, rates, tolerance), abs=1e-9)
