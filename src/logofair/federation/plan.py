@@ -83,7 +83,7 @@ class Plan:
     local, global_ : tuple of Requirement
         Which gaps stay within which tolerance inside each client, and over all.
     client_tolerances : tuple of (site, tolerance)
-        Single sites whose local tolerance replaces that of ``local`` (None: free).
+        Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums.
     calibration, folds, random_state
         As in :func:`logofair.fit`.
     pooling : str
@@ -322,6 +322,11 @@ def _check_combination(plan: Plan) -> None:
         raise InputError(
             "training: cannot be combined with privacy, which covers one histogram of scores and no training; "
             "bring scores of a model that was trained on other rows."
+        )
+    if plan.secure and plan.client_tolerances:
+        raise InputError(
+            "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
+            "numbers from the others'; agree on one tolerance for all sites."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

@@ -158,13 +158,17 @@ def _verifier(line: bytes) -> ec.EllipticCurvePublicKey:
     return key
 
 
+def fits_sum(values: Floats, steps: Floats, sites: int) -> bool:
+    """Whether a total of so many sites' values cannot wrap."""
+    with np.errstate(over="ignore"):
+        return bool(np.all(np.abs(values / steps) <= 2.0**62 / sites))  # not where a value is not a number
+
+
 def encoded(values: Floats, steps: Floats, sites: int) -> Words:
     """Values in units of their steps, and a one that will count the contributors; refuse what could wrap."""
-    with np.errstate(over="ignore"):
-        units = values / steps
-    if not np.all(np.abs(units) <= 2.0**62 / sites):  # also where a value is not a number
+    if not fits_sum(values, steps, sites):
         raise SecureRefusalError(SecureRefusal.OUT_OF_RANGE)
-    return np.append(np.rint(units).astype(np.int64), 1).view(np.uint64)
+    return np.append(np.rint(values / steps).astype(np.int64), 1).view(np.uint64)
 
 
 def decoded(words: Words, steps: Floats) -> tuple[Floats, int]:
