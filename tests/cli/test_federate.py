@@ -855,14 +855,14 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
 ) -> None:
     policy = Policy.load(published.parent / "policies" / "north.json")
     seen = connected(monkeypatch, policy)
-    line = client(tmp_path, "--insecure", "--agree-without", "south", "--again")
+    line = client(tmp_path, "--insecure", "--agree-without", "south", "--again", "spring")
     code, output = run(*line)
     assert code == 0, output
     assert "Problem: this site took part before." in output
     assert str(policy.rules).splitlines()[1] in output
     (given_,) = seen
     site = given_["settings"]
-    assert (site.site, site.agreed_without, site.again, given_["insecure"]) == ("north", ("south",), True, True)
+    assert (site.site, site.agreed_without, site.again, given_["insecure"]) == ("north", ("south",), "spring", True)
     assert site.columns == ColumnNames(score="risk", label="repaid", group=("sex",))
     code, output = run(*line)  # a supervisor starts it again
     assert code == 0

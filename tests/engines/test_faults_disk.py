@@ -348,18 +348,27 @@ def test_a_sites_notes_can_be_read_by_it_alone(tmp_path):
     assert json.loads(stored.read_text())["format"] == "logofair client"
 
 
-def test_a_second_secure_run_on_the_same_rows_takes_consent(tmp_path):
+def test_another_run_beside_a_secure_one_on_the_same_rows_takes_consent_by_its_name(tmp_path):
     sites = small()
     homes = set_up_sites(tmp_path, sites)
     with_keys(tmp_path, homes)
-    one = start(tmp_path, plan_of(secure=True, run="one"), sites, name="one.json")
-    two = start(tmp_path, plan_of(secure=True, run="two"), sites, name="two.json")
-    conduct_from_disk(one, tmp_path / "s1", Disk(homes))
-    with pytest.raises((QuorumLostError, RunError), match="has not agreed"):
-        conduct_from_disk(two, tmp_path / "s2", Disk(homes))
+    files = {
+        name: start(tmp_path, plan_of(secure=name != "plain", run=name), sites, name=f"{name}.json")
+        for name in ("one", "two", "three", "plain")
+    }
+    conduct_from_disk(files["one"], tmp_path / "one", Disk(homes))
+    refused = pytest.raises((QuorumLostError, RunError), match="has not agreed")
+    for name in ("two", "plain"):  # without secure sums a site's numbers would come off the totals of the first run
+        with refused:
+            conduct_from_disk(files[name], tmp_path / name, Disk(homes))
     for path in homes.values():
-        change(path, again=True)
-    assert conduct_from_disk(two, tmp_path / "s2", Disk(homes)).certificate.meets_requirements
+        change(path, again="two")
+    with refused:  # the consent is to one run
+        conduct_from_disk(files["three"], tmp_path / "three", Disk(homes))
+    assert conduct_from_disk(files["two"], tmp_path / "two", Disk(homes)).certificate.meets_requirements
+    for path in homes.values():
+        change(path, again="plain")
+    assert conduct_from_disk(files["plain"], tmp_path / "plain", Disk(homes)).certificate.meets_requirements
 
 
 def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):

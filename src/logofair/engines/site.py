@@ -47,8 +47,8 @@ class SiteSettings:
     key: str | None = None  # for secure sums: the file of its private key
     peers: str | None = None  # for secure sums: a folder of the other sites' public keys, NAME.pub
     agreed_without: tuple[str, ...] = ()  # for secure sums: sites without whom it agrees to go on
-    # Agree to a further run on the same rows under secure sums: the difference of two runs can tell more than each.
-    again: bool = False
+    # One further run, by its name, that may use rows of a run before it: the difference of two can tell more than each.
+    again: str | None = None
     # Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
     only_secure: bool = False
     # The most that differential privacy may spend here; with it plans without privacy are refused too.
@@ -154,8 +154,8 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
         raise RefusedError(
             Refusal.UNSAFE_SUM, f"run {message.run!r} is planned without secure sums; this site wants them."
         )
-    if plan.secure and not stored.run:
-        _first_time(settings, message.run)
+    if not stored.run:
+        _first_time(settings, plan)
     client = Client(settings.site, read_site(settings, plan), stored, identity)
     if plan.privacy is not None:
         client = replace(client, releases=(stored_release(folder, client.columns, plan),))
@@ -182,15 +182,21 @@ def _check_privacy(settings: SiteSettings, plan: Plan, run: str) -> None:
         )
 
 
-def _first_time(settings: SiteSettings, run: str) -> None:
-    """Under secure sums one set of rows takes part in one run, unless its people say otherwise."""
-    others = [f.name.removesuffix(".client.json") for f in Path(settings.folder).glob("*.client.json")]
-    if others and not settings.again:
-        raise RefusedError(
-            Refusal.NOT_AGREED,
-            f"this site took part in run {others[0]!r} before; the difference of two runs can tell more about it than "
-            f"each alone: agree to run {run!r} with --again.",
-        )
+def _first_time(settings: SiteSettings, plan: Plan) -> None:
+    """One set of rows takes part in one run with secure sums and in none beside it, unless its people name the other.
+
+    A plan without secure sums counts too: what it shows of this site would come off the totals of the run before.
+    """
+    if settings.again == plan.run:
+        return
+    for file in sorted(Path(settings.folder).glob("*.client.json")):
+        other = read_document(file, _STATE, 1, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run")
+        if plan.secure or other["secure"]:
+            raise RefusedError(
+                Refusal.NOT_AGREED,
+                f"this site took part in run {other['run']!r} before; the difference of two runs can tell more about "
+                f"it than each alone: agree to run {plan.run!r}, and to no other, with --again {plan.run}.",
+            )
 
 
 def stored_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
@@ -221,7 +227,9 @@ def _stored_client(file: Path) -> tuple[StoredClient, str]:
 
 
 def _store(file: Path, stored: StoredClient, data: str) -> None:
-    body = {"client": base64.b64encode(encode(stored)).decode(), "data": data, "run": stored.run}
+    secure = stored.state is not None and stored.state.plan.secure
+    client = base64.b64encode(encode(stored)).decode()
+    body = {"client": client, "data": data, "run": stored.run, "secure": secure}
     write_document(file, _STATE, 1, body, what=_STATE_WHAT, private=True)
 
 

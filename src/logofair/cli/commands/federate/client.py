@@ -107,7 +107,11 @@ class FolderWatcher:
     multiple=True,
     help="With secure sums: agree to go on without a site, once its people said that it is gone.",
 )
-@click.option("--again", is_flag=True, help="With secure sums: agree to a further run on the same rows.")
+@click.option(
+    "--again",
+    metavar="RUN",
+    help="Agree to one run, by its name, on rows of a run with secure sums (or with them, on rows of any run).",
+)
 @click.option("--only-secure", is_flag=True, help="Refuse plans without secure sums: the plan is the server's word.")
 @number_option(
     "--most-epsilon",
