@@ -18,6 +18,7 @@ from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Privacy, Server, late_policy
 from logofair.federation.replies import Refusal
+from logofair.federation.secure import key_fingerprint
 from logofair.federation.wire import decode, encode
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import locked
@@ -83,7 +84,8 @@ def with_keys(root, homes):
     for site, path in homes.items():
         key = path.parent / "key"
         key.write_text(private_key(site), encoding="utf-8")
-        replace(SiteSettings.read(path), key=str(key), peers=str(peers)).write(path)
+        trusted = tuple(key_fingerprint(public_key(other).encode()) for other in homes)
+        replace(SiteSettings.read(path), key=str(key), peers=str(peers), trusted=trusted).write(path)
 
 
 def change(path, **settings):
@@ -369,6 +371,20 @@ def test_another_run_beside_a_secure_one_on_the_same_rows_takes_consent_by_its_n
     for path in homes.values():
         change(path, again="plain")
     assert conduct_from_disk(files["plain"], tmp_path / "plain", Disk(homes)).certificate.meets_requirements
+
+
+def test_a_peers_key_that_nobody_has_compared_is_not_believed(tmp_path):
+    sites = small()
+    homes = set_up_sites(tmp_path, sites)
+    with_keys(tmp_path, homes)
+    for path in homes.values():  # another key under the name of b, as a server's folder might hold it
+        change(path, trusted=tuple(key_fingerprint(public_key(other).encode()) for other in (*"ac", "stranger")))
+    file = start(tmp_path, plan_of(secure=True), sites)
+    with pytest.raises((QuorumLostError, RunError), match="lacks the keys"):
+        conduct_from_disk(file, tmp_path / "s", Disk(homes))
+    said = (homes["a"].parent / "private" / "problems.txt").read_text()
+    assert "the key of b is genuine" in said
+    assert "--trust FINGERPRINT" in said
 
 
 def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):

@@ -31,6 +31,7 @@ from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
+_LISTS = ("trusted", "agreed_without")
 _RELEASE = "release.json"
 _STATE, _STATE_WHAT = "logofair client", "client state"
 
@@ -46,6 +47,7 @@ class SiteSettings:
     policy: str  # where its policy is written
     key: str | None = None  # for secure sums: the file of its private key
     peers: str | None = None  # for secure sums: a folder of the other sites' public keys, NAME.pub
+    trusted: tuple[str, ...] = ()  # for secure sums: fingerprints of peers' keys, as read out by their people
     agreed_without: tuple[str, ...] = ()  # for secure sums: sites without whom it agrees to go on
     # One further run, by its name, that may use rows of a run before it: the difference of two can tell more than each.
     again: str | None = None
@@ -57,7 +59,8 @@ class SiteSettings:
     def write(self, path: str | Path) -> None:
         """Store the settings."""
         body = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        body["columns"], body["agreed_without"] = self.columns.as_dict(), list(self.agreed_without)
+        body["columns"] = self.columns.as_dict()
+        body |= {name: list(getattr(self, name)) for name in _LISTS}
         write_document(path, _FORMAT, _VERSION, body, what=_WHAT, private=True)
 
     @classmethod
@@ -66,19 +69,21 @@ class SiteSettings:
         body = read_document(path, _FORMAT, _VERSION, what=_WHAT, remedy="start the site again")
         try:
             columns = ColumnNames.from_dict(body["columns"])
-            return cls(**{**body, "columns": columns, "agreed_without": tuple(body["agreed_without"])})
+            return cls(**{**body, "columns": columns, **{name: tuple(body[name]) for name in _LISTS}})
         except (LookupError, TypeError, ValueError):
             raise InputError(f"{path}: parts of the {_WHAT} are missing; start the site again.") from None
 
     def identity(self) -> SecureIdentity | None:
-        """The keys for secure sums, where the site has any."""
+        """The keys for secure sums, where the site has any; of its peers' those that its people have compared."""
         if self.key is None:
             return None
-        import logofair.federation.secure  # noqa: F401  # so that messages of secure sums can be read
+        # Also so that messages of secure sums can be read.
+        from logofair.federation.secure import key_fingerprint
 
         peers: dict[str, str] = {}
-        for file in sorted(Path(self.peers).glob("*.pub")) if self.peers else []:
-            peers[file.stem] = _text(file)
+        for file in sorted(Path(self.peers).glob("*.pub")) if self.peers and self.trusted else []:
+            if key_fingerprint(_text(file).encode(), str(file)) in self.trusted:
+                peers[file.stem] = _text(file)
         return SecureIdentity(_text(Path(self.key)), peers, self.agreed_without)
 
 

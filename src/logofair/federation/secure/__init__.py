@@ -22,7 +22,14 @@ from __future__ import annotations
 from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
 from logofair.federation.secure.client import Contribution, DealtSecrets, SecureClient
 from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Unmasked
-from logofair.federation.secure.primitives import SigningKey, new_signing_key, public_key, public_line, signing_key
+from logofair.federation.secure.primitives import (
+    SigningKey,
+    key_fingerprint,
+    new_signing_key,
+    public_key,
+    public_line,
+    signing_key,
+)
 from logofair.federation.secure.relay import Relay
 from logofair.federation.secure.roster import Roster, SecureRefusal
 from logofair.federation.secure.server import SecureServer
@@ -44,6 +51,7 @@ __all__ = [
     "SigningKey",
     "SumError",
     "Unmasked",
+    "key_fingerprint",
     "new_signing_key",
     "public_key",
     "public_line",

@@ -95,6 +95,13 @@ def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
     if opening is None:
         raise RefusedError(Refusal.OUT_OF_TURN)
     known = {*identity.peers, client.site}
+    strangers = sorted(set(opening.sites) - known)
+    if strangers:
+        raise RefusedError(
+            Refusal.NO_KEYS,
+            f"nobody here has said that the key of {', '.join(strangers)} is genuine: have its people read you its "
+            "fingerprint (logofair federate keys show), and pass --trust FINGERPRINT.",
+        )
     if 3 * len(opening.sites) < 2 * len(known - set(identity.agreed_without)):
         # Few sites can be outnumbered by those that help the server; who may be missing is for people to say.
         raise RefusedError(Refusal.NOT_AGREED, "the roster has fewer than two thirds of the sites whose keys are here.")

@@ -8,6 +8,8 @@ A. Shamir, "How to share a secret", Communications of the ACM 22 (1979).
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
@@ -140,6 +142,19 @@ def public_key(line: bytes, where: str = "public key") -> str:
             "that ssh-keygen -t ecdsa -b 384 wrote."
         ) from None
     return _openssh(key)
+
+
+def key_fingerprint(line: bytes, where: str = "public key") -> str:
+    """What people read to each other to know that they hold the same public key: 128 bits of its SHA-256.
+
+    Examples
+    --------
+    >>> line = public_line(new_signing_key())
+    >>> len(key_fingerprint(line.encode())), key_fingerprint(line.encode()).count("-")
+    (39, 7)
+    """
+    digits = hashlib.sha256(base64.b64decode(public_key(line, where).split()[1])).hexdigest()[:32]
+    return "-".join(digits[start : start + 4] for start in range(0, 32, 4))
 
 
 def public_line(key: SigningKey) -> str:
