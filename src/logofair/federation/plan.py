@@ -26,6 +26,7 @@ from logofair.requirements import (
     tolerance_of,
 )
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
+from logofair.solvers.trials import trial_size
 
 _MOST_FOLDS = 50
 for kind in (Requirement, Rate, Algorithm1, Privacy):
@@ -159,6 +160,15 @@ class Plan:
     def digest(self) -> bytes:
         """Fingerprint of the plan."""
         return hashlib.sha256(encode(self)).digest()
+
+    @property
+    def most_prices(self) -> int:
+        """Price vectors that a site answers in one roster at most; what they tell is written in ``docs/THREATS.md``."""
+        if self.solver is not None:
+            return 1
+        groups, rates = len(self.groups), max(1, len(self.constrained))
+        # A roster may begin with the mixture of the one before it, which has at most one answer per side of a tolerance.
+        return self.rounds * (self.trials or trial_size(groups, rates)) + 2 * groups * rates + 1
 
     @property
     def needs_labels(self) -> bool:
