@@ -11,6 +11,7 @@ cuts by prices of its own, so that nobody else knows them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import click
 import numpy as np
@@ -69,7 +70,7 @@ def _intervals(cuts: list[tuple[Floats, Floats]], server: Server) -> list[tuple[
     found = []
     for group in range(len(server.plan.groups)):
         points = sorted({(float(np.clip(at[group], 0.0, 1.0)), int(above[group])) for at, above in cuts})
-        for (low, below), (high, above) in zip(points, points[1:], strict=False):
+        for (low, below), (high, above) in pairwise(points):
             found.append((group, low, high, below - above))
     return found
 
@@ -86,8 +87,9 @@ def main(seed: int) -> None:
         for allies, who in ((1, "one site"), (2, "two together")):
             plan = make_plan(groups=[0, 1], local_tolerance=None, calibration="none", pooling="none", secure=True)
             seen = attacked(generated(rows, np.random.default_rng(seed)), plan, allies)
-            head = f"| {rows} | {seen.sums} | {seen.prices} | {plan.most_prices} | {seen.numbers} | {who}"
-            click.echo(f"{head} | {seen.alone(0.1)} of {(3 - allies) * rows} | {seen.alone(0.01)} |")
+            exchanged = f"{seen.sums} | {seen.prices} | {plan.most_prices} | {seen.numbers}"
+            known = f"{seen.alone(0.1)} of {(3 - allies) * rows} | {seen.alone(0.01)}"
+            click.echo(f"| {rows} | {exchanged} | {who} | {known} |")
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ class Plan:
         if self.solver is not None:
             return 1
         groups, rates = len(self.groups), max(1, len(self.constrained))
-        # A roster may begin with the mixture of the one before it, which has at most one answer per side of a tolerance.
+        # A roster may begin with the mixture of the one before, which has at most one answer per side of a tolerance.
         return self.rounds * (self.trials or trial_size(groups, rates)) + 2 * groups * rates + 1
 
     @property
