@@ -18,6 +18,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.federation import ClientBatch, Plan, Server, SiteColumns, make_plan
+from logofair.federation.replies import Answers
 from logofair.federation.requests import AnswersRequest, PublishRequest
 
 _SITES = ("a", "b", "c")
@@ -55,7 +56,7 @@ def attacked(sites: dict[str, SiteColumns], plan: Plan, allies: int = 1) -> Seen
         batch, replies = batch.answer(request)
         total = replies.combined()
         sums, numbers = sums + 1, numbers + total.vector().size
-        if isinstance(request, AnswersRequest):
+        if isinstance(request, AnswersRequest) and isinstance(replies, Answers) and isinstance(total, Answers):
             for number, prices in enumerate(request.prices):
                 gain_u, gain_v = batch.problem.priced_gain(prices)
                 own = replies.shares[:allies, number].sum(axis=0)

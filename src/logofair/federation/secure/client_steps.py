@@ -14,6 +14,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from logofair.federation.wire import decode, encode
 if TYPE_CHECKING:
     from logofair.federation.client import Client
 
-_REFUSALS = {
+_REFUSALS: dict[Enum, Refusal] = {
     SecureRefusal.ROSTER_CHANGED: Refusal.NOT_AGREED,
     SecureRefusal.BAD_RELAY: Refusal.OTHER_THAN_REPLAY,
 }
@@ -58,6 +59,8 @@ def secure_step(client: Client, message: RequestMessage) -> tuple[Client, Any]:
         "unmask": _unmask,
         "": _publish,
     }
+    if message.opening is not None and message.step != "keys":
+        raise RefusedError(Refusal.BAD_MESSAGE)
     try:
         return steps[message.step](client, message)
     except SecureRefusalError as refused:
@@ -208,7 +211,8 @@ def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
 
 def _own_sums(client: Client, message: RequestMessage, sites: int) -> tuple[Client, Sums]:
     """The client's sums; zeros once it could not answer, so that nobody sees that it could not."""
-    assert client.stored.state is not None
+    replica = client.stored.replica
+    assert replica is not None
     if not client.stored.failed:
         try:
             after, sums = client.sums(message)
@@ -222,7 +226,7 @@ def _own_sums(client: Client, message: RequestMessage, sites: int) -> tuple[Clie
         why = f"this site could not answer, so it contributes zeros and nothing will be published: {why}"
         client = replace(client, stored=replace(client.stored, failed=why), problem=why)
     assert message.request is not None
-    kind, shapes = reply_form(message.request, client.stored.state.plan)
+    kind, shapes = reply_form(message.request, replica.plan)
     nothing = kind.from_vector(np.zeros(kind.steps_of(shapes).size), shapes)
     return client, replace(nothing, exceeding=np.ones(1)) if isinstance(nothing, FinalFigures) else nothing
 
