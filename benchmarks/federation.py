@@ -212,8 +212,20 @@ def overhead(n_sites: int, length: int) -> float:
     dealt = {site: client.shares(server.keys) for site, (client, _) in started.items()}
     server = server.collect_shares({site: material for site, (_, material) in dealt.items()})
     values, steps = np.linspace(-1.0, 1.0, length), np.full(length, 2.0**-40)
-    deliveries = server.begin_sum(b"", steps).deliveries
-    begun = perf_counter()
-    for site, (client, _) in dealt.items():
-        client.masked(1, b"", deliveries[site], values, steps)[0].unmask(1, sites)
-    return (perf_counter() - begun) / n_sites
+    server = server.begin_sum(b"", steps)
+    deliveries, began = server.deliveries, perf_counter()
+    masked = {s: client.masked(1, b"", deliveries[s], values, steps, signing[s]) for s, (client, _) in dealt.items()}
+    seconds = perf_counter() - began
+    server = server.collect_masked({site: message for site, (_, message) in masked.items()})
+    listed, began = server.fingerprints, perf_counter()
+    confirmed = {s: client.confirm(1, listed, signing[s]) for s, (client, _) in masked.items()}
+    seconds += perf_counter() - began
+    server = server.collect_confirmed({site: message for site, (_, message) in confirmed.items()})
+    signed, began = server.confirmed, perf_counter()
+    unmasked = {s: client.unmask(1, signed) for s, (client, _) in confirmed.items()}
+    seconds += perf_counter() - began
+    relay, began = server.collect_unmasked({s: message for s, (_, message) in unmasked.items()}).relay, perf_counter()
+    assert relay is not None
+    for client, _ in unmasked.values():
+        client.recomputed(relay, steps)
+    return (seconds + perf_counter() - began) / n_sites

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import json
 import os
 import subprocess
@@ -109,7 +111,18 @@ def simulate(file: Path, folder: Path, *more: object) -> tuple[int, str]:
 
 
 def test_every_command_explains_itself_with_an_example() -> None:
-    for path in ("", "client", "example", "join", "keys", "keys server", "keys site", "server", "simulate"):
+    for path in (
+        "",
+        "client",
+        "example",
+        "join",
+        "keys",
+        "keys server",
+        "keys show",
+        "keys site",
+        "server",
+        "simulate",
+    ):
         code, output = run("federate", *path.split(), "--help")
         assert code == 0
         assert f"logofair federate {path}".strip() in output.split("Examples:")[1]
@@ -273,6 +286,23 @@ def test_keys_are_laid_out_as_server_and_client_look_for_them(tmp_path: Path) ->
     assert found == ["ca.crt", "ca.key", "server.crt", "server.key", "sites/north", "sites/north.pub"]
     if os.name == "posix":
         assert all((keys / name).stat().st_mode & 0o077 == 0 for name in ("ca.key", "server.key", "sites/north"))
+
+
+def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    keys = tmp_path / "keys"
+    run("federate", "keys", "server", "--out", keys)
+    for site in ("north", "south"):
+        run("federate", "keys", "site", site, "--out", keys)
+    code, output = run("federate", "keys", "show", "--keys", keys)
+    shown = dict(line.split() for line in output.splitlines())
+    assert code == 0
+    assert sorted(shown) == ["north", "south"]
+    blob = base64.b64decode((keys / "sites" / "north.pub").read_text().split()[1])
+    assert shown["north"].replace("-", "") == hashlib.sha256(blob).hexdigest()[:32]
+    output = refused(*client(tmp_path, "--keys", keys, "--trust", "0000-1111"))
+    assert "--trust: got '0000-1111', which is not the fingerprint of a key" in output
+    assert "there is no public key of a site" in refused("federate", "keys", "show", "--keys", tmp_path)
 
 
 def test_keys_are_never_overwritten_and_names_are_checked(tmp_path: Path) -> None:
@@ -855,14 +885,14 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
 ) -> None:
     policy = Policy.load(published.parent / "policies" / "north.json")
     seen = connected(monkeypatch, policy)
-    line = client(tmp_path, "--insecure", "--agree-without", "south", "--again")
+    line = client(tmp_path, "--insecure", "--agree-without", "south", "--again", "spring")
     code, output = run(*line)
     assert code == 0, output
     assert "Problem: this site took part before." in output
     assert str(policy.rules).splitlines()[1] in output
     (given_,) = seen
     site = given_["settings"]
-    assert (site.site, site.agreed_without, site.again, given_["insecure"]) == ("north", ("south",), True, True)
+    assert (site.site, site.agreed_without, site.again, given_["insecure"]) == ("north", ("south",), "spring", True)
     assert site.columns == ColumnNames(score="risk", label="repaid", group=("sex",))
     code, output = run(*line)  # a supervisor starts it again
     assert code == 0

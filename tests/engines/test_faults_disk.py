@@ -18,6 +18,7 @@ from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Privacy, Server, late_policy
 from logofair.federation.replies import Refusal
+from logofair.federation.secure import key_fingerprint
 from logofair.federation.wire import decode, encode
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import locked
@@ -83,7 +84,8 @@ def with_keys(root, homes):
     for site, path in homes.items():
         key = path.parent / "key"
         key.write_text(private_key(site), encoding="utf-8")
-        replace(SiteSettings.read(path), key=str(key), peers=str(peers)).write(path)
+        trusted = tuple(key_fingerprint(public_key(other).encode()) for other in homes)
+        replace(SiteSettings.read(path), key=str(key), peers=str(peers), trusted=trusted).write(path)
 
 
 def change(path, **settings):
@@ -348,18 +350,41 @@ def test_a_sites_notes_can_be_read_by_it_alone(tmp_path):
     assert json.loads(stored.read_text())["format"] == "logofair client"
 
 
-def test_a_second_secure_run_on_the_same_rows_takes_consent(tmp_path):
+def test_another_run_beside_a_secure_one_on_the_same_rows_takes_consent_by_its_name(tmp_path):
     sites = small()
     homes = set_up_sites(tmp_path, sites)
     with_keys(tmp_path, homes)
-    one = start(tmp_path, plan_of(secure=True, run="one"), sites, name="one.json")
-    two = start(tmp_path, plan_of(secure=True, run="two"), sites, name="two.json")
-    conduct_from_disk(one, tmp_path / "s1", Disk(homes))
-    with pytest.raises((QuorumLostError, RunError), match="has not agreed"):
-        conduct_from_disk(two, tmp_path / "s2", Disk(homes))
+    files = {
+        name: start(tmp_path, plan_of(secure=name != "plain", run=name), sites, name=f"{name}.json")
+        for name in ("one", "two", "three", "plain")
+    }
+    conduct_from_disk(files["one"], tmp_path / "one", Disk(homes))
+    refused = pytest.raises((QuorumLostError, RunError), match="has not agreed")
+    for name in ("two", "plain"):  # without secure sums a site's numbers would come off the totals of the first run
+        with refused:
+            conduct_from_disk(files[name], tmp_path / name, Disk(homes))
     for path in homes.values():
-        change(path, again=True)
-    assert conduct_from_disk(two, tmp_path / "s2", Disk(homes)).certificate.meets_requirements
+        change(path, again="two")
+    with refused:  # the consent is to one run
+        conduct_from_disk(files["three"], tmp_path / "three", Disk(homes))
+    assert conduct_from_disk(files["two"], tmp_path / "two", Disk(homes)).certificate.meets_requirements
+    for path in homes.values():
+        change(path, again="plain")
+    assert conduct_from_disk(files["plain"], tmp_path / "plain", Disk(homes)).certificate.meets_requirements
+
+
+def test_a_peers_key_that_nobody_has_compared_is_not_believed(tmp_path):
+    sites = small()
+    homes = set_up_sites(tmp_path, sites)
+    with_keys(tmp_path, homes)
+    for path in homes.values():  # another key under the name of b, as a server's folder might hold it
+        change(path, trusted=tuple(key_fingerprint(public_key(other).encode()) for other in (*"ac", "stranger")))
+    file = start(tmp_path, plan_of(secure=True), sites)
+    with pytest.raises((QuorumLostError, RunError), match="lacks the keys"):
+        conduct_from_disk(file, tmp_path / "s", Disk(homes))
+    said = (homes["a"].parent / "private" / "problems.txt").read_text()
+    assert "the key of b is genuine" in said
+    assert "--trust FINGERPRINT" in said
 
 
 def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):

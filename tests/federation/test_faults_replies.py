@@ -10,9 +10,9 @@ import pytest
 import logofair.federation.client
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import InputError, QuorumLostError, RefusedError, RunError
-from logofair.federation import Client, Server, SiteColumns, Training
+from logofair.federation import Client, ClientBatch, Server, SiteColumns, Training
 from logofair.federation.replies import Refusal, ReplyMessage, Totals
-from logofair.federation.requests import FinalRequest
+from logofair.federation.requests import AnswersRequest, FinalRequest, TotalsRequest
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import Tampered, central, clients, federation, go, instead, plan_of, rows
@@ -336,3 +336,13 @@ def test_a_run_in_one_process_says_which_site_cannot_be_used():
         run(plan_of(), small() | {"d": SiteColumns([0, 1], [0.5, 2.0])})
     with pytest.raises(QuorumLostError):
         run(plan_of(), {"a": rows(10)})
+
+
+def test_a_site_answers_no_more_prices_than_the_plan_allows():
+    plan = plan_of(rounds=2, trials=3)
+    assert plan.most_prices == 2 * 3 + 2 * 2 + 1
+    batch, totals = ClientBatch.of({"a": rows(30)}, plan).answer(TotalsRequest())
+    prices = np.linspace(0, 1e-3, plan.most_prices)[:, None, None] * np.ones((1, 2, 1))
+    batch, _ = batch.answer(AnswersRequest(totals.mass[0], totals.positives[0], prices))
+    with pytest.raises(RefusedError, match="more prices were sent than the plan allows"):
+        batch.answer(AnswersRequest(totals.mass[0], totals.positives[0], prices[:1]))

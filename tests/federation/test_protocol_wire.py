@@ -183,6 +183,7 @@ def test_an_ask_without_a_proper_place_cannot_be_read(place):
         "opening": None,
         "step": "",
         "sealed": None,
+        "relay": None,
     }
     assert isinstance(decode(headed(message)), RequestMessage)
     with pytest.raises(InputError):

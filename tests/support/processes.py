@@ -20,6 +20,7 @@ import numpy as np
 import polars
 import pytest
 
+from logofair.cli.commands.federate.setup import fingerprints
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
 from logofair.engines.flower.deployment.supervision import free_port
 from logofair.engines.folder import read_plan, read_result, read_state
@@ -145,7 +146,8 @@ class Deployment:
 
     def client(self, site, *options, access=None, columns=("--score", "score"), name=None):
         """Start a site's client; ``access`` in place of its keys. A later option replaces an earlier one."""
-        access = ("--keys", self.keys) if access is None else access
+        trusted = [part for each in fingerprints(self.keys / "sites").values() for part in ("--trust", each)]
+        access = ("--keys", self.keys, *trusted) if access is None else access
         where = ("--server", f"127.0.0.1:{self.port}", "--folder", self.notes(site), "--out", self.policy(site))
         what = ("--site", site, "--data", self.data(site), "--group", "sex", *columns)
         return self.command(name or site, "client", *what, *where, *access, *options)

@@ -89,17 +89,31 @@ class Federation:
             server.participants,
             lambda client: client.masked(
                 server.number, request, deliveries[client.site], np.asarray(values[client.site]), steps,
-                random=self.random,
+                signing(client.site), random=self.random,
             ),
         )  # fmt: skip
 
     def contribute(self, values):
         self.server = stored(self.server.collect_masked(self.masked(values)))
 
-    def unmask(self):
+    def confirm(self):
+        server, listed = self.server, self.server.fingerprints
+        signed = self.each(
+            server.contributors, lambda client: client.confirm(server.number, listed, signing(client.site))
+        )
+        self.server = stored(server.collect_confirmed(signed))
+
+    def shares_of(self):
+        """What the sites that confirmed hand out."""
         server = self.server
-        shares = self.each(server.contributors, lambda client: client.unmask(server.number, server.contributors))
-        self.server = stored(server.collect_unmasked(shares))
+        return self.each(server.confirmed, lambda client: client.unmask(server.number, server.confirmed))
+
+    def reveal(self):
+        self.server = stored(self.server.collect_unmasked(self.shares_of()))
+
+    def unmask(self):
+        self.confirm()
+        self.reveal()
 
     def add(self, values, steps=None, request=b"request"):
         """One sum from beginning to end."""

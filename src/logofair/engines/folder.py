@@ -10,7 +10,6 @@ from pathlib import Path
 
 from logofair.engines.conductor import ServerState, Transport, conduct
 from logofair.errors import InputError, RunError
-from logofair.federation.phases import Finished
 from logofair.federation.plan import Plan
 from logofair.federation.result import RunResult
 from logofair.federation.server import Server
@@ -137,15 +136,8 @@ def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
         unknown = [site for site in sites if site not in state.server.sites]
         if unknown:
             raise InputError(f"without: {unknown[0]!r} is not in the roster; it has {', '.join(state.server.sites)}.")
-        server, _ = state.server.without(dict.fromkeys(sites, "taken out by the server's people"))
-        if isinstance(server.phase, Finished):
-            raise InputError(
-                "without: every policy is final, and a site that is away can get the result later; resume."
-            )
-        if server.roster == state.server.roster:  # nothing was void, but masks belong to a roster
-            number = server.number + 1
-            server = replace(server, roster=server.roster + 1, number=number, opened=number).begun()
-        _save(Path(folder), ServerState(server))
+        server = state.server.reopened(dict.fromkeys(sites, "taken out by the server's people"))
+        _save(Path(folder), ServerState(server, relay=state.relay))
 
 
 def _save(folder: Path, state: ServerState) -> None:

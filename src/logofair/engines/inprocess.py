@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logofair.engines.conductor import NoReply, ServerState, check_result, conduct, result_of
+from logofair.engines.conductor import NoReply, ServerState, conduct, result_of
 from logofair.errors import InputError, RefusedError, RunError
 from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
@@ -14,7 +14,7 @@ from logofair.federation.policies import SitePolicies
 from logofair.federation.reply_checks import fault
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns
-from logofair.federation.server import Server
+from logofair.federation.server import Server, check_result
 from logofair.federation.wire import decode, encode
 from logofair.policy.policy import Policy
 

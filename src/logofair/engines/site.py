@@ -31,6 +31,7 @@ from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
+_LISTS = ("trusted", "agreed_without")
 _RELEASE = "release.json"
 _STATE, _STATE_WHAT = "logofair client", "client state"
 
@@ -46,9 +47,10 @@ class SiteSettings:
     policy: str  # where its policy is written
     key: str | None = None  # for secure sums: the file of its private key
     peers: str | None = None  # for secure sums: a folder of the other sites' public keys, NAME.pub
+    trusted: tuple[str, ...] = ()  # for secure sums: fingerprints of peers' keys, as read out by their people
     agreed_without: tuple[str, ...] = ()  # for secure sums: sites without whom it agrees to go on
-    # Agree to a further run on the same rows under secure sums: the difference of two runs can tell more than each.
-    again: bool = False
+    # One further run, by its name, that may use rows of a run before it: the difference of two can tell more than each.
+    again: str | None = None
     # Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
     only_secure: bool = False
     # The most that differential privacy may spend here; with it plans without privacy are refused too.
@@ -57,7 +59,8 @@ class SiteSettings:
     def write(self, path: str | Path) -> None:
         """Store the settings."""
         body = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        body["columns"], body["agreed_without"] = self.columns.as_dict(), list(self.agreed_without)
+        body["columns"] = self.columns.as_dict()
+        body |= {name: list(getattr(self, name)) for name in _LISTS}
         write_document(path, _FORMAT, _VERSION, body, what=_WHAT, private=True)
 
     @classmethod
@@ -66,19 +69,21 @@ class SiteSettings:
         body = read_document(path, _FORMAT, _VERSION, what=_WHAT, remedy="start the site again")
         try:
             columns = ColumnNames.from_dict(body["columns"])
-            return cls(**{**body, "columns": columns, "agreed_without": tuple(body["agreed_without"])})
+            return cls(**{**body, "columns": columns, **{name: tuple(body[name]) for name in _LISTS}})
         except (LookupError, TypeError, ValueError):
             raise InputError(f"{path}: parts of the {_WHAT} are missing; start the site again.") from None
 
     def identity(self) -> SecureIdentity | None:
-        """The keys for secure sums, where the site has any."""
+        """The keys for secure sums, where the site has any; of its peers' those that its people have compared."""
         if self.key is None:
             return None
-        import logofair.federation.secure  # noqa: F401  # so that messages of secure sums can be read
+        # Also so that messages of secure sums can be read.
+        from logofair.federation.secure import key_fingerprint
 
         peers: dict[str, str] = {}
-        for file in sorted(Path(self.peers).glob("*.pub")) if self.peers else []:
-            peers[file.stem] = _text(file)
+        for file in sorted(Path(self.peers).glob("*.pub")) if self.peers and self.trusted else []:
+            if key_fingerprint(_text(file).encode(), str(file)) in self.trusted:
+                peers[file.stem] = _text(file)
         return SecureIdentity(_text(Path(self.key)), peers, self.agreed_without)
 
 
@@ -154,8 +159,8 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
         raise RefusedError(
             Refusal.UNSAFE_SUM, f"run {message.run!r} is planned without secure sums; this site wants them."
         )
-    if plan.secure and not stored.run:
-        _first_time(settings, message.run)
+    if not stored.run:
+        _first_time(settings, plan)
     client = Client(settings.site, read_site(settings, plan), stored, identity)
     if plan.privacy is not None:
         client = replace(client, releases=(stored_release(folder, client.columns, plan),))
@@ -182,15 +187,21 @@ def _check_privacy(settings: SiteSettings, plan: Plan, run: str) -> None:
         )
 
 
-def _first_time(settings: SiteSettings, run: str) -> None:
-    """Under secure sums one set of rows takes part in one run, unless its people say otherwise."""
-    others = [f.name.removesuffix(".client.json") for f in Path(settings.folder).glob("*.client.json")]
-    if others and not settings.again:
-        raise RefusedError(
-            Refusal.NOT_AGREED,
-            f"this site took part in run {others[0]!r} before; the difference of two runs can tell more about it than "
-            f"each alone: agree to run {run!r} with --again.",
-        )
+def _first_time(settings: SiteSettings, plan: Plan) -> None:
+    """One set of rows takes part in one run with secure sums and in none beside it, unless its people name the other.
+
+    A plan without secure sums counts too: what it shows of this site would come off the totals of the run before.
+    """
+    if settings.again == plan.run:
+        return
+    for file in sorted(Path(settings.folder).glob("*.client.json")):
+        other = read_document(file, _STATE, 1, what=_STATE_WHAT, remedy="restore it from a backup, or leave the run")
+        if plan.secure or other["secure"]:
+            raise RefusedError(
+                Refusal.NOT_AGREED,
+                f"this site took part in run {other['run']!r} before; the difference of two runs can tell more about "
+                f"it than each alone: agree to run {plan.run!r}, and to no other, with --again {plan.run}.",
+            )
 
 
 def stored_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
@@ -221,7 +232,9 @@ def _stored_client(file: Path) -> tuple[StoredClient, str]:
 
 
 def _store(file: Path, stored: StoredClient, data: str) -> None:
-    body = {"client": base64.b64encode(encode(stored)).decode(), "data": data, "run": stored.run}
+    secure = stored.state is not None and stored.state.plan.secure
+    client = base64.b64encode(encode(stored)).decode()
+    body = {"client": client, "data": data, "run": stored.run, "secure": secure}
     write_document(file, _STATE, 1, body, what=_STATE_WHAT, private=True)
 
 

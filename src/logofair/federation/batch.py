@@ -334,6 +334,9 @@ class ClientBatch:
     def _answers(self, request: requests.AnswersRequest) -> tuple[ClientBatch, Sums]:
         if not len(request.prices) or not np.all(np.abs(request.prices) <= _LARGEST_PRICE):
             raise RefusedError(Refusal.BAD_REQUEST)
+        before = 0 if self.state.prices is None else len(self.state.prices)
+        if before + len(request.prices) > self.state.plan.most_prices:
+            raise RefusedError(Refusal.BAD_REQUEST, "more prices were sent than the plan allows.")
         after = self._with_totals(request.mass, request.positives)
         found = [best_answer(after.problem, prices) for prices in request.prices]
         gain, shares, bound = (np.stack([getattr(a, name) for a in found], 1) for name in ("gain", "shares", "bound"))
@@ -349,7 +352,7 @@ class ClientBatch:
         after, settings = self._with_totals(request.mass, request.positives), self.state.plan.solver
         assert after.derived is not None
         pairs, local = after.derived.pairs, after.state.local_multipliers
-        if settings is None or request.round != after.state.steps + 1:
+        if settings is None or not request.round == after.state.steps + 1 <= settings.rounds:
             raise RefusedError(Refusal.OUT_OF_TURN)
         local = pairs.zeros()[1] if local is None else local
         changes, local = pairs.descend(request.multipliers, local, settings, request.step, request.clients)

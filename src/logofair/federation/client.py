@@ -27,10 +27,11 @@ from logofair.federation.requests import (
     opening_history,
 )
 from logofair.federation.rows import SiteColumns, site_rows
+from logofair.federation.server import Server
 from logofair.federation.wire import encode, wire_type
 
 # What comes under one number, in this order: a plain request, or the steps of a secure sum.
-_STEPS = ("", "keys", "shares", "masked", "unmask")
+_STEPS = ("", "keys", "shares", "masked", "confirm", "unmask")
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class StoredClient:
     reply: ReplyMessage | None = None
     state: ClientState | None = None
     masks: bytes = b""  # the state of secure sums, where they are used
-    history: bytes = b""  # fingerprint of all requests of this roster
+    history: bytes = b""  # fingerprint of all requests and totals of this roster
+    replica: Server | None = None  # under secure sums: the server as the totals so far make it
+    failed: str = ""  # under secure sums: why this site's numbers are no longer in the totals
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +118,14 @@ class Client:
         """The next state and the reply; the same message gets the same reply."""
         digest = _digest(message)
         stored = self.stored
-        repeated = _position(message) == _position(stored)
-        if repeated and digest != stored.digest:
-            raise RefusedError(Refusal.OTHER_REQUEST)
-        if repeated and stored.reply is not None:
-            return self, stored.reply
-        # A message that was refused is answered anew: what was wrong may have been corrected.
-        after, body = (self if repeated else self._opened(message))._answer(message)
+        if _position(message) == _position(stored) and stored.reply is not None:
+            if digest != stored.digest:
+                raise RefusedError(Refusal.OTHER_REQUEST)
+            return replace(self, problem=""), stored.reply
+        after, body = replace(self, problem="")._opened(message)._answer(message)
         reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
         there = replace(after.stored, run=message.run, roster=message.roster, number=message.number, step=message.step)
-        return replace(after, stored=replace(there, digest=digest, reply=reply), problem=""), reply
+        return replace(after, stored=replace(there, digest=digest, reply=reply)), reply
 
     @property
     def finished(self) -> bool:
@@ -142,18 +143,10 @@ class Client:
     def _refuse(self, message: RequestMessage, refusal: Refusal, sentence: str = "") -> tuple[Client, ReplyMessage]:
         """A refusal changes nothing, so that the right request can still be answered.
 
-        Except under secure sums: there the first request fixes its number, or refusals would tell a server that goes
-        on rephrasing it, bit by bit, what the masks hide.
+        Under secure sums that is safe because no refusal after the first message depends on the rows.
         """
         reply = ReplyMessage(message.run, message.roster, message.number, self.site, None, refusal.name)
-        refused = replace(self, problem=sentence or refusal.value)
-        stored = self.stored
-        secure = stored.state is not None and stored.state.plan.secure
-        here = message.step == "masked" and (message.run, message.roster) == (stored.run, stored.roster)
-        if not (secure and here and self._is_next(message)):
-            return refused, reply
-        there = replace(stored, number=message.number, step=message.step, digest=_digest(message), reply=None)
-        return replace(refused, stored=there), reply
+        return replace(self, problem=sentence or refusal.value), reply
 
     def _is_next(self, message: RequestMessage) -> bool:
         """Whether a message follows the last one in its roster."""
@@ -193,14 +186,16 @@ class Client:
         return replace(self, stored=begun, cached=batch)
 
     def _answer(self, message: RequestMessage) -> tuple[Client, Any]:
-        plan = self.batch.state.plan
-        if message.step:
-            from logofair.federation.secure.client_steps import secure_step  # needs an extra
-
-            return secure_step(self, message)
-        if plan.secure and not isinstance(message.request, PublishRequest):
+        if self.stored.state is None:
+            raise RefusedError(Refusal.UNKNOWN_RUN)
+        secure = self.stored.state.plan.secure
+        if not message.step and not secure:
+            return self.sums(message)
+        if not message.step and not isinstance(message.request, PublishRequest):
             raise RefusedError(Refusal.UNSAFE_SUM, "the plan says secure sums, and the request came without them.")
-        return self.sums(message)
+        from logofair.federation.secure.client_steps import secure_step  # needs an extra
+
+        return secure_step(self, message)
 
     def sums(self, message: RequestMessage) -> tuple[Client, Sums]:
         """The client's own sums, checked as the server would check them."""

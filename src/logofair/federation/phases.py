@@ -9,7 +9,7 @@ takes part are simply taken from those who remain; the answers of a roster are v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,6 +56,11 @@ class Phase:
     def without(self, plan: Plan) -> Phase | None:
         """Where to go on with fewer clients; None: the replies of those who remain can be taken as they are."""
         return None
+
+    def following(self, request: Request) -> Phase:
+        """The same phase with the numbers of a request that differs from its own by rounding alone."""
+        sent = vars(request)
+        return replace(self, **{f.name: sent[f.name] for f in fields(self) if sent.get(f.name) is not None})  # type: ignore
 
 
 def first_phase(plan: Plan) -> Phase:

@@ -26,6 +26,7 @@ from logofair.requirements import (
     tolerance_of,
 )
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
+from logofair.solvers.trials import trial_size
 
 _MOST_FOLDS = 50
 for kind in (Requirement, Rate, Algorithm1, Privacy):
@@ -83,7 +84,7 @@ class Plan:
     local, global_ : tuple of Requirement
         Which gaps stay within which tolerance inside each client, and over all.
     client_tolerances : tuple of (site, tolerance)
-        Single sites whose local tolerance replaces that of ``local`` (None: free).
+        Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums.
     calibration, folds, random_state
         As in :func:`logofair.fit`.
     pooling : str
@@ -159,6 +160,15 @@ class Plan:
     def digest(self) -> bytes:
         """Fingerprint of the plan."""
         return hashlib.sha256(encode(self)).digest()
+
+    @property
+    def most_prices(self) -> int:
+        """Price vectors that a site answers in one roster at most; what they tell is written in ``docs/THREATS.md``."""
+        if self.solver is not None:
+            return 1
+        groups, rates = len(self.groups), max(1, len(self.constrained))
+        # A roster may begin with the mixture of the one before, which has at most one answer per side of a tolerance.
+        return self.rounds * (self.trials or trial_size(groups, rates)) + 2 * groups * rates + 1
 
     @property
     def needs_labels(self) -> bool:
@@ -322,6 +332,11 @@ def _check_combination(plan: Plan) -> None:
         raise InputError(
             "training: cannot be combined with privacy, which covers one histogram of scores and no training; "
             "bring scores of a model that was trained on other rows."
+        )
+    if plan.secure and plan.client_tolerances:
+        raise InputError(
+            "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
+            "numbers from the others'; agree on one tolerance for all sites."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

@@ -318,6 +318,10 @@ class Refusal(enum.Enum):
     IMPLAUSIBLE = "the client's own check found its answer implausible, so it was not sent"
     NOT_AGREED = "the client has not agreed to go on without sites that were in the roster"
     NO_KEYS = "the client lacks the keys for secure sums"
+    OTHER_THAN_REPLAY = (
+        "what was sent does not follow from the plan and the totals, which the client recomputed: use the same version "
+        "of logofair everywhere, and ask nothing but what the plan says"
+    )
     UNSAFE_SUM = "the client's rules for secure sums forbid this step"
     INTERNAL = "an error inside the client: its own screen says which"
 

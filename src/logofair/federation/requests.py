@@ -7,14 +7,17 @@ Every request has one reply type (:mod:`logofair.federation.replies`); which one
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
+
+import numpy as np
 
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.federation.plan import Plan
-from logofair.federation.wire import encode, wire_type
+from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors, Reference, ShiftRule
 
 for kind in (GroupMaps, GroupPriors, Reference, ShiftRule):
@@ -190,7 +193,8 @@ class RequestMessage:
     """One message to one client.
 
     ``number`` counts the messages of a run, ``roster`` its rosters; the same number always carries the same request.
-    ``step`` is empty, or names the step of a secure sum, for which ``sealed`` is the material.
+    ``step`` is empty, or names the step of a secure sum, for which ``sealed`` is the material; ``relay`` is then what
+    the last total is recomputed from.
     """
 
     run: str
@@ -200,6 +204,7 @@ class RequestMessage:
     opening: Opening | None = None
     step: str = ""
     sealed: Any = None
+    relay: Any = None
 
     def __post_init__(self) -> None:
         check_position(self.run, self.roster, self.number, self.step)
@@ -216,10 +221,59 @@ def opening_history(opening: Opening, roster: int) -> bytes:
     return hashlib.sha256(encode((opening.plan, opening.sites, roster))).digest()
 
 
-def next_history(history: bytes, request: Request | None) -> bytes:
-    """Fingerprint of a request together with all earlier ones of the roster.
+def next_history(history: bytes, part: object) -> bytes:
+    """Fingerprint of a request, or of the total of its replies, together with all earlier ones of the roster.
 
-    The masks of a secure sum depend on it: sites that were sent different plans, or any different request on the way,
-    are not in one sum, since their replies would not be numbers of the same thing.
+    The masks of a secure sum depend on it: sites that were sent different plans, any different request on the way, or
+    different totals, are not in one sum, since their replies would not be numbers of the same thing.
     """
-    return hashlib.sha256(history + encode(request)).digest()
+    return hashlib.sha256(history + encode(part)).digest()
+
+
+# Of a result, what no number depends on and what only the server knows: who dropped out why, and how often it asked.
+_UNREPLAYED = ("excluded", "exchanges")
+# How far numbers may be apart, as a share of the largest of their array, or of 1: solvers round on every machine alike
+# to far less than this, and no threshold moves by more.
+_ROUNDING = 1e-9
+
+
+def agrees(own: object, got: object) -> bool:
+    """Whether a request is the one that a replica of the server would send: same type and shapes, equal numbers.
+
+    Examples
+    --------
+    >>> request = AnswersRequest(np.ones(2), np.zeros(2), np.zeros((1, 2, 1)))
+    >>> agrees(request, AnswersRequest(np.ones(2), np.zeros(2), np.full((1, 2, 1), 1e-12)))
+    True
+    >>> agrees(request, AnswersRequest(np.ones(2), np.zeros(2), np.full((1, 2, 1), 1e-3)))
+    False
+    """
+    return _alike(decode(encode(own)), got)
+
+
+def _alike(own: Any, got: Any) -> bool:
+    if isinstance(own, np.ndarray):
+        if not isinstance(got, np.ndarray) or own.shape != got.shape or own.dtype != got.dtype:
+            return False
+        if own.dtype.kind != "f":
+            return np.array_equal(own, got)
+        largest = max(1.0, float(np.max(np.abs(own), initial=0.0)))
+        return bool(np.all(np.abs(own - got) <= _ROUNDING * largest))
+    if isinstance(own, float):
+        return isinstance(got, float) and abs(own - got) <= _ROUNDING * max(1.0, abs(own))
+    if isinstance(own, tuple):
+        return isinstance(got, tuple | list) and len(own) == len(got) and all(map(_alike, own, got))
+    if isinstance(own, PublishRequest):
+        return isinstance(got, PublishRequest) and _alike(_replayed(own.result), _replayed(got.result))
+    if isinstance(own, Mapping):
+        named = isinstance(got, Mapping) and own.keys() == got.keys()
+        return named and all(_alike(part, got[name]) for name, part in own.items())
+    if is_dataclass(own):
+        same = type(own) is type(got)
+        return same and all(_alike(getattr(own, f.name), getattr(got, f.name)) for f in fields(own))
+    return bool(type(own) is type(got) and own == got)
+
+
+def _replayed(result: Any) -> Any:
+    known = result if isinstance(result, Mapping) else {}
+    return {name: part for name, part in known.items() if name not in _UNREPLAYED}

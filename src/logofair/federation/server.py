@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from logofair.errors import InputError, QuorumLostError
+from logofair.columns.checks import Floats
+from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation.phases import CalibrationPhase, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
 from logofair.federation.replies import Sums
-from logofair.federation.reply_checks import GroupCounts
+from logofair.federation.reply_checks import GroupCounts, fault, reply_form
 from logofair.federation.requests import Opening, PublishRequest, Request, RequestMessage, next_history, opening_history
 from logofair.federation.result import ExcludedSite, RunResult
 from logofair.federation.wire import wire_type
+
+# Rounding of sums and of stored rules, by which a policy may seem to exceed its bound.
+_ROUNDING = 1e-7
+# Under secure sums every site gets what all the others contributed: its messages grow with the roster.
+MOST_SECURE_SITES = 100
 
 
 @wire_type
@@ -59,6 +65,11 @@ class Server:
             raise InputError(
                 f"client_tolerances: names site {unknown[0]!r}, which is not here; sites are {', '.join(names[:9])}."
             )
+        if plan.secure and len(names) > MOST_SECURE_SITES:
+            raise InputError(
+                f"sites: {len(names)} with secure sums, which take at most {MOST_SECURE_SITES}, since each site "
+                "checks what all others contribute; join small sites, or use differential privacy without secure sums."
+            )
         _enough(plan, names)
         excluded = tuple(ExcludedSite(site, "did not come", 0, "the beginning") for site in sorted(absent))
         return cls(plan, names, first_phase(plan), excluded=excluded).begun()
@@ -85,7 +96,30 @@ class Server:
         if isinstance(self.phase, Finished):
             return replace(counted, done=True)
         phase = self.phase.take(total, self.plan, len(self.sites))
-        return replace(counted, phase=phase, number=self.number + 1, history=next_history(self.history, self.request))
+        history = next_history(next_history(self.history, self.request), total)
+        return replace(counted, phase=phase, number=self.number + 1, history=history)
+
+    @property
+    def sum_steps(self) -> Floats:
+        """The fixed-point steps of the numbers requested, as secure sums take them."""
+        kind, shapes = reply_form(self.request, self.plan)
+        return kind.steps_of(shapes)
+
+    def take_sum(self, vector: Floats) -> Server:
+        """The next state, given the total of a secure sum; raise where no rows can give it."""
+        kind, shapes = reply_form(self.request, self.plan)
+        total = kind.from_vector(vector, shapes)
+        wrong = fault(total, self.request, self.plan, self.roster_counts, self.roster_counts)
+        if wrong is not None:
+            raise RunError(
+                f"run {self.plan.run}: the sites together {wrong}, and masks hide which of them; have every site check "
+                "its data and start a new run."
+            )
+        return self.take(total)
+
+    def following(self, request: Request) -> Server:
+        """The state with the numbers of a request that agrees with its own: a replica goes on from those."""
+        return replace(self, phase=self.phase.following(request))
 
     def begun(self) -> Server:
         """The state at the beginning of a roster, with the history that begins here."""
@@ -112,6 +146,19 @@ class Server:
         number = self.number + 1
         void = after.counted(self.purpose)
         return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number).begun(), False
+
+    def reopened(self, reasons: Mapping[str, str]) -> Server:
+        """The state at the beginning of a new roster without some sites: masks belong to a roster."""
+        after, _ = self.without(reasons)
+        if isinstance(after.phase, Finished):
+            raise InputError(
+                "without: every policy is final, and a site that is away can get the result later; resume."
+            )
+        return after.opened_at(self.roster + 1, self.number + 1)
+
+    def opened_at(self, roster: int, number: int) -> Server:
+        """The state as that of a roster which begins with this exchange."""
+        return replace(self, roster=roster, number=number, opened=number).begun()
 
     @property
     def roster_counts(self) -> GroupCounts | None:
@@ -150,6 +197,25 @@ class Server:
             model=totals.before.model,
             priors=totals.before.priors,
             own=figures.own,
+        )
+
+
+def check_result(server: Server) -> None:
+    """Never publish an exact run that does not meet its requirements."""
+    if not isinstance(server.phase, Finished) or server.plan.solver is not None:
+        return
+    result = server.result
+    certificate = result.certificate
+    if certificate.optimality_gap < -_ROUNDING:
+        raise RunError(
+            f"run {server.plan.run}: the policies beat their own bound (optimality gap "
+            f"{certificate.optimality_gap:.1e}), so it is wrong and nothing is published; please report the case."
+        )
+    if not certificate.meets_requirements:
+        advice = "the screen of each says why" if server.plan.secure and result.exceeding else "please report the case"
+        raise RunError(
+            f"run {server.plan.run}: the stored policies exceed a tolerance by {result.violation:.1e} "
+            f"({result.exceeding} sites locally), so nothing is published; {advice}."
         )
 
 

@@ -14,7 +14,6 @@ from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation import Server
 from logofair.federation.replies import Refusal
 from logofair.federation.requests import RequestMessage, TotalsRequest
-from logofair.federation.secure import Masked
 from logofair.federation.wire import decode, encode
 from support.sites import (
     Tampered,
@@ -32,7 +31,7 @@ from support.sites import (
 
 pytestmark = pytest.mark.federation
 
-STAGES = ("keys", "shares", "masked", "unmask")
+STAGES = ("keys", "shares", "masked", "confirm", "unmask")
 
 
 def four():
@@ -142,7 +141,7 @@ def test_too_few_answers_in_the_first_sum_can_be_made_up_for_by_asking_again():
         assert state.server.result.certificate.meets_requirements
 
 
-def test_a_site_checks_its_own_sums_before_it_masks_them(monkeypatch):
+def test_a_site_whose_own_check_fails_masks_zeros_and_nothing_is_published(monkeypatch):
     honest = logofair.federation.client.fault
     sites, plan = four(), secure_plan()
     transport = secured(sites)
@@ -152,12 +151,11 @@ def test_a_site_checks_its_own_sums_before_it_masks_them(monkeypatch):
         return "claims nonsense" if mine else honest(own, request, *rest)
 
     monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
-    result, _ = go(plan, transport)
-    assert result.excluded[0].site == "b"
-    assert result.excluded[0].reason == Refusal.IMPLAUSIBLE.value
-    masked = [decode(data) for site, data in transport.sent if site == "b"]
-    assert not any(isinstance(reply.body, Masked) for reply in masked)
-    assert "claims nonsense" in transport.clients["b"].problem
+    with pytest.raises(RunError, match=r"1 sites locally.*the screen of each says why"):
+        go(plan, transport)
+    assert not any(decode(data).refusal for _, data in transport.sent)  # nothing shows which site it was
+    assert "claims nonsense" in transport.clients["b"].stored.failed
+    assert not any(client.finished for client in transport.clients.values())
 
 
 def lying(number, change):
@@ -190,14 +188,15 @@ def test_a_lie_behind_masks_shows_in_the_totals(number, change, said):
         go(plan, LocalTransport(every))
 
 
-def test_a_value_beyond_what_can_be_summed_is_refused_by_its_own_site():
+def test_a_value_beyond_what_can_be_summed_stays_at_its_site():
     sites, plan = four(), secure_plan()
     every = clients(sites, identities(sites))
     absurd = lying(1, lambda own: replace(own, mass=own.mass * 1e300))
     every["b"] = absurd("b", sites["b"], identity=every["b"].identity)
-    result, _ = go(plan, LocalTransport(every))
-    assert result.excluded[0].reason == Refusal.UNSAFE_SUM.value
-    assert result.sites == tuple("acd")
+    transport = LocalTransport(every)
+    with pytest.raises(RunError, match="nothing is published"):
+        go(plan, transport)
+    assert "too large to be summed" in transport.clients["b"].stored.failed
 
 
 def test_rubbish_in_place_of_a_masked_vector_is_noticed():
@@ -289,4 +288,4 @@ def test_no_reply_under_secure_sums_carries_a_sites_own_numbers():
     go(plan, transport)
     for _, data in transport.sent:
         kind = type(decode(data).body).__name__
-        assert kind in ("Keys", "Material", "Masked", "Unmasked", "Received")
+        assert kind in ("Keys", "Material", "Masked", "Confirmed", "Unmasked", "Received")

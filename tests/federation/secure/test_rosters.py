@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from logofair.errors import GarbledTotalError
+from logofair.errors import SecureRefusalError
 from logofair.federation.secure import SecureClient, SecureRefusal, SecureServer
 from support.secure_sites import (
     REQUEST,
@@ -35,9 +33,11 @@ def test_numbers_neither_go_back_nor_skip():
     federation.unmask()
     client = federation.clients["site-0"]
     for number, incoming in ((1, first), (4, second), (0, first), (-1, second)):
-        assert refusal(client.masked, number, REQUEST, incoming, values["site-0"], steps) is SecureRefusal.OUT_OF_ORDER
+        code = refusal(client.masked, number, REQUEST, incoming, values["site-0"], steps, signing("site-0"))
+        assert code is SecureRefusal.OUT_OF_ORDER
     for number in (0, 1, 3):
-        assert refusal(client.unmask, number, federation.sites) is SecureRefusal.OUT_OF_ORDER
+        assert refusal(client.confirm, number, {}, signing("site-0")) is SecureRefusal.OUT_OF_ORDER
+        assert refusal(client.unmask, number, {}) is SecureRefusal.OUT_OF_ORDER
     assert refusal(client.shares, federation.server.keys) is SecureRefusal.OUT_OF_ORDER
 
 
@@ -46,12 +46,15 @@ def test_the_same_request_gets_the_identical_bytes_and_another_one_is_refused():
     client, server = federation.clients["site-0"], federation.server
     incoming = {site: server.materials[site].delivered("site-0") for site in federation.sites if site != "site-0"}
     steps = np.full(3, STEP)
-    again = client.masked(1, REQUEST, incoming, values["site-0"] + 1, steps)  # even if its data had changed
+    again = client.masked(
+        1, REQUEST, incoming, values["site-0"] + 1, steps, signing("site-0")
+    )  # even if its data had changed
     assert again == (client, vectors["site-0"])
     fewer = {site: blob for site, blob in incoming.items() if site != "site-3"}
     others = ((b"other", incoming, steps), (REQUEST, fewer, steps), (REQUEST, incoming, 2 * steps))
     for request, delivered, rough in others:
-        assert refusal(client.masked, 1, request, delivered, values["site-0"], rough) is SecureRefusal.OTHER_REQUEST
+        code = refusal(client.masked, 1, request, delivered, values["site-0"], rough, signing("site-0"))
+        assert code is SecureRefusal.OTHER_REQUEST
 
 
 def test_material_of_one_sum_does_not_open_in_another():
@@ -62,7 +65,7 @@ def test_material_of_one_sum_does_not_open_in_another():
     federation.add(values)
     for site in federation.sites:
         client = federation.clients[site]
-        code = refusal(client.masked, 3, REQUEST, second[site], values[site], np.full(3, STEP))
+        code = refusal(client.masked, 3, REQUEST, second[site], values[site], np.full(3, STEP), signing(site))
         assert code is SecureRefusal.BAD_SEAL
 
 
@@ -71,7 +74,8 @@ def test_material_of_another_run_does_not_open():
     federation.begin_sum([STEP])
     other.begin_sum([STEP])
     incoming = other.server.deliveries["site-0"]
-    code = refusal(federation.clients["site-0"].masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]))
+    client = federation.clients["site-0"]
+    code = refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]), signing("site-0"))
     assert code is SecureRefusal.BAD_SEAL
 
 
@@ -84,11 +88,11 @@ def test_sites_that_were_asked_different_things_give_no_total():
     usual["site-2"] = special.masked(values, request=b"for site-2 alone")["site-2"]
     federation.clients["site-2"] = special.clients["site-2"]  # same randomness: only the request differs
     federation.server = federation.server.collect_masked(usual)
-    with pytest.raises(GarbledTotalError, match=r"^sum 1: the masks did not cancel"):
+    with pytest.raises(SecureRefusalError, match="bad_signature"):  # who signs a list, signs what it was asked too
         federation.unmask()
 
 
-def test_sites_that_were_told_of_different_participants_give_no_total():
+def test_sites_that_were_told_of_different_participants_sign_different_lists():
     federation = Federation(4, seed=3).set_up()
     values, steps = some_values(federation.sites), np.full(3, STEP)
     federation.begin_sum(steps)
@@ -97,14 +101,15 @@ def test_sites_that_were_told_of_different_participants_give_no_total():
     for site, participants in named.items():
         incoming = {p: blob for p, blob in federation.server.deliveries[site].items() if p in participants}
         client = federation.clients[site]
-        federation.clients[site], messages[site] = client.masked(1, REQUEST, incoming, values[site], steps)
-    answers = {s: federation.clients[s].unmask(1, federation.sites[:3])[1] for s in named}
-    small = {"sealed": {p: bytes(94) for p in federation.sites if p != "site-0"}}  # the right form for the server
-    messages["site-0"] = replace(messages["site-0"], material=replace(messages["site-0"].material, **small))
-    answers["site-0"] = replace(answers["site-0"], mask_keys={"site-3": bytes(33)})
-    server = federation.server.collect_masked(messages)
-    with pytest.raises(GarbledTotalError):
-        server.collect_unmasked(answers)
+        federation.clients[site], messages[site] = client.masked(
+            1, REQUEST, incoming, values[site], steps, signing(site)
+        )
+    listed, signed = {s: m.fingerprint for s, m in messages.items()}, {}
+    for site in named:
+        federation.clients[site], reply = federation.clients[site].confirm(1, listed, signing(site))
+        signed[site] = reply.signature
+    for site in named:
+        assert refusal(federation.clients[site].unmask, 1, signed) is SecureRefusal.BAD_SIGNATURE
 
 
 def test_no_second_total_without_a_site_unless_its_name_was_agreed_on():
@@ -115,9 +120,9 @@ def test_no_second_total_without_a_site_unless_its_name_was_agreed_on():
     vectors = federation.masked(values)
     federation.server = federation.server.collect_masked({s: v for s, v in vectors.items() if s != "site-4"})
     for site in federation.sites[:4]:  # ... pretending that site-4 has gone
-        client = federation.clients[site]
-        assert refusal(client.unmask, 2, federation.server.contributors) is SecureRefusal.ROSTER_CHANGED
-        assert refusal(client.agree(["site-3"]).unmask, 2, federation.sites[:4]) is SecureRefusal.ROSTER_CHANGED
+        client, listed = federation.clients[site], federation.server.fingerprints
+        for unwilling in (client, client.agree(["site-3"])):
+            assert refusal(unwilling.confirm, 2, listed, signing(site)) is SecureRefusal.ROSTER_CHANGED
         federation.clients[site] = client.agree(["site-4"])
     federation.unmask()
     assert federation.server.total.tolist() == added(values, federation.sites[:4]).tolist()
@@ -134,7 +139,7 @@ def test_the_first_total_needs_no_agreement_and_fixes_whose_totals_follow():
     # site-0 is well and has dealt for the second sum; the others know better than to let it back in.
     incoming = {s: vectors[s].material.delivered("site-1") for s in federation.sites if s != "site-1"}
     client = federation.clients["site-1"]
-    code = refusal(client.masked, 2, REQUEST, incoming, values["site-1"], np.full(3, STEP))
+    code = refusal(client.masked, 2, REQUEST, incoming, values["site-1"], np.full(3, STEP), signing("site-1"))
     assert code is SecureRefusal.ROSTER_CHANGED
     assert federation.add(values).tolist() == added(values, federation.sites[1:]).tolist()
 
@@ -147,10 +152,11 @@ def test_a_site_that_missed_the_first_unmasking_guards_the_roster_as_well():
     federation.begin_sum([STEP] * 3)
     federation.contribute(values)
     client = federation.clients["site-0"]
-    assert refusal(client.unmask, 2, federation.sites[:3]) is SecureRefusal.ROSTER_CHANGED
+    fewer = {s: blob for s, blob in federation.server.fingerprints.items() if s != "site-3"}
+    assert refusal(client.confirm, 2, fewer, signing("site-0")) is SecureRefusal.ROSTER_CHANGED
     # It misses the second as well, and is then asked for a third sum among fewer.
     incoming = {s: federation.server.upcoming[s].delivered("site-0") for s in federation.sites[1:3]}
-    options = (3, REQUEST, incoming, values["site-0"], np.full(3, STEP))
+    options = (3, REQUEST, incoming, values["site-0"], np.full(3, STEP), signing("site-0"))
     assert refusal(client.masked, *options) is SecureRefusal.ROSTER_CHANGED
     assert client.agree(["site-3"]).masked(*options)
 
@@ -164,7 +170,7 @@ def test_a_site_that_contributed_once_guards_its_roster_across_setups():
     federation.set_up().begin_sum([STEP])
     incoming = {s: blob for s, blob in federation.server.deliveries["site-0"].items() if s != "site-3"}
     client = federation.clients["site-0"]
-    code = refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]))
+    code = refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP]), signing("site-0"))
     assert code is SecureRefusal.ROSTER_CHANGED
 
 

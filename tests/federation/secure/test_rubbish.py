@@ -86,10 +86,14 @@ def test_strangers_are_refused_at_every_stage():
     federation.begin_sum([STEP])
     incoming = {**federation.server.deliveries["site-0"], "stranger": bytes(126)}
     client = federation.clients["site-0"]
-    assert refusal(client.masked, 1, REQUEST, incoming, np.zeros(1), np.array([STEP])) is SecureRefusal.UNKNOWN_SITE
+    options = (1, REQUEST, incoming, np.zeros(1), np.array([STEP]), signing("site-0"))
+    assert refusal(client.masked, *options) is SecureRefusal.UNKNOWN_SITE
     federation.contribute({site: [0.0] for site in federation.sites})
-    code = refusal(federation.clients["site-0"].unmask, 1, (*federation.sites, "stranger"))
-    assert code is SecureRefusal.UNKNOWN_SITE
+    listed = {**federation.server.fingerprints, "stranger": bytes(32)}
+    assert refusal(federation.clients["site-0"].confirm, 1, listed, signing("site-0")) is SecureRefusal.UNKNOWN_SITE
+    federation.confirm()
+    confirmed = {**federation.server.confirmed, "stranger": b""}
+    assert refusal(federation.clients["site-0"].unmask, 1, confirmed) is SecureRefusal.UNKNOWN_SITE
 
 
 @pytest.mark.parametrize("n", [3, 4, 6, 9])
@@ -103,14 +107,19 @@ def test_fewer_than_three_or_than_two_thirds_are_refused_at_every_stage(n):
         federation.server.collect_keys(some_keys)
     federation.set_up()
     federation.begin_sum([STEP])
-    client, values, steps = federation.clients["site-0"], np.zeros(1), np.array([STEP])
+    client, values, steps, key = federation.clients["site-0"], np.zeros(1), np.array([STEP]), signing("site-0")
     incoming = {site: blob for site, blob in federation.server.deliveries["site-0"].items() if site in few}
-    assert refusal(client.masked, 1, REQUEST, incoming, values, steps) is SecureRefusal.TOO_FEW_SITES
+    assert refusal(client.masked, 1, REQUEST, incoming, values, steps, key) is SecureRefusal.TOO_FEW_SITES
     replies = federation.masked(dict.fromkeys(federation.sites, values))
     with pytest.raises(SumError, match=rf"^masked: {fewest - 1} of {n} sites"):
         federation.server.collect_masked({site: replies[site] for site in few})
-    assert refusal(federation.clients["site-0"].unmask, 1, few) is SecureRefusal.TOO_FEW_SITES
-    assert refusal(federation.clients["site-0"].unmask, 1, [few[0]] * n) is SecureRefusal.TOO_FEW_SITES
+    listed = {site: replies[site].fingerprint for site in few}
+    assert refusal(federation.clients["site-0"].confirm, 1, listed, key) is SecureRefusal.TOO_FEW_SITES
+    federation.server = federation.server.collect_masked(replies)
+    federation.confirm()
+    enough = federation.server.roster.threshold
+    signed = dict(list(federation.server.confirmed.items())[: enough - 1])
+    assert refusal(federation.clients["site-0"].unmask, 1, signed) is SecureRefusal.TOO_FEW_SITES
 
 
 @pytest.mark.parametrize("sites", [(), ("a",), ("a", "b"), ("a", "a", "b")])
@@ -122,14 +131,15 @@ def test_a_sealed_share_or_mask_key_with_one_altered_bit_is_refused():
     federation = Federation(3).set_up()
     federation.begin_sum([STEP])
     client, incoming = federation.clients["site-0"], federation.server.deliveries["site-0"]
+    rest = (np.zeros(1), np.array([STEP]), signing("site-0"))
     for position in range(126):
         altered = bytearray(incoming["site-2"])
         altered[position] ^= 1
         wrong = {**incoming, "site-2": bytes(altered)}
-        assert refusal(client.masked, 1, REQUEST, wrong, np.zeros(1), np.array([STEP])) is SecureRefusal.BAD_SEAL
+        assert refusal(client.masked, 1, REQUEST, wrong, *rest) is SecureRefusal.BAD_SEAL
     for wrong in (b"", incoming["site-2"][:-1], incoming["site-1"], "text", None):
         delivered = {**incoming, "site-2": wrong}
-        assert refusal(client.masked, 1, REQUEST, delivered, np.zeros(1), np.array([STEP])) is SecureRefusal.BAD_SEAL
+        assert refusal(client.masked, 1, REQUEST, delivered, *rest) is SecureRefusal.BAD_SEAL
 
 
 def test_replies_of_the_wrong_form_count_as_none():
@@ -145,6 +155,8 @@ def test_replies_of_the_wrong_form_count_as_none():
         replace(one, number=2),
         replace(one, vector=one.vector[:-8]),
         replace(one, vector="text"),
+        replace(one, commitment=b"short"),
+        replace(one, signature=None),
         replace(one, material=None),
         replace(one, material=replace(material, number=1)),
         replace(one, material=replace(material, mask_key=b"")),
@@ -158,14 +170,18 @@ def test_replies_of_the_wrong_form_count_as_none():
 
 @pytest.mark.parametrize(
     ("spoiled", "sentence"),
-    [("seeds", "the masks did not cancel"), ("mask_keys", "the shares of a mask key do not fit together")],
+    [
+        ("seeds", "the shares of a seed do not fit together"),
+        ("mask_keys", "the shares of a mask key do not fit together"),
+    ],
 )
 def test_wrong_shares_are_noticed(spoiled, sentence):
     federation = Federation(4).set_up()
     federation.begin_sum([STEP] * 3)
     federation.gone = {"site-3"}
     federation.contribute(some_values(federation.sites))
-    answers = {s: federation.clients[s].unmask(1, federation.server.contributors)[1] for s in federation.sites[:3]}
+    federation.confirm()
+    answers = federation.shares_of()
     wrong = {name: bytes(33) for name in getattr(answers["site-1"], spoiled)}
     answers["site-1"] = replace(answers["site-1"], **{spoiled: wrong})
     with pytest.raises(GarbledTotalError, match=sentence):
@@ -178,8 +194,20 @@ def test_rubbish_in_place_of_a_contribution_is_noticed():
     replies = federation.masked(some_values(federation.sites))
     replies["site-1"] = replace(replies["site-1"], vector=seeded(1)(32))
     federation.server = federation.server.collect_masked(replies)
+    federation.gone = {"site-1"}  # others cannot know what it signed; itself it would not confirm
+    federation.confirm()
     with pytest.raises(GarbledTotalError, match=r"^sum 1: the masks did not cancel"):
-        federation.unmask()
+        federation.reveal()
+
+
+def test_a_list_with_another_contribution_than_ones_own_is_not_confirmed():
+    federation = Federation(3).set_up()
+    federation.begin_sum([STEP] * 3)
+    federation.contribute(some_values(federation.sites))
+    listed = {**federation.server.fingerprints, "site-0": bytes(32)}
+    assert refusal(federation.clients["site-0"].confirm, 1, listed, signing("site-0")) is SecureRefusal.LEFT_OUT
+    for wrong in ({**listed, "site-0": "text"}, {**listed, "site-0": b"short"}):
+        assert refusal(federation.clients["site-0"].confirm, 1, wrong, signing("site-0")) is SecureRefusal.BAD_KEY
 
 
 def test_masks_of_two_sites_cancel_under_the_same_request_only():

@@ -7,23 +7,31 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from logofair.calibration.levels import GroupMaps
+import logofair.federation.client
 from logofair.engines.conductor import NoReply, ServerState, conduct, result_of
 from logofair.engines.inprocess import LocalTransport, run
-from logofair.errors import GarbledTotalError
-from logofair.federation import Client, Server, SiteColumns, make_plan
+from logofair.errors import InputError, RunError
+from logofair.federation import Client, ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.client import SecureIdentity
+from logofair.federation.replies import Answers
 from logofair.federation.reply_checks import reply_form
 from logofair.federation.requests import (
     AnswersRequest,
+    FinalRequest,
+    MomentsRequest,
     Opening,
+    PublishRequest,
     RequestMessage,
+    ScoreMomentsRequest,
+    StepsRequest,
     TotalsRequest,
+    agrees,
     next_history,
-    opening_history,
 )
 from logofair.federation.secure import SecureServer, new_signing_key, public_line
 from logofair.federation.secure.primitives import private_text
+from logofair.federation.server import check_result
+from logofair.federation.wire import decode, encode
 
 pytestmark = pytest.mark.federation
 
@@ -48,106 +56,189 @@ class RefusedMessageError(AssertionError):
 
 
 class HostileServer:
-    """Speaks to real clients, each of which it may tell something else; its sums follow what it tells site a."""
+    """Speaks to real clients, each of which it may tell something else; its own state follows the plan of site a."""
 
-    def __init__(self, plans):
+    def __init__(self, plans, columns=None):
         keys = identities()
-        self.clients = {
-            site: Client(site, some_rows(100 * (i + 1), i), identity=keys[site]) for i, site in enumerate(SITES)
-        }
-        self.plan, self.number = plans["a"], 1
-        self.history = opening_history(Opening(self.plan, SITES), 1)
+        columns = columns or {site: some_rows(100 * (i + 1), i) for i, site in enumerate(SITES)}
+        self.clients = {site: Client(site, columns[site], identity=keys[site]) for site in SITES}
+        self.server, self.relay = Server.start(plans["a"], SITES), None
         self.masks = SecureServer.start("r", SITES)
         openings = {site: Opening(plans[site], SITES) for site in SITES}
-        heard = {site: self.say(site, RequestMessage("r", 1, 1, None, openings[site], "keys")) for site in SITES}
+        heard = {site: self.say(site, "keys", opening=openings[site]) for site in SITES}
         self.masks = self.masks.collect_keys(heard)
-        dealt = {
-            site: self.say(site, RequestMessage("r", 1, 1, None, None, "shares", dict(self.masks.keys)))
-            for site in SITES
-        }
+        dealt = {site: self.say(site, "shares", sealed=dict(self.masks.keys)) for site in SITES}
         self.masks = self.masks.collect_shares(dealt)
 
-    def say(self, site, message):
-        self.clients[site], reply = self.clients[site].handle(message)
+    def say(self, site, step, request=None, **more):
+        message = RequestMessage("r", 1, self.server.number, request, step=step, **more)
+        self.clients[site], reply = self.clients[site].handle(decode(encode(message)))
         if reply.refusal is not None:
             raise RefusedMessageError(reply.refusal)
         return reply.body
 
-    def begin(self, requests):
-        kind, shapes = reply_form(requests["a"], self.plan)
-        self.history = next_history(self.history, requests["a"])
-        self.masks = self.masks.begin_sum(self.history, kind.steps_of(shapes))
-        sealed = self.masks.deliveries
-        messages = {
-            site: RequestMessage("r", 1, self.number, requests[site], None, "masked", sealed[site]) for site in SITES
-        }
-        self.masks = self.masks.collect_masked({site: self.say(site, message) for site, message in messages.items()})
-        return kind, shapes
+    def ask(self, request, sites=SITES, **more):
+        """The masked replies of some sites to any request at all."""
+        kind, shapes = reply_form(request, self.server.plan)
+        history = next_history(self.server.history, request)
+        masks = self.masks.begin_sum(history, kind.steps_of(shapes))
+        more = {"relay": self.relay, **more}
+        return masks, {s: self.say(s, "masked", request, sealed=masks.deliveries[s], **more) for s in sites}
 
-    def total(self, requests):
-        kind, shapes = self.begin(requests)
-        message = RequestMessage("r", 1, self.number, None, None, "unmask", self.masks.contributors)
-        self.masks = self.masks.collect_unmasked({site: self.say(site, message) for site in SITES})
-        self.number += 1
-        return kind.from_vector(self.masks.total, shapes)
+    def reveal(self, masks, replies):
+        masks = masks.collect_masked(replies)
+        masks = masks.collect_confirmed({s: self.say(s, "confirm", sealed=masks.fingerprints) for s in SITES})
+        return masks.collect_unmasked({s: self.say(s, "unmask", sealed=masks.confirmed) for s in SITES})
 
-    def go_on_without_unmasking(self, requests):
-        self.begin(requests)
-        self.number += 1
-        self.masks = replace(self.masks, stage="ready", materials=self.masks.upcoming, upcoming={}, masked=b"")
+    def honest(self, sums=1):
+        """Go on as the plan says."""
+        for _ in range(sums):
+            self.masks = self.reveal(*self.ask(self.server.request))
+            self.server, self.relay = self.server.take_sum(self.masks.total), self.masks.relay
+        return self
+
+    def refusals(self, step, request, sites=SITES, **more):
+        """The word with which each site refuses."""
+        words = {}
+        for site in sites:
+            said = (step, request) if step != "masked" else ()
+            with pytest.raises(RefusedMessageError) as refused:
+                self.say(site, *said, relay=self.relay) if said else self.ask(request, [site], **more)
+            words[site] = str(refused.value)
+        return words
+
+
+REPLAY = dict.fromkeys(SITES, "OTHER_THAN_REPLAY")
 
 
 def honest_plan(**options):
-    return make_plan(**({"groups": ["F", "M"], "secure": True, "run": "r", "calibration": "none"} | options))
+    usual = {"groups": ["F", "M"], "secure": True, "run": "r", "calibration": "none", "pooling": "none", "trials": 2}
+    return make_plan(**(usual | options))
 
 
-def test_an_honest_server_gets_the_total():
-    server = HostileServer(dict.fromkeys(SITES, honest_plan()))
-    assert server.total(dict.fromkeys(SITES, TotalsRequest())).mass.sum() == pytest.approx(600)
+def hostile(columns=None, **options):
+    return HostileServer(dict.fromkeys(SITES, honest_plan(**options)), columns)
 
 
-def test_sites_that_were_told_different_plans_are_in_no_total():
-    padding = ["x1", "x2", "x3", "x4"]
-    plans = {site: honest_plan(groups=[*padding[: 2 * i], "F", "M", *padding[2 * i :]]) for i, site in enumerate(SITES)}
+def test_an_honest_server_gets_the_totals_and_every_site_its_policy():
+    server = hostile()
+    assert server.honest().server.roster_counts.mass.sum() == pytest.approx(600)
+    while not isinstance(server.server.request, PublishRequest):
+        server.honest()
+    for site in SITES:
+        server.say(site, "", server.server.request, relay=server.relay)
+        assert server.clients[site].finished
+        assert encode(server.clients[site].stored.replica) == encode(server.server)
+
+
+def isolating(thresholds):
+    """Prices that reject all of group F, and so everybody where rates must be equal; M is cut at each threshold."""
+    mass = np.array([300.0, 400.0])
+    worth = (2 * np.asarray(thresholds) - 1) * mass[1] / mass.sum()
+    prices = np.stack([np.full(len(thresholds), 1e3), worth], axis=1)[:, :, None]
+    return AnswersRequest(mass, mass / 2, prices)
+
+
+def of_one_group():
+    """Site a has rows of one group alone, so that no tolerance inside it binds."""
+    rng = np.random.default_rng(5)
+    return {"a": SiteColumns(["M"] * 30, rng.random(30)), "b": some_rows(200, 1), "c": some_rows(300, 2)}
+
+
+def test_prices_can_isolate_a_site_but_no_site_answers_what_its_replica_does_not_ask():
+    columns, plan = of_one_group(), honest_plan(local_tolerance=0.0)
+    thresholds = np.sort(columns["a"].scores)[::-1] - 1e-9
+    batch = ClientBatch.of(columns, plan).answer(TotalsRequest())[0]
+    shares = batch.answer(isolating(thresholds))[1].shares[:, :, 1, 0]
+    counts = shares.sum(axis=0) * 400.0
+    assert np.allclose(counts, np.arange(1, 31))  # the attack is a real one: the total is site a's, score by score
+    server = hostile(columns, local_tolerance=0.0).honest()
+    assert server.refusals("masked", isolating(thresholds)) == REPLAY
+    server.honest()  # and the run goes on as planned
+    assert server.refusals("masked", isolating(thresholds[:1])) == REPLAY
+
+
+def test_a_secure_plan_sets_no_tolerance_for_single_sites():
+    with pytest.raises(InputError, match="client_tolerances: cannot be combined with secure sums"):
+        honest_plan(client_tolerances={"b": 0.0, "c": 0.0})
+
+
+@pytest.mark.parametrize("sums", [0, 1, 2])
+def test_whatever_else_is_asked_is_refused_alike_by_sites_with_any_rows(sums):
+    server = hostile().honest(sums)
+    prices, counts = np.zeros((1, 2, 1)), np.full(2, 1.0)
+    own = server.server.request
+    others = [
+        TotalsRequest(),
+        AnswersRequest(counts, counts / 2, prices),  # totals below a site's own: a refusal told which is larger
+        AnswersRequest(1e3 * counts, 1e3 * counts / 2, prices),
+        FinalRequest(prices, np.ones(1)),
+        MomentsRequest(),
+        ScoreMomentsRequest(),
+        StepsRequest(counts, counts, np.zeros((2, 1)), 0.1, 1, 3),
+    ]
+    if sums:
+        others += [replace(own, prices=own.prices + 1e-6), replace(own, prices=own.prices[:1])]
+        others += [replace(own, mass=own.mass + 1e-3)]
+    for request in others:
+        if type(request) is type(own) and agrees(own, request):
+            continue
+        assert server.refusals("masked", request) == REPLAY, request
+        assert set(server.refusals("", request).values()) == {"UNSAFE_SUM" if sums else "OUT_OF_TURN"}
+    server.honest()
+
+
+def test_no_site_goes_on_without_the_last_total_or_with_another():
+    server = hostile().honest()
+    relay, request = server.relay, server.server.request
+    for false in (None, replace(relay, seeds={}), replace(relay, seeds={**relay.seeds, "b": bytes(32)})):
+        assert server.refusals("masked", request, relay=false) == REPLAY
+    server.honest()
+
+
+def test_a_result_that_the_replica_did_not_reach_is_not_taken():
+    server = hostile().honest(2)
+    false = {"certificate": {"holds": True}, "sites": SITES}
+    assert server.refusals("", PublishRequest(false)) == REPLAY  # before the end
+    while not isinstance(server.server.request, PublishRequest):
+        server.honest()
+    true = server.server.request.result
+    better = {**true, "certificate": {**true["certificate"], "primal": true["certificate"]["primal"] + 1e-3}}
+    for result in (false, better, {**true, "sites": ("a", "b")}, None):
+        assert server.refusals("", PublishRequest(result)) == REPLAY
+    server.say("a", "", PublishRequest({**true, "exchanges": {}}), relay=server.relay)  # no number depends on these
+    assert server.clients["a"].finished
+
+
+def test_sites_that_were_sent_different_plans_are_in_no_total():
+    padding = ["x1", "x2"]
+    plans = {site: honest_plan(groups=[*padding[:i], "F", "M", *padding[i:]]) for i, site in enumerate(SITES)}
     server = HostileServer(plans)
-    with pytest.raises(GarbledTotalError):
-        server.total(dict.fromkeys(SITES, TotalsRequest()))
+    with pytest.raises(RefusedMessageError, match="UNSAFE_SUM"):
+        server.honest()
 
 
-def test_sites_that_were_told_different_things_before_are_in_no_later_total():
-    server = HostileServer(dict.fromkeys(SITES, honest_plan(calibration="beta", local_tolerance=None)))
+def test_a_site_that_cannot_answer_shows_nothing_and_nothing_is_published(monkeypatch):
+    """A refusal in the middle of a run would be a function of the site's rows."""
+    honest = logofair.federation.client.fault
 
-    def maps(intercept):
-        parameters = np.zeros((3, 6, 2))
-        parameters[:2], parameters[2] = 1.0, intercept
-        information = np.zeros((6, 6, 2))
-        information[[0, 3, 5]] = 1e12
-        return GroupMaps("beta", parameters[:, :, 0].copy(), parameters, information, np.ones((2, 6)))
+    def suspicious(own, request, *rest):
+        mine = isinstance(own, Answers) and rest[1].mass.sum() == 100  # site a
+        return "claims nonsense" if mine else honest(own, request, *rest)
 
-    server.go_on_without_unmasking(
-        {"a": TotalsRequest(maps(0.0)), "b": TotalsRequest(maps(-60.0)), "c": TotalsRequest(maps(-60.0))}
-    )
-    same = AnswersRequest(np.full(2, 450.0), np.full(2, 225.0), np.zeros((1, 2, 1)))
-    with pytest.raises(GarbledTotalError):
-        server.total(dict.fromkeys(SITES, same))
+    monkeypatch.setattr(logofair.federation.client, "fault", suspicious)
+    server = hostile(rounds=2)
+    while not isinstance(server.server.request, PublishRequest):
+        server.honest()
+    assert "claims nonsense" in server.clients["a"].stored.failed
+    with pytest.raises(RunError, match=r"1 sites locally.*nothing is published"):
+        check_result(server.server)
+    assert server.refusals("", server.server.request) == REPLAY
 
 
-def test_a_refused_request_cannot_be_rephrased_under_secure_sums():
-    server = HostileServer(dict.fromkeys(SITES, honest_plan(local_tolerance=None)))
-    server.total(dict.fromkeys(SITES, TotalsRequest()))
-
-    def request(rows):
-        return AnswersRequest(np.full(2, rows), np.full(2, rows / 2), np.zeros((1, 2, 1)))
-
-    kind, shapes = reply_form(request(1.0), server.plan)
-    server.masks = server.masks.begin_sum(b"any", kind.steps_of(shapes))
-    sealed = server.masks.deliveries["a"]
-    with pytest.raises(RefusedMessageError, match="BAD_REQUEST"):
-        server.say("a", RequestMessage("r", 1, 2, request(1.0), None, "masked", sealed))
-    with pytest.raises(RefusedMessageError, match="OTHER_REQUEST"):
-        server.say("a", RequestMessage("r", 1, 2, request(300.0), None, "masked", sealed))
-    with pytest.raises(RefusedMessageError, match="BAD_REQUEST"):
-        server.say("a", RequestMessage("r", 1, 2, request(1.0), None, "masked", sealed))
+def test_two_hundred_sites_are_too_many_for_secure_sums():
+    with pytest.raises(InputError, match="200 with secure sums, which take at most 100"):
+        Server.start(honest_plan(), [f"s{i}" for i in range(200)])
 
 
 class Dropping(LocalTransport):

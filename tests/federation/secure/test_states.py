@@ -38,9 +38,10 @@ def test_neither_contribution_nor_unmasking_comes_before_its_turn():
     federation = Federation(3)
     client = federation.clients["site-0"]
     with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
-        client.masked(1, b"", {}, np.array([1.0]), np.array([STEP]))
-    with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
-        client.unmask(1, federation.sites)
+        client.masked(1, b"", {}, np.array([1.0]), np.array([STEP]), signing("site-0"))
+    for act in (lambda: client.confirm(1, {}, signing("site-0")), lambda: client.unmask(1, {})):
+        with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
+            act()
     with pytest.raises(InputError, match="the server is at stage 'keys', not 'ready'"):
         federation.server.begin_sum(b"", np.array([STEP]))
     with pytest.raises(InputError, match=r"^total: no sum is complete yet"):

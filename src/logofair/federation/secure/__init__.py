@@ -3,8 +3,12 @@
 After K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS 2017. Every site
 adds to its numbers one mask per peer, which cancel in the total, and a mask of its own, whose seed it has shared among
 its peers. A site that vanishes is made up for by the others' shares of its key; for no site will they hand out enough
-shares of both. Two exchanges prepare a run (``keys``, ``shares``), then each sum takes two (``masked``, ``unmask``):
-what a site deals for the next sum travels with its contribution to this one. Up to a third of the roster may vanish.
+shares of both. Two exchanges prepare a run (``keys``, ``shares``), then each sum takes three (``masked``, ``confirm``,
+``unmask``): what a site deals for the next sum travels with its contribution to this one, and no share is handed out
+before enough contributors have signed the same list of contributions. Up to a third of the roster may vanish.
+
+Contributions are signed, and with the secrets that the server rebuilt they are passed on to every site
+(:class:`Relay`), which recomputes the total: all sites see what the server sees, and know what it must do next.
 
 Precision: a value is rounded to a multiple of its step, so a total of n contributors is right to n times half a step
 (exactly so for steps that are powers of two; otherwise the division adds one part in 2^53 of the value). A value above
@@ -17,17 +21,28 @@ from __future__ import annotations
 
 from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
 from logofair.federation.secure.client import Contribution, DealtSecrets, SecureClient
-from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
-from logofair.federation.secure.primitives import SigningKey, new_signing_key, public_key, public_line, signing_key
+from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Unmasked
+from logofair.federation.secure.primitives import (
+    SigningKey,
+    key_fingerprint,
+    new_signing_key,
+    public_key,
+    public_line,
+    signing_key,
+)
+from logofair.federation.secure.relay import Relay
 from logofair.federation.secure.roster import Roster, SecureRefusal
 from logofair.federation.secure.server import SecureServer
 from logofair.federation.wire import wire_type
 
 __all__ = [
+    "Confirmed",
+    "Contributed",
     "GarbledTotalError",
     "Keys",
     "Masked",
     "Material",
+    "Relay",
     "Roster",
     "SecureClient",
     "SecureRefusal",
@@ -36,11 +51,25 @@ __all__ = [
     "SigningKey",
     "SumError",
     "Unmasked",
+    "key_fingerprint",
     "new_signing_key",
     "public_key",
     "public_line",
     "signing_key",
 ]
 
-for kind in (Contribution, DealtSecrets, Keys, Masked, Material, Roster, SecureClient, SecureServer, Unmasked):
+for kind in (
+    Confirmed,
+    Contributed,
+    Contribution,
+    DealtSecrets,
+    Keys,
+    Masked,
+    Material,
+    Relay,
+    Roster,
+    SecureClient,
+    SecureServer,
+    Unmasked,
+):
     wire_type(kind)

@@ -7,8 +7,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from logofair.columns.checks import Floats
-from logofair.errors import SecureRefusalError
-from logofair.federation.secure.messages import DELIVERED_SIZE, PAIR_SIZE, Keys, Masked, Material, Unmasked, is_blobs
+from logofair.errors import GarbledTotalError, SecureRefusalError
+from logofair.federation.secure.messages import (
+    DELIVERED_SIZE,
+    PAIR_SIZE,
+    Confirmed,
+    Contributed,
+    Keys,
+    Masked,
+    Material,
+    Unmasked,
+    is_blobs,
+)
 from logofair.federation.secure.primitives import (
     KEY_SIZE,
     NONCE_SIZE,
@@ -27,6 +37,7 @@ from logofair.federation.secure.primitives import (
     split,
     unseal,
 )
+from logofair.federation.secure.relay import Relay, list_statement, seed_commitment
 from logofair.federation.secure.roster import Roster, SecureRefusal, context
 
 
@@ -78,10 +89,18 @@ class Contribution:
     """What a site keeps of the sum it contributed to last (``held`` is secret)."""
 
     digest: bytes
-    participants: tuple[str, ...]
+    mask_keys: dict[str, bytes] = field(repr=False)  # public ones of all participants
     held: dict[str, bytes] = field(repr=False)
     message: Masked
+    listed: dict[str, bytes] | None = field(default=None, repr=False)  # contributions, once a list was confirmed
+    confirmed: Confirmed | None = None
     unmasked: Unmasked | None = None
+    contributors: tuple[str, ...] | None = None  # once known from a list or from what was passed on
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Who could contribute."""
+        return tuple(sorted(self.mask_keys))
 
 
 @dataclass(frozen=True)
@@ -194,6 +213,7 @@ class SecureClient:
         incoming: Mapping[str, bytes],
         values: Floats,
         steps: Floats,
+        signing_key: SigningKey,
         *,
         random: RandomBytes = os.urandom,
     ) -> tuple[SecureClient, Masked]:
@@ -213,35 +233,89 @@ class SecureClient:
         words = words + pair_mask(self.dealt.mask_key, mask_keys, self.site, digest, words.size)
         channels = {name: key for name, key in self.channels.items() if name in held}
         dealt = deal(self.roster, self.site, number + 1, channels, random)
-        message = Masked(self.site, number, words.astype("<u8").tobytes(), dealt.material)
-        last = Contribution(digest, participants, {**held, self.site: self.dealt.own_pair}, message)
-        # A site that did not unmask the first sum learns from the second who was in it.
+        own_key = self.dealt.material.mask_key
+        given = Contributed(
+            self.site, number, words.astype("<u8").tobytes(), seed_commitment(self.dealt.mask_seed), b""
+        )
+        signed = signature(signing_key, given.statement(digest, own_key))
+        message = Masked(self.site, number, given.vector, given.commitment, signed, dealt.material)
+        mask_keys, held = {**mask_keys, self.site: own_key}, {**held, self.site: self.dealt.own_pair}
+        # A site that did not confirm the first list learns from the second sum who was in the first.
         first_contributors = self.first_contributors if number == 1 else self.first_contributors or participants
         state = replace(
-            self, number=number, channels=channels, dealt=dealt, last=last, first_contributors=first_contributors
+            self,
+            number=number,
+            channels=channels,
+            dealt=dealt,
+            last=Contribution(digest, mask_keys, held, message),
+            first_contributors=first_contributors,
         )
         return state, message
 
-    def unmask(self, number: int, contributors: Iterable[str]) -> tuple[SecureClient, Unmasked]:
-        """Hand out the shares that reveal the total of these contributors, once."""
-        if self.last is None or number != self.number:
-            raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
-        named = tuple(sorted(set(contributors)))
-        if self.last.unmasked is not None:
-            if named != tuple(sorted(self.last.unmasked.seeds)):
+    def confirm(
+        self, number: int, fingerprints: Mapping[str, bytes], signing_key: SigningKey
+    ) -> tuple[SecureClient, Confirmed]:
+        """Sign the list of contributions to the sum, once; the list of all contributors must be the same."""
+        last = self._last(number)
+        if last.confirmed is not None:
+            if fingerprints != last.listed:
                 raise SecureRefusalError(SecureRefusal.OTHER_REQUEST)
-            return self, self.last.unmasked
-        self._check_contributors(named, self.last)
-        held = self.last.held
+            return self, last.confirmed
+        if not is_blobs(fingerprints, fingerprints, len(last.digest)):
+            raise SecureRefusalError(SecureRefusal.BAD_KEY)
+        named = tuple(sorted(fingerprints))
+        self._check_contributors(named, last)
+        if fingerprints[self.site] != last.message.fingerprint:
+            raise SecureRefusalError(SecureRefusal.LEFT_OUT)
+        message = Confirmed(self.site, number, signature(signing_key, list_statement(last.digest, fingerprints)))
+        last = replace(last, listed=dict(fingerprints), confirmed=message, contributors=named)
+        return replace(self, last=last, first_contributors=self.first_contributors or named), message
+
+    def unmask(self, number: int, confirmed: Mapping[str, bytes]) -> tuple[SecureClient, Unmasked]:
+        """Hand out the shares that reveal the total of the list that enough of its contributors have confirmed."""
+        last = self._last(number)
+        if last.listed is None or last.contributors is None:
+            raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
+        if last.unmasked is not None:
+            return self, last.unmasked
+        self._check_confirmed(confirmed, last)
+        named, held = last.contributors, last.held
         message = Unmasked(
             self.site,
             number,
             seeds={name: held[name][SHARE_SIZE:] for name in named},
-            mask_keys={name: held[name][:SHARE_SIZE] for name in self.last.participants if name not in named},
+            mask_keys={name: held[name][:SHARE_SIZE] for name in last.participants if name not in named},
         )
         # Nothing else of this sum will need the shares: what is not kept cannot leak.
-        last = replace(self.last, held={}, unmasked=message)
-        return replace(self, last=last, first_contributors=self.first_contributors or named), message
+        return replace(self, last=replace(last, held={}, unmasked=message)), message
+
+    def recomputed(self, relay: Relay, steps: Floats) -> tuple[SecureClient, Floats]:
+        """The total of the last sum, from everybody's signed contributions; refuse what they did not sign."""
+        last = self._last(self.number)
+        if not isinstance(relay, Relay) or not relay.well_formed(self.number, len(steps) + 1, last.mask_keys):
+            raise SecureRefusalError(SecureRefusal.BAD_RELAY)
+        named = tuple(sorted(relay.contributions))
+        self._check_contributors(named, last)
+        if last.listed not in (None, {site: each.fingerprint for site, each in relay.contributions.items()}):
+            raise SecureRefusalError(SecureRefusal.BAD_RELAY)
+        if relay.contributions[self.site] != last.message.contribution:
+            raise SecureRefusalError(SecureRefusal.BAD_RELAY)
+        for site in named:
+            if site != self.site:
+                given = relay.contributions[site]
+                check_signature(self.peers[site], given.statement(last.digest, last.mask_keys[site]), given.signature)
+        try:
+            total = relay.total(last.digest, steps, last.mask_keys)
+        except GarbledTotalError:
+            raise SecureRefusalError(SecureRefusal.BAD_RELAY) from None
+        last = replace(last, held={}, contributors=named)
+        return replace(self, last=last, first_contributors=self.first_contributors or named), total
+
+    def _last(self, number: int) -> Contribution:
+        """What this site contributed to the sum with this number, if it is the last one."""
+        if self.last is None or number != self.number:
+            raise SecureRefusalError(SecureRefusal.OUT_OF_ORDER)
+        return self.last
 
     def _shares_again(self, keys: Mapping[str, Keys]) -> tuple[SecureClient, Material]:
         """The first answer once more, if the keys are the same and no sum has begun."""
@@ -266,11 +340,8 @@ class SecureClient:
         self.roster.check_enough(participants)
         if not set(participants) <= {*self.channels, self.site}:
             raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
-        if (
-            self.last is not None
-            and self.last.unmasked is not None
-            and set(participants) != set(self.last.unmasked.seeds)
-        ):
+        known = None if self.last is None else self.last.contributors
+        if known is not None and set(participants) != set(known):
             raise SecureRefusalError(SecureRefusal.ROSTER_CHANGED)
         self._check_agreed(participants, self.first_contributors or ())
 
@@ -282,6 +353,19 @@ class SecureClient:
         if self.site not in named:
             raise SecureRefusalError(SecureRefusal.LEFT_OUT)
         self._check_agreed(named, self.first_contributors or ())
+
+    def _check_confirmed(self, confirmed: Mapping[str, bytes], last: Contribution) -> None:
+        """Refuse unless so many contributors signed this site's list that no other can have as many."""
+        assert last.listed is not None
+        named = isinstance(confirmed, Mapping) and set(confirmed) <= set(last.listed)
+        if not named or not all(isinstance(each, bytes) for each in confirmed.values()):
+            raise SecureRefusalError(SecureRefusal.UNKNOWN_SITE)
+        if len({*confirmed, self.site}) < self.roster.threshold:
+            raise SecureRefusalError(SecureRefusal.TOO_FEW_SITES)
+        statement = list_statement(last.digest, last.listed)
+        for site, signed in confirmed.items():
+            if site != self.site:
+                check_signature(self.peers[site], statement, signed)
 
     def _check_agreed(self, present: Collection[str], before: Collection[str]) -> None:
         """Refuse if someone is missing without whom this site has not agreed to go on."""

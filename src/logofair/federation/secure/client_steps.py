@@ -1,34 +1,70 @@
-"""The steps of a secure sum inside a client: its sums leave masked, and only under the rules of secure sums."""
+"""The steps of a secure sum inside a client: its sums leave masked, and only in answer to what must be asked.
+
+The server decides nothing: what it asks next follows from the plan and the totals. So every client holds a replica of
+it (:class:`~logofair.federation.server.Server`), recomputes each total from what all sites have signed, and refuses a
+request that its replica would not send, or a result that its replica did not reach.
+
+Nothing that a server can see depends on the rows once they were checked in answer to the first message: order and
+replay are checked before the rows are touched, and a client that cannot answer contributes zeros, says so on its own
+screen, and marks its final figures, so that nothing is published in the end.
+"""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from logofair.errors import RefusedError, SecureRefusalError
-from logofair.federation.replies import Refusal
-from logofair.federation.requests import RequestMessage, next_history
-from logofair.federation.secure import Keys, Masked, Material, SecureClient, SecureRefusal, Unmasked
-from logofair.federation.secure.primitives import signing_key
+import numpy as np
+
+from logofair.errors import InputError, RefusedError, RunError, SecureRefusalError
+from logofair.federation.client import SecureIdentity
+from logofair.federation.replies import FinalFigures, Received, Refusal, Sums
+from logofair.federation.reply_checks import reply_form
+from logofair.federation.requests import Opening, PublishRequest, RequestMessage, agrees, next_history
+from logofair.federation.secure import (
+    Confirmed,
+    Keys,
+    Masked,
+    Material,
+    Relay,
+    SecureClient,
+    SecureRefusal,
+    Unmasked,
+)
+from logofair.federation.secure.primitives import SigningKey, fits_sum, signing_key
+from logofair.federation.server import Server, check_result
 from logofair.federation.wire import decode, encode
 
 if TYPE_CHECKING:
     from logofair.federation.client import Client
 
+_REFUSALS: dict[Enum, Refusal] = {
+    SecureRefusal.ROSTER_CHANGED: Refusal.NOT_AGREED,
+    SecureRefusal.BAD_RELAY: Refusal.OTHER_THAN_REPLAY,
+}
+
 
 def secure_step(client: Client, message: RequestMessage) -> tuple[Client, Any]:
-    """One of the steps ``keys``, ``shares``, ``masked`` and ``unmask``."""
+    """One of the steps ``keys``, ``shares``, ``masked``, ``confirm`` and ``unmask``, or the publication."""
     if client.identity is None:
         raise RefusedError(Refusal.NO_KEYS, "secure sums need this site's key and its peers' public keys; name them.")
-    steps = {"keys": _keys, "shares": _shares, "masked": _masked, "unmask": _unmask}
-    if message.step not in steps:
+    steps = {
+        "keys": _keys,
+        "shares": _shares,
+        "masked": _masked,
+        "confirm": _confirm,
+        "unmask": _unmask,
+        "": _publish,
+    }
+    if message.opening is not None and message.step != "keys":
         raise RefusedError(Refusal.BAD_MESSAGE)
     try:
         return steps[message.step](client, message)
     except SecureRefusalError as refused:
-        changed = refused.code is SecureRefusal.ROSTER_CHANGED
-        refusal = Refusal.NOT_AGREED if changed else Refusal.UNSAFE_SUM
+        refusal = _REFUSALS.get(refused.code, Refusal.UNSAFE_SUM)
         raise RefusedError(refusal, f"secure sums: {refused.code.value.replace('_', ' ')}.") from None
 
 
@@ -37,12 +73,20 @@ def _sum_number(client: Client, message: RequestMessage) -> int:
     return message.number - client.stored.opened + 1
 
 
+def _identity(client: Client) -> SecureIdentity:
+    assert client.identity is not None
+    return client.identity
+
+
+def _signing_key(client: Client) -> SigningKey:
+    return signing_key(_identity(client).private_key.encode())
+
+
 def _secure_state(client: Client) -> SecureClient:
     if not client.stored.masks:
         raise RefusedError(Refusal.OUT_OF_TURN)
     state: SecureClient = decode(client.stored.masks)
-    assert client.identity is not None
-    return state.agree(client.identity.agreed_without)
+    return state.agree(_identity(client).agreed_without)
 
 
 def _with_secure_state(client: Client, state: SecureClient) -> Client:
@@ -50,14 +94,23 @@ def _with_secure_state(client: Client, state: SecureClient) -> Client:
 
 
 def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
-    identity, opening = client.identity, message.opening
-    if opening is None or identity is None:
+    identity, opening = _identity(client), message.opening
+    if opening is None:
         raise RefusedError(Refusal.OUT_OF_TURN)
     known = {*identity.peers, client.site}
+    strangers = sorted(set(opening.sites) - known)
+    if strangers:
+        raise RefusedError(
+            Refusal.NO_KEYS,
+            f"nobody here has said that the key of {', '.join(strangers)} is genuine: have its people read you its "
+            "fingerprint (logofair federate keys show), and pass --trust FINGERPRINT.",
+        )
     if 3 * len(opening.sites) < 2 * len(known - set(identity.agreed_without)):
         # Few sites can be outnumbered by those that help the server; who may be missing is for people to say.
         raise RefusedError(Refusal.NOT_AGREED, "the roster has fewer than two thirds of the sites whose keys are here.")
-    key = signing_key(identity.private_key.encode())
+    _ = client.batch  # the rows are checked here, and no later refusal depends on them
+    client = _with_replica(_caught_up(client, message) if client.stored.masks else client, message, opening)
+    key = _signing_key(client)
     if client.stored.masks:
         before = _secure_state(client)
         if before.roster.number >= message.roster:  # a second beginning would let one roster be summed twice
@@ -76,6 +129,64 @@ def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
     return _with_secure_state(client, state), keys
 
 
+def _with_replica(client: Client, message: RequestMessage, opening: Opening) -> Client:
+    """The client with its replica of the server at the beginning of a roster."""
+    before = client.stored.replica
+    try:
+        if before is None:
+            replica = Server.start(opening.plan, opening.sites)
+        else:
+            gone = [site for site in before.sites if site not in opening.sites]
+            if not gone or message.number <= before.number:  # without someone less there is nothing to begin again
+                raise RefusedError(Refusal.OTHER_THAN_REPLAY)
+            replica = before.reopened(dict.fromkeys(gone, "taken out by agreement"))
+    except (InputError, RunError) as error:
+        raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
+    if replica.sites != opening.sites:
+        raise RefusedError(Refusal.OTHER_THAN_REPLAY)
+    replica = replica.opened_at(message.roster, message.number)
+    return replace(client, stored=replace(client.stored, replica=replica))
+
+
+def _caught_up(client: Client, message: RequestMessage) -> Client:
+    """The client after the last total, which it recomputes; where a new roster begins it may never have been formed."""
+    secure, replica = _secure_state(client), client.stored.replica
+    if replica is None:
+        raise RefusedError(Refusal.OUT_OF_TURN)
+    due = secure.number > 0 and replica.number == replica.opened + secure.number - 1
+    relay = message.relay
+    formed = isinstance(relay, Relay) and (relay.roster, relay.number) == (replica.roster, secure.number)
+    if not due or (message.opening is not None and not formed):
+        return client
+    secure, vector = secure.recomputed(relay, replica.sum_steps)
+    assert secure.last is not None
+    gone = set(replica.sites) - set(secure.last.contributors or ())
+    if gone and (replica.roster, secure.number) != (1, 1):
+        raise RefusedError(Refusal.OTHER_THAN_REPLAY)
+    try:
+        if gone:
+            replica, _ = replica.without(dict.fromkeys(gone, "not in the first total"))
+        after = replica.take_sum(vector)
+    except RunError as error:
+        raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
+    stored = replace(client.stored, replica=after, masks=encode(secure))
+    if message.opening is None:
+        kind, shapes = reply_form(replica.request, replica.plan)
+        stored = replace(stored, history=next_history(stored.history, kind.from_vector(vector, shapes)))
+    return replace(client, stored=stored)
+
+
+def _followed(client: Client, message: RequestMessage) -> Client:
+    """The client whose replica has sent the same, or a refusal."""
+    replica = client.stored.replica
+    if replica is None or replica.number != message.number or not agrees(replica.request, message.request):
+        raise RefusedError(
+            Refusal.OTHER_THAN_REPLAY, "the server asks or publishes what does not follow from the totals so far."
+        )
+    assert message.request is not None
+    return replace(client, stored=replace(client.stored, replica=replica.following(message.request)))
+
+
 def _shares(client: Client, message: RequestMessage) -> tuple[Client, Material]:
     if not isinstance(message.sealed, Mapping):
         raise RefusedError(Refusal.BAD_MESSAGE)
@@ -86,16 +197,69 @@ def _shares(client: Client, message: RequestMessage) -> tuple[Client, Material]:
 def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
     if not isinstance(message.sealed, Mapping):
         raise RefusedError(Refusal.BAD_MESSAGE)
+    client = _followed(_caught_up(client, message), message)
     secure = _secure_state(client)
     history = next_history(client.stored.history, message.request)
-    client, sums = client.sums(message)
-    state, masked = secure.masked(_sum_number(client, message), history, message.sealed, sums.vector(), sums.steps())
+    # All that may be refused is refused by now, but for seals and participants, which know nothing of the rows either.
+    client, sums = _own_sums(client, message, len(secure.roster.sites))
+    state, masked = secure.masked(
+        _sum_number(client, message), history, message.sealed, sums.vector(), sums.steps(), _signing_key(client)
+    )
     after = _with_secure_state(client, state)
     return replace(after, stored=replace(after.stored, history=history)), masked
 
 
+def _own_sums(client: Client, message: RequestMessage, sites: int) -> tuple[Client, Sums]:
+    """The client's sums; zeros once it could not answer, so that nobody sees that it could not."""
+    replica = client.stored.replica
+    assert replica is not None
+    if not client.stored.failed:
+        try:
+            after, sums = client.sums(message)
+            if fits_sum(sums.vector(), sums.steps(), sites):
+                return after, sums
+            why = "its numbers are too large to be summed."
+        except (RefusedError, InputError) as error:
+            why = str(error)
+        except Exception:
+            why = traceback.format_exc()
+        why = f"this site could not answer, so it contributes zeros and nothing will be published: {why}"
+        client = replace(client, stored=replace(client.stored, failed=why), problem=why)
+    assert message.request is not None
+    kind, shapes = reply_form(message.request, replica.plan)
+    nothing = kind.from_vector(np.zeros(kind.steps_of(shapes).size), shapes)
+    return client, replace(nothing, exceeding=np.ones(1)) if isinstance(nothing, FinalFigures) else nothing
+
+
+def _confirm(client: Client, message: RequestMessage) -> tuple[Client, Confirmed]:
+    if not isinstance(message.sealed, Mapping):
+        raise RefusedError(Refusal.BAD_MESSAGE)
+    state, confirmed = _secure_state(client).confirm(_sum_number(client, message), message.sealed, _signing_key(client))
+    return _with_secure_state(client, state), confirmed
+
+
 def _unmask(client: Client, message: RequestMessage) -> tuple[Client, Unmasked]:
-    if not isinstance(message.sealed, tuple) or not all(isinstance(name, str) for name in message.sealed):
+    if not isinstance(message.sealed, Mapping):
         raise RefusedError(Refusal.BAD_MESSAGE)
     state, unmasked = _secure_state(client).unmask(_sum_number(client, message), message.sealed)
     return _with_secure_state(client, state), unmasked
+
+
+def _publish(client: Client, message: RequestMessage) -> tuple[Client, Received]:
+    """Take the result that the replica reached; what is wrong with it on the own rows stays on the own screen."""
+    client = _caught_up(client, message)
+    replica = client.stored.replica
+    assert replica is not None
+    try:
+        check_result(replica)
+    except RunError as error:
+        raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
+    client = _followed(client, message)
+    assert isinstance(message.request, PublishRequest)
+    try:
+        if client.stored.failed:
+            raise RefusedError(Refusal.NO_SOLUTION, client.stored.failed)
+        batch, _ = client.batch.answer(message.request)
+    except (RefusedError, InputError) as error:
+        return replace(client, problem=str(error)), Received()
+    return replace(client, cached=batch, stored=replace(client.stored, state=batch.state)), Received()

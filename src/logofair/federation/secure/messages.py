@@ -6,10 +6,12 @@ What is decoded from the wire has the right type but not necessarily the right f
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from logofair.federation.secure.primitives import KEY_SIZE, SEAL_SIZE, SHARE_SIZE
+from logofair.federation.secure.roster import context
 
 PAIR_SIZE = 2 * SHARE_SIZE  # share of the mask key, then of the seed
 SEALED_SIZE = PAIR_SIZE + SEAL_SIZE
@@ -58,16 +60,55 @@ class Material(SumMessage):
 
 
 @dataclass(frozen=True)
-class Masked(SumMessage):
-    """A site's contribution to a sum, and its material for the next."""
+class Contributed(SumMessage):
+    """A site's masked numbers for a sum, signed, so that every site can recompute the total from them."""
 
     vector: bytes = field(repr=False)  # integers modulo 2^64, little-endian; the last one counts contributors
+    commitment: bytes  # to the seed of the sender's own mask
+    signature: bytes = field(repr=False)  # ECDSA P-384 over :meth:`statement`
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Stands for the contribution in what contributors confirm."""
+        parts = context("contribution", self.site, self.number, self.vector, self.commitment)
+        return hashlib.sha256(parts).digest()
+
+    def statement(self, digest: bytes, mask_key: bytes) -> bytes:
+        """What the site signs: its contribution and public mask key, for the sum with this digest."""
+        return context("signed contribution", digest, mask_key, self.fingerprint)
+
+    def is_contribution(self, site: str, number: int, length: int) -> bool:
+        """Whether every field has its form; ``length`` counts the masked integers."""
+        formed = _is_bytes(self.vector, 8 * length) and _is_bytes(self.commitment, KEY_SIZE)
+        return self._is_of(site, number) and formed and isinstance(self.signature, bytes)
+
+
+@dataclass(frozen=True)
+class Masked(Contributed):
+    """A site's contribution to a sum, and its material for the next."""
+
     material: Material  # for sum ``number + 1``
+
+    @property
+    def contribution(self) -> Contributed:
+        """What is passed on to the other sites."""
+        return Contributed(self.site, self.number, self.vector, self.commitment, self.signature)
 
     def well_formed(self, site: str, number: int, length: int, peers: Collection[str]) -> bool:
         """Whether every field has its form; ``length`` counts the masked integers."""
-        named = self._is_of(site, number) and _is_bytes(self.vector, 8 * length)
-        return named and isinstance(self.material, Material) and self.material.well_formed(site, number + 1, peers)
+        formed = self.is_contribution(site, number, length)
+        return formed and isinstance(self.material, Material) and self.material.well_formed(site, number + 1, peers)
+
+
+@dataclass(frozen=True)
+class Confirmed(SumMessage):
+    """A contributor's signature of the list of contributions; before enough of them no share is handed out."""
+
+    signature: bytes = field(repr=False)
+
+    def well_formed(self, site: str, number: int) -> bool:
+        """Whether every field has its form."""
+        return self._is_of(site, number) and isinstance(self.signature, bytes)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ A. Shamir, "How to share a secret", Communications of the ACM 22 (1979).
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
@@ -142,6 +144,19 @@ def public_key(line: bytes, where: str = "public key") -> str:
     return _openssh(key)
 
 
+def key_fingerprint(line: bytes, where: str = "public key") -> str:
+    """What people read to each other to know that they hold the same public key: 128 bits of its SHA-256.
+
+    Examples
+    --------
+    >>> line = public_line(new_signing_key())
+    >>> len(key_fingerprint(line.encode())), key_fingerprint(line.encode()).count("-")
+    (39, 7)
+    """
+    digits = hashlib.sha256(base64.b64decode(public_key(line, where).split()[1])).hexdigest()[:32]
+    return "-".join(digits[start : start + 4] for start in range(0, 32, 4))
+
+
 def public_line(key: SigningKey) -> str:
     """Return the public half of a site's key, as in its ``NAME.pub``."""
     return _openssh(key.public_key())
@@ -158,13 +173,17 @@ def _verifier(line: bytes) -> ec.EllipticCurvePublicKey:
     return key
 
 
+def fits_sum(values: Floats, steps: Floats, sites: int) -> bool:
+    """Whether a total of so many sites' values cannot wrap."""
+    with np.errstate(over="ignore"):
+        return bool(np.all(np.abs(values / steps) <= 2.0**62 / sites))  # not where a value is not a number
+
+
 def encoded(values: Floats, steps: Floats, sites: int) -> Words:
     """Values in units of their steps, and a one that will count the contributors; refuse what could wrap."""
-    with np.errstate(over="ignore"):
-        units = values / steps
-    if not np.all(np.abs(units) <= 2.0**62 / sites):  # also where a value is not a number
+    if not fits_sum(values, steps, sites):
         raise SecureRefusalError(SecureRefusal.OUT_OF_RANGE)
-    return np.append(np.rint(units).astype(np.int64), 1).view(np.uint64)
+    return np.append(np.rint(values / steps).astype(np.int64), 1).view(np.uint64)
 
 
 def decoded(words: Words, steps: Floats) -> tuple[Floats, int]:

@@ -32,7 +32,8 @@ class SecureRefusal(Enum):
     OUT_OF_RANGE = "out_of_range"  # an own value that is not finite, or too large for the sum not to wrap
     OUT_OF_ORDER = "out_of_order"  # a stage or sum number that goes back or skips
     OTHER_REQUEST = "other_request"  # another request came under the same number before, and was answered
-    LEFT_OUT = "left_out"  # the sites named do not include this site, which takes part
+    LEFT_OUT = "left_out"  # the sites named do not include this site, which takes part, or not what it contributed
+    BAD_RELAY = "bad_relay"  # what was passed on of the last sum is not what its contributors signed, or gives no total
     ROSTER_CHANGED = "roster_changed"  # a site of the first total is missing, and this one has not agreed to that
 
 

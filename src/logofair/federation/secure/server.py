@@ -9,33 +9,10 @@ from typing import TypeVar
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.errors import GarbledTotalError, InputError, SumError
-from logofair.federation.secure.messages import Keys, Masked, Material, Unmasked
-from logofair.federation.secure.primitives import Words, combine, decoded, pair_mask, public_half, self_mask
+from logofair.errors import InputError, SumError
+from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Unmasked
+from logofair.federation.secure.relay import Relay
 from logofair.federation.secure.roster import Roster
-
-
-def remaining_masks(
-    roster: Roster, digest: bytes, length: int, materials: Mapping[str, Material], shares: Mapping[str, Unmasked]
-) -> Words:
-    """Self masks of the contributors, and their pairwise masks with participants that did not contribute."""
-    answering = sorted(shares)[: roster.threshold]
-    contributors = sorted(shares[answering[0]].seeds)
-    mask_keys = {site: materials[site].mask_key for site in contributors}
-    total = np.zeros(length, dtype=np.uint64)
-    for site in contributors:
-        mask_seed = combine({roster.place(one): shares[one].seeds[site] for one in answering})
-        total = total + self_mask(mask_seed, digest, length)
-    for site in sorted(shares[answering[0]].mask_keys):
-        private = combine({roster.place(one): shares[one].mask_keys[site] for one in answering})
-        if public_half(private) != materials[site].mask_key:
-            raise GarbledTotalError(
-                "unmask: the shares of a mask key do not fit together; a site sent rubbish: start a new run."
-            )
-        # What the missing site would have added are the negatives of what contributors added for it.
-        total = total - pair_mask(private, mask_keys, site, digest, length)
-    return total
-
 
 _Message = TypeVar("_Message")
 
@@ -45,22 +22,23 @@ class SecureServer:
     """State of the server.
 
     First ``start``, ``collect_keys``, ``collect_shares``; then for every sum ``begin_sum``, ``collect_masked``,
-    ``collect_unmasked``. Every ``collect`` takes the replies that came, by site; a reply of the wrong form counts as
-    none. Where too few came it raises :class:`SumError` and the state stays:
-    ask the missing sites again (the same request gets the same reply) and collect all replies together.
+    ``collect_confirmed``, ``collect_unmasked``. Every ``collect`` takes the replies that came, by site; a reply of the
+    wrong form counts as none. Where too few came it raises :class:`SumError` and the state stays: ask the missing
+    sites again (the same request gets the same reply) and collect all replies together.
     """
 
     roster: Roster
-    stage: str = "keys"  # whose replies are awaited: keys, shares, masked, unmask; "ready" for the next sum
+    stage: str = "keys"  # whose replies are awaited: keys, shares, masked, confirm, unmask; "ready" for the next sum
     number: int = 0  # of the sum begun last
     keys: dict[str, Keys] = field(default_factory=dict, repr=False)  # to be sent to every site in it, for its shares
     materials: dict[str, Material] = field(default_factory=dict, repr=False)  # of the sum, of the next one when ready
     request: bytes = b""  # digest of the request of the sum under way
     steps: tuple[float, ...] = field(default=(), repr=False)
-    masked: bytes = field(default=b"", repr=False)  # the masked total
+    contributions: dict[str, Contributed] = field(default_factory=dict, repr=False)  # to the sum under way
     upcoming: dict[str, Material] = field(default_factory=dict, repr=False)  # dealt by its contributors for the next
-    contributors: tuple[str, ...] = ()  # whose total it is: to be sent to each of them, for its ``unmask``
+    confirmed: dict[str, bytes] = field(default_factory=dict, repr=False)  # to be sent to each, for its ``unmask``
     totals: tuple[float, ...] | None = field(default=None, repr=False)  # the last total
+    relay: Relay | None = field(default=None, repr=False)  # to be sent to every site: what it is recomputed from
 
     @classmethod
     def start(cls, run: str, roster: Iterable[str], number: int = 1) -> SecureServer:
@@ -75,8 +53,19 @@ class SecureServer:
     @property
     def missing(self) -> tuple[str, ...]:
         """Sites of the roster that take part no more."""
-        left = {"keys": self.roster.sites, "shares": tuple(self.keys), "unmask": self.contributors}
+        left = {"keys": self.roster.sites, "shares": tuple(self.keys)}
+        left |= dict.fromkeys(("confirm", "unmask"), self.contributors)
         return tuple(site for site in self.roster.sites if site not in left.get(self.stage, self.participants))
+
+    @property
+    def contributors(self) -> tuple[str, ...]:
+        """Whose total the sum under way will be, or the last one was."""
+        return tuple(sorted(self.contributions))
+
+    @property
+    def fingerprints(self) -> dict[str, bytes]:
+        """To be sent to every contributor, for its ``confirm``: what stands for each contribution."""
+        return {site: each.fingerprint for site, each in self.contributions.items()}
 
     @property
     def deliveries(self) -> dict[str, dict[str, bytes]]:
@@ -110,41 +99,48 @@ class SecureServer:
         """Begin the next sum, of answers to the request with this digest."""
         self._expect("ready")
         precise = tuple(steps.tolist())
-        return replace(self, stage="masked", number=self.number + 1, request=request, steps=precise, totals=None)
+        begun = replace(self, stage="masked", number=self.number + 1, request=request, steps=precise)
+        return replace(begun, contributions={}, totals=None)
 
     def collect_masked(self, replies: Mapping[str, Masked]) -> SecureServer:
         """Take the masked contributions; from here on the sum is that of ``contributors``."""
         self._expect("masked")
         good = self._enough({s: reply for s, reply in replies.items() if self._is_masked(s, reply)}, self.participants)
-        words = np.zeros(len(self.steps) + 1, dtype=np.uint64)
-        for reply in good.values():
-            words = words + np.frombuffer(reply.vector, dtype="<u8")
         return replace(
             self,
-            stage="unmask",
-            masked=words.astype("<u8").tobytes(),
+            stage="confirm",
+            contributions={site: reply.contribution for site, reply in good.items()},
             upcoming={site: reply.material for site, reply in good.items()},
-            contributors=tuple(sorted(good)),
         )
+
+    def collect_confirmed(self, replies: Mapping[str, Confirmed]) -> SecureServer:
+        """Take the contributors' signatures of the list of contributions."""
+        self._expect("confirm")
+        formed = {
+            site: reply.signature
+            for site, reply in replies.items()
+            if isinstance(reply, Confirmed) and reply.well_formed(site, self.number)
+        }
+        confirmed = self._enough(formed, self.contributors, needed=self.roster.threshold)
+        return replace(self, stage="unmask", confirmed=confirmed)
 
     def collect_unmasked(self, replies: Mapping[str, Unmasked]) -> SecureServer:
         """Take the shares and form the total."""
         self._expect("unmask")
         formed = {site: reply for site, reply in replies.items() if self._is_unmasked(site, reply)}
-        shares = self._enough(formed, self.contributors, needed=self.roster.threshold)
+        shares = self._enough(formed, self.confirmed, needed=self.roster.threshold)
         steps = np.array(self.steps)
         digest = self.roster.sum_digest(self.number, self.request, steps, self.participants)
-        words = np.frombuffer(self.masked, dtype="<u8").astype(np.uint64)
-        words = words - remaining_masks(self.roster, digest, words.size, self.materials, shares)
-        total, count = decoded(words, steps)
-        self._check(total, count)
+        relay = Relay.of(self.roster, self.contributions, shares)
+        total = relay.total(digest, steps, {site: each.mask_key for site, each in self.materials.items()})
         return replace(
             self,
             stage="ready",
             materials=self.upcoming,
             upcoming={},
-            masked=b"",
+            confirmed={},
             totals=tuple(total.tolist()),
+            relay=relay,
         )
 
     def _is_material(self, site: str, reply: object) -> bool:
@@ -175,17 +171,3 @@ class SecureServer:
     def _expect(self, stage: str) -> None:
         if self.stage != stage:
             raise InputError(f"secure sums: the server is at stage {self.stage!r}, not {stage!r}; keep to the order.")
-
-    def _check(self, total: Floats, count: int) -> None:
-        """Raise unless the masks cancelled and no entry has wrapped."""
-        if count != len(self.contributors):
-            raise GarbledTotalError(
-                f"sum {self.number}: the masks did not cancel; a site had another request or sent rubbish, and "
-                "masks hide which: start a new run."
-            )
-        beyond = np.flatnonzero(~(np.abs(total) <= np.array(self.steps) * 2.0**62))
-        if beyond.size:
-            raise GarbledTotalError(
-                f"sum {self.number}: entry {beyond[0]} of the total is beyond its limit; a site sent an impossible "
-                "value, and masks hide which: have every site check its data, then start a new run."
-            )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.setup import KEYS_OF_SITES
+from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
 from logofair.cli.options import (
     column_options,
     examples,
@@ -101,13 +101,24 @@ class FolderWatcher:
 @path_option("--out", "Where its policy is written.", required=True)
 @force_option("Replace a policy that is there already.")
 @click.option(
+    "--trust",
+    "trusted",
+    metavar="FINGERPRINT",
+    multiple=True,
+    help="With secure sums: the key of another site, as its people read it to you from federate keys show.",
+)
+@click.option(
     "--agree-without",
     "agreed_without",
     metavar="NAME",
     multiple=True,
     help="With secure sums: agree to go on without a site, once its people said that it is gone.",
 )
-@click.option("--again", is_flag=True, help="With secure sums: agree to a further run on the same rows.")
+@click.option(
+    "--again",
+    metavar="RUN",
+    help="Agree to one run, by its name, on rows of a run with secure sums (or with them, on rows of any run).",
+)
 @click.option("--only-secure", is_flag=True, help="Refuse plans without secure sums: the plan is the server's word.")
 @number_option(
     "--most-epsilon",
@@ -139,6 +150,7 @@ def client(
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
     read_client_file(data, columns)
     _check_address(server)
+    _check_fingerprints(agreement["trusted"], peers)
     earlier = None if force else finished_policy(out, folder)
     if earlier is not None:
         click.echo(f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run.", err=True)
@@ -180,6 +192,19 @@ def _credentials(
     if peers is not None and not peers.is_dir():
         raise InputError(f"--peers: there is no folder {peers}; put the other sites' NAME.pub there.")
     return authority, key, peers
+
+
+def _check_fingerprints(trusted: tuple[str, ...], peers: Path | None) -> None:
+    """Refuse a fingerprint that no key here has: it was misread, or the key is not the one that it is of."""
+    if not trusted:
+        return
+    here = {} if peers is None else fingerprints(peers)
+    for each in trusted:
+        if each not in here.values():
+            raise InputError(
+                f"--trust: got {each!r}, which is not the fingerprint of a key in {peers}; see logofair federate keys "
+                "show, and have the site's people read theirs to you again."
+            )
 
 
 def finished_policy(out: Path, folder: Path) -> Policy | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from logofair.columns.checks import Floats
     from logofair.datasets import Dataset
 
-__all__ = ["KEYS_OF_SITES", "SITES", "example", "keys", "server_keys", "site_keys"]
+__all__ = ["KEYS_OF_SITES", "SITES", "example", "fingerprints", "keys", "server_keys", "show_keys", "site_keys"]
 
 
 KEYS_OF_SITES = "sites"
@@ -36,9 +36,13 @@ keys = LazyGroup(
             "logofair.cli.commands.federate.setup:server_keys",
             "Make an authority and the server's certificate.",
         ),
+        "show": (
+            "logofair.cli.commands.federate.setup:show_keys",
+            "Show the fingerprints of the sites' keys, to be compared by people.",
+        ),
         "site": ("logofair.cli.commands.federate.setup:site_keys", "Make the key of one site."),
     },
-    help="Make the certificate of a server, or the key of a site.",
+    help="Make the certificate of a server, or the key of a site; show fingerprints.",
     epilog=examples("logofair federate keys server --out keys", "logofair federate keys site north --out keys"),
 )
 
@@ -87,6 +91,32 @@ def site_keys(name: str, out: Path) -> None:
     private, public = make_site_key(out / KEYS_OF_SITES, name)
     click.echo(f"{private}: secret; keep it at the site.")
     click.echo(f"{public}: give it to the server and, for secure sums, to the other sites.")
+    click.echo("For secure sums, read its fingerprint to their people: logofair federate keys show.")
+
+
+@click.command("show", epilog=examples("logofair federate keys show --keys keys"))
+@path_option("--keys", "Folder of the keys; those of the sites are in sites/.", default=Path("keys"), show_default=True)
+def show_keys(keys: Path) -> None:
+    """Show the fingerprint of every site's public key in a folder.
+
+    Before a run with secure sums each site's people read theirs to the others, by
+    telephone, say; what a folder or a server says alone proves nothing. A site then
+    names those that were the same: federate client --trust FINGERPRINT.
+    """
+    _require_cryptography()
+    found = fingerprints(keys / KEYS_OF_SITES)
+    if not found:
+        raise InputError(f"--keys: there is no public key of a site in {keys / KEYS_OF_SITES}; see federate keys site.")
+    width = max(map(len, found))
+    for name, shown in found.items():
+        click.echo(f"{name:{width}}  {shown}")
+
+
+def fingerprints(folder: Path) -> dict[str, str]:
+    """The fingerprint of every public key in a folder, by site."""
+    from logofair.federation.secure import key_fingerprint
+
+    return {file.stem: key_fingerprint(file.read_bytes(), str(file)) for file in sorted(folder.glob("*.pub"))}
 
 
 def _require_cryptography() -> None:

@@ -13,6 +13,7 @@ import click
 
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, plan_options, planned
 from logofair.cli.commands.federate.server import report, watched
+from logofair.cli.commands.federate.setup import fingerprints
 from logofair.cli.options import (
     column_options,
     examples,
@@ -183,13 +184,13 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     from logofair.engines.folder import RunOptions, write_plan
 
     write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
-    settings = {}
+    settings, keys = {}, folder.resolve() / "keys"
+    if plan.secure:  # all keys are made here, so that no one has to compare any
+        sites = [replace(site, key=str(make_site_key(keys, site.site)[0]), peers=str(keys)) for site in sites]
+        sites = [replace(site, trusted=tuple(fingerprints(keys).values())) for site in sites]
     for site in sites:
-        state, keys = Path(site.folder), folder.resolve() / "keys"
+        state = Path(site.folder)
         state.mkdir(parents=True)
-        if plan.secure:
-            key, _ = make_site_key(keys, site.site)
-            site = replace(site, key=str(key), peers=str(keys))
         settings[site.site] = state / f"{site.site}.site.json"
         site.write(settings[site.site])
     ended = watched(flower_simulation(folder / PLAN, settings, folder))
