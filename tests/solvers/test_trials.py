@@ -143,7 +143,7 @@ def test_the_loop_reaches_the_exact_value_and_its_mixture_is_fair(seed, groups, 
     assert np.count_nonzero(found.weights) <= 1 + state.tolerance.size
 
 
-@settings(deadline=None, max_examples=8)
+@examples(8)
 @given(seed=st.integers(0, 10_000), size=st.sampled_from([2, 12]))
 def test_no_price_exceeds_what_can_be_optimal_and_without_that_limit_the_best_would_not_either(seed, size):
     problem = small_problem(seed, tolerances=(0.0, 0.01, 0.05, 0.3, 2.0))
@@ -154,7 +154,7 @@ def test_no_price_exceeds_what_can_be_optimal_and_without_that_limit_the_best_wo
     assert free is None or np.all(0.5 * np.abs(free.global_prices).sum(axis=0) <= largest)
 
 
-@settings(deadline=None, max_examples=8)
+@examples(8)
 @given(seed=st.integers(0, 10_000), tolerance=st.sampled_from([0.0, 1e-4, 0.01, 0.05, 0.3]))
 def test_rules_that_pay_the_largest_price_for_excess_are_no_better_than_those_within_the_tolerances(seed, tolerance):
     problem = small_problem(seed, groups=3, global_=["equalized_odds"], tolerances=(tolerance,))
