@@ -83,7 +83,7 @@ class Client:
     Examples
     --------
     >>> from logofair.federation import Server, make_plan
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", run="demo")
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", smallest_cell=1, run="demo")
     >>> client = Client("north", SiteColumns(groups=["F", "M"], scores=[0.25, 0.5]))
     >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).message())
     >>> reply.body.mass.tolist(), reply.refusal

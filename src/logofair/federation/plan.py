@@ -28,6 +28,7 @@ from logofair.requirements import (
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
 
 _MOST_FOLDS = 50
+_SMALLEST_CELL = 5
 for kind in (Requirement, Rate, Algorithm1, Privacy):
     wire_type(kind)
 
@@ -102,6 +103,10 @@ class Plan:
         Differential privacy of every client's rows.
     training : Training or None
         Train a model first; otherwise every site brings scores.
+    smallest_cell : int
+        A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
+        rule there: how the group's rows are best decided at the prices of the global requirements alone. 1: every row
+        counts. Under differential privacy 1, since whether a count is left out would tell of it what the noise hides.
     """
 
     run: str
@@ -121,6 +126,7 @@ class Plan:
     privacy: Privacy | None = None
     training: Training | None = None
     pooling: str = "auto"
+    smallest_cell: int = _SMALLEST_CELL
 
     def __post_init__(self) -> None:
         """Check everything here: a plan is made by :func:`make_plan`, and also arrives in messages."""
@@ -151,6 +157,7 @@ class Plan:
             "rounds": whole_number(self.rounds, "rounds"),
             "pooling": _checked_pooling(self.pooling, self.privacy),
             "quorum": _between(self.quorum, "quorum", 3 if self.secure else 1, 1_000_000),
+            "smallest_cell": _checked_smallest(self.smallest_cell, self.privacy),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -223,9 +230,12 @@ def make_plan(
     secure: bool = False,
     privacy: Privacy | None = None,
     training: Training | None = None,
+    smallest_cell: int | None = None,
     run: str | None = None,
 ) -> Plan:
     """Agree on a run; what is not described here is as in :func:`logofair.fit` and in :class:`Plan`.
+
+    ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under differential privacy 1.
 
     Examples
     --------
@@ -252,6 +262,7 @@ def make_plan(
         privacy=privacy,
         training=training,
         pooling=pooling,
+        smallest_cell=(_SMALLEST_CELL if privacy is None else 1) if smallest_cell is None else smallest_cell,
     )
 
 
@@ -315,6 +326,17 @@ def _checked_pooling(pooling: object, privacy: Privacy | None) -> str:
             "prior besides; use 'none'."
         )
     return "none" if privacy is not None else pooling
+
+
+def _checked_smallest(cell: object, privacy: Privacy | None) -> int:
+    """How many rows a group must have at a site to be counted, at least 1."""
+    number = max(_between(cell, "smallest_cell", 0, 1_000_000), 1)
+    if privacy is not None and number > 1:
+        raise InputError(
+            f"smallest_cell: got {cell!r} with differential privacy, whose noise covers small cells already: leaving one "
+            "out would tell its true count; use 1."
+        )
+    return number
 
 
 def _check_combination(plan: Plan) -> None:

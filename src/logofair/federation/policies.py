@@ -70,7 +70,7 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
     >>> from logofair.engines.inprocess import run
     >>> from logofair.federation import make_plan
     >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> result = run(plan, {"north": rows, "south": rows}).result
     >>> late_policy(result, rows, "east").info.note[:36]
     'This site did not take part in the r'
@@ -171,10 +171,13 @@ def _figures(one: ClientBatch) -> SiteInfo:
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, one.state.rules))
     gaps = (problem.local_gaps(u, v) / problem.local_units)[0].tolist()
     measured = problem.local_counts[0].any(axis=0)
+    counted, mass = problem.mass[0] > 0, float(problem.mass.sum())
     return SiteInfo(
-        accuracy=problem.accuracy(u, v) / float(problem.mass.sum()),
+        accuracy=problem.accuracy(u, v) / mass if mass else None,
         local_gaps={rate.name: gaps[k] for k, rate in enumerate(problem.local_rates) if measured[k]},
-        accepted={str(groups[a]): float(u[0, a]) for a in np.flatnonzero(problem.mass[0] > 0)},
+        accepted={str(groups[a]): float(u[0, a]) for a in np.flatnonzero(counted)},
+        smallest_cell=one.state.plan.smallest_cell,
+        too_small=tuple(str(groups[a]) for a in np.flatnonzero(~counted)),
     )
 
 
@@ -182,7 +185,7 @@ def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """What the site should know of its own small cells; this never leaves it."""
     if one.state.plan.privacy is not None:
         return _noised_warnings(one)
-    return cell_warnings(one.problem, one.chances[0].rows, merged=False)
+    return cell_warnings(one.problem, one.chances[0].rows, merged=True, smallest_cell=one.state.plan.smallest_cell)
 
 
 def _noised_warnings(one: ClientBatch) -> Iterator[FitWarning]:
