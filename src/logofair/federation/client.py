@@ -14,6 +14,7 @@ from typing import Any
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
+from logofair.federation.limits import SiteLimits
 from logofair.federation.privacy import Release
 from logofair.federation.replies import Refusal, ReplyMessage, Sums
 from logofair.federation.reply_checks import GroupCounts, fault
@@ -98,6 +99,7 @@ class Client:
     identity: SecureIdentity | None = None
     cached: ClientBatch | None = None
     releases: tuple[Release, ...] = ()  # made before, and kept by the site
+    limits: SiteLimits = field(default_factory=SiteLimits)  # what its people have agreed to
     problem: str = ""  # for the site's own screen: why it refused, in full
 
     def handle(self, message: RequestMessage) -> tuple[Client, ReplyMessage]:
@@ -192,7 +194,14 @@ class Client:
         begun = replace(stored, state=state, roster=message.roster, opened=message.number, history=history)
         return replace(self, stored=begun, cached=batch)
 
+    def _check_plan(self, message: RequestMessage) -> None:
+        """Refuse a plan that the site's people have not agreed to: before a row is looked at."""
+        sites = message.opening.sites if isinstance(message.opening, Opening) else None
+        if self.stored.state is not None:
+            self.limits.check(self.stored.state.plan, self.site, sites)
+
     def _answer(self, message: RequestMessage) -> tuple[Client, Any]:
+        self._check_plan(message)
         plan = self.batch.state.plan
         if message.step:
             from logofair.federation.secure.client_steps import secure_step  # needs an extra

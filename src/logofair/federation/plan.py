@@ -5,13 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from logofair.calibration import METHODS
-from logofair.columns.checks import Floats, Label, nearest_name, positive_number, random_number, whole_number
+from logofair.columns.checks import (
+    Floats,
+    Label,
+    listed,
+    nearest_name,
+    positive_number,
+    random_number,
+    whole_number,
+)
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, wire_type
@@ -26,9 +34,12 @@ from logofair.requirements import (
     tolerance_of,
 )
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
+from logofair.solvers.trials import trial_size
 
 _MOST_FOLDS = 50
 _SMALLEST_CELL = 5
+# Hexadecimal digits of a digest that people compare: 128 bits, so that nobody makes two plans of one digest.
+FINGERPRINT = 32
 for kind in (Requirement, Rate, Algorithm1, Privacy):
     wire_type(kind)
 
@@ -168,6 +179,12 @@ class Plan:
         return hashlib.sha256(encode(self)).digest()
 
     @property
+    def fingerprint(self) -> str:
+        """The digest as people read it to each other, in groups of four."""
+        text = self.digest.hex()[:FINGERPRINT]
+        return "-".join(text[i : i + 4] for i in range(0, FINGERPRINT, 4))
+
+    @property
     def needs_labels(self) -> bool:
         """Whether a site must have labels."""
         return self.calibration != "none" or self.training is not None
@@ -209,6 +226,54 @@ class Plan:
         """What must hold, in words."""
         required = self.requirements([site for site, _ in self.client_tolerances])
         return " ".join(requirement_sentences(required.as_dict(), place="site"))
+
+    def sentences(self, sites: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+        """What a site agrees to by answering, as (label, sentence); ``sites`` are those of the roster."""
+        yield "Plan", f"Run {self.run}, digest {self.fingerprint}."
+        if sites:
+            yield "Sites", f"{len(sites):,}: {listed(sites, len(sites))}; the run fails with fewer than {self.quorum}."
+        yield "Groups", f"{', '.join(map(str, self.groups))}."
+        yield "Required", self.summary()
+        yield (
+            "Sums",
+            "Secure: the server sees totals of the sites and none of one site."
+            if self.secure
+            else "Not secure: the server sees the sums of this site by themselves.",
+        )
+        yield "Privacy", self._privacy()
+        if self.smallest_cell > 1:
+            yield "Small cells", f"A group with fewer than {self.smallest_cell} rows here is counted in nothing sent."
+        if self.pooling != "none":
+            yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
+        if self.training is not None:
+            yield (
+                "Training",
+                f"A model on {', '.join(self.training.features)}, {self.training.rounds} rounds: its parameters are sent, "
+                f"after steps on {self.training.share:.0%} of the rows here.",
+            )
+        yield "Rounds", self._most_asked()
+        yield (
+            "Published",
+            "To every site and to whom the server's people choose: requirements, names of the sites, rows of each group "
+            "over all of them, expected accuracy and its bound, gaps over all, prices"
+            f"{', scores of each group over all' if self.pooling != 'none' else ''}. The policy of this site stays here.",
+        )
+
+    def _privacy(self) -> str:
+        if self.privacy is None:
+            return "No differential privacy: sums are exact."
+        return (
+            f"Differential privacy: one noised histogram, epsilon {self.privacy.epsilon:g}, delta {self.privacy.delta:g}, "
+            f"neighbours by {self.privacy.neighbours}."
+        )
+
+    def _most_asked(self) -> str:
+        """Rounds and prices at most."""
+        if self.solver is not None:
+            return f"Algorithm 1, at most {self.solver.rounds} rounds."
+        each = self.trials or trial_size(len(self.groups), max(len(self.global_rates), 1))
+        prices = f"{each} {'price' if each == 1 else 'prices'}"
+        return f"At most {self.rounds} rounds of questions, each with at most {prices} of the global requirements."
 
 
 def make_plan(

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logofair.cli.commands.federate.agreement import PlanViewer, limits_of
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
     column_options,
     examples,
     force_option,
-    number_option,
     path_option,
     read_client_file,
-    such_that,
 )
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError, RunError
@@ -39,8 +38,9 @@ class FolderWatcher:
     Without these ``linger`` seconds the last reply, which is sent after the policy is written, would be cut off.
     """
 
-    def __init__(self, folder: Path, linger: float = _LINGER) -> None:
+    def __init__(self, folder: Path, plans: PlanViewer | None = None, *, linger: float = _LINGER) -> None:
         self.folder = folder
+        self.plans = plans or PlanViewer(folder, asks=False)
         self.linger = linger
         self.ended: float | None = None
         self.changed = (self._latest(), time.monotonic())
@@ -50,6 +50,7 @@ class FolderWatcher:
 
     def __call__(self) -> bool:
         """Look again."""
+        self.plans.look()
         if self.problems.exists() and self.problems.stat().st_size > self.read:
             with self.problems.open("rb") as file:
                 file.seek(self.read)
@@ -58,7 +59,7 @@ class FolderWatcher:
             for line in new.decode(errors="replace").splitlines():
                 click.echo(f"Problem: {line}", err=True)
         self._say_if_idle()
-        if self.ended is None and self._ends() != self.before:
+        if self.ended is None and (self._ends() != self.before or self.plans.refused is not None):
             self.ended = time.monotonic()
         return self.ended is not None and time.monotonic() >= self.ended + self.linger
 
@@ -108,13 +109,12 @@ class FolderWatcher:
     help="With secure sums: agree to go on without a site, once its people said that it is gone.",
 )
 @click.option("--again", is_flag=True, help="With secure sums: agree to a further run on the same rows.")
-@click.option("--only-secure", is_flag=True, help="Refuse plans without secure sums: the plan is the server's word.")
-@number_option(
-    "--most-epsilon",
-    float,
-    such_that(lambda epsilon: epsilon > 0, "pass a number above 0, such as 1"),
-    "Refuse plans without differential privacy, and those that spend more than this.",
+@click.option(
+    "--accept-plan",
+    metavar="DIGEST",
+    help="Agree to this plan and no other, by the digest that the server prints.",
 )
+@path_option("--site-policy", "Agree to plans within the limits of this TOML file, such as most_epsilon = 1.")
 def client(
     site: str,
     data: Path,
@@ -128,14 +128,19 @@ def client(
     out: Path,
     force: bool,
     columns: ColumnNames,
+    accept_plan: str | None,
+    site_policy: Path | None,
     **agreement: Any,
 ) -> None:
     """Take part as one site, with its own file and key.
 
-    Connects to the server, answers its requests with sums over the site's rows, and
-    stays until its policy is written. The rows never leave. Killed or disconnected,
-    the same command goes on where it stopped.
+    Connects to the server, shows its plan, and answers its requests with sums over the
+    site's rows once the plan is agreed to: by its digest (--accept-plan), by limits that
+    it keeps within (--site-policy), or by a yes at this terminal. Stays until the site's
+    policy is written. The rows never leave. Killed or disconnected, the same command
+    goes on where it stopped.
     """
+    limits = limits_of(accept_plan, site_policy)
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
     read_client_file(data, columns)
     _check_address(server)
@@ -154,6 +159,7 @@ def client(
         policy=str(out.resolve()),
         key=None if key is None else str(key.resolve()),
         peers=None if peers is None else str(peers.resolve()),
+        **({"asks": True} if limits is None else {"limits": limits}),
         **agreement,
     )
     _take_part(settings, server, authority, insecure)
@@ -220,6 +226,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         assert authority is not None
         assert settings.key is not None
         proof = SiteCredentials(authority, Path(settings.key))
+    plans = PlanViewer(folder, asks=settings.asks)
     with locked(folder / "command.lock", wait=False):
         settings.write(path)
         click.echo(f"Site {settings.site} connects to {server}{' WITHOUT ENCRYPTION' if insecure else ''}.", err=True)
@@ -229,11 +236,13 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
             server=server,
             credentials=proof,
             insecure=insecure,
-            until=FolderWatcher(folder),
+            until=FolderWatcher(folder, plans),
             home=folder / "flower",
         )
     if ended.status != "completed":
         raise RunError(f"{ended.sentence} The same command tries again.")
+    if plans.refused is not None:
+        raise RunError(f"run {plans.refused}: its plan was refused here, so nothing was sent and there is no policy.")
 
 
 def _show(policy: Policy, where: Path) -> None:
