@@ -57,6 +57,8 @@ def run(plan: Plan, sites: Mapping[str, SiteColumns]) -> FederatedRun:
             raise RunError(f"run {plan.run}: the sites together {wrong}; please report the case.")
         server = server.take(total)
         check_result(server)
+    if batch.state.forged:
+        raise RunError(f"run {plan.run}: {batch.state.forged}; please report the case.")
     return FederatedRun(server.result, SitePolicies(batch))
 
 

@@ -35,6 +35,7 @@ from logofair.policy.policy import Policy
 
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
 _RELEASE = "release.json"
+REFUSED = ".refused.json"  # of a run whose published result the site does not believe
 _PATIENCE = 600.0  # seconds for the site's people to answer
 _STATE, _STATE_WHAT = "logofair client", "client state"
 
@@ -167,7 +168,10 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
         _write_problem(folder, client.problem)
     if client.stored is not stored:
         _store(file, client.stored, data)
-    if client.finished:
+    if client.forged:
+        body = {"run": message.run, "sentence": client.forged}
+        write_document(folder / f"{message.run}{REFUSED}", "logofair refused", 1, body, what="refused result")
+    elif client.finished:
         _write_policy(SitePolicies(client.batch)[settings.site], settings, client)
     return reply
 
@@ -238,6 +242,11 @@ def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> Non
     done = {"run": client.stored.run, "policy": settings.policy, "warnings": list(policy.info.warnings)}
     path = Path(settings.folder) / f"{client.stored.run}.done.json"
     write_document(path, "logofair done", 1, done, what="end of a run")
+
+
+def refused_result(path: Path) -> str:
+    """Why a site does not believe a result, in a sentence."""
+    return str(read_document(path, "logofair refused", 1, what="refused result", remedy="remove it")["sentence"])
 
 
 def _write_problem(folder: Path | None, sentence: str) -> None:

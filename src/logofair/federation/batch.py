@@ -6,7 +6,7 @@ is what makes runs inside one process fast. Each client's numbers are the same w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,9 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation import requests
 from logofair.federation.plan import Plan
 from logofair.federation.privacy import Release
+from logofair.federation.published import OwnFigures, contradiction
 from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
+from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
 from logofair.federation.wire import wire_type
 from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
@@ -225,10 +227,14 @@ class ClientState:
     rules: Mixtures | None = None
     exceeding: bool = False  # whether these rules exceed a local tolerance
     result: dict[str, Any] | None = None
+    forged: str = ""  # why a result that was published was not stored
+    members: tuple[str, ...] = ()  # of the roster, as the server says; empty: not known
 
     def opened(self, roster: int) -> ClientState:
         """The state when a new roster begins: totals, answers and steps of the last one are void."""
-        return ClientState(self.plan, self.sites, roster, self.model, self.maps, self.releases)
+        return ClientState(
+            self.plan, self.sites, roster, self.model, self.maps, self.releases, members=self.members
+        )
 
     def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The state with more answers."""
@@ -453,13 +459,39 @@ class ClientBatch:
         return self.state.u[number], self.state.v[number]
 
     def _publish(self, request: requests.PublishRequest) -> tuple[ClientBatch, Sums]:
-        if self.state.rules is None:
+        """Store the result, unless it cannot be true; what is wrong with it is for this site's own people alone."""
+        if self.state.rules is None or self.state.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        if self.state.exceeding:
-            raise RefusedError(Refusal.NO_SOLUTION, "the rule exceeds a local tolerance of this site; not stored.")
         if not isinstance(request.result, dict):
             raise RefusedError(Refusal.BAD_MESSAGE)
-        return replace(self, state=replace(self.state, result=request.result)), Received()
+        wrong = self.wrong_in(request.result)
+        if wrong is not None:
+            return replace(self, state=replace(self.state, forged=wrong)), Received()
+        return replace(self, state=replace(self.state, result=request.result, forged="")), Received()
+
+    def wrong_in(self, result: Mapping[str, Any], *, counted: bool = True) -> str | None:
+        """Why a published result is not to be stored; None where nothing speaks against it.
+
+        ``counted`` says whether the rows here are among those it is about.
+        """
+        state, problem = self.state, self.problem
+        if state.exceeding:
+            return "the rule exceeds a local tolerance of this site"
+        assert state.rules is not None
+        assert state.mass is not None
+        assert state.positives is not None
+        gain, shares, _ = measure(problem, state.rules)
+        own = (each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives))
+        figures = OwnFigures(
+            state.plan,
+            state.sites if counted else (),
+            state.members,
+            GroupCounts(*(counted * each for each in own)),
+            GroupCounts(state.mass, state.positives, max(len(state.members), len(state.sites))),
+            counted * float(gain.sum()),
+            counted * shares.sum(axis=0),
+        )
+        return contradiction(result, figures)
 
     def rules_of(self, number: int) -> Mixtures:
         """The stored rules of one client."""

@@ -126,12 +126,20 @@ class Client:
         after, body = (self if repeated else self._opened(message))._answer(message)
         reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
         there = replace(after.stored, run=message.run, roster=message.roster, number=message.number, step=message.step)
-        return replace(after, stored=replace(there, digest=digest, reply=reply), problem=""), reply
+        return replace(after, stored=replace(there, digest=digest, reply=reply), problem=after.forged), reply
 
     @property
     def finished(self) -> bool:
         """Whether the result has arrived."""
         return self.stored.state is not None and self.stored.state.result is not None
+
+    @property
+    def forged(self) -> str:
+        """Why the result that was published is not stored, in a sentence; empty where nothing speaks against it."""
+        state = self.stored.state
+        if state is None or not state.forged:
+            return ""
+        return f"run {self.stored.run!r}: the published result is refused, since {state.forged}; no policy is stored."
 
     @property
     def batch(self) -> ClientBatch:
@@ -182,15 +190,18 @@ class Client:
         if plan.run != message.run or self.site not in opening.sites:
             raise RefusedError(Refusal.BAD_MESSAGE)
         if stored.run != message.run:
-            fresh = ClientState(plan, (self.site,), roster=message.roster, releases=self.releases)
+            fresh = ClientState(
+                plan, (self.site,), roster=message.roster, releases=self.releases, members=opening.sites
+            )
             begun = StoredClient(message.run, message.roster, message.number, state=fresh, history=history)
             return replace(self, stored=begun, cached=None)
         if stored.state is None or plan.digest != stored.state.plan.digest:
             raise RefusedError(Refusal.OTHER_REQUEST)
         if message.roster <= stored.roster:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        state = stored.state.opened(message.roster)
+        state = replace(stored.state.opened(message.roster), members=opening.sites)
         batch = None if self.cached is None else self.cached.opened(message.roster)
+        batch = None if batch is None else replace(batch, state=state)
         begun = replace(stored, state=state, roster=message.roster, opened=message.number, history=history)
         return replace(self, stored=begun, cached=batch)
 

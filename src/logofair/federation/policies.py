@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing.measure import FEW_ROWS
-from logofair.errors import RefusedError
+from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.plan import Training
 from logofair.federation.privacy import Release, at_edges
@@ -47,9 +47,12 @@ class SitePolicies(Mapping[str, Policy]):
         self._batch = batch
 
     def __getitem__(self, site: str) -> Policy:
-        if site not in self._batch.state.sites:
+        state = self._batch.state
+        if site not in state.sites:
             raise KeyError(site)
-        return _policy(self._batch, self._batch.state.sites.index(site), self._batch.state.result or {})
+        if state.forged:
+            raise RefusedError(Refusal.BAD_MESSAGE, f"the published result is refused, since {state.forged}.")
+        return _policy(self._batch, state.sites.index(site), state.result or {})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._batch.state.sites)
@@ -90,6 +93,9 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
     batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
     if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
+    wrong = batch.wrong_in(result.as_dict(), counted=site in result.sites)
+    if wrong is not None:
+        raise InputError(f"result: {wrong}; get the file again from the server.")
     return _policy(batch, 0, result.as_dict(), note=None if site in result.sites else _LATE)
 
 

@@ -265,7 +265,7 @@ _OF_POOLING: dict[type, Any] = {
 
 def _of_steps(reply: replies.Steps, request: Any, plan: Plan, counts: GroupCounts, roster: GroupCounts) -> str | None:
     """Changes no longer than the steps taken times the steepest slope that the rows behind them allow."""
-    low, high = _share_limits(plan.global_rates, counts, roster)
+    low, high = share_limits(plan.global_rates, counts, roster)
     tolerance = plan.global_tolerances[0].max(initial=0.0)
     slope = tolerance + 2.0 * max(high.max(initial=0.0), -low.min(initial=0.0))
     longest = 1 if plan.solver is None else plan.solver.local_steps * request.step * slope
@@ -280,7 +280,7 @@ def _of_answers(
     total = roster.mass.sum()
     if np.abs(reply.gain).max(initial=0.0) > counts.mass.sum() / total + _ROUNDING:
         return "claims more accuracy than its rows allow"
-    low, high = _share_limits(rates, counts, roster)
+    low, high = share_limits(rates, counts, roster)
     if np.any(reply.shares < low) or np.any(reply.shares > high):
         return "claims a larger share of a group's rate than its rows allow"
     if isinstance(reply, replies.FinalFigures):
@@ -303,7 +303,7 @@ def _of_answers(
     return None
 
 
-def _share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts) -> tuple[Floats, Floats]:
+def share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts) -> tuple[Floats, Floats]:
     """Smallest and largest share of each group's rate that so many rows can have, (groups, rates) each."""
     m, p = counts.mass, np.minimum(counts.positives, counts.mass)
     # Corners of all that can be selected: nobody, the positives, everybody, the negatives.

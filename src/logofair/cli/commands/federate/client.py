@@ -80,7 +80,16 @@ class FolderWatcher:
         return max((file.stat().st_mtime_ns for file in self.folder.glob("*.client.json")), default=0)
 
     def _ends(self) -> dict[str, int]:
-        return {file.name: file.stat().st_mtime_ns for file in self.folder.glob("*.done.json")}
+        ends = (file for kind in ("done", "refused") for file in self.folder.glob(f"*.{kind}.json"))
+        return {file.name: file.stat().st_mtime_ns for file in ends}
+
+    @property
+    def refused(self) -> str | None:
+        """Why a result that has come since is refused, in a sentence."""
+        from logofair.engines.site import REFUSED, refused_result
+
+        new = [name for name, when in self._ends().items() if self.before.get(name) != when and name.endswith(REFUSED)]
+        return refused_result(self.folder / new[0]) if new else None
 
 
 @click.command(
@@ -226,7 +235,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         assert authority is not None
         assert settings.key is not None
         proof = SiteCredentials(authority, Path(settings.key))
-    plans = PlanViewer(folder, asks=settings.asks)
+    watcher = FolderWatcher(folder, PlanViewer(folder, asks=settings.asks))
     with locked(folder / "command.lock", wait=False):
         settings.write(path)
         click.echo(f"Site {settings.site} connects to {server}{' WITHOUT ENCRYPTION' if insecure else ''}.", err=True)
@@ -236,13 +245,16 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
             server=server,
             credentials=proof,
             insecure=insecure,
-            until=FolderWatcher(folder, plans),
+            until=watcher,
             home=folder / "flower",
         )
     if ended.status != "completed":
         raise RunError(f"{ended.sentence} The same command tries again.")
-    if plans.refused is not None:
-        raise RunError(f"run {plans.refused}: its plan was refused here, so nothing was sent and there is no policy.")
+    if watcher.plans.refused is not None:
+        run = watcher.plans.refused
+        raise RunError(f"run {run}: its plan was refused here, so nothing was sent and there is no policy.")
+    if watcher.refused is not None:
+        raise RunError(watcher.refused)
 
 
 def _show(policy: Policy, where: Path) -> None:
