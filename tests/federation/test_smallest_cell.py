@@ -58,16 +58,16 @@ def test_what_leaves_a_site_is_what_would_leave_it_without_the_small_group(optio
     assert server.result.mass[0] == pytest.approx(counted)
 
 
-@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
 def test_the_policies_are_those_of_a_fit_that_leaves_out_the_same_cells(notion):
-    every = federation((200, 150, 180), groups=3)
+    every = federation((80, 60, 70), groups=3)
     sites = {**every, "b": with_few(every["b"], 1, 4), "c": with_few(with_few(every["c"], 0, 2), 2, 5)}
     kept = {**sites, "b": without(sites["b"], 1), "c": without(sites["c"], 0)}
-    settings = {"notion": notion, "groups": [0, 1, 2], "optimality_gap": 1e-7, "trials": 0}
+    settings = {"notion": notion, "groups": [0, 1, 2], "optimality_gap": 1e-6, "trials": 0}
     plan = plan_of(smallest_cell=5, **settings)
     done = run_apart(plan, sites)
     best = central(kept, {"notion": notion})
-    assert done.result.accuracy == pytest.approx(best.certificate.primal, abs=1e-6)
+    assert done.result.accuracy == pytest.approx(best.certificate.primal, abs=2e-6)
     assert done.result.mass.sum() == best.problem.cells.mass.sum() == sum(len(each.scores) for each in kept.values())
     accuracy, global_excess, local_excess = measured(kept, done.policies, plan)
     assert accuracy == pytest.approx(done.result.accuracy, abs=1e-9)
@@ -122,7 +122,9 @@ def test_the_group_is_marked_in_rules_warnings_and_file(tmp_path):
         assert [(row.group, row.too_small) for row in each.rules] == [("F", True), ("M", False)]
         assert "(too small to say)" in str(each.rules).splitlines()[1]
         assert "too small" not in str(each.rules).splitlines()[2]
-        assert any("too small to say" in sentence and "fewer than 5 rows" in sentence for sentence in each.info.warnings)
+        assert any(
+            "too small to say" in sentence and "fewer than 5 rows" in sentence for sentence in each.info.warnings
+        )
         assert each.info.site_figures.smallest_cell == 5
         assert list(each.info.site_figures.accepted) == ["M"]
     people = {"groups": ["F"] * 9, "ids": np.arange(9)}
@@ -164,13 +166,13 @@ def test_a_site_whose_every_group_is_too_small_takes_part_with_nothing(options):
 
 
 def test_a_group_that_is_too_small_everywhere_is_compared_with_nothing():
-    every = federation((100, 90, 80), groups=3)
+    every = federation((50, 40, 45), groups=3)
     sites = {name: with_few(columns, 2, 3) for name, columns in every.items()}
     kept = {name: without(columns, 2) for name, columns in sites.items()}
-    done = run_apart(plan_of(smallest_cell=5, groups=[0, 1, 2], optimality_gap=1e-7, trials=0), sites)
+    done = run_apart(plan_of(smallest_cell=5, groups=[0, 1, 2], optimality_gap=1e-6, trials=0), sites)
     assert done.result.mass[2] == 0
     assert done.result.holds
-    assert done.result.accuracy == pytest.approx(central(kept, {}).certificate.primal, abs=1e-6)
+    assert done.result.accuracy == pytest.approx(central(kept, {}).certificate.primal, abs=2e-6)
     assert all(policy.too_small == ("2",) for policy in done.policies.values())
     assert done.policies["a"].probabilities([0.4, 0.6], groups=[2, 2]).tolist() == [0.0, 1.0]
 

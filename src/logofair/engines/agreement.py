@@ -71,4 +71,6 @@ def wait_for_answer(folder: Path, plan: Plan, patience: float) -> None:
         time.sleep(_POLL)
     if not agreed:
         why = "nobody here has agreed to it in time" if agreed is None else "the people here have not agreed to it"
-        raise RefusedError(Refusal.PLAN_REFUSED, f"run {plan.run!r}: the plan is refused, since {why}; nothing was sent.")
+        raise RefusedError(
+            Refusal.PLAN_REFUSED, f"run {plan.run!r}: the plan is refused, since {why}; nothing was sent."
+        )

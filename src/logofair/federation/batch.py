@@ -232,9 +232,7 @@ class ClientState:
 
     def opened(self, roster: int) -> ClientState:
         """The state when a new roster begins: totals, answers and steps of the last one are void."""
-        return ClientState(
-            self.plan, self.sites, roster, self.model, self.maps, self.releases, members=self.members
-        )
+        return ClientState(self.plan, self.sites, roster, self.model, self.maps, self.releases, members=self.members)
 
     def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The state with more answers."""

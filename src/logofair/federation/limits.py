@@ -148,9 +148,7 @@ class SiteLimits:
         known = [field.name for field in fields(cls)]
         unknown = next((name for name in data if name not in known), None)
         if unknown is not None:
-            raise InputError(
-                f"{unknown}: no such limit{nearest_name(unknown, known)}; there are {', '.join(known)}."
-            )
+            raise InputError(f"{unknown}: no such limit{nearest_name(unknown, known)}; there are {', '.join(known)}.")
         return cls(**data)
 
     @classmethod

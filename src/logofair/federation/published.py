@@ -94,7 +94,9 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
         yield f"it claims a violation of {proof.violation:.5f}, and its gaps have one of {excess:.5f}"
     if plan.solver is None and proof.violation > precision:
         yield f"it exceeds a tolerance by {proof.violation:.5f}"
-    beaten = plan.solver is None and proof.optimality_gap < -_BEATEN  # Algorithm 1 may exceed tolerances, and so its bound
+    beaten = (
+        plan.solver is None and proof.optimality_gap < -_BEATEN
+    )  # Algorithm 1 may exceed tolerances, and so its bound
     if beaten or abs(proof.dual - proof.primal - proof.optimality_gap) > _BEATEN:
         yield f"its accuracy {proof.primal:.5f}, bound {proof.dual:.5f} and optimality gap contradict each other"
     if proof.holds and (proof.optimality_gap > plan.optimality_gap + _BEATEN or proof.violation > precision):
