@@ -58,12 +58,12 @@ def test_what_leaves_a_site_is_what_would_leave_it_without_the_small_group(optio
     assert server.result.mass[0] == pytest.approx(counted)
 
 
-@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
-def test_the_policies_are_those_of_a_fit_that_leaves_out_the_same_cells(notion):
-    every = federation((80, 60, 70), groups=3)
+@pytest.mark.parametrize(("notion", "groups"), [("demographic_parity", 3), ("equal_opportunity", 2)])
+def test_the_policies_are_those_of_a_fit_that_leaves_out_the_same_cells(notion, groups):
+    every = federation((80, 60, 70), groups=groups)
     sites = {**every, "b": with_few(every["b"], 1, 4), "c": with_few(with_few(every["c"], 0, 2), 2, 5)}
     kept = {**sites, "b": without(sites["b"], 1), "c": without(sites["c"], 0)}
-    settings = {"notion": notion, "groups": [0, 1, 2], "optimality_gap": 1e-6, "trials": 0}
+    settings = {"notion": notion, "groups": list(range(groups)), "optimality_gap": 1e-6, "trials": 0}
     plan = plan_of(smallest_cell=5, **settings)
     done = run_apart(plan, sites)
     best = central(kept, {"notion": notion})

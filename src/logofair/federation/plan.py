@@ -248,26 +248,26 @@ class Plan:
         if self.training is not None:
             yield (
                 "Training",
-                f"A model on {', '.join(self.training.features)}, {self.training.rounds} rounds: its parameters are sent, "
-                f"after steps on {self.training.share:.0%} of the rows here.",
+                f"A model on {', '.join(self.training.features)}, {self.training.rounds} rounds: its parameters are "
+                f"sent, after steps on {self.training.share:.0%} of the rows here.",
             )
-        yield "Rounds", self._most_asked()
+        yield "Rounds", self._most_requests()
         yield (
             "Published",
-            "To every site and to whom the server's people choose: requirements, names of the sites, rows of each group "
-            "over all of them, expected accuracy and its bound, gaps over all, prices"
-            f"{', scores of each group over all' if self.pooling != 'none' else ''}. The policy of this site stays here.",
+            "To every site and to whom the server's people choose: requirements, names of the sites, rows of each "
+            "group over all of them, expected accuracy and its bound, gaps over all, prices"
+            f"{', scores of each group over all' if self.pooling != 'none' else ''}. This site's policy stays here.",
         )
 
     def _privacy(self) -> str:
         if self.privacy is None:
             return "No differential privacy: sums are exact."
         return (
-            f"Differential privacy: one noised histogram, epsilon {self.privacy.epsilon:g}, delta {self.privacy.delta:g}, "
-            f"neighbours by {self.privacy.neighbours}."
+            f"Differential privacy: one noised histogram, epsilon {self.privacy.epsilon:g}, delta "
+            f"{self.privacy.delta:g}, neighbours by {self.privacy.neighbours}."
         )
 
-    def _most_asked(self) -> str:
+    def _most_requests(self) -> str:
         """Rounds and prices at most."""
         if self.solver is not None:
             return f"Algorithm 1, at most {self.solver.rounds} rounds."
@@ -398,8 +398,8 @@ def _checked_smallest(cell: object, privacy: Privacy | None) -> int:
     number = max(_between(cell, "smallest_cell", 0, 1_000_000), 1)
     if privacy is not None and number > 1:
         raise InputError(
-            f"smallest_cell: got {cell!r} with differential privacy, whose noise covers small cells already: leaving one "
-            "out would tell its true count; use 1."
+            f"smallest_cell: got {cell!r} with differential privacy, whose noise covers small cells already: leaving "
+            "one out would tell its true count; use 1."
         )
     return number
 

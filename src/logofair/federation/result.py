@@ -237,8 +237,8 @@ class RunResult:
         if self.plan.smallest_cell > 1:
             yield (
                 "Small cells",
-                f"A group with fewer than {self.plan.smallest_cell} rows at a site is in none of these figures and takes "
-                "the merged rule there; the site's own policy names it.",
+                f"A group with fewer than {self.plan.smallest_cell} rows at a site is in none of these figures and "
+                "takes the merged rule there; the site's own policy names it.",
             )
         yield "Exchanges", f"{sum(self.exchanges.values())} in all: {counts}."
         if self.plan.secure:

@@ -112,12 +112,13 @@ def _at_site(info: PolicyInfo) -> Iterator[str]:
     rows = "By the noised counts of its rows" if info.rows is None else f"On its own {info.rows:,} rows"
     accepted = listed((f"{share(part)} of {group}" for group, part in figures.accepted.items()), len(figures.accepted))
     if figures.accuracy is not None:
-        yield f"{rows}, the policy is expected to be right in {figures.accuracy:.2%} of all cases; it accepts {accepted}."
+        right = f"{figures.accuracy:.2%} of all cases"
+        yield f"{rows}, the policy is expected to be right in {right}; it accepts {accepted}."
     if figures.too_small:
         few = "no row" if figures.smallest_cell == 1 else f"fewer than {figures.smallest_cell} rows"
         yield (
-            f"Too small to say: {', '.join(figures.too_small)}, with {few} here. Nothing of such a group was counted or "
-            "sent, and its rule is the merged one: what is best at the prices of the requirements over all sites."
+            f"Too small to say: {', '.join(figures.too_small)}, with {few} here. Nothing of such a group was counted "
+            "or sent, and its rule is the merged one: what is best at the prices of the requirements over all sites."
         )
     if figures.local_gaps:
         yield f"Gaps inside the site: {_gaps(figures.local_gaps)}. New rows differ by chance."

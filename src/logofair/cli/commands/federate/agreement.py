@@ -25,8 +25,8 @@ def limits_of(accept_plan: str | None, site_policy: Path | None) -> SiteLimits |
     if accept_plan is None and site_policy is None:
         if not sys.stdin.isatty():
             raise InputError(
-                "--accept-plan: missing, and there is no terminal to ask at; pass the digest that the server prints, or "
-                "limits with --site-policy."
+                "--accept-plan: missing, and there is no terminal to ask at; pass the digest that the server prints, "
+                "or limits with --site-policy."
             )
         return None
     limits = SiteLimits() if site_policy is None else SiteLimits.read(site_policy)

@@ -105,8 +105,8 @@ plan_options = together(
     click.option(
         "--smallest-cell",
         type=int,
-        help="A group with fewer rows than this at a site is counted in nothing that leaves it, and takes the merged rule "
-        "there; 1: every row counts.  [default: 5; 1 with --epsilon]",
+        help="A group with fewer rows than this at a site is counted in nothing that leaves it, and takes the merged "
+        "rule there; 1: every row counts.  [default: 5; 1 with --epsilon]",
     ),
     click.option("--quorum", type=int, help="Fail with fewer sites than this.  [default: 2; 3 with --secure]"),
     seed_option(
