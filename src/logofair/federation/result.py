@@ -236,7 +236,7 @@ class RunResult:
             yield "Pooling", f"{self.pooling.summary()} {self._own_rows()}"
         if self.plan.smallest_cell > 1:
             yield (
-                "Small cells",
+                "Cells",
                 f"A group with fewer than {self.plan.smallest_cell} rows at a site is in none of these figures and "
                 "takes the merged rule there; the site's own policy names it.",
             )
