@@ -954,6 +954,30 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     assert capsys.readouterr().err == ""  # it was answered
 
 
+def test_a_forged_result_ends_the_command_with_a_failure_and_no_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("flwr")
+    from logofair.engines.flower.deployment import processes
+    from logofair.engines.site import REFUSED, SiteSettings
+    from logofair.files.documents import write_document
+
+    def join(settings: Path, *, until: FolderWatcher, **others: Any) -> Any:
+        file = Path(SiteSettings.read(settings).folder) / f"spring{REFUSED}"
+        body = {"run": "spring", "sentence": "run 'spring': the published result is refused, since it is forged."}
+        assert not until()
+        write_document(file, "logofair refused", 1, body, what="refused result")
+        until.linger = 0.0
+        assert until()
+        return processes.RunStatus("completed", "")
+
+    monkeypatch.setattr(processes, "join", join)
+    code, output = run(*client(tmp_path, "--insecure"))
+    assert code != 0
+    assert "the published result is refused, since it is forged." in output
+    assert not (tmp_path / "north.json").exists()
+
+
 def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("flwr")
     pytest.importorskip("fcntl")

@@ -10,6 +10,7 @@ import pytest
 from logofair.engines.inprocess import run, run_apart
 from logofair.errors import InputError, RunError
 from logofair.federation import ClientBatch, Privacy, Server, SiteColumns, Training, late_policy, make_plan
+from support import commandline
 from support.sites import central, federation, identities, measured, plan_of, rows, same_policy
 
 pytestmark = pytest.mark.federation
@@ -127,6 +128,10 @@ def test_the_group_is_marked_in_rules_warnings_and_file(tmp_path):
         )
         assert each.info.site_figures.smallest_cell == 5
         assert list(each.info.site_figures.accepted) == ["M"]
+    page = commandline.run("explain", tmp_path / "b.json")[1]
+    assert "Too small to say: F, with fewer than 5 rows here." in " ".join(page.split())
+    plain = commandline.json_of("explain", tmp_path / "b.json")
+    assert [rule["too_small"] for rule in plain["rules"]] == [True, False]
     people = {"groups": ["F"] * 9, "ids": np.arange(9)}
     assert set(policy.decide(np.linspace(0, 1, 9), **people).tolist()) == {0, 1}
     assert policy.merged is None  # of other sites it still knows nothing
