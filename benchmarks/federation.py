@@ -50,7 +50,14 @@ def _against_central(
 ) -> dict[str, Any]:
     # In one process rounds are free and answers are not: one price vector per round.
     plan = make_plan(
-        groups=[0, 1], notion=notion, calibration="none", pooling="none", trials=1, run="bench", **_tolerances()
+        groups=[0, 1],
+        notion=notion,
+        calibration="none",
+        pooling="none",
+        trials=1,
+        smallest_cell=1,
+        run="bench",
+        **_tolerances(),
     )
 
     def central() -> logofair.Solution:

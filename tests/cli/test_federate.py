@@ -828,8 +828,16 @@ def client(tmp_path: Path, *arguments: object) -> tuple[object, ...]:
     data = one_site(tmp_path / "north.csv", "north")
     return (
         *("federate", "client", "--site", "north", "--data", data, *OWN, "--server", "127.0.0.1:9300"),
-        *("--folder", tmp_path / "north", "--out", tmp_path / "north.json", *arguments),
+        *("--folder", tmp_path / "north", "--out", tmp_path / "north.json", "--site-policy", any_plan(tmp_path)),
+        *arguments,
     )
+
+
+def any_plan(folder: Path) -> Path:
+    """A file of limits that sets none: there is no terminal to ask at."""
+    file = folder / "site-policy.toml"
+    file.touch()
+    return file
 
 
 @pytest.mark.parametrize(
@@ -915,6 +923,89 @@ def test_a_policy_of_another_run_is_not_replaced_unless_told(
     assert not seen
     assert run(*client(tmp_path, "--insecure", "--force"))[0] == 0
     assert (tmp_path / "north.json").read_bytes() == before
+
+
+def without_limits(line: tuple[object, ...]) -> tuple[object, ...]:
+    at = line.index("--site-policy")
+    return line[:at] + line[at + 2 :]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "--accept-plan: missing, and there is no terminal to ask at"),
+        (("--accept-plan", "12"), "--accept-plan: got '12'; pass the digest that the server prints"),
+        (("--site-policy", "none.toml"), "none.toml: cannot be read"),
+    ],
+)
+def test_a_site_says_what_it_agrees_to_before_it_connects(
+    arguments: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    assert sentence in refused(*without_limits(client(tmp_path, "--insecure")), *arguments)
+    assert not (tmp_path / "north").exists()
+
+
+def test_limits_of_a_file_and_a_digest_go_to_the_site(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = connected(monkeypatch, Policy.load(published.parent / "policies" / "north.json"))
+    line = client(tmp_path, "--insecure", "--accept-plan", "0123 4567 89ab cdef 0123 4567 89AB CDEF")
+    (tmp_path / "site-policy.toml").write_text("only_secure = true\nsmallest_cell = 5\n")
+    assert run(*line)[0] == 0
+    (given_,) = seen
+    digest = "0123-4567-89ab-cdef-0123-4567-89ab-cdef"
+    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, "smallest_cell": 5}
+    assert not given_["settings"].asks
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from logofair.cli.commands.federate import agreement
+    from logofair.engines.agreement import answer_to, show_plan
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert agreement.limits_of(None, None) is None
+    plan = planned(options("--groups", "F,\x1b[2K", "--run", "x", "--local", "0.05"))
+    monkeypatch.setattr(agreement.click, "confirm", lambda *_, **__: answer == "y")
+    watcher = FolderWatcher(tmp_path, agreement.PlanViewer(tmp_path, asks=True), linger=0.0)
+    assert not watcher()
+    show_plan(tmp_path, plan, ["north", "south"])
+    assert watcher() == (answer == "n")
+    shown = capsys.readouterr().err
+    assert f"digest {plan.fingerprint}" in shown
+    assert "at most 0.05" in shown
+    assert "\x1b" not in shown
+    assert answer_to(tmp_path, "x", plan.fingerprint) is (answer == "y")
+    assert (watcher.plans.refused == "x") == (answer == "n")
+    again = FolderWatcher(tmp_path, agreement.PlanViewer(tmp_path, asks=True), linger=0.0)
+    again()
+    assert capsys.readouterr().err == ""  # it was answered
+
+
+def test_a_forged_result_ends_the_command_with_a_failure_and_no_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("flwr")
+    from logofair.engines.flower.deployment import processes
+    from logofair.engines.site import REFUSED, SiteSettings
+    from logofair.files.documents import write_document
+
+    def join(settings: Path, *, until: FolderWatcher, **others: Any) -> Any:
+        file = Path(SiteSettings.read(settings).folder) / f"spring{REFUSED}"
+        body = {"run": "spring", "sentence": "run 'spring': the published result is refused, since it is forged."}
+        assert not until()
+        write_document(file, "logofair refused", 1, body, what="refused result")
+        until.linger = 0.0
+        assert until()
+        return processes.RunStatus("completed", "")
+
+    monkeypatch.setattr(processes, "join", join)
+    code, output = run(*client(tmp_path, "--insecure"))
+    assert code != 0
+    assert "the published result is refused, since it is forged." in output
+    assert not (tmp_path / "north.json").exists()
 
 
 def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

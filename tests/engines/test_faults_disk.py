@@ -16,7 +16,7 @@ from logofair.engines.folder import RunOptions, conduct_from_disk, read_result, 
 from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.errors import InputError, QuorumLostError, RunError
-from logofair.federation import Privacy, Server, late_policy
+from logofair.federation import Privacy, Server, SiteLimits, late_policy
 from logofair.federation.replies import Refusal
 from logofair.federation.secure import key_fingerprint
 from logofair.federation.wire import decode, encode
@@ -389,9 +389,9 @@ def test_a_peers_key_that_nobody_has_compared_is_not_believed(tmp_path):
 
 def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):
     sites = small()
-    homes = set_up_sites(tmp_path, sites, only_secure=True)
+    homes = set_up_sites(tmp_path, sites, limits=SiteLimits(only_secure=True))
     transport = Disk(homes)
-    with pytest.raises(QuorumLostError, match=r"secure sums forbid"):
+    with pytest.raises(QuorumLostError, match="not agreed to this plan"):
         conduct_from_disk(start(tmp_path, plan_of(), sites), tmp_path / "s", transport)
     assert all(decode(data).body is None for data in transport.replies)
     with_keys(tmp_path, homes)

@@ -10,23 +10,30 @@ import pytest
 from logofair.engines.inprocess import run
 from logofair.errors import RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, make_plan
-from logofair.federation.requests import AnswersRequest, FinalRequest, PublishRequest
+from logofair.federation.replies import Received
+from logofair.federation.requests import AnswersRequest, FinalRequest
 
 pytestmark = pytest.mark.federation
 
 
 def batch_at_the_end():
     """A site that has answered, and the final request."""
+    batch, server = site_before(FinalRequest)
+    return batch, server.request
+
+
+def site_before(kind):
+    """A site alone in its roster, and the server that is about to send a request."""
     rng = np.random.default_rng(0)
     rows = SiteColumns(groups=["F", "M"] * 100, scores=rng.random(200))
     plan = make_plan(
         groups=["F", "M"], calibration="none", local_tolerance=0.01, global_tolerance=0.01, run="s", quorum=1
     )
     batch, server = ClientBatch.of({"a": rows}, plan), Server.start(plan, ["a"])
-    while not isinstance(server.request, FinalRequest):
+    while not isinstance(server.request, kind):
         batch, sums = batch.answer(server.request)
         server = server.take(sums.total())
-    return batch, server.request
+    return batch, server
 
 
 @pytest.mark.parametrize("weights", [[3.0, -2.0], [5.0, 0.0], [-1.0, 0.0], [np.nan, 1.0], [1.0]])
@@ -37,19 +44,29 @@ def test_weights_that_mix_nothing_are_refused(weights):
         batch.answer(FinalRequest(prices, np.array(weights)))
 
 
+def at_publication():
+    """A site that has stored its rule, and the server that is about to publish."""
+    batch, server = site_before(FinalRequest)
+    batch, sums = batch.answer(server.request)
+    return batch, server.take(sums.total())
+
+
 def test_a_final_rule_does_not_change_after_the_result():
-    batch, request = batch_at_the_end()
-    batch, _ = batch.answer(request)
-    batch, _ = batch.answer(PublishRequest({}))
-    with pytest.raises(RefusedError):
-        batch.answer(request)
+    batch, server = at_publication()
+    final = FinalRequest(server.phase.final.prices, server.phase.final.weights)
+    batch, _ = batch.answer(server.request)
+    assert batch.state.result is not None
+    for late in (final, server.request):
+        with pytest.raises(RefusedError):
+            batch.answer(late)
 
 
-def test_a_result_for_a_rule_that_exceeds_a_local_tolerance_is_refused():
-    batch, request = batch_at_the_end()
-    batch, _ = batch.answer(request)
-    with pytest.raises(RefusedError, match="local tolerance"):
-        replace(batch, state=replace(batch.state, exceeding=True)).answer(PublishRequest({}))
+def test_a_result_for_a_rule_that_exceeds_a_local_tolerance_is_not_stored():
+    batch, server = at_publication()
+    batch, reply = replace(batch, state=replace(batch.state, exceeding=True)).answer(server.request)
+    assert isinstance(reply, Received)  # what is wrong is for the site's own people
+    assert batch.state.result is None
+    assert "local tolerance" in batch.state.forged
 
 
 def test_totals_below_the_sites_own_are_refused():

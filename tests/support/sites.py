@@ -50,7 +50,7 @@ def federation(sizes=(300, 200, 250), **how):
 
 
 def plan_of(**settings):
-    """A plan with tolerances that bind, and neither calibration nor pooling unless set."""
+    """A plan with tolerances that bind; no calibration, no pooling and no smallest cell unless set."""
     usual = {
         "groups": [0, 1],
         "local_tolerance": 0.05,
@@ -60,6 +60,7 @@ def plan_of(**settings):
         "run": "test",
         "trials": 2,
         "rounds": 200,
+        "smallest_cell": 1,
     }
     return make_plan(**{**usual, **settings})
 

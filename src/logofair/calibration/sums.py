@@ -128,7 +128,7 @@ def calibration_counts(rows: OwnRows) -> Floats:
         keys = sample.cells[chosen] * rows.folds + rows.fold[chosen]
         size = rows.n_groups * rows.folds
         tables = [np.bincount(keys, weights=column[chosen], minlength=size) for column in (*columns, mass)]
-        by_label.append(np.reshape(tables, (-1, rows.n_groups, rows.folds)))
+        by_label.append(np.reshape(tables, (-1, rows.n_groups, rows.folds)).astype(np.float64))  # of no rows: whole
     in_fold = np.stack(by_label).swapaxes(2, 3)
     everywhere = in_fold.sum(axis=2, keepdims=True)
     return np.concatenate([everywhere - in_fold, everywhere], axis=2)

@@ -195,7 +195,8 @@ def _levels(
     if weights is not None and not weights.all():
         kept = weight > 0  # a row of weight 0 must not become a corner of its own
         score, value, weight, cell = score[kept], value[kept], weight[kept], cell[kept]
-    blocks = run_starts((np.diff(score) != 0) | (np.diff(cell) != 0))
+    new = (np.diff(score) != 0) | (np.diff(cell) != 0)
+    blocks = run_starts(new) if cell.size else np.zeros(1, dtype=np.int64)
     mass, sums = run_sums(weight, blocks), run_sums(weight * value, blocks)
     first = blocks[:-1]
     starts = np.searchsorted(cell[first], np.arange(order.starts.size)).astype(np.int64)

@@ -27,7 +27,8 @@ class FederatedRun:
     --------
     >>> from logofair.federation import make_plan
     >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", local_tolerance=0, global_tolerance=0, run="demo")
+    >>> tolerances = {"local_tolerance": 0, "global_tolerance": 0}
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", **tolerances, smallest_cell=1, run="demo")
     >>> done = run(plan, {"north": rows, "south": rows})
     >>> done.result.holds, sorted(done.policies)
     (True, ['north', 'south'])
@@ -56,6 +57,8 @@ def run(plan: Plan, sites: Mapping[str, SiteColumns]) -> FederatedRun:
             raise RunError(f"run {plan.run}: the sites together {wrong}; please report the case.")
         server = server.take(total)
         check_result(server)
+    if batch.state.forged:
+        raise RunError(f"run {plan.run}: {batch.state.forged}; please report the case.")
     return FederatedRun(server.result, SitePolicies(batch))
 
 

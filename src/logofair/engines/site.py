@@ -10,11 +10,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import traceback
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from logofair.engines.agreement import show_plan, wait_for_answer
 from logofair.errors import InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
+from logofair.federation.limits import SiteLimits
 from logofair.federation.plan import Plan
 from logofair.federation.policies import SitePolicies
 from logofair.federation.privacy import Release, StoredRelease, release_once
@@ -33,6 +36,8 @@ from logofair.policy.policy import Policy
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
 _LISTS = ("trusted", "agreed_without")
 _RELEASE = "release.json"
+REFUSED = ".refused.json"  # of a run whose published result the site does not believe
+_PATIENCE = 600.0  # seconds for the site's people to answer
 _STATE, _STATE_WHAT = "logofair client", "client state"
 
 
@@ -51,15 +56,14 @@ class SiteSettings:
     agreed_without: tuple[str, ...] = ()  # for secure sums: sites without whom it agrees to go on
     # One further run, by its name, that may use rows of a run before it: the difference of two can tell more than each.
     again: str | None = None
-    # Refuse plans without secure sums: the plan is the server's word, and it might be another than was agreed on.
-    only_secure: bool = False
-    # The most that differential privacy may spend here; with it plans without privacy are refused too.
-    most_epsilon: float | None = None
+    # What its people have agreed to: the plan is the server's word, and it might be another than was agreed on.
+    limits: SiteLimits = field(default_factory=SiteLimits)
+    asks: bool = False  # whether they are asked when a plan comes, at the terminal of the site's command
 
     def write(self, path: str | Path) -> None:
         """Store the settings."""
         body = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        body["columns"] = self.columns.as_dict()
+        body |= {"columns": self.columns.as_dict(), "limits": self.limits.as_dict()}
         body |= {name: list(getattr(self, name)) for name in _LISTS}
         write_document(path, _FORMAT, _VERSION, body, what=_WHAT, private=True)
 
@@ -68,8 +72,9 @@ class SiteSettings:
         """Read stored settings."""
         body = read_document(path, _FORMAT, _VERSION, what=_WHAT, remedy="start the site again")
         try:
-            columns = ColumnNames.from_dict(body["columns"])
-            return cls(**{**body, "columns": columns, **{name: tuple(body[name]) for name in _LISTS}})
+            columns, limits = ColumnNames.from_dict(body["columns"]), SiteLimits.from_dict(body["limits"])
+            lists = {name: tuple(body[name]) for name in _LISTS}
+            return cls(**{**body, "columns": columns, "limits": limits, **lists})
         except (LookupError, TypeError, ValueError):
             raise InputError(f"{path}: parts of the {_WHAT} are missing; start the site again.") from None
 
@@ -154,14 +159,12 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
     plan = stored.state.plan if stored.state is not None else message.opening.plan if message.opening else None
     if plan is None:
         raise RefusedError(Refusal.UNKNOWN_RUN)
-    _check_privacy(settings, plan, message.run)
-    if settings.only_secure and not plan.secure:
-        raise RefusedError(
-            Refusal.UNSAFE_SUM, f"run {message.run!r} is planned without secure sums; this site wants them."
-        )
+    _check_released(settings, plan, message.run)
+    if message.opening is not None:
+        _agreed(settings, plan, message.opening.sites)
     if not stored.run:
         _first_time(settings, plan)
-    client = Client(settings.site, read_site(settings, plan), stored, identity)
+    client = Client(settings.site, read_site(settings, plan), stored, identity, limits=settings.limits)
     if plan.privacy is not None:
         client = replace(client, releases=(stored_release(folder, client.columns, plan),))
     client, reply = client.handle(message)
@@ -169,22 +172,30 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
         _write_problem(folder, client.problem)
     if client.stored is not stored:
         _store(file, client.stored, data)
-    if client.finished:
+    if client.forged:
+        body = {"run": message.run, "sentence": client.forged}
+        write_document(folder / f"{message.run}{REFUSED}", "logofair refused", 1, body, what="refused result")
+    elif client.finished:
         _write_policy(SitePolicies(client.batch)[settings.site], settings, client)
     return reply
 
 
-def _check_privacy(settings: SiteSettings, plan: Plan, run: str) -> None:
-    """The plan is the server's word; how much privacy is enough is the site's."""
-    released = (Path(settings.folder) / _RELEASE).exists()
-    if plan.privacy is None and (settings.most_epsilon is not None or released):
-        why = "has released a noised histogram before" if released else "wants differential privacy"
-        raise RefusedError(Refusal.NOT_AGREED, f"run {run!r} is planned without differential privacy; this site {why}.")
-    if plan.privacy is not None and settings.most_epsilon is not None and plan.privacy.epsilon > settings.most_epsilon:
+def _check_released(settings: SiteSettings, plan: Plan, run: str) -> None:
+    """Exact counts would undo a noised histogram of the same rows."""
+    if plan.privacy is None and (Path(settings.folder) / _RELEASE).exists():
         raise RefusedError(
             Refusal.NOT_AGREED,
-            f"run {run!r} would spend epsilon {plan.privacy.epsilon:g}; this site spends {settings.most_epsilon:g}.",
+            f"run {run!r} is planned without differential privacy; this site has released a noised histogram before.",
         )
+
+
+def _agreed(settings: SiteSettings, plan: Plan, sites: Sequence[str]) -> None:
+    """Show the plan before anything is answered; where its people are asked, wait for them."""
+    folder = Path(settings.folder)
+    show_plan(folder, plan, sites)
+    settings.limits.check(plan, settings.site, sites)  # before the rows are read, or noised
+    if settings.asks:
+        wait_for_answer(folder, plan, _PATIENCE)
 
 
 def _first_time(settings: SiteSettings, plan: Plan) -> None:
@@ -243,6 +254,11 @@ def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> Non
     done = {"run": client.stored.run, "policy": settings.policy, "warnings": list(policy.info.warnings)}
     path = Path(settings.folder) / f"{client.stored.run}.done.json"
     write_document(path, "logofair done", 1, done, what="end of a run")
+
+
+def refused_result(path: Path) -> str:
+    """Why a site does not believe a result, in a sentence."""
+    return str(read_document(path, "logofair refused", 1, what="refused result", remedy="remove it")["sentence"])
 
 
 def _write_problem(folder: Path | None, sentence: str) -> None:

@@ -245,6 +245,7 @@ def _protocol(case: Case, plan: MethodPlan, rows: SplitData, models: Models) -> 
         notion=_notion(case),
         random_state=case.split.random_state,
         run=f"seed-{case.split.random_state}",
+        smallest_cell=1,  # as in a fit
         **_tolerances(case, plan, models),
     )
     done, test = run(agreed, sites), rows.rows("test")

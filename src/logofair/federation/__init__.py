@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from logofair.federation.batch import ClientBatch
 from logofair.federation.client import Client, SecureIdentity
+from logofair.federation.limits import SiteLimits
 from logofair.federation.plan import Plan, Training, make_plan
 from logofair.federation.policies import SitePolicies, late_policy
 from logofair.federation.privacy import Privacy
@@ -60,6 +61,7 @@ __all__ = [
     "SecureIdentity",
     "Server",
     "SiteColumns",
+    "SiteLimits",
     "SitePolicies",
     "Training",
     "late_policy",

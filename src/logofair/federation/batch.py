@@ -6,7 +6,7 @@ is what makes runs inside one process fast. Each client's numbers are the same w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,11 +21,13 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation import requests
 from logofair.federation.plan import Plan
 from logofair.federation.privacy import Release
+from logofair.federation.published import OwnFigures, contradiction
 from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
+from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
 from logofair.federation.wire import wire_type
 from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
-from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
+from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule, evaluate, filled, reduce
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.joint import solve_joint
@@ -144,6 +146,50 @@ def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, sele
     return reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
 
 
+def merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
+    """The rule of cells without rows, where nothing can be required: one for each group.
+
+    It is what a client that requires nothing inside answers to the prices that are mixed: at each of them a threshold
+    on the chance. Where they are more than a stored rule has room for, the heaviest stand for all.
+    """
+    groups = np.arange(problem.shape[1], dtype=np.int32)
+    # What accepting a row gains is linear in its chance, so that one row tells the whole line.
+    row = build_cells(np.full(groups.size, 0.5), groups, 0 * groups, n_groups=groups.size, n_clients=1)
+    gains = [replace(problem, cells=row).priced_gain(each) for each in prices]
+    rules = base_rule(groups.size)
+    for a in groups:
+        weight_of: dict[tuple[float, bool], float] = {}
+        for (constant, slope), weight in zip(((u[0, a], v[0, a]) for u, v in gains), weights, strict=True):
+            rule = _gaining(float(constant), float(slope))
+            if rule is not None:
+                weight_of[rule] = weight_of.get(rule, 0.0) + float(weight)
+        _write_rule(rules, int(a), weight_of)
+    return rules
+
+
+def _gaining(constant: float, slope: float) -> tuple[float, bool] | None:
+    """The threshold from which on (True) or up to which (False) a chance gains; None where none does."""
+    if slope == 0.0:
+        return (0.0, True) if constant > 0 else None
+    even = -constant / slope
+    if not (even <= 1.0 if slope > 0 else even >= 0.0):
+        return None
+    return min(max(even, 0.0), 1.0), slope > 0
+
+
+def _write_rule(rules: Mixtures, cell: int, weight_of: dict[tuple[float, bool], float]) -> None:
+    """Write the heaviest of some thresholds, which share the weight of all, in place; the rest of 1 rejects."""
+    heaviest = sorted(weight_of, key=lambda rule: -weight_of[rule])[: rules.weight.shape[1]]
+    total, kept = min(sum(weight_of.values()), 1.0), sum(weight_of[rule] for rule in heaviest)
+    rules.weight[cell], rules.threshold[cell], rules.above[cell] = 0.0, 0.0, True
+    for place, (threshold, above) in enumerate(heaviest if kept > 0 else ()):
+        weight = total * weight_of[threshold, above] / kept
+        rules.weight[cell, place] = 1.0 if weight > 1.0 - NEGLIGIBLE else weight
+        rules.threshold[cell, place], rules.above[cell, place] = threshold, above
+    accepts = kept > 0 and total >= 0.5
+    rules.single[cell] = rules.threshold[cell, 0] if accepts and rules.above[cell, 0] else np.inf
+
+
 def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
     """Gain, shares and largest local excess, in the user's units, of stored rules; the first axis counts clients."""
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
@@ -181,10 +227,12 @@ class ClientState:
     rules: Mixtures | None = None
     exceeding: bool = False  # whether these rules exceed a local tolerance
     result: dict[str, Any] | None = None
+    forged: str = ""  # why a result that was published was not stored
+    members: tuple[str, ...] = ()  # of the roster, as the server says; empty: not known
 
     def opened(self, roster: int) -> ClientState:
         """The state when a new roster begins: totals, answers and steps of the last one are void."""
-        return ClientState(self.plan, self.sites, roster, self.model, self.maps, self.releases)
+        return ClientState(self.plan, self.sites, roster, self.model, self.maps, self.releases, members=self.members)
 
     def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The state with more answers."""
@@ -238,7 +286,7 @@ class ClientBatch:
     @classmethod
     def resumed(cls, rows: Sequence[SiteRows], state: ClientState) -> ClientBatch:
         """Rows and their state, say of another process."""
-        return cls(Preparation(tuple(rows), state.plan, state.sites), state)
+        return cls(Preparation.of(rows, state.plan, state.sites), state)
 
     def answer(self, request: object) -> tuple[ClientBatch, Sums]:
         """Answer a request: the next state, and sums whose first axis counts the clients."""
@@ -371,7 +419,7 @@ class ClientBatch:
         rules = filled(
             problem.cells,
             mixed_rules(problem, u, v, request.weights, selection_only=after.state.plan.selection_only),
-            None,
+            merged_rules(problem, request.prices, request.weights),
         )
         gain, shares, excess = measure(problem, rules)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
@@ -412,13 +460,39 @@ class ClientBatch:
         return self.state.u[number], self.state.v[number]
 
     def _publish(self, request: requests.PublishRequest) -> tuple[ClientBatch, Sums]:
-        if self.state.rules is None:
+        """Store the result, unless it cannot be true; what is wrong with it is for this site's own people alone."""
+        if self.state.rules is None or self.state.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        if self.state.exceeding:
-            raise RefusedError(Refusal.NO_SOLUTION, "the rule exceeds a local tolerance of this site; not stored.")
         if not isinstance(request.result, dict):
             raise RefusedError(Refusal.BAD_MESSAGE)
-        return replace(self, state=replace(self.state, result=request.result)), Received()
+        wrong = self.wrong_in(request.result)
+        if wrong is not None:
+            return replace(self, state=replace(self.state, forged=wrong)), Received()
+        return replace(self, state=replace(self.state, result=request.result, forged="")), Received()
+
+    def wrong_in(self, result: Mapping[str, Any], *, counted: bool = True) -> str | None:
+        """Why a published result is not to be stored; None where nothing speaks against it.
+
+        ``counted`` says whether the rows here are among those it is about.
+        """
+        state, problem = self.state, self.problem
+        if state.exceeding:
+            return "the rule exceeds a local tolerance of this site"
+        assert state.rules is not None
+        assert state.mass is not None
+        assert state.positives is not None
+        gain, shares, _ = measure(problem, state.rules)
+        own = (each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives))
+        figures = OwnFigures(
+            state.plan,
+            state.sites if counted else (),
+            state.members,
+            GroupCounts(*(counted * each for each in own)),
+            GroupCounts(state.mass, state.positives, max(len(state.members), len(state.sites))),
+            counted * float(gain.sum()),
+            counted * shares.sum(axis=0),
+        )
+        return contradiction(result, figures)
 
     def rules_of(self, number: int) -> Mixtures:
         """The stored rules of one client."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
+from logofair.federation.limits import SiteLimits
 from logofair.federation.privacy import Release
 from logofair.federation.replies import Refusal, ReplyMessage, Sums
 from logofair.federation.reply_checks import GroupCounts, fault
@@ -86,7 +87,7 @@ class Client:
     Examples
     --------
     >>> from logofair.federation import Server, make_plan
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", run="demo")
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", pooling="none", smallest_cell=1, run="demo")
     >>> client = Client("north", SiteColumns(groups=["F", "M"], scores=[0.25, 0.5]))
     >>> client, reply = client.handle(Server.start(plan, ["north", "south"]).message())
     >>> reply.body.mass.tolist(), reply.refusal
@@ -101,6 +102,7 @@ class Client:
     identity: SecureIdentity | None = None
     cached: ClientBatch | None = None
     releases: tuple[Release, ...] = ()  # made before, and kept by the site
+    limits: SiteLimits = field(default_factory=SiteLimits)  # what its people have agreed to
     problem: str = ""  # for the site's own screen: why it refused, in full
 
     def handle(self, message: RequestMessage) -> tuple[Client, ReplyMessage]:
@@ -125,12 +127,21 @@ class Client:
         after, body = replace(self, problem="")._opened(message)._answer(message)
         reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
         there = replace(after.stored, run=message.run, roster=message.roster, number=message.number, step=message.step)
-        return replace(after, stored=replace(there, digest=digest, reply=reply)), reply
+        problem = after.problem or after.forged
+        return replace(after, stored=replace(there, digest=digest, reply=reply), problem=problem), reply
 
     @property
     def finished(self) -> bool:
         """Whether the result has arrived."""
         return self.stored.state is not None and self.stored.state.result is not None
+
+    @property
+    def forged(self) -> str:
+        """Why the result that was published is not stored, in a sentence; empty where nothing speaks against it."""
+        state = self.stored.state
+        if state is None or not state.forged:
+            return ""
+        return f"run {self.stored.run!r}: the published result is refused, since {state.forged}; no policy is stored."
 
     @property
     def batch(self) -> ClientBatch:
@@ -173,19 +184,29 @@ class Client:
         if plan.run != message.run or self.site not in opening.sites:
             raise RefusedError(Refusal.BAD_MESSAGE)
         if stored.run != message.run:
-            fresh = ClientState(plan, (self.site,), roster=message.roster, releases=self.releases)
+            fresh = ClientState(
+                plan, (self.site,), roster=message.roster, releases=self.releases, members=opening.sites
+            )
             begun = StoredClient(message.run, message.roster, message.number, state=fresh, history=history)
             return replace(self, stored=begun, cached=None)
         if stored.state is None or plan.digest != stored.state.plan.digest:
             raise RefusedError(Refusal.OTHER_REQUEST)
         if message.roster <= stored.roster:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        state = stored.state.opened(message.roster)
+        state = replace(stored.state.opened(message.roster), members=opening.sites)
         batch = None if self.cached is None else self.cached.opened(message.roster)
+        batch = None if batch is None else replace(batch, state=state)
         begun = replace(stored, state=state, roster=message.roster, opened=message.number, history=history)
         return replace(self, stored=begun, cached=batch)
 
+    def _check_plan(self, message: RequestMessage) -> None:
+        """Refuse a plan that the site's people have not agreed to: before a row is looked at."""
+        sites = message.opening.sites if isinstance(message.opening, Opening) else None
+        if self.stored.state is not None:
+            self.limits.check(self.stored.state.plan, self.site, sites)
+
     def _answer(self, message: RequestMessage) -> tuple[Client, Any]:
+        self._check_plan(message)
         if self.stored.state is None:
             raise RefusedError(Refusal.UNKNOWN_RUN)
         secure = self.stored.state.plan.secure

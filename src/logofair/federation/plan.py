@@ -5,13 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from logofair.calibration import METHODS
-from logofair.columns.checks import Floats, Label, nearest_name, positive_number, random_number, whole_number
+from logofair.columns.checks import (
+    Floats,
+    Label,
+    listed,
+    nearest_name,
+    positive_number,
+    random_number,
+    whole_number,
+)
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, wire_type
@@ -29,6 +37,9 @@ from logofair.solvers.algorithm1 import Algorithm1, solver_settings
 from logofair.solvers.trials import trial_size
 
 _MOST_FOLDS = 50
+_SMALLEST_CELL = 5
+# Hexadecimal digits of a digest that people compare: 128 bits, so that nobody makes two plans of one digest.
+FINGERPRINT = 32
 for kind in (Requirement, Rate, Algorithm1, Privacy):
     wire_type(kind)
 
@@ -103,6 +114,10 @@ class Plan:
         Differential privacy of every client's rows.
     training : Training or None
         Train a model first; otherwise every site brings scores.
+    smallest_cell : int
+        A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
+        rule there: how the group's rows are best decided at the prices of the global requirements alone. 1: every row
+        counts. Under differential privacy 1, since whether a count is left out would tell of it what the noise hides.
     """
 
     run: str
@@ -122,6 +137,7 @@ class Plan:
     privacy: Privacy | None = None
     training: Training | None = None
     pooling: str = "auto"
+    smallest_cell: int = _SMALLEST_CELL
 
     def __post_init__(self) -> None:
         """Check everything here: a plan is made by :func:`make_plan`, and also arrives in messages."""
@@ -152,6 +168,7 @@ class Plan:
             "rounds": whole_number(self.rounds, "rounds"),
             "pooling": _checked_pooling(self.pooling, self.privacy),
             "quorum": _between(self.quorum, "quorum", 3 if self.secure else 1, 1_000_000),
+            "smallest_cell": _checked_smallest(self.smallest_cell, self.privacy),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -169,6 +186,12 @@ class Plan:
         groups, rates = len(self.groups), max(1, len(self.constrained))
         # A roster may begin with the mixture of the one before, which has at most one answer per side of a tolerance.
         return self.rounds * (self.trials or trial_size(groups, rates)) + 2 * groups * rates + 1
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest as people read it to each other, in groups of four."""
+        text = self.digest.hex()[:FINGERPRINT]
+        return "-".join(text[i : i + 4] for i in range(0, FINGERPRINT, 4))
 
     @property
     def needs_labels(self) -> bool:
@@ -213,6 +236,54 @@ class Plan:
         required = self.requirements([site for site, _ in self.client_tolerances])
         return " ".join(requirement_sentences(required.as_dict(), place="site"))
 
+    def sentences(self, sites: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+        """What a site agrees to by answering, as (label, sentence); ``sites`` are those of the roster."""
+        yield "Plan", f"Run {self.run}, digest {self.fingerprint}."
+        if sites:
+            yield "Sites", f"{len(sites):,}: {listed(sites, len(sites))}; the run fails with fewer than {self.quorum}."
+        yield "Groups", f"{', '.join(map(str, self.groups))}."
+        yield "Required", self.summary()
+        yield (
+            "Sums",
+            "Secure: the server sees totals of the sites and none of one site."
+            if self.secure
+            else "Not secure: the server sees the sums of this site by themselves.",
+        )
+        yield "Privacy", self._privacy()
+        if self.smallest_cell > 1:
+            yield "Small cells", f"A group with fewer than {self.smallest_cell} rows here is counted in nothing sent."
+        if self.pooling != "none":
+            yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
+        if self.training is not None:
+            yield (
+                "Training",
+                f"A model on {', '.join(self.training.features)}, {self.training.rounds} rounds: its parameters are "
+                f"sent, after steps on {self.training.share:.0%} of the rows here.",
+            )
+        yield "Rounds", self._most_requests()
+        yield (
+            "Published",
+            "To every site and to whom the server's people choose: requirements, names of the sites, rows of each "
+            "group over all of them, expected accuracy and its bound, gaps over all, prices"
+            f"{', scores of each group over all' if self.pooling != 'none' else ''}. This site's policy stays here.",
+        )
+
+    def _privacy(self) -> str:
+        if self.privacy is None:
+            return "No differential privacy: sums are exact."
+        return (
+            f"Differential privacy: one noised histogram, epsilon {self.privacy.epsilon:g}, delta "
+            f"{self.privacy.delta:g}, neighbours by {self.privacy.neighbours}."
+        )
+
+    def _most_requests(self) -> str:
+        """Rounds and prices at most."""
+        if self.solver is not None:
+            return f"Algorithm 1, at most {self.solver.rounds} rounds."
+        each = self.trials or trial_size(len(self.groups), max(len(self.global_rates), 1))
+        prices = f"{each} {'price' if each == 1 else 'prices'}"
+        return f"At most {self.rounds} rounds of questions, each with at most {prices} of the global requirements."
+
 
 def make_plan(
     *,
@@ -233,9 +304,12 @@ def make_plan(
     secure: bool = False,
     privacy: Privacy | None = None,
     training: Training | None = None,
+    smallest_cell: int | None = None,
     run: str | None = None,
 ) -> Plan:
     """Agree on a run; what is not described here is as in :func:`logofair.fit` and in :class:`Plan`.
+
+    ``quorum`` is 2 by default, with secure sums 3; ``smallest_cell`` 5, under differential privacy 1.
 
     Examples
     --------
@@ -262,6 +336,7 @@ def make_plan(
         privacy=privacy,
         training=training,
         pooling=pooling,
+        smallest_cell=(_SMALLEST_CELL if privacy is None else 1) if smallest_cell is None else smallest_cell,
     )
 
 
@@ -325,6 +400,17 @@ def _checked_pooling(pooling: object, privacy: Privacy | None) -> str:
             "prior besides; use 'none'."
         )
     return "none" if privacy is not None else pooling
+
+
+def _checked_smallest(cell: object, privacy: Privacy | None) -> int:
+    """How many rows a group must have at a site to be counted, at least 1."""
+    number = max(_between(cell, "smallest_cell", 0, 1_000_000), 1)
+    if privacy is not None and number > 1:
+        raise InputError(
+            f"smallest_cell: got {cell!r} with differential privacy, whose noise covers small cells already: leaving "
+            "one out would tell its true count; use 1."
+        )
+    return number
 
 
 def _check_combination(plan: Plan) -> None:

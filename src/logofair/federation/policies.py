@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from logofair.auditing.measure import FEW_ROWS
-from logofair.errors import RefusedError
+from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.plan import Training
 from logofair.federation.privacy import Release, at_edges
@@ -47,9 +47,12 @@ class SitePolicies(Mapping[str, Policy]):
         self._batch = batch
 
     def __getitem__(self, site: str) -> Policy:
-        if site not in self._batch.state.sites:
+        state = self._batch.state
+        if site not in state.sites:
             raise KeyError(site)
-        return _policy(self._batch, self._batch.state.sites.index(site), self._batch.state.result or {})
+        if state.forged:
+            raise RefusedError(Refusal.BAD_MESSAGE, f"the published result is refused, since {state.forged}.")
+        return _policy(self._batch, state.sites.index(site), state.result or {})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._batch.state.sites)
@@ -70,7 +73,7 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
     >>> from logofair.engines.inprocess import run
     >>> from logofair.federation import make_plan
     >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> result = run(plan, {"north": rows, "south": rows}).result
     >>> late_policy(result, rows, "east").info.note[:36]
     'This site did not take part in the r'
@@ -90,6 +93,9 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
     batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
     if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
+    wrong = batch.wrong_in(result.as_dict(), counted=site in result.sites)
+    if wrong is not None:
+        raise InputError(f"result: {wrong}; get the file again from the server.")
     return _policy(batch, 0, result.as_dict(), note=None if site in result.sites else _LATE)
 
 
@@ -171,10 +177,13 @@ def _figures(one: ClientBatch) -> SiteInfo:
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, one.state.rules))
     gaps = (problem.local_gaps(u, v) / problem.local_units)[0].tolist()
     measured = problem.local_counts[0].any(axis=0)
+    counted, mass = problem.mass[0] > 0, float(problem.mass.sum())
     return SiteInfo(
-        accuracy=problem.accuracy(u, v) / float(problem.mass.sum()),
+        accuracy=problem.accuracy(u, v) / mass if mass else None,
         local_gaps={rate.name: gaps[k] for k, rate in enumerate(problem.local_rates) if measured[k]},
-        accepted={str(groups[a]): float(u[0, a]) for a in np.flatnonzero(problem.mass[0] > 0)},
+        accepted={str(groups[a]): float(u[0, a]) for a in np.flatnonzero(counted)},
+        smallest_cell=one.state.plan.smallest_cell,
+        too_small=tuple(str(groups[a]) for a in np.flatnonzero(~counted)),
     )
 
 
@@ -182,7 +191,7 @@ def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """What the site should know of its own small cells; this never leaves it."""
     if one.state.plan.privacy is not None:
         return _noised_warnings(one)
-    return cell_warnings(one.problem, one.chances[0].rows, merged=False)
+    return cell_warnings(one.problem, one.chances[0].rows, merged=True, smallest_cell=one.state.plan.smallest_cell)
 
 
 def _noised_warnings(one: ClientBatch) -> Iterator[FitWarning]:

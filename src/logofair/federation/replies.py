@@ -316,6 +316,7 @@ class Refusal(enum.Enum):
     DATA_CHANGED = "the client's file is not the one it had when the run began"
     NO_SOLUTION = "the client's own problem could not be solved exactly"
     IMPLAUSIBLE = "the client's own check found its answer implausible, so it was not sent"
+    PLAN_REFUSED = "the client's people have not agreed to this plan: its own screen says what they want"
     NOT_AGREED = "the client has not agreed to go on without sites that were in the roster"
     NO_KEYS = "the client lacks the keys for secure sums"
     OTHER_THAN_REPLAY = (

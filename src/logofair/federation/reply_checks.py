@@ -113,6 +113,8 @@ def fault(
             return f"sent {field.name} of shape {got} where {shape} was requested"
         if not np.isfinite(value).all():
             return f"sent {field.name} with a value that is no finite number"
+    if plan.smallest_cell == 1 and isinstance(reply, OF_ROWS) and not GroupCounts.from_reply(reply).mass.sum() > 0:
+        return "sent a number of rows that cannot be"  # where small cells are left out, none may be left
     return _out_of_range(reply, request, plan, counts, roster)
 
 
@@ -145,7 +147,7 @@ def _of_totals(reply: replies.Totals, counts: GroupCounts | None) -> str | None:
     slack = _ROUNDING * (1.0 + reply.mass)
     if counts is not None and np.any(np.abs(reply.mass - counts.mass) > slack):
         return "claims another number of rows than before"
-    if reply.mass.min() < 0 or reply.mass.max() > _MOST_ROWS or not reply.mass.sum() > 0:
+    if reply.mass.min() < 0 or reply.mass.max() > _MOST_ROWS:
         return "sent a number of rows that cannot be"
     if np.any(reply.positives < -slack) or np.any(reply.positives > reply.mass + slack):
         return "sent more expected positives than rows, or fewer than none"
@@ -154,7 +156,7 @@ def _of_totals(reply: replies.Totals, counts: GroupCounts | None) -> str | None:
 
 def _of_training(reply: replies.Moments | replies.Update, counts: GroupCounts | None) -> str | None:
     mass = float(reply.mass[0])
-    if not 0 < mass <= _MOST_ROWS:
+    if not 0 <= mass <= _MOST_ROWS:
         return "sent a number of rows that cannot be"
     if isinstance(reply, replies.Update):
         if counts is not None and abs(mass - counts.mass[0]) > _ROUNDING:
@@ -187,7 +189,7 @@ def _of_calibration(
 def _of_score_moments(reply: replies.ScoreMoments, counts: GroupCounts | None) -> str | None:
     """Moments that rows with log-odds in [-14, 14] can have; folds that add up."""
     mass, slack = reply.mass, _SLACK * (1.0 + 1e-3 * reply.mass[-1].sum())
-    if mass.min() < 0 or mass.max() > _MOST_ROWS or not 0 < reply.rows[0] <= _MOST_ROWS:
+    if mass.min() < 0 or mass.max() > _MOST_ROWS or not 0 <= reply.rows[0] <= _MOST_ROWS:
         return "sent a number of rows that cannot be"
     if counts is not None and counts.mass.shape == mass[-1].shape and np.any(np.abs(mass[-1] - counts.mass) > slack):
         return "claims another number of rows than before"
@@ -263,7 +265,7 @@ _OF_POOLING: dict[type, Any] = {
 
 def _of_steps(reply: replies.Steps, request: Any, plan: Plan, counts: GroupCounts, roster: GroupCounts) -> str | None:
     """Changes no longer than the steps taken times the steepest slope that the rows behind them allow."""
-    low, high = _share_limits(plan.global_rates, counts, roster)
+    low, high = share_limits(plan.global_rates, counts, roster)
     tolerance = plan.global_tolerances[0].max(initial=0.0)
     slope = tolerance + 2.0 * max(high.max(initial=0.0), -low.min(initial=0.0))
     longest = 1 if plan.solver is None else plan.solver.local_steps * request.step * slope
@@ -278,7 +280,7 @@ def _of_answers(
     total = roster.mass.sum()
     if np.abs(reply.gain).max(initial=0.0) > counts.mass.sum() / total + _ROUNDING:
         return "claims more accuracy than its rows allow"
-    low, high = _share_limits(rates, counts, roster)
+    low, high = share_limits(rates, counts, roster)
     if np.any(reply.shares < low) or np.any(reply.shares > high):
         return "claims a larger share of a group's rate than its rows allow"
     if isinstance(reply, replies.FinalFigures):
@@ -301,7 +303,7 @@ def _of_answers(
     return None
 
 
-def _share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts) -> tuple[Floats, Floats]:
+def share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts) -> tuple[Floats, Floats]:
     """Smallest and largest share of each group's rate that so many rows can have, (groups, rates) each."""
     m, p = counts.mass, np.minimum(counts.positives, counts.mass)
     # Corners of all that can be selected: nobody, the positives, everybody, the negatives.

@@ -80,7 +80,7 @@ class RunResult:
     >>> from logofair.engines.inprocess import run
     >>> from logofair.federation import SiteColumns, make_plan
     >>> rows = SiteColumns(groups=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", run="demo")
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
     >>> print(run(plan, {"north": rows, "south": rows}).result.summary())  # doctest: +ELLIPSIS
     Run demo: 2 sites (north, south), 8 rows (F 4, M 4)
     Required: Inside each site, the selection rate of any two groups differs by at most 0.02 (demographic parity). ...
@@ -234,6 +234,12 @@ class RunResult:
         counts = ", ".join(f"{purpose} {count}" for purpose, count in self.exchanges.items())
         if self.priors is not None:
             yield "Pooling", f"{self.pooling.summary()} {self._own_rows()}"
+        if self.plan.smallest_cell > 1:
+            yield (
+                "Cells",
+                f"A group with fewer than {self.plan.smallest_cell} rows at a site is in none of these figures and "
+                "takes the merged rule there; the site's own policy names it.",
+            )
         yield "Exchanges", f"{sum(self.exchanges.values())} in all: {counts}."
         if self.plan.secure:
             yield "Sums", "Secure: the server saw totals of the sites, never one site's numbers."

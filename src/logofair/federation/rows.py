@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_lo
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import Floats, Integers, binary, matrix, not_empty, probabilities, same_length, weights
 from logofair.columns.labels import Codes, encode_known
+from logofair.columns.segments import Booleans
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan, Training
 from logofair.federation.privacy import Release, release
@@ -67,6 +69,11 @@ class SiteRows:
     labels: Floats | None
     weights: Floats | None
     features: Floats | None
+
+    def at(self, which: Booleans) -> SiteRows:
+        """Some of the rows."""
+        parts = (self.scores, self.labels, self.weights, self.features)
+        return SiteRows(self.groups[which], *(None if each is None else each[which] for each in parts))
 
 
 def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
@@ -145,6 +152,11 @@ class Preparation:
     rows: tuple[SiteRows, ...]
     plan: Plan
     sites: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[SiteRows], plan: Plan, sites: tuple[str, ...]) -> Preparation:
+        """The rows that count: those of groups with fewer than the plan's smallest cell at their site do not."""
+        return cls(tuple(_counted(each, plan, site) for each, site in zip(rows, sites, strict=True)), plan, sites)
 
     def answer(self, request: Any, model: Model | None) -> Sums:
         """Answer a request of training, calibration or pooling; ``model`` is the trained one, where there is one."""
@@ -260,11 +272,8 @@ class Preparation:
         fit = cell_calibrators(dealt, maps)
         return Chances(with_chances(rows, fit.calibrator, fit.eta, rows.clients.codes, dealt.by_score), fit.calibrator)
 
-    def _trained_on(self, number: int, training: Training) -> Any:
-        """Which of a client's rows train the model: a fixed random share, at least one and not all."""
-        n = self.rows[number].groups.size
-        order = _client_rng(self.plan, self.sites[number], "training rows").permutation(n)
-        return order < min(max(round(training.share * n), 1), max(n - 1, 1))
+    def _trained_on(self, number: int, training: Training) -> Booleans:
+        return _trained_on(self.rows[number].groups.size, self.plan, self.sites[number], training)
 
     def _moments(self, number: int) -> Moments:
         training, rows = self.plan.training, self.rows[number]
@@ -285,6 +294,32 @@ class Preparation:
         after = train_locally(design, rows.labels[chosen], request.model.parameters, schedule, rng)
         mass = float(chosen.sum())
         return Update(mass=np.array([mass]), parameters=mass * after)
+
+
+def _trained_on(n: int, plan: Plan, site: str, training: Training) -> Booleans:
+    """Which of a site's n rows train the model: a fixed random share, at least one and not all."""
+    order = _client_rng(plan, site, "training rows").permutation(n)
+    return np.asarray(order < min(max(round(training.share * n), 1), max(n - 1, 1)))
+
+
+def _counted(rows: SiteRows, plan: Plan, site: str) -> SiteRows:
+    """A site's rows without the groups that have fewer than the plan's smallest cell.
+
+    Where a model is trained, those that make the policy must be enough, and who they are depends on how many rows
+    there are: groups leave until all that stay are large enough. What leaves trains no model either, or the number of
+    training rows would tell how many others there are.
+    """
+    if plan.smallest_cell == 1:
+        return rows
+    while True:
+        counts = np.ones(rows.groups.size, dtype=bool) if rows.weights is None else rows.weights > 0
+        if plan.training is not None:
+            counts = counts & ~_trained_on(rows.groups.size, plan, site, plan.training)
+        size = np.bincount(rows.groups[counts], minlength=len(plan.groups))
+        stay = size[rows.groups] >= plan.smallest_cell
+        if stay.all():
+            return rows
+        rows = rows.at(stay)
 
 
 def _client_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:

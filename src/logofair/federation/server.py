@@ -14,7 +14,7 @@ from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation.phases import CalibrationPhase, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
 from logofair.federation.replies import Sums
-from logofair.federation.reply_checks import GroupCounts, fault, reply_form
+from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault, reply_form
 from logofair.federation.requests import Opening, PublishRequest, Request, RequestMessage, next_history, opening_history
 from logofair.federation.result import ExcludedSite, RunResult
 from logofair.federation.wire import wire_type
@@ -33,7 +33,8 @@ class Server:
     Examples
     --------
     >>> from logofair.federation import SiteColumns, ClientBatch, make_plan
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", local_tolerance=0, global_tolerance=0, run="demo")
+    >>> tolerances = {"local_tolerance": 0, "global_tolerance": 0}
+    >>> plan = make_plan(groups=["F", "M"], calibration="none", **tolerances, smallest_cell=1, run="demo")
     >>> batch = ClientBatch.of({name: SiteColumns(["F", "F", "M", "M"], [0.9, 0.3, 0.6, 0.1]) for name in "abc"}, plan)
     >>> server = Server.start(plan, "abc")
     >>> while not server.done:
@@ -95,6 +96,7 @@ class Server:
         counted = self.counted(self.purpose)
         if isinstance(self.phase, Finished):
             return replace(counted, done=True)
+        self._check_rows(total)
         phase = self.phase.take(total, self.plan, len(self.sites))
         history = next_history(next_history(self.history, self.request), total)
         return replace(counted, phase=phase, number=self.number + 1, history=history)
@@ -120,6 +122,14 @@ class Server:
     def following(self, request: Request) -> Server:
         """The state with the numbers of a request that agrees with its own: a replica goes on from those."""
         return replace(self, phase=self.phase.following(request))
+
+    def _check_rows(self, total: Sums) -> None:
+        """A site may have nothing to count, since all of its groups are small; all sites together may not."""
+        if isinstance(total, OF_ROWS) and not GroupCounts.from_reply(total).mass.sum() > 0:
+            raise RunError(
+                f"run {self.plan.run}: no group has {self.plan.smallest_cell} rows or more at any site, so there is "
+                "nothing to count; agree on a plan with a smaller smallest cell, or on fewer and larger groups."
+            )
 
     def begun(self) -> Server:
         """The state at the beginning of a roster, with the history that begins here."""

@@ -495,10 +495,13 @@ def _cell_name(client: Label | None, group: Label | None) -> str:
     return f"group {group!r}" + ("" if client is None else f" at client {client!r}")
 
 
-def cell_warnings(problem: Problem, rows: CalibrationRows, *, merged: bool) -> Iterator[FitWarning]:
+def cell_warnings(
+    problem: Problem, rows: CalibrationRows, *, merged: bool, smallest_cell: int = 1
+) -> Iterator[FitWarning]:
     """Warn of the cells on which a requirement rests on little or nothing, once per kind.
 
-    ``merged`` says whether the merged federation's rule was there for cells without rows.
+    ``merged`` says whether the merged federation's rule was there for cells without rows; ``smallest_cell`` with how
+    few rows a cell was left out.
     """
     count, one_label = _counted(problem, rows)
     every = problem.cells.rows.reshape(problem.shape)
@@ -506,8 +509,9 @@ def cell_warnings(problem: Problem, rows: CalibrationRows, *, merged: bool) -> I
         "the group's merged rule applies" if merged else "score >= 1/2 applies"
     )
     few = f"fewer than {FEW_ROWS} rows, so rates are mostly noise"
+    none = "no rows" if smallest_cell == 1 else f"too small to say, since it has fewer than {smallest_cell} rows"
     kinds = (
-        ("no rows", every == 0, f"no rows, {empty}"),
+        ("no rows" if smallest_cell == 1 else "too small", every == 0, f"{none}, {empty}"),
         ("no weight", (every > 0) & (count == 0), f"only rows of weight 0, {empty}"),
         ("one row", count == 1, "one row only"),
         ("one label", (count > 1) & one_label, "rows of one label only"),

@@ -229,9 +229,11 @@ class FederationInfo:
 class SiteInfo:
     """What the policy of a federation's site does on the site's own rows, or on their noised histogram."""
 
-    accuracy: float  # expected, as the certificate of the federation is
+    accuracy: float | None  # expected, as the certificate of the federation is; None: no group has rows enough
     local_gaps: Mapping[str, float]  # of the rates required inside the site, where at least two groups have one
     accepted: Mapping[str, float]  # the share of each group
+    smallest_cell: int = 1  # a group with fewer rows than this is not counted
+    too_small: tuple[str, ...] = ()  # such groups: they take the merged rule
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,11 @@ class Policy:
         return self.info.site
 
     @property
+    def too_small(self) -> tuple[str, ...]:
+        """Groups with too few rows at a federated policy's site to say anything: they take the merged rule."""
+        return () if self.info.site_figures is None else self.info.site_figures.too_small
+
+    @property
     def has_clients(self) -> bool:
         """Whether rows come with their clients; not where it was fitted without, nor where it belongs to one site."""
         return self.clients != (None,) and self.client is None
@@ -161,7 +166,7 @@ class Policy:
     @property
     def rules(self) -> RuleTable:
         """The rules per client and group, for people."""
-        return RuleTable(self.groups, self.clients, self.mixtures)
+        return RuleTable(self.groups, self.clients, self.mixtures, self.too_small)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all."""

@@ -19,6 +19,7 @@ class RuleRow:
     group: Label
     rule: str
     needs_coin: bool
+    too_small: bool = False  # whether the group has too few rows at a federation's site to say: it is the merged rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,7 @@ class RuleTable:
     groups: tuple[Label, ...]
     clients: tuple[Label, ...]
     mixtures: Mixtures
+    too_small: tuple[str, ...] = ()  # groups with too few rows at a federation's site to say
 
     def __len__(self) -> int:
         return len(self.groups) * len(self.clients)
@@ -49,7 +51,8 @@ class RuleTable:
         cell = number % len(self)
         client, group = divmod(cell, len(self.groups))
         rule, needs_coin = self._words(cell)
-        return RuleRow(self.clients[client], self.groups[group], rule, needs_coin)
+        name = self.groups[group]
+        return RuleRow(self.clients[client], name, rule, needs_coin, str(name) in self.too_small)
 
     def __iter__(self) -> Iterator[RuleRow]:
         return (self[number] for number in range(len(self)))
@@ -74,7 +77,7 @@ class RuleTable:
     def __str__(self) -> str:
         most = 40
         rows = [self[number] for number in range(min(len(self), most))]
-        table = [("client", "group", "rule"), *((_name(r.client), repr(r.group), r.rule) for r in rows)]
+        table = [("client", "group", "rule"), *((_name(r.client), repr(r.group), _marked(r)) for r in rows)]
         widths = [max(len(row[i]) for row in table) for i in (0, 1)]
         lines = [f"{c:<{widths[0]}}  {g:<{widths[1]}}  {rule}" for c, g, rule in table]
         if len(self) > most:
@@ -93,6 +96,10 @@ def _one_rule(threshold: float, above: bool, digits: int) -> str:
     if above:
         return "accept all" if threshold <= 0 else f"score >= {threshold:.{digits}g}"
     return "accept all" if threshold >= 1 else f"score <= {threshold:.{digits}g}"
+
+
+def _marked(row: RuleRow) -> str:
+    return row.rule + (" (too small to say)" if row.too_small else "")
 
 
 def _percent(weight: float) -> str:

@@ -111,7 +111,15 @@ def _at_site(info: PolicyInfo) -> Iterator[str]:
         return
     rows = "By the noised counts of its rows" if info.rows is None else f"On its own {info.rows:,} rows"
     accepted = listed((f"{share(part)} of {group}" for group, part in figures.accepted.items()), len(figures.accepted))
-    yield f"{rows}, the policy is expected to be right in {figures.accuracy:.2%} of all cases; it accepts {accepted}."
+    if figures.accuracy is not None:
+        right = f"{figures.accuracy:.2%} of all cases"
+        yield f"{rows}, the policy is expected to be right in {right}; it accepts {accepted}."
+    if figures.too_small:
+        few = "no row" if figures.smallest_cell == 1 else f"fewer than {figures.smallest_cell} rows"
+        yield (
+            f"Too small to say: {', '.join(figures.too_small)}, with {few} here. Nothing of such a group was counted "
+            "or sent, and its rule is the merged one: what is best at the prices of the requirements over all sites."
+        )
     if figures.local_gaps:
         yield f"Gaps inside the site: {_gaps(figures.local_gaps)}. New rows differ by chance."
 
@@ -165,7 +173,9 @@ def _rules(policy: Policy, clients: list[int], groups: list[int], at: str | None
 
     def at_client(client: int) -> Iterator[str]:
         for group in groups:
-            yield f"{policy.groups[group]}: {rule_in_words(bands_of(policy, client, group), calibrated=calibrated)}"
+            words = rule_in_words(bands_of(policy, client, group), calibrated=calibrated)
+            too_small = " (too small to say)" if str(policy.groups[group]) in policy.too_small else ""
+            yield f"{policy.groups[group]}: {words}{too_small}"
 
     for client in clients:
         named = policy.has_clients or policy.client is not None
@@ -189,6 +199,7 @@ def as_dict(policy: Policy, clients: list[int], groups: list[int]) -> dict[str, 
                 "client": plain(policy.clients[client]) if client >= 0 else None,
                 "unknown_clients": client < 0,
                 "group": plain(policy.groups[group]),
+                "too_small": str(policy.groups[group]) in policy.too_small,
                 "words": rule_in_words(bands, calibrated=calibrated),
                 "bands": [vars(band) for band in bands],
             }

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logofair.cli.commands.federate.agreement import PlanViewer, limits_of
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
 from logofair.cli.options import (
     column_options,
     examples,
     force_option,
-    number_option,
     path_option,
     read_client_file,
-    such_that,
 )
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError, RunError
@@ -39,8 +38,9 @@ class FolderWatcher:
     Without these ``linger`` seconds the last reply, which is sent after the policy is written, would be cut off.
     """
 
-    def __init__(self, folder: Path, linger: float = _LINGER) -> None:
+    def __init__(self, folder: Path, plans: PlanViewer | None = None, *, linger: float = _LINGER) -> None:
         self.folder = folder
+        self.plans = plans or PlanViewer(folder, asks=False)
         self.linger = linger
         self.ended: float | None = None
         self.changed = (self._latest(), time.monotonic())
@@ -50,6 +50,7 @@ class FolderWatcher:
 
     def __call__(self) -> bool:
         """Look again."""
+        self.plans.look()
         if self.problems.exists() and self.problems.stat().st_size > self.read:
             with self.problems.open("rb") as file:
                 file.seek(self.read)
@@ -58,7 +59,7 @@ class FolderWatcher:
             for line in new.decode(errors="replace").splitlines():
                 click.echo(f"Problem: {line}", err=True)
         self._say_if_idle()
-        if self.ended is None and self._ends() != self.before:
+        if self.ended is None and (self._ends() != self.before or self.plans.refused is not None):
             self.ended = time.monotonic()
         return self.ended is not None and time.monotonic() >= self.ended + self.linger
 
@@ -79,7 +80,16 @@ class FolderWatcher:
         return max((file.stat().st_mtime_ns for file in self.folder.glob("*.client.json")), default=0)
 
     def _ends(self) -> dict[str, int]:
-        return {file.name: file.stat().st_mtime_ns for file in self.folder.glob("*.done.json")}
+        ends = (file for kind in ("done", "refused") for file in self.folder.glob(f"*.{kind}.json"))
+        return {file.name: file.stat().st_mtime_ns for file in ends}
+
+    @property
+    def refused(self) -> str | None:
+        """Why a result that has come since is refused, in a sentence."""
+        from logofair.engines.site import REFUSED, refused_result
+
+        new = [name for name, when in self._ends().items() if self.before.get(name) != when and name.endswith(REFUSED)]
+        return refused_result(self.folder / new[0]) if new else None
 
 
 @click.command(
@@ -119,13 +129,12 @@ class FolderWatcher:
     metavar="RUN",
     help="Agree to one run, by its name, on rows of a run with secure sums (or with them, on rows of any run).",
 )
-@click.option("--only-secure", is_flag=True, help="Refuse plans without secure sums: the plan is the server's word.")
-@number_option(
-    "--most-epsilon",
-    float,
-    such_that(lambda epsilon: epsilon > 0, "pass a number above 0, such as 1"),
-    "Refuse plans without differential privacy, and those that spend more than this.",
+@click.option(
+    "--accept-plan",
+    metavar="DIGEST",
+    help="Agree to this plan and no other, by the digest that the server prints.",
 )
+@path_option("--site-policy", "Agree to plans within the limits of this TOML file, such as most_epsilon = 1.")
 def client(
     site: str,
     data: Path,
@@ -139,14 +148,19 @@ def client(
     out: Path,
     force: bool,
     columns: ColumnNames,
+    accept_plan: str | None,
+    site_policy: Path | None,
     **agreement: Any,
 ) -> None:
     """Take part as one site, with its own file and key.
 
-    Connects to the server, answers its requests with sums over the site's rows, and
-    stays until its policy is written. The rows never leave. Killed or disconnected,
-    the same command goes on where it stopped.
+    Connects to the server, shows its plan, and answers its requests with sums over the
+    site's rows once the plan is agreed to: by its digest (--accept-plan), by limits that
+    it keeps within (--site-policy), or by a yes at this terminal. Stays until the site's
+    policy is written. The rows never leave. Killed or disconnected, the same command
+    goes on where it stopped.
     """
+    limits = limits_of(accept_plan, site_policy)
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
     read_client_file(data, columns)
     _check_address(server)
@@ -166,6 +180,7 @@ def client(
         policy=str(out.resolve()),
         key=None if key is None else str(key.resolve()),
         peers=None if peers is None else str(peers.resolve()),
+        **({"asks": True} if limits is None else {"limits": limits}),
         **agreement,
     )
     _take_part(settings, server, authority, insecure)
@@ -245,6 +260,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         assert authority is not None
         assert settings.key is not None
         proof = SiteCredentials(authority, Path(settings.key))
+    watcher = FolderWatcher(folder, PlanViewer(folder, asks=settings.asks))
     with locked(folder / "command.lock", wait=False):
         settings.write(path)
         click.echo(f"Site {settings.site} connects to {server}{' WITHOUT ENCRYPTION' if insecure else ''}.", err=True)
@@ -254,11 +270,16 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
             server=server,
             credentials=proof,
             insecure=insecure,
-            until=FolderWatcher(folder),
+            until=watcher,
             home=folder / "flower",
         )
     if ended.status != "completed":
         raise RunError(f"{ended.sentence} The same command tries again.")
+    if watcher.plans.refused is not None:
+        run = watcher.plans.refused
+        raise RunError(f"run {run}: its plan was refused here, so nothing was sent and there is no policy.")
+    if watcher.refused is not None:
+        raise RunError(watcher.refused)
 
 
 def _show(policy: Policy, where: Path) -> None:

@@ -36,7 +36,7 @@ __all__ = ["PLAN", "RESULT", "STATE", "RosterOptions", "check_same", "listed", "
 PLAN, STATE, RESULT = "plan.json", "state.json", "result.json"
 
 _DELTA = 1e-6
-_AS_GIVEN = ("notion", "calibration", "pooling", "optimality_gap", "solver", "secure", "quorum")
+_AS_GIVEN = ("notion", "calibration", "pooling", "optimality_gap", "solver", "secure", "quorum", "smallest_cell")
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -102,6 +102,12 @@ plan_options = together(
         such_that(lambda rounds: rounds >= 1, "use at least 1"),
         "Rounds of that training.  [default: 20]",
     ),
+    click.option(
+        "--smallest-cell",
+        type=int,
+        help="A group with fewer rows than this at a site is counted in nothing that leaves it, and takes the merged "
+        "rule there; 1: every row counts.  [default: 5; 1 with --epsilon]",
+    ),
     click.option("--quorum", type=int, help="Fail with fewer sites than this.  [default: 2; 3 with --secure]"),
     seed_option(
         "The same seed and files give the same rules; coins hang on the run's name.  [default: 0]", default=None
@@ -127,6 +133,7 @@ _IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
     "delta": ("--delta", lambda plan: plan.privacy and plan.privacy.delta),
     "train": ("--train", lambda plan: plan.training and plan.training.features),
     "train_rounds": ("--train-rounds", lambda plan: plan.training and plan.training.rounds),
+    "smallest_cell": ("--smallest-cell", lambda plan: plan.smallest_cell),
     "quorum": ("--quorum", lambda plan: plan.quorum),
     "seed": ("--seed", lambda plan: plan.random_state),
     "run_name": ("--run", lambda plan: plan.run),

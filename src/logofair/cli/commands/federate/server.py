@@ -143,6 +143,7 @@ def _serve(folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[
                 resume_without(folder, left)
         goes_on = (folder / STATE).exists()
         click.echo(f"Run {plan.run} {'goes on' if goes_on else 'begins'} in {folder}.", err=True)
+        click.echo(f"The plan's digest, for the sites' people (--accept-plan): {plan.fingerprint}", err=True)
         ended = watched(serve(folder / PLAN, folder, **settings))
     if ended.status != "completed" or not (folder / RESULT).exists():
         raise RunError(f"{ended.sentence} The state is in {folder}: the same command goes on from there.")

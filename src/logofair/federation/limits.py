@@ -1,0 +1,185 @@
+"""What a site's people have agreed to: the plan itself by its digest, or limits that a plan must keep within.
+
+The plan is the server's word. A site checks it before the first number leaves; what it refuses is said on its own
+screen, and the server is told no more than that the plan was refused.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from logofair.columns.checks import nearest_name, positive_number, whole_number
+from logofair.errors import InputError, RefusedError
+from logofair.federation.plan import FINGERPRINT, Plan
+from logofair.federation.replies import Refusal
+from logofair.files.writing import reason_of
+from logofair.requirements import Requirement, check_tolerance
+
+_NEIGHBOURS = ("replace", "add-remove")
+
+
+@dataclass(frozen=True)
+class SiteLimits:
+    """What a plan must keep within for a site to answer; by default anything.
+
+    Parameters
+    ----------
+    plan : str, optional
+        Digest of the one plan that is agreed to (:attr:`Plan.fingerprint`), as the server's people read it out.
+    only_secure : bool
+        Refuse plans without secure sums.
+    most_epsilon, most_delta : float, optional
+        The most that differential privacy may spend; with either of them plans without it are refused.
+    neighbours : str, optional
+        Between which data sets it must not distinguish: "replace" or "add-remove".
+    smallest_cell : int, optional
+        Refuse plans that count smaller cells; differential privacy counts none exactly and is enough.
+    least_sites : int, optional
+        Refuse rosters of fewer sites, this one among them.
+    most_local_tolerance, most_global_tolerance : float, optional
+        The largest tolerance of any gap inside this site, and over all; a gap that is free exceeds it.
+    most_rounds : int, optional
+        Refuse plans of more rounds.
+    pooling, training : bool
+        Whether histograms of scores may be sent, and a model be trained.
+
+    Examples
+    --------
+    >>> from logofair.federation import make_plan
+    >>> plan = make_plan(groups=["F", "M"], local_tolerance=0.05, run="spring")
+    >>> SiteLimits(most_local_tolerance=0.1).objection(plan, "north") is None
+    True
+    >>> SiteLimits(most_local_tolerance=0.02).objection(plan, "north")
+    'its tolerance inside this site is 0.05 (selection rate); this site allows 0.02 at most'
+    """
+
+    plan: str | None = None
+    only_secure: bool = False
+    most_epsilon: float | None = None
+    most_delta: float | None = None
+    neighbours: str | None = None
+    smallest_cell: int | None = None
+    least_sites: int | None = None
+    most_local_tolerance: float | None = None
+    most_global_tolerance: float | None = None
+    most_rounds: int | None = None
+    pooling: bool = True
+    training: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("only_secure", "pooling", "training"):
+            if type(getattr(self, name)) is not bool:
+                raise InputError(f"{name}: got {getattr(self, name)!r}; use true or false.")
+        if self.plan is not None:
+            object.__setattr__(self, "plan", read_fingerprint(self.plan))
+        if self.neighbours is not None and self.neighbours not in _NEIGHBOURS:
+            hint = nearest_name(self.neighbours, _NEIGHBOURS)
+            raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
+        for name in ("smallest_cell", "least_sites", "most_rounds"):
+            if getattr(self, name) is not None:
+                whole_number(getattr(self, name), name)
+        for name in ("most_epsilon", "most_delta"):
+            if getattr(self, name) is not None:
+                positive_number(getattr(self, name), name, 100.0)
+        for name in ("most_local_tolerance", "most_global_tolerance"):
+            check_tolerance(getattr(self, name), name, of_shares=False)
+
+    def objection(self, plan: Plan, site: str, sites: Sequence[str] | None = None) -> str | None:
+        """Why a plan is not agreed to, as the rest of a sentence about it; None where it is.
+
+        ``sites`` are those of the roster, where it is known.
+        """
+        return next(self._objections(plan, site, sites), None)
+
+    def check(self, plan: Plan, site: str, sites: Sequence[str] | None = None) -> None:
+        """Raise where a plan is not agreed to."""
+        objection = self.objection(plan, site, sites)
+        if objection is not None:
+            raise RefusedError(Refusal.PLAN_REFUSED, f"run {plan.run!r}: the plan is refused, since {objection}.")
+
+    def _objections(self, plan: Plan, site: str, sites: Sequence[str] | None) -> Iterator[str]:
+        if self.plan is not None and plan.fingerprint != self.plan:
+            yield f"its digest is {plan.fingerprint}; this site has agreed to {self.plan}"
+        if self.only_secure and not plan.secure:
+            yield "it has no secure sums; this site wants them"
+        yield from self._about_privacy(plan)
+        if self.smallest_cell is not None and plan.privacy is None and plan.smallest_cell < self.smallest_cell:
+            yield f"it counts cells of {plan.smallest_cell} rows; this site wants {self.smallest_cell} at least"
+        if self.least_sites is not None and sites is not None and len(sites) < self.least_sites:
+            yield f"its roster has {len(sites)} sites; this site wants {self.least_sites} at least"
+        single = dict(plan.client_tolerances)
+        local = [(r, single.get(site, r.tolerance)) for r in plan.local]
+        yield from _too_wide(local, "inside this site", self.most_local_tolerance)
+        yield from _too_wide([(r, r.tolerance) for r in plan.global_], "over all sites", self.most_global_tolerance)
+        rounds = plan.rounds if plan.solver is None else plan.solver.rounds
+        if self.most_rounds is not None and rounds > self.most_rounds:
+            yield f"it may take {rounds} rounds; this site allows {self.most_rounds} at most"
+        if not self.pooling and plan.pooling != "none":
+            yield "it pools, for which histograms of scores are sent; this site sends none"
+        if not self.training and plan.training is not None:
+            yield "it trains a model; this site trains none"
+
+    def _about_privacy(self, plan: Plan) -> Iterator[str]:
+        limits = {"epsilon": self.most_epsilon, "delta": self.most_delta}
+        if plan.privacy is None:
+            if self.neighbours is not None or any(most is not None for most in limits.values()):
+                yield "it has no differential privacy; this site wants it"
+            return
+        for name, most in limits.items():
+            spent = getattr(plan.privacy, name)
+            if most is not None and spent > most:
+                yield f"it would spend {name} {spent:g}; this site spends {most:g} at most"
+        if self.neighbours is not None and plan.privacy.neighbours != self.neighbours:
+            yield f"its privacy is for neighbours by {plan.privacy.neighbours!r}; this site wants {self.neighbours!r}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; what is not limited is left out."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {field.name: given[field.name] for field in fields(self) if given[field.name] != field.default}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SiteLimits:
+        """The inverse of :meth:`as_dict`; other names are refused."""
+        known = [field.name for field in fields(cls)]
+        unknown = next((name for name in data if name not in known), None)
+        if unknown is not None:
+            raise InputError(f"{unknown}: no such limit{nearest_name(unknown, known)}; there are {', '.join(known)}.")
+        return cls(**data)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> SiteLimits:
+        """Limits from a TOML file, such as ``site-policy.toml``: one ``name = value`` a line."""
+        file = Path(path)
+        try:
+            return cls.from_dict(tomllib.loads(file.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read ({reason_of(error)}); check the path.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{file}: is no TOML file ({error}); write one limit a line, name = value.") from None
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+
+
+def _too_wide(gaps: Sequence[tuple[Requirement, float | None]], where: str, most: float | None) -> Iterator[str]:
+    for requirement, tolerance in gaps if most is not None else ():
+        if tolerance is None:
+            yield f"it leaves the {requirement.rate.name} {where} free; this site allows gaps of {most:g} at most"
+        elif most is not None and tolerance > most:
+            yield (
+                f"its tolerance {where} is {tolerance:g} ({requirement.rate.name}); this site allows {most:g} at most"
+            )
+
+
+def read_fingerprint(text: object) -> str:
+    """A plan's digest as people write it: case, spaces, '-' and ':' do not matter."""
+    plain = "".join(c for c in str(text).lower() if c not in " -:") if isinstance(text, str) else ""
+    if len(plain) != FINGERPRINT or any(c not in "0123456789abcdef" for c in plain):
+        raise InputError(
+            f"plan: got {text!r}; pass the digest that the server prints, {FINGERPRINT} digits and letters a to f."
+        )
+    return "-".join(plain[i : i + 4] for i in range(0, FINGERPRINT, 4))

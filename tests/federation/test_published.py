@@ -1,0 +1,188 @@
+"""A forged result is neither stored nor explained, and only the site's own people learn of it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import logofair.engines.site as on_disk
+from logofair.engines.inprocess import run
+from logofair.errors import InputError, RefusedError
+from logofair.federation import Client, Server, late_policy
+from logofair.federation.policies import SitePolicies
+from logofair.federation.replies import Received
+from logofair.federation.requests import FinalRequest, PublishRequest
+from logofair.federation.wire import decode, encode
+from logofair.policy.mixtures import evaluate
+from support.sites import clients, federation, plan_of
+
+pytestmark = pytest.mark.federation
+
+SITES = federation((120, 40, 30))
+
+
+def at_publication(plan, change=lambda request: request):
+    """The clients of a run whose server is about to publish; ``change`` is what it makes of its final request."""
+    server, every = Server.start(plan, SITES), clients(SITES)
+    while True:
+        message = server.message()
+        if isinstance(message.request, PublishRequest):
+            return server, every
+        if isinstance(message.request, FinalRequest):
+            message = replace(message, request=change(message.request))
+        bodies = []
+        for site in SITES:
+            every[site], reply = every[site].handle(decode(encode(message)))
+            assert reply.refusal is None, every[site].problem
+            bodies.append(reply.body)
+        server = server.take(type(bodies[0]).stacked(bodies).combined())
+
+
+def publish(server, client, forge):
+    """Hand a client the result as a forger would, in bytes."""
+    result = copy.deepcopy(server.request.result)
+    forge(result)
+    return client.handle(decode(encode(replace(server.message(), request=PublishRequest(result)))))
+
+
+def proved(accuracy, bound=None):
+    """A forged proof: so accurate, no rule is better, nothing is exceeded."""
+
+    def forge(result):
+        bound_ = accuracy if bound is None else bound
+        gap = bound_ - accuracy
+        result["certificate"] |= {
+            "primal": accuracy,
+            "dual": bound_,
+            "optimality_gap": gap,
+            "violation": 0.0,
+            "holds": True,
+        }
+
+    return forge
+
+
+def stricter(result):
+    result["requirements"]["local"][0]["tolerance"] = 0.005
+
+
+FORGED = [
+    (proved(0.96), "accuracy of 96.00%"),
+    (proved(0.005), "accuracy of 0.50%"),
+    (proved(0.7, 0.6), "contradict each other"),
+    (proved(0.7, 0.75), "claims to hold"),
+    (stricter, "other requirements than the plan"),
+    (lambda r: r.update(run="winter"), "another run"),
+    (lambda r: r.update(secure_sums=True), "another run"),
+    (lambda r: r.update(sites=["b", "c"]), "leaves this site out"),
+    (lambda r: r.update(sites=["a", "b", "c", "d"]), "not in the roster"),
+    (lambda r: r["groups"].update({"0": 5.0}), "other numbers of rows"),
+    (lambda r: r["groups"].pop("0"), "other numbers of rows"),
+    (lambda r: r["global_gaps"].update({"selection rate": 0.3}), "claims a violation of 0.00000"),
+    (
+        lambda r: (r["global_gaps"].update({"selection rate": 0.3}), r["certificate"].update(violation=0.29)),
+        "exceeds a",
+    ),
+    (lambda r: r.update(global_gaps={}), "other rates"),
+    (lambda r: r.pop("certificate"), "malformed"),
+    (lambda r: r["certificate"].update(primal="much"), "malformed"),
+]
+
+
+@pytest.fixture(scope="module")
+def honest():
+    return at_publication(plan_of())
+
+
+@pytest.mark.parametrize(("forge", "words"), FORGED, ids=[words for _, words in FORGED])
+def test_a_forged_result_is_not_stored_and_the_server_learns_nothing(honest, forge, words):
+    server, every = honest
+    client, reply = publish(server, every["a"], forge)
+    assert (type(reply.body), reply.refusal) == (Received, None)
+    assert words in client.problem
+    assert not client.finished
+    assert client.stored.state.result is None
+    with pytest.raises(RefusedError, match="refused"):
+        SitePolicies(client.batch)["a"]
+
+
+def test_the_honest_result_is_stored_at_every_site_even_after_a_forged_one(honest):
+    server, every = honest
+    for client in every.values():
+        stored, reply = publish(server, client, lambda result: None)
+        assert (type(reply.body), stored.problem) == (Received, "")
+        assert SitePolicies(stored.batch)[client.site].info.certificate.holds
+    forged, _ = publish(server, every["a"], stricter)
+    again, reply = publish(replace(server, number=server.number + 1), forged, lambda result: None)
+    assert reply.refusal is None
+    assert again.finished
+    assert again.problem == ""
+
+
+def test_a_site_that_was_made_to_accept_nearly_all_of_one_group_does_not_believe_that_all_is_fair():
+    """96 % against 0.5 %, "proved": its own part of the rates leaves no room for the gap that was published."""
+    plan = plan_of(local_tolerance=None)
+    server, _ = at_publication(plan)
+    honest_result = server.request.result
+
+    def one_sided(request):
+        price = 5.0 * np.array([[1.0], [-1.0]])
+        return FinalRequest(price[None], np.ones(1))
+
+    tricked, every = at_publication(plan, one_sided)
+    batch = every["a"].batch
+    few, most = evaluate(batch.problem.cells, batch.state.rules)[0]
+    assert few < 0.01
+    assert most > 0.95
+
+    def forge(result):
+        result.update(copy.deepcopy(honest_result))
+        proved(0.6)(result)  # which the others could make up for
+
+    client, reply = publish(tricked, every["a"], forge)
+    assert reply.refusal is None
+    assert "gap of 0.0100 in the selection rate over all sites" in client.problem
+    assert not client.finished
+
+
+def test_a_site_on_disk_writes_no_policy_and_says_so_to_its_own_people(tmp_path, honest):
+    server, every = honest
+    folder = tmp_path / "private"
+    result = copy.deepcopy(server.request.result)
+    proved(0.96)(result)
+    names = on_disk.ColumnNames(score="p", label="y", group=("sex",))
+    columns = SITES["a"]
+    lines = [f"{g},{float(s)!r},{y}" for g, s, y in zip(columns.groups, columns.scores, columns.labels, strict=True)]
+    (tmp_path / "rows.csv").write_text("sex,p,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    file, policy = tmp_path / "site.json", tmp_path / "policy.json"
+    on_disk.SiteSettings("a", str(tmp_path / "rows.csv"), names, str(folder), str(policy)).write(file)
+    folder.mkdir()
+    on_disk._store(folder / "test.client.json", every["a"].stored, on_disk.fingerprint(str(tmp_path / "rows.csv")))
+    message = encode(replace(server.message(), request=PublishRequest(result)))
+    reply = decode(on_disk.answer_on_disk(str(file), message))
+    assert (type(reply.body), reply.refusal) == (Received, None)
+    assert not policy.exists()
+    assert not list(folder.glob("*.done.json"))
+    assert "96.00%" in on_disk.refused_result(folder / "test.refused.json")
+    assert "96.00%" in (folder / "problems.txt").read_text()
+
+
+def test_a_result_file_that_contradicts_itself_makes_no_late_policy():
+    result = run(plan_of(), SITES).result
+    assert late_policy(result, SITES["a"], "a").info.certificate.holds
+    for forged in (replace(result, accuracy=0.96, bound=0.96), replace(result, accuracy=result.bound + 0.1)):
+        with pytest.raises(InputError, match="get the file again"):
+            late_policy(forged, SITES["a"], "a")
+    with pytest.raises(InputError, match="get the file again"):
+        late_policy(replace(result, accuracy=result.bound + 0.1), SITES["b"], "late")
+
+
+def test_a_client_that_was_never_asked_takes_no_result():
+    server = Server.start(plan_of(), SITES)
+    client = Client("a", SITES["a"])
+    client, _ = client.handle(server.message())
+    message = replace(server.message(), number=2, opening=None, request=PublishRequest({}))
+    assert client.handle(message)[1].refusal == "OUT_OF_TURN"
