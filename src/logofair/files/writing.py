@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -13,14 +14,15 @@ from pathlib import Path
 from queue import Queue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from logofair.errors import InputError
+from logofair.errors import DiskFullError, InputError
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FileName", "TableWriter", "check_output", "locked", "put_whole", "reason_of", "replacing"]
+__all__ = ["FULL", "FileName", "TableWriter", "check_output", "locked", "put_whole", "reason_of", "replacing"]
 
 FileName: TypeAlias = str | os.PathLike[str]
+FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or of a user's full share of it
 _WAITING = 4  # tables that may wait to be written
 
 
@@ -90,6 +92,8 @@ def _refusals(path: FileName) -> Iterator[None]:
 
 
 def _unwritable(path: FileName, error: Exception) -> InputError:
+    if getattr(error, "errno", None) in FULL:
+        return DiskFullError(f"{path}: cannot be written ({reason_of(error)}); make room on its disk.")
     advice = "choose a folder that exists, has room and may be written to"
     return InputError(f"{path}: cannot be written ({reason_of(error)}); {advice}.")
 

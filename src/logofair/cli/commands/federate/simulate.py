@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, plan_options, planned
+from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.server import report, watched
 from logofair.cli.options import (
     column_options,
@@ -22,6 +23,7 @@ from logofair.cli.options import (
     path_option,
     read_client_file,
 )
+from logofair.engines.events import EVENTS
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError, RunError
 from logofair.files.inputs import ColumnNames
@@ -38,7 +40,7 @@ __all__ = ["simulate", "write_sites"]
 
 _SITES, _POLICIES, _STATES = "sites", "policies", "states"
 _OWN_FOLDERS = (_SITES, _POLICIES, _STATES, "keys", "flower")
-_OWN_FILES = (PLAN, STATE, RESULT, "progress.txt", "status.json")
+_OWN_FILES = (PLAN, STATE, RESULT, EVENTS, "status.json")
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -60,10 +62,11 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
     default="flower",
 )
 @force_option("Replace an earlier simulation in the folder.")
-@json_option("Print the result as JSON in place of the page.")
+@json_option("Print the result as JSON in place of the page, and the log as one JSON object a line.")
+@quiet_option
 @plan_options
 def simulate(
-    data: Path, columns: ColumnNames, folder: Path, engine: str, force: bool, as_json: bool, **options: Any
+    data: Path, columns: ColumnNames, folder: Path, engine: str, force: bool, as_json: bool, quiet: bool, **options: Any
 ) -> None:
     """Rehearse a run with the sites of one file.
 
@@ -75,7 +78,7 @@ def simulate(
         _require_flower()
     from logofair.cli.pages.console import showing_progress
 
-    with showing_progress(quiet=as_json) as progress:
+    with showing_progress(quiet=quiet or as_json) as progress:
         ((plan, parts),) = progress(map(_plan_and_parts, [data], [columns], [options]), "Reading", total=1)
     _check_folder(folder, force)
     with locked(folder / "command.lock", wait=False):
@@ -83,9 +86,9 @@ def simulate(
         sites = write_sites(folder, parts, columns)
         (folder / _POLICIES).mkdir()
         if engine == "flower":
-            _with_flower(folder, plan, sites)  # which tells what goes on in lines
+            _with_flower(folder, plan, sites, Screen(quiet=quiet, as_json=as_json))
         else:
-            with showing_progress(quiet=as_json) as progress:
+            with showing_progress(quiet=quiet or as_json) as progress:
                 list(progress(map(_in_process, [folder], [plan], [sites]), "Running the plan", total=1))
     report(folder, as_json)
     if not as_json:
@@ -174,7 +177,7 @@ def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
     write_result(folder / RESULT, done.result)
 
 
-def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
+def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings], screen: Screen) -> None:
     """Run in Flower's simulation, in which sites and server write their files themselves."""
     from dataclasses import replace
 
@@ -192,7 +195,7 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
             site = replace(site, key=str(key), peers=str(keys))
         settings[site.site] = state / f"{site.site}.site.json"
         site.write(settings[site.site])
-    ended = watched(flower_simulation(folder / PLAN, settings, folder))
+    ended = watched(flower_simulation(folder / PLAN, settings, folder), screen)
     if ended.status != "completed" or not (folder / RESULT).exists():
         raise RunError(f"{ended.sentence} The logs are in {folder / 'flower'}.")
 
