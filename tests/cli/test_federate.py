@@ -530,6 +530,30 @@ def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Pat
     assert json.loads(output)["certificate"]["primal"] == pytest.approx(central.certificate.primal, abs=2e-7)
 
 
+def test_a_simulation_warns_of_small_sites_as_a_fit_does(tmp_path: Path) -> None:
+    table = people(sites=3, rows=900)
+    few = (table["place"] != "east") | (np.cumsum(table["place"] == "east") <= 20)
+    file = write_csv(tmp_path / "people.csv", {name: np.asarray(values)[few] for name, values in table.items()})
+    code, output = simulate(file, tmp_path / "try", *TIGHT, "--calibration", "none")
+    assert code == 0, output
+    central = logofair.fit(
+        table["risk"][few],
+        None,
+        groups=table["sex"][few],
+        clients=table["place"][few],
+        local_tolerance=0.03,
+        global_tolerance=0.01,
+        calibration="none",
+    )
+    (warning,) = central.warnings
+    assert "'east'" in str(warning)
+    assert f"Warning: {warning}" in output
+    code, output = simulate(file, tmp_path / "other", *TIGHT, "--calibration", "none", "--json")
+    assert {"event": "warning", "site": "east", "warnings": [str(warning)]}.items() <= json.loads(
+        output.splitlines()[-1]
+    ).items()
+
+
 def test_a_simulation_trains_where_it_is_asked_to_and_needs_no_scores(file: Path, tmp_path: Path) -> None:
     code, output = run(
         *("federate", "simulate", file, "--client", "place", "--group", "sex", "--label", "repaid"),
