@@ -381,11 +381,11 @@ def test_a_node_that_ends_by_itself_is_a_failure_with_its_last_lines(tmp_path, m
 
 
 def test_a_site_says_at_once_that_its_server_cannot_be_reached_and_when_it_can(tmp_path, monkeypatch):
-    away, told = Trouble("Cannot reach h:1 (Connection refused), trying again."), []
+    away, said = Trouble("Cannot reach h:1 (Connection refused), trying again."), []
     text = "import time; time.sleep(60)"
-    outcome = joined(tmp_path, monkeypatch, text, lambda: len(told) == 2, (away, away, None), tell=told.append)
+    outcome = joined(tmp_path, monkeypatch, text, lambda: len(said) == 2, (away, away, None), tell=said.append)
     assert outcome.status == "completed"
-    assert [event.sentence for event in told] == [away.sentence, "h:1 can be reached again."]
+    assert [event.sentence for event in said] == [away.sentence, "h:1 can be reached again."]
     assert (tmp_path / "home" / "supernode.log").exists()
 
 

@@ -230,11 +230,11 @@ def test_a_site_started_anew_before_it_replied_gets_the_same_message_again():
 
 
 def test_a_site_whose_heartbeats_stop_is_given_up_long_before_the_timeout_and_named():
-    grid, told = FakeGrid(), []
+    grid, said = FakeGrid(), []
     grid.add(7, lambda message: None, name="north")
     grid.nodes[7].online_until, grid.nodes[7].heartbeat_interval = 160.0, 30.0
     grid.add(8, echo("south"), name="south")
-    carrier, sleep = FlowerTransport(grid, tell=told.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
+    carrier, sleep = FlowerTransport(grid, tell=said.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
 
     def killed(seconds):
         sleep(seconds)
@@ -246,9 +246,9 @@ def test_a_site_whose_heartbeats_stop_is_given_up_long_before_the_timeout_and_na
     replies = carrier.exchange({"north": b"a", "south": b"b"}, 600.0)
     assert replies == {"north": NoReply(f"no sign of life from it since {since}"), "south": b"b from south"}
     assert 90.0 <= grid.now < 95.0
-    lost = next(event for event in told if event.kind == "lost")
+    lost = next(event for event in said if event.kind == "lost")
     assert lost.sentence.startswith(f"north is lost: no sign of life since {since}; it has 30 s to come back")
-    waiting = [event for event in told if event.kind == "waiting"]
+    waiting = [event for event in said if event.kind == "waiting"]
     assert waiting[0].sentence == "awaiting north (connected) for 16 s of 600; south answered"
     before = grid.now
     assert carrier.exchange({"north": b"a"}, 600.0)["north"].reason == f"no sign of life from it since {since}"
@@ -256,8 +256,8 @@ def test_a_site_whose_heartbeats_stop_is_given_up_long_before_the_timeout_and_na
 
 
 def test_a_site_that_is_back_in_time_is_said_to_be():
-    grid, told = FakeGrid(), []
-    carrier, sleep = FlowerTransport(grid, tell=told.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
+    grid, said = FakeGrid(), []
+    carrier, sleep = FlowerTransport(grid, tell=said.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
 
     def comes_back(seconds):
         sleep(seconds)
@@ -266,7 +266,7 @@ def test_a_site_that_is_back_in_time_is_said_to_be():
 
     carrier._sleep = comes_back
     carrier.exchange({"north": b"a"}, 60.0)
-    assert [event.kind for event in told] == ["lost", "back"]
+    assert [event.kind for event in said] == ["lost", "back"]
 
 
 def notices_to(grid):

@@ -66,7 +66,7 @@ class FlowerTransport:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._grid = grid
-        self._told = tell
+        self._say = tell
         self._name_timeout = name_timeout
         self._poll = poll
         self._clock = clock
@@ -82,7 +82,7 @@ class FlowerTransport:
 
     def tell(self, event: Event) -> None:
         """Tell the server's people, and those sites whom it concerns."""
-        self._told(event)
+        self._say(event)
         if event.kind == "request":
             self._roster = frozenset(event.values["sites"])
         elif event.kind in ("waiting", "sites") and event.values["awaited"]:
@@ -122,11 +122,11 @@ class FlowerTransport:
         for site in sorted(exchange.awaited):
             if site in sites:
                 if self._missing.pop(site, None) is not None:
-                    self._told(Event("back", f"{site} is back", {"site": site}))
+                    self._say(Event("back", f"{site} is back", {"site": site}))
                 continue
             if site not in self._missing:
                 self._missing[site] = now
-                self._told(_lost(site, self._alive.get(site)))
+                self._say(_lost(site, self._alive.get(site)))
             if now - self._missing[site] >= _RETURN:
                 exchange.give_up(site, _why_lost(self._alive.get(site)))
 
