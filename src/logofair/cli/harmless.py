@@ -58,7 +58,7 @@ def unfiltered(stream: TextIO) -> TextIO:
 def harmless_streams() -> Iterator[None]:
     """Let nothing but harmless text reach standard output and standard error while the block runs."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_HarmlessStream(unfiltered(stream)) for stream in before)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (_HarmlessStream(unfiltered(stream)) for stream in before)
     try:
         yield
     finally:
