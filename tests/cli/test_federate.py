@@ -548,6 +548,7 @@ def test_a_simulation_warns_of_small_sites_as_a_fit_does(tmp_path: Path) -> None
     (warning,) = central.warnings
     assert "'east'" in str(warning)
     assert f"Warning: {warning}" in output
+    assert (tmp_path / "try" / "sites").stat().st_mode & 0o077 == 0
     code, output = simulate(file, tmp_path / "other", *TIGHT, "--calibration", "none", "--json")
     assert {"event": "warning", "site": "east", "warnings": [str(warning)]}.items() <= json.loads(
         output.splitlines()[-1]
@@ -904,6 +905,10 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
     code, output = run(*line)  # a supervisor starts it again
     assert code == 0
     assert "Run spring has ended" in output
+    assert len(seen) == 1
+    code, output = run(*line, "--json", "--quiet")
+    assert code == 0
+    assert json.loads(output)["rules"] == str(policy.rules).splitlines()
     assert len(seen) == 1
     assert run(*line, "--force")[0] == 0
     assert len(seen) == 2

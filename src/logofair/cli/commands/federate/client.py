@@ -149,9 +149,9 @@ def client(
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
     read_client_file(data, columns)
     _check_address(server)
-    earlier = None if force else finished_policy(out, folder)
+    earlier, screen = None if force else finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
     if earlier is not None:
-        click.echo(f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run.", err=True)
+        screen(Event("site", f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run."))
         return _show(earlier, out, as_json)
     from logofair.engines.site import SiteSettings
     from logofair.policy.policy import Policy
@@ -166,7 +166,7 @@ def client(
         peers=None if peers is None else str(peers.resolve()),
         **agreement,
     )
-    _take_part(settings, server, authority, insecure, Screen(quiet=quiet, as_json=as_json))
+    _take_part(settings, server, authority, insecure, screen)
     return _show(Policy.load(out), out, as_json)
 
 

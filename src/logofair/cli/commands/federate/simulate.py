@@ -121,7 +121,7 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: C
     home = folder.resolve()
     group = (", ".join(columns.group),)
     written = ColumnNames(columns.score, columns.label, group, columns.client, columns.weight, na=())
-    (home / _SITES).mkdir(parents=True)
+    (home / _SITES).mkdir(0o700, parents=True)  # it holds rows
     sites = []
     for site, table in parts.items():
         file = home / _SITES / f"{site}.parquet"
