@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import textwrap
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from support.processes import GROUPS, LABELLED, SITES, make_keys, wait_until
 
@@ -39,7 +38,9 @@ server.serve_forever()
 
 def begun(made, *options):
     """A server and its sites in the midst of a run."""
-    server, clients = made.server(*PLAN, *options), made.clients(columns=LABELLED)
+    server = made.server(*PLAN, *options)
+    server.wait_for_output("The server listens", 120.0)
+    clients = made.clients(columns=LABELLED)
     file = made.state / "state.json"
     wait_until(lambda: (file.exists() and made.state_now().number >= 3) or made.ended(), TO_THE_END, made.last_outputs)
     return server, clients
@@ -59,7 +60,7 @@ def site_killed(made):
 
 
 def server_killed(made):
-    """``kill -9`` of the server in the midst of a run, started again after half a minute."""
+    """``kill -9`` of the server in the midst of a run, started again when the sites had missed it."""
     server, clients = begun(made)
     server.kill_all()
     clients["north"].wait_for_output("Cannot reach", 60.0)
@@ -71,17 +72,17 @@ def server_killed(made):
 
 
 def site_without_room(made, folder):
-    """The disk with a site's state is full."""
-    (folder / "filled").write_bytes(b"\0" * (1 << 19))
+    """The disk with a site's state is full from the second exchange on."""
     server = made.server(*PLAN)
     clients = {site: made.client(site, columns=LABELLED) for site in ("east", "north")}
-    clients["south"] = made.client("south", "--folder", folder / "south", columns=LABELLED)
-    server.wait_for_output("3 of 3 sites are here", TO_THE_END)
-    server.wait(TO_THE_END)
-    clients["south"].wait_for_output("is full", 30.0)
-    clients["south"].interrupt()
-    clients["south"].wait(30.0)
-    return {"server": server, "south": clients["south"]}
+    south = made.client("south", "--folder", folder / "south", columns=LABELLED)
+    wait_until(lambda: (folder / "south" / "spring.client.json").exists(), TO_THE_END, made.last_outputs)
+    with suppress(OSError), (folder / "filled").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    for command in (server, south, *clients.values()):
+        command.wait(TO_THE_END)
+    return {"server": server, "south": south}
 
 
 def waiting_server(made):
@@ -189,10 +190,9 @@ def lines_of(screen, made):
     return list(dict.fromkeys(lines[:page]))
 
 
-def as_markdown(fault, screens):
-    """A fault and its screens as a section of the page."""
-    parts = [f"## {fault}\n"]
-    for name, lines in screens.items():
-        wrapped = [part for line in lines for part in textwrap.wrap(line, 116, subsequent_indent="    ")]
-        parts.append("\n".join([f"{name[0].upper()}{name[1:]}:\n", "```", *wrapped, "```\n"]))
-    return "\n".join(parts)
+def table_rows(fault, screens, said):
+    """A fault as rows of the page's table: which screen says what, in the lines that hold the decisive words."""
+    for name, sentences in said.items():
+        lines = [line for line in screens[name] if any(words in line for words in sentences)]
+        yield f"| {fault} | {name} | {'<br>'.join(line.replace('|', '/') for line in lines)} |"
+        fault = ""
