@@ -34,6 +34,7 @@ from logofair.engines.flower.transport import FlowerTransport
 from logofair.engines.notices import LeftOut, read_notice
 
 Reply = Callable[[Message], Message | None]
+TEN = "2026-01-01T10:00:00+00:00"
 
 
 @pytest.fixture(autouse=True)
@@ -56,8 +57,8 @@ class FakeGrid:
     sent: list[Message] = field(default_factory=list)
     out: dict[str, tuple[float, Message]] = field(default_factory=dict)
 
-    def add(self, node: int, reply: Reply, *, name: str = "", delay: float = 0.0) -> None:
-        self.nodes[node] = NodeInfo(node_id=node, name=name)
+    def add(self, node: int, reply: Reply, *, name: str = "", delay: float = 0.0, started: str = "") -> None:
+        self.nodes[node] = NodeInfo(node_id=node, name=name, last_activated_at=started)
         self.replies[node] = reply
         self.delay[node] = delay
 
@@ -208,13 +209,13 @@ def test_a_site_that_is_away_gets_its_message_when_it_is_back_in_time():
         "south": b"b from south",
     }
     assert grid.now < 35.0
-    assert grid.kinds() == [MESSAGE_QUERY, NOTICE_QUERY, MESSAGE_QUERY]
+    assert grid.kinds() == [MESSAGE_QUERY, MESSAGE_QUERY]
 
 
 def test_a_site_started_anew_before_it_replied_gets_the_same_message_again():
     grid = FakeGrid()
     grid.add(7, lambda message: None, name="north")
-    grid.nodes[7].last_activated_at = "2026-01-01T10:00:00+00:00"
+    grid.nodes[7].last_activated_at = TEN
     carrier, sleep = transport(grid), grid.sleep
 
     def killed_and_started(seconds):
@@ -274,10 +275,11 @@ def notices_to(grid):
     return [(message.metadata.dst_node_id, read_notice(unpack(message.content).body)) for message in sent]
 
 
-def test_the_healthy_are_told_who_is_awaited():
+def test_the_healthy_are_told_who_is_awaited_but_for_simulated_nodes():
     grid = FakeGrid()
-    grid.add(7, echo("north"), name="north", delay=20.0)
-    grid.add(8, echo("south"), name="south")
+    grid.add(7, echo("north"), name="north", delay=20.0, started=TEN)
+    grid.add(8, echo("south"), name="south", started=TEN)
+    grid.add(9, echo("east"), name="east")
     transport(grid).exchange({"north": b"a", "south": b"b"}, 60.0)
     [(node, notice)] = notices_to(grid)
     assert (node, notice.awaited) == (8, ("north",))
@@ -287,7 +289,7 @@ def test_the_healthy_are_told_who_is_awaited():
 def test_a_site_without_which_the_run_went_on_is_told_so_once():
     grid = FakeGrid()
     grid.add(7, echo("north"), name="north")
-    grid.add(8, echo("south"), name="south")
+    grid.add(8, echo("south"), name="south", started=TEN)
     carrier = transport(grid)
     carrier.exchange({"north": b"a"}, 5.0)
     assert notices_to(grid) == []  # nobody has said yet who is in the roster

@@ -87,7 +87,7 @@ class FlowerTransport:
             self._roster = frozenset(event.values["sites"])
         elif event.kind in ("waiting", "sites") and event.values["awaited"]:
             awaited = event.values["awaited"]
-            others = {site: at[0] for site, at in self._connected.items() if site not in awaited}
+            others = {(site, at) for site, at in self._connected.items() if site not in awaited}
             self._send_notices(others, notice_bytes(Waiting(tuple(awaited), float(event.values["seconds"]))))
 
     def present(self) -> tuple[str, ...]:
@@ -149,11 +149,12 @@ class FlowerTransport:
         strangers = self._connected.keys() - (self._connected.keys() if self._roster is None else self._roster)
         new = {(site, self._connected[site]) for site in strangers} - self._dismissed
         self._dismissed |= new
-        self._send_notices({site: at[0] for site, at in new}, notice_bytes(LeftOut()))
+        self._send_notices(new, notice_bytes(LeftOut()))
 
-    def _send_notices(self, nodes: Mapping[str, int], body: bytes) -> None:
-        """Send some sites a notice; no reply is awaited."""
-        self._push({node: Envelope(site, body) for site, node in nodes.items()}, NOTICE_QUERY, _NOTICE)
+    def _send_notices(self, sites: Iterable[tuple[str, NodeStart]], body: bytes) -> None:
+        """Send some sites a notice; no reply is awaited, and nobody looks at a simulated node."""
+        nodes = {node: Envelope(site, body) for site, (node, started) in sites if started is not None}
+        self._push(nodes, NOTICE_QUERY, _NOTICE)
 
     def _learn_names(self, nodes: list[OnlineNode], deadline: float) -> None:
         """Query nodes for their names; one that does not answer now may still answer later."""
