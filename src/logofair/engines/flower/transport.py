@@ -98,7 +98,8 @@ class FlowerTransport:
         """Send every named site its message, and return each reply or why there is none.
 
         A site that is not connected gets its message when it is, and one whose node was restarted gets it again: the
-        former node has lost what it had, and a site gives the same reply to the same request.
+        former node has lost what it had, and a site gives the same reply to the same request. One whose node does not
+        report to the server, or no longer, is given up half a minute after that was seen, however long the timeout.
         """
         start = self._clock()
         deadline, reminders, exchange = start + timeout, Reminders(), _Exchange(messages, timeout)
