@@ -39,7 +39,7 @@ server.serve_forever()
 def begun(made, *options):
     """A server and its sites in the midst of a run."""
     server = made.server(*PLAN, *options)
-    server.wait_for_output("The server listens", 120.0)
+    server.wait_for_output("The server listens", TO_THE_END)
     clients = made.clients(columns=LABELLED)
     file = made.state / "state.json"
     wait_until(lambda: (file.exists() and made.state_now().number >= 3) or made.ended(), TO_THE_END, made.last_outputs)
@@ -63,7 +63,7 @@ def server_killed(made):
     """``kill -9`` of the server in the midst of a run, started again when the sites had missed it."""
     server, clients = begun(made)
     server.kill_all()
-    clients["north"].wait_for_output("Cannot reach", 60.0)
+    clients["north"].wait_for_output("Cannot reach", TO_THE_END)
     again = made.server(*PLAN, name="server again")
     again.wait(TO_THE_END)
     for client in clients.values():
@@ -88,7 +88,7 @@ def site_without_room(made, folder):
 def waiting_server(made):
     """A server that waits for its sites."""
     server = made.server(*PLAN)
-    server.wait_for_output("0 of 3 sites are here", 120.0)
+    server.wait_for_output("The server listens", TO_THE_END)
     return server
 
 
@@ -98,7 +98,7 @@ def other_authority(made):
     make_keys(made.folder / "others", ["north"])
     access = ("--authority", made.folder / "others" / "ca.crt", "--key", made.keys / "sites" / "north")
     north = made.client("north", access=access)
-    north.wait(60.0)
+    north.wait(TO_THE_END)
     return _ended({"server": server, "north": north})
 
 
@@ -106,7 +106,7 @@ def other_name(made):
     """A site calls the server by a name that its certificate does not have."""
     server = waiting_server(made)
     north = made.client("north", "--server", f"127.0.0.2:{made.port}", columns=LABELLED)
-    north.wait(60.0)
+    north.wait(TO_THE_END)
     return _ended({"server": server, "north": north})
 
 
@@ -114,7 +114,7 @@ def no_encryption(made):
     """A site connects with ``--insecure`` to a server that encrypts."""
     server = waiting_server(made)
     north = made.client("north", access=("--insecure",))
-    north.wait(60.0)
+    north.wait(TO_THE_END)
     return _ended({"server": server, "north": north})
 
 
@@ -130,8 +130,7 @@ def unknown_key(made):
 def nobody_there(made):
     """No server listens at the address, for half a minute."""
     north = made.client("north", columns=LABELLED)
-    north.wait_for_output("Cannot reach", 60.0)
-    north.wait_for_output("Nothing has come", 60.0)
+    north.wait_for_output("Nothing has come", TO_THE_END)
     return _ended({"north": north})
 
 
@@ -139,7 +138,7 @@ def other_time(made):
     """A site's clock is 12 seconds ahead."""
     with slow_clock(made):
         north = made.client("north", columns=LABELLED)
-        north.wait(60.0)
+        north.wait(TO_THE_END)
     return {"north": north}
 
 
@@ -148,7 +147,7 @@ def port_taken(made):
     first = waiting_server(made)
     folder = made.folder / "second"
     second = made.command("second", "server", "--folder", folder, "--port", made.port, "--keys", made.keys, *PLAN)
-    second.wait(60.0)
+    second.wait(TO_THE_END)
     assert not folder.exists()
     return _ended({"first server": first, "second server": second})
 
@@ -170,7 +169,7 @@ def _ended(screens):
     for command in screens.values():
         if command.process.poll() is None:
             command.interrupt()
-            command.wait(30.0)
+            command.wait(60.0)
     return texts
 
 
