@@ -176,7 +176,9 @@ def _ended(screens):
 def lines_of(screen, made):
     """What a screen said, without what differs from run to run."""
     text = screen if isinstance(screen, str) else screen.text()
-    text = text.replace(str(made.folder), "").replace(str(made.port), "9300")
+    for folder in (made.folder, made.folder.parent):
+        text = text.replace(str(folder), "")
+    text = text.replace(str(made.port), "9300")
     for pattern, word in (
         (r"\d\d:\d\d:\d\d", "HH:MM:SS"),
         (r"(?<=SHA-256 )[0-9A-F:]+", "AB:CD:..."),

@@ -37,9 +37,9 @@ class LeftOut:
         """What the site's screen says."""
         return Event(
             "left out",
-            "The run went on without this site: it was not there when it began, was away for too long, or could not "
-            "answer. Ask the server's people for result.json when the run has ended, and make this site's policy with "
-            "logofair federate join.",
+            "The run went on without this site: it was not there when it began, or was away for too long. Ask the "
+            "server's people for result.json when the run has ended, and make this site's policy with logofair "
+            "federate join.",
         )
 
 
