@@ -85,9 +85,9 @@ def site_without_room(made, folder):
     return {"server": server, "south": south}
 
 
-def waiting_server(made):
+def waiting_server(made, *options):
     """A server that waits for its sites."""
-    server = made.server(*PLAN)
+    server = made.server(*PLAN, *options)
     server.wait_for_output("The server listens", TO_THE_END)
     return server
 
@@ -104,7 +104,7 @@ def other_authority(made):
 
 def other_name(made):
     """A site calls the server by a name that its certificate does not have."""
-    server = waiting_server(made)
+    server = waiting_server(made, "--host", "0.0.0.0")
     north = made.client("north", "--server", f"127.0.0.2:{made.port}", columns=LABELLED)
     north.wait(TO_THE_END)
     return _ended({"server": server, "north": north})
@@ -180,8 +180,8 @@ def lines_of(screen, made):
         text = text.replace(str(folder), "")
     text = text.replace(str(made.port), "9300")
     for pattern, word in (
-        (r"\d\d:\d\d:\d\d", "HH:MM:SS"),
         (r"(?<=SHA-256 )[0-9A-F:]+", "AB:CD:..."),
+        (r"\d\d:\d\d:\d\d", "HH:MM:SS"),
         (r"Run \d{5,} has", "Run 123 has"),
         (r"\d+(\.\d+)? s\b(?! to come| ahead)", "N s"),
     ):
