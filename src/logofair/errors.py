@@ -4,7 +4,8 @@
 
     LogofairError
     ├── InputError            input that cannot be used (also a ValueError)
-    │   └── OtherRunError     a stored state is of a run with other settings
+    │   ├── OtherRunError     a stored state is of a run with other settings
+    │   └── DiskFullError     a file cannot be written for lack of room
     ├── SolverError           no policy with a valid certificate was found
     ├── RefusedError          a client does not answer a server's request
     ├── RunError              a federated run cannot go on
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from enum import Enum
 
 __all__ = [
+    "DiskFullError",
     "GarbledTotalError",
     "InputError",
     "LogofairError",
@@ -91,6 +93,10 @@ class OtherRunError(InputError):
     def renamed(self, name: Callable[[str], str]) -> InputError:
         """The same error with the setting called otherwise."""
         return OtherRunError(self.path, name(self.setting), self.was, self.now)
+
+
+class DiskFullError(InputError):
+    """A file cannot be written: its disk is full, or its owner's share of it."""
 
 
 class SolverError(LogofairError, RuntimeError):

@@ -9,8 +9,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,12 +29,15 @@ from hypothesis import strategies as st
 import logofair
 from logofair.cli.commands.federate.client import FolderWatcher, finished_policy
 from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
+from logofair.cli.commands.federate.screen import Screen
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.commands.federate.server import watched
 from logofair.cli.commands.federate.setup import SITES
 from logofair.cli.group import cli
+from logofair.engines.events import Event, append_event
 from logofair.engines.folder import read_plan, read_result, write_plan
-from logofair.errors import InputError
+from logofair.engines.notices import LeftOut, Waiting
+from logofair.errors import InputError, RunError
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 
@@ -435,8 +440,8 @@ def test_a_site_can_be_taken_out_of_a_stopped_run_and_saying_so_twice_is_no_erro
     from logofair.engines.flower.deployment import processes
     from logofair.engines.folder import read_state
 
-    def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
-        yield "Serving."
+    def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[Event]:
+        yield Event("server", "Serving.")
         return processes.RunStatus("stopped", "Somebody pulled the plug.")
 
     monkeypatch.setattr(processes, "serve", serve)
@@ -458,8 +463,8 @@ def test_a_server_waits_for_the_last_processes_of_one_that_was_killed(
     from logofair.engines.flower.deployment import processes
     from logofair.files.writing import locked
 
-    def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[str]:
-        yield "Serving."
+    def serve(plan: Path, folder: Path, **settings: Any) -> Iterator[Event]:
+        yield Event("server", "Serving.")
         return processes.RunStatus("stopped", "Nobody came.")
 
     monkeypatch.setattr(processes, "serve", serve)
@@ -492,18 +497,26 @@ def test_progress_is_printed_and_the_processes_are_ended_however_it_ends(capsys:
 
     def lines(fails: bool) -> Any:
         try:
-            yield "Working."
+            yield Event("request", "", {"exchange": 3, "purpose": "answers"})
+            yield Event("waiting", "awaiting north for 15 s of 600; nobody answered")
+            yield Event("lost", "north is lost")
             if fails:
                 raise KeyboardInterrupt
             return "done"
         finally:
             ended.append("ended")
 
-    assert watched(lines(False)) == "done"
+    said = "exchange 3 (answers): awaiting north for 15 s of 600; nobody answered\nnorth is lost\n"
+    assert watched(lines(False), Screen()) == "done"
+    assert capsys.readouterr().err == said
     with pytest.raises(KeyboardInterrupt):
-        watched(lines(True))
+        watched(lines(True), Screen(quiet=True))
+    assert capsys.readouterr().err == "north is lost\n"
     assert ended == ["ended", "ended"]
-    assert capsys.readouterr().err == "Working.\nWorking.\n"
+    watched(lines(False), Screen(as_json=True))
+    objects = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [found["event"] for found in objects] == ["request", "waiting", "lost"]
+    assert objects[0]["exchange"] == 3
 
 
 # Simulation
@@ -545,6 +558,31 @@ def test_a_simulation_has_the_numbers_of_a_central_fit(file: Path, tmp_path: Pat
         pooling="none",
     )
     assert json.loads(output)["certificate"]["primal"] == pytest.approx(central.certificate.primal, abs=2e-7)
+
+
+def test_a_simulation_warns_of_small_sites_as_a_fit_does(tmp_path: Path) -> None:
+    table = people(sites=3, rows=900)
+    few = (table["place"] != "east") | (np.cumsum(table["place"] == "east") <= 20)
+    file = write_csv(tmp_path / "people.csv", {name: np.asarray(values)[few] for name, values in table.items()})
+    code, output = simulate(file, tmp_path / "try", *TIGHT, "--calibration", "none")
+    assert code == 0, output
+    central = logofair.fit(
+        table["risk"][few],
+        None,
+        groups=table["sex"][few],
+        clients=table["place"][few],
+        local_tolerance=0.03,
+        global_tolerance=0.01,
+        calibration="none",
+    )
+    (warning,) = central.warnings
+    assert "'east'" in str(warning)
+    assert f"Warning: {warning}" in output
+    assert (tmp_path / "try" / "sites").stat().st_mode & 0o077 == 0
+    code, output = simulate(file, tmp_path / "other", *TIGHT, "--calibration", "none", "--json")
+    assert {"event": "warning", "site": "east", "warnings": [str(warning)]}.items() <= json.loads(
+        output.splitlines()[-1]
+    ).items()
 
 
 def test_a_simulation_trains_where_it_is_asked_to_and_needs_no_scores(file: Path, tmp_path: Path) -> None:
@@ -876,7 +914,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, policy: Policy, run: str = "sprin
         seen.append({**others, "settings": site})
         folder = Path(site.folder)
         assert not until()
-        (folder / "problems.txt").write_text("this site took part before.\n")
+        append_event(folder, Event("problem", "this site took part before."))
         (folder / f"{run}.client.json").write_text("{}")
         policy.save(site.policy)
         (folder / f"{run}.done.json").write_text("{}")
@@ -905,6 +943,10 @@ def test_a_site_stays_until_its_policy_is_written_and_prints_problems_and_rules(
     code, output = run(*line)  # a supervisor starts it again
     assert code == 0
     assert "Run spring has ended" in output
+    assert len(seen) == 1
+    code, output = run(*line, "--json", "--quiet")
+    assert code == 0
+    assert json.loads(output)["rules"] == str(policy.rules).splitlines()
     assert len(seen) == 1
     assert run(*line, "--force")[0] == 0
     assert len(seen) == 2
@@ -1019,31 +1061,48 @@ def test_two_commands_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.
 
 def test_an_old_end_and_old_problems_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "winter.done.json").write_text("{}")
-    (tmp_path / "problems.txt").write_text("old\n")
+    append_event(tmp_path, Event("problem", "old"))
     watcher = FolderWatcher(tmp_path, linger=0.0)
     assert not watcher()
-    with (tmp_path / "problems.txt").open("a") as problems:
-        problems.write("new\n")
+    append_event(tmp_path, Event("problem", "new"))
     assert not watcher()
     assert not watcher()
     assert capsys.readouterr().err == "Problem: new\n"
     assert finished_policy(tmp_path / "none.json", tmp_path) is None
 
 
-def test_a_site_that_is_asked_nothing_for_long_is_told_once_what_to_do(
+def test_a_site_that_is_asked_nothing_is_told_so_again_and_again_and_not_to_leave(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watcher = FolderWatcher(tmp_path)
+    for seconds in (20.0, 40.0, 50.0):
+        watcher.heard = time.monotonic() - seconds
+        assert not watcher()
+    said = capsys.readouterr().err
+    assert [line.split(";")[0] for line in said.splitlines()] == [
+        f"Nothing has come from the server for {seconds} s" for seconds in (20, 40)
+    ]
+    assert "Ctrl-C" not in said
+    append_event(tmp_path, Waiting(("south",), 45.0).event())
+    assert not watcher()
+    assert capsys.readouterr().err == "the server awaits south for 45 s; this site need do nothing\n"
+
+
+def test_a_site_without_which_the_run_went_on_ends_with_the_right_advice(tmp_path: Path) -> None:
+    watcher = FolderWatcher(tmp_path)
+    append_event(tmp_path, LeftOut().event())
+    with pytest.raises(RunError, match=r"The run went on without this site.*logofair federate join"):
+        watcher()
+
+
+def test_a_full_disk_is_said_once_on_the_sites_screen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logofair.cli.commands.federate import client as federate_client
-
-    monkeypatch.setattr(federate_client, "_IDLE", 0.0)
     watcher = FolderWatcher(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=4096))
     assert not watcher()
     assert not watcher()
-    assert capsys.readouterr().err.count("logofair federate join") == 1
-    (tmp_path / "spring.client.json").write_text("{}")
-    assert not watcher()
-    assert not watcher()
-    assert capsys.readouterr().err.count("logofair federate join") == 1
+    assert capsys.readouterr().err.count("is full") == 1
 
 
 # The example's files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import logofair.engines.site as on_disk
 from logofair import Policy
 from logofair.engines.conductor import NoReply
+from logofair.engines.events import EventReader
 from logofair.engines.folder import RunOptions, conduct_from_disk, read_result, resume_without, write_plan
 from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, answer_on_disk
@@ -144,8 +146,13 @@ def test_files_give_to_the_bit_what_arrays_give_and_the_result_serves_late_sites
         policy = Policy.load(homes[site].parent / "policy.json")
         assert same_policy(policy, expected.policies[site])
         assert same_policy(late_policy(read_result(tmp_path / "s" / "result.json"), columns, site), policy)
-    assert said[0].startswith("3 of 3 sites are here")
-    assert "exchange 1 (totals): 3 sites" in said[1]
+    assert said[0].sentence == "3 of 3 sites are here: a, b, c"
+    assert [event.kind for event in said[1:3]] == ["request", "exchange"]
+    assert said[2].sentence.startswith("exchange 1 (totals): a, b, c answered in ")
+    assert said[2].values["answered"] == ["a", "b", "c"]
+    own = EventReader(homes["a"].parent / "private").new()
+    assert len(own) == sum(dict(result.exchanges).values())
+    assert own[0].sentence.startswith("exchange 1 (")
     # Once there is a result, it is handed out again, whoever is there.
     again = conduct_from_disk(tmp_path / "plan.json", tmp_path / "s", Disk({}))
     assert encode(again) == encode(result)
@@ -218,7 +225,7 @@ def test_a_site_whose_file_changes_during_a_run_is_excluded(tmp_path):
     assert result.excluded[0].reason == Refusal.DATA_CHANGED.value
     fresh = run(plan, small()).result
     assert result.accuracy == pytest.approx(fresh.accuracy, abs=2 * plan.optimality_gap)
-    assert "is not the file this run began with" in (homes["d"].parent / "private" / "problems.txt").read_text()
+    assert "is not the file this run began with" in (homes["d"].parent / "private" / "events.jsonl").read_text()
 
 
 def first_ask(plan, sites):
@@ -247,7 +254,7 @@ def test_nothing_of_a_file_leaves_a_site_that_cannot_read_it(tmp_path):
     reply = answer_on_disk(str(path), first_ask(plan, sites))
     assert decode(reply).refusal == "BAD_DATA"
     assert str(tmp_path).encode() not in reply
-    assert (path.parent / "private" / "problems.txt").read_text().count("\n") >= 7
+    assert sum(event.kind == "problem" for event in EventReader(path.parent / "private").new()) >= 7
 
 
 def test_an_error_inside_a_site_is_written_to_its_own_folder_and_is_one_word_outside(tmp_path, monkeypatch):
@@ -263,8 +270,19 @@ def test_an_error_inside_a_site_is_written_to_its_own_folder_and_is_one_word_out
             reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
         assert decode(reply).refusal == "INTERNAL"
         assert MARK.encode() not in reply
-    assert (homes["a"].parent / "private" / "problems.txt").read_text().count(MARK) >= 3
+    assert (homes["a"].parent / "private" / "events.jsonl").read_text().count(MARK) >= 3
     assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal is None
+
+
+def test_the_states_of_a_run_can_be_read_by_their_owner_alone(tmp_path):
+    sites, plan = small(), plan_of()
+    homes = set_up_sites(tmp_path, sites)
+    with pytest.raises(Killed):
+        conduct_from_disk(start(tmp_path, plan, sites), tmp_path / "s", Disk(homes, kill={2}))
+    private = homes["a"].parent / "private"
+    states = [tmp_path / "s" / "state.json", *private.glob("*.json"), private / "events.jsonl"]
+    assert len(states) >= 3
+    assert {file.stat().st_mode & 0o077 for file in states} == {0}
 
 
 @pytest.mark.parametrize("message", [b"", b"rubbish", encode(("not", "a", "request")), encode(7)])
@@ -283,17 +301,21 @@ def test_runs_with_names_that_are_no_file_names_are_refused(tmp_path):
     assert not list(tmp_path.glob("*.lock"))
 
 
-def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is_room(tmp_path, monkeypatch):
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is_room(tmp_path, monkeypatch, code):
     sites, plan = small() | {"d": federation((20,))["a"]}, plan_of()
     homes = set_up_sites(tmp_path, sites)
 
     def full(*_, **__):
-        raise OSError(28, "No space left on device", f"/data/{MARK}")
+        raise OSError(code, "No space left on device", f"/data/{MARK}")
 
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", full)
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
-    assert decode(reply).refusal == "BAD_DATA"
+    assert decode(reply).refusal == Refusal.DISK_FULL.name
+    assert "disk is full" in Refusal.DISK_FULL.value
+    (problem,) = EventReader(homes["a"].parent / "private").new()
+    assert "make room on its disk" in problem.sentence
     assert MARK.encode() not in reply
     assert not list((homes["a"].parent / "private").glob("*.client.json"))
     assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal is None

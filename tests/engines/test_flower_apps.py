@@ -19,10 +19,12 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
 
+from logofair.engines.events import Event, EventReader
 from logofair.engines.flower.client_app import client_app, site_of
 from logofair.engines.flower.deployment.supernode import pull_complete, reply_to
-from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, Envelope, pack, unpack
+from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, NOTICE_QUERY, Envelope, pack, unpack
 from logofair.engines.flower.server_app import conduct_run
+from logofair.engines.notices import LeftOut, Waiting, notice_bytes
 from logofair.errors import InputError
 
 NORTH = {"site": "north", "settings": "north.toml"}
@@ -102,6 +104,27 @@ def test_a_message_of_an_unknown_kind_gets_an_error_without_text():
     assert (reply.error.code, reply.error.reason) == (2, "")
 
 
+def test_a_notice_reaches_the_sites_people_and_is_answered_with_nothing(tmp_path):
+    context = a_context({"site": "north", "settings": str(tmp_path / "north.site.json")})
+    for notice in (Waiting(("south",), 30.0), LeftOut()):
+        reply = reply_of(client_app(leaking), Envelope("north", notice_bytes(notice)), context, NOTICE_QUERY)
+        assert unpack(reply.content) == Envelope("north", None)
+    waiting, left_out = EventReader(tmp_path).new()
+    assert waiting.sentence == "the server awaits south for 30 s; this site need do nothing"
+    assert left_out.kind == "left out"
+
+
+@pytest.mark.parametrize(
+    "body", [None, b"", b"[]", b'{"awaited": [1], "seconds": 1}', b'{"awaited": [], "seconds": "x"}']
+)
+@pytest.mark.parametrize("site", ["north", "south"])
+def test_a_notice_that_is_none_or_for_another_says_nothing(body, site, tmp_path):
+    context = a_context({"site": "north", "settings": str(tmp_path / "north.site.json")})
+    body = notice_bytes(LeftOut()) if site == "south" else body
+    reply_of(client_app(upper), Envelope(site, body), context, NOTICE_QUERY)
+    assert EventReader(tmp_path).new() == []
+
+
 @pytest.fixture
 def conductor(monkeypatch):
     """Stands in for the conductor; returns the function that sets what it does."""
@@ -128,15 +151,16 @@ def test_the_conductor_gets_plan_folder_and_transport_and_the_status_says_comple
 
     def conduct(plan, folder, transport, *, tell):
         calls.append((plan, folder, transport.present(), status(tmp_path)))
-        tell("first\nline")
-        tell("second line")
+        tell(Event("sites", "first\nline", {"awaited": [], "seconds": 0}))
+        tell(Event("exchange", "second line"))
 
     conductor(conduct)
     conduct_run(Nobody(), a_server_run(tmp_path))
     [(plan, folder, present, during)] = calls
     assert (plan, folder, present, during["status"]) == ("plan.json", str(tmp_path), (), "running")
     assert status(tmp_path)["status"] == "completed"
-    assert (tmp_path / "progress.txt").read_text() == "first line\nsecond line\n"
+    assert [event.sentence for event in EventReader(tmp_path).new()] == ["first line", "second line"]
+    assert (tmp_path / "events.jsonl").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ pytest.importorskip("flwr")
 
 from flwr.common.config import parse_config_args
 
+from logofair.engines.events import Event, append_event
 from logofair.engines.flower import require_flower
 from logofair.engines.flower.deployment import processes
 from logofair.engines.flower.deployment.commands import (
@@ -36,8 +37,15 @@ from logofair.engines.flower.deployment.commands import (
 )
 from logofair.engines.flower.deployment.keys import make_authority, make_site_key
 from logofair.engines.flower.deployment.processes import RunStatus, follow_run, join, serve, simulate
+from logofair.engines.flower.deployment.reach import Trouble
 from logofair.engines.flower.deployment.superlink import admitted
-from logofair.engines.flower.deployment.supervision import free_port, process_group, require_free_port, wait_for_port
+from logofair.engines.flower.deployment.supervision import (
+    free_port,
+    held_port,
+    process_group,
+    require_free_port,
+    wait_for_port,
+)
 from logofair.errors import InputError
 
 NODE = {"site": "north", "settings": "/data of north/north.toml"}
@@ -115,6 +123,25 @@ def test_a_taken_port_and_a_server_that_never_listens_are_said():
         require_free_port("127.0.0.1", other.getsockname()[1])
     with pytest.raises(InputError, match=r"nothing listens at 127.0.0.1:\d+ after 0.2 seconds"):
         wait_for_port(f"127.0.0.1:{free_port()}", lambda: None, timeout=0.2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs names that vanish with their process")
+def test_of_two_servers_started_at_once_on_one_port_the_second_is_refused():
+    port = free_port()
+    with held_port("127.0.0.1", port), pytest.raises(InputError, match="is taken"), held_port("127.0.0.1", port):
+        pytest.fail("the port was given twice")
+    with held_port("127.0.0.1", port):
+        pass
+
+
+def test_logs_and_databases_can_be_read_by_their_owner_alone(tmp_path, monkeypatch):
+    (tmp_path / "flower").mkdir(mode=0o755)
+    with process_group(tmp_path / "flower", os.environ) as group:
+        monkeypatch.setattr(processes, "superlink_command", lambda *place, **options: script("pass"))
+        monkeypatch.setattr(processes, "wait_for_port", lambda *place: None)
+        database = group.folder / "superlink.db"
+        processes._start_superlink(group, "127.0.0.1", free_port(), None, database=database)
+        assert database.stat().st_mode & 0o077 == group.folder.stat().st_mode & 0o077 == 0
 
 
 def test_flower_sends_nothing_home_and_installs_nothing(tmp_path):
@@ -301,9 +328,12 @@ def write_status(folder, status, run="7"):
 @pytest.mark.parametrize("word", ["completed", "failed", "stopped"])
 def test_the_outcome_is_what_the_server_app_wrote_after_all_its_lines(tmp_path, word):
     write_status(tmp_path, word)
-    (tmp_path / "progress.txt").write_text("one\ntwo\nhalf a li")
+    for sentence in ("one", "two"):
+        append_event(tmp_path, Event("exchange", sentence))
+    with (tmp_path / "events.jsonl").open("a") as file:
+        file.write('{"event": "half a li')
     lines, outcome = followed(tmp_path, ["running", "finished:completed"])
-    assert lines == ["one", "two"]
+    assert [event.sentence for event in lines] == ["one", "two"]
     assert outcome == RunStatus(word, "So it was.")
 
 
@@ -321,7 +351,10 @@ def test_the_status_of_an_earlier_run_in_the_folder_is_not_taken_for_this_ones(t
     assert followed(tmp_path, ["finished:failed"], check_every=0.0)[1].status == "failed"
 
 
-def joined(tmp_path, monkeypatch, text, until, **more):
+def joined(tmp_path, monkeypatch, text, until, troubles=(None,), **more):
+    seen = list(troubles)
+    monkeypatch.setattr(processes, "trouble_with", lambda *address: seen.pop(0) if len(seen) > 1 else seen[0])
+    monkeypatch.setattr(processes, "_TRY", 0.0)
     monkeypatch.setattr(processes, "supernode_command", lambda *arguments, **options: script(text))
     return join(tmp_path / "s", site="north", server="h:1", insecure=True, until=until, home=tmp_path / "home", **more)
 
@@ -343,7 +376,31 @@ def test_a_site_the_server_does_not_know_is_told_so(tmp_path, monkeypatch):
 
 def test_a_node_that_ends_by_itself_is_a_failure_with_its_last_lines(tmp_path, monkeypatch):
     outcome = joined(tmp_path, monkeypatch, "print('no route to host'); raise SystemExit(3)", lambda: False)
-    assert outcome == RunStatus("failed", "The node ended with code 3; its last lines: no route to host")
+    sentence = "The node ended with code 3; the same command tries again. Its last lines: no route to host"
+    assert outcome == RunStatus("failed", sentence)
+
+
+def test_a_site_says_at_once_that_its_server_cannot_be_reached_and_when_it_can(tmp_path, monkeypatch):
+    away, said = Trouble("Cannot reach h:1 (Connection refused), trying again."), []
+    text = "import time; time.sleep(60)"
+    outcome = joined(tmp_path, monkeypatch, text, lambda: len(said) == 2, (away, away, None), tell=said.append)
+    assert outcome.status == "completed"
+    assert [event.sentence for event in said] == [away.sentence, "h:1 can be reached again."]
+    assert (tmp_path / "home" / "supernode.log").exists()
+
+
+def test_a_site_that_waits_in_vain_is_not_told_to_try_again(tmp_path, monkeypatch):
+    wrong = Trouble("Your certificate authority is not the server's.", lasting=True)
+    outcome = joined(tmp_path, monkeypatch, "pass", lambda: False, (wrong,))
+    assert outcome == RunStatus("failed", wrong.sentence)
+    assert not (tmp_path / "home" / "supernode.log").exists()
+
+
+def test_a_node_that_ended_because_its_clock_went_wrong_says_so(tmp_path, monkeypatch):
+    clock = Trouble("Your clock is 12 s ahead of the server's.", lasting=True)
+    text = "print('SuperNode terminated gracefully.')"
+    outcome = joined(tmp_path, monkeypatch, text, lambda: False, (None, clock))
+    assert outcome == RunStatus("failed", clock.sentence)
 
 
 def test_a_key_the_server_has_already_is_no_error_when_it_is_started_again(tmp_path):

@@ -220,6 +220,8 @@ def changed_plan(**fields_):
         {"privacy": {}},
         {"optimality_gap": 0},
         {"rounds": 0},
+        {"rounds": 10**9},
+        {"trials": 10**9},
         {"trials": -1},
         {"quorum": 0},
         {"seed": -1},
@@ -230,6 +232,14 @@ def test_a_plan_that_could_not_have_been_made_cannot_arrive_either(fields_):
     decode(changed_plan())
     with pytest.raises(InputError):
         decode(changed_plan(**fields_))
+
+
+@pytest.mark.parametrize("field", ["rounds", "local_epochs", "batch_size"])
+def test_a_plan_that_would_keep_its_sites_at_work_for_ever_is_refused(field):
+    with pytest.raises(InputError, match=rf"Training: {field}: got 1000000000; pass a whole number from 1 to"):
+        Training(features=("x",), **{field: 10**9})
+    with pytest.raises(InputError, match="Algorithm1: rounds: got 1000000000"):
+        plan_of(solver=Algorithm1(rounds=10**9))
 
 
 def test_groups_that_cannot_travel_are_refused_when_the_plan_is_made():

@@ -12,6 +12,7 @@ import os
 import random
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
+from logofair.files import tables
 from logofair.files.inputs import ColumnNames, DataSource, client_name, one_file
 from logofair.files.rows import read_rows
-from logofair.files.tables import fingerprint, open_table
+from logofair.files.tables import fingerprint, open_table, open_zip
+from logofair.files.writing import sink, with_formulas, without_formulas
 
 modest = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 BINARY = {".parquet": pl.DataFrame.write_parquet, ".pq": pl.DataFrame.write_parquet, ".arrow": pl.DataFrame.write_ipc}
@@ -95,6 +98,69 @@ def test_utf_16_with_its_mark_is_read_as_excel_saves_unicode_text(mark, tmp_path
     file = written(tmp_path / "site.txt", mark + "größe\tstadt\r\n0.5\tKöln\r\n".encode(encoding))
     got = read_columns(file, {"score": "größe", "group": "stadt"})
     assert (got["score"].tolist(), got["group"].tolist()) == ([0.5], ["Köln"])
+
+
+IDS = [
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "'=quoted",
+    "''=twice",
+    "'plain",
+    "-",
+    "x=1",
+    "7",
+]
+NUMBERS = ["-5", "+3.5", "-.5e-3", "7."]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_what_a_spreadsheet_would_run_is_written_as_text_and_read_back_unchanged(ending, tmp_path):
+    table = pl.DataFrame({"id": IDS, "score": [0.5] * len(IDS), "change": [-1.0] * len(IDS)})
+    sink(table.lazy(), tmp_path / f"out.{ending}")
+    text = (tmp_path / f"out.{ending}").read_bytes()
+    cells = pl.read_csv(tmp_path / f"out.{ending}", separator="," if ending == "csv" else "\t", infer_schema=False)
+    for cell in cells["id"]:
+        assert len(cell) == 1 or not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert cells["change"].to_list() == ["-1.0"] * len(IDS)
+    assert b"'=cmd" in text
+    with open_table(tmp_path / f"out.{ending}", {"id": "id"}) as found:
+        assert pl.concat(found.batches(5))["id"].to_list() == IDS
+
+
+@given(st.lists(st.text(alphabet="=+-@'\t\rx1. ", min_size=1, max_size=5), min_size=1))
+def test_no_two_cells_become_one_by_the_apostrophe(cells):
+    table = pl.DataFrame({"id": cells})
+    safe = without_formulas(table)
+    assert safe.with_columns(with_formulas(pl.col("id")))["id"].to_list() == cells
+
+
+def test_numbers_in_a_column_of_text_stay_as_they_are():
+    table = pl.DataFrame({"id": NUMBERS})
+    assert without_formulas(table)["id"].to_list() == NUMBERS
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "words"),
+    [
+        ("_MOST_MEMBERS", 2, "holds 3 files, more than 2"),
+        ("_MOST_BYTES", 1 << 18, "unpacks to more than"),
+        ("_SMALL", 1 << 10, "'b.csv' unpacks to more than 200 times its size"),
+    ],
+)
+def test_a_zip_file_that_would_unpack_to_too_much_is_refused(name, limit, words, tmp_path, monkeypatch):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, content in (("a.csv", "a\n1\n"), ("b.csv", "a\n" + "0\n" * 300_000), ("c.csv", "a\n2\n")):
+            archive.writestr(member, content)
+    with open_zip(path) as archive:
+        assert len(archive.namelist()) == 3
+    monkeypatch.setattr(tables, name, limit)
+    with pytest.raises(InputError, match=words), open_zip(path):
+        pytest.fail("it was opened")
 
 
 def test_cells_may_be_separated_by_bars(tmp_path):

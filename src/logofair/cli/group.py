@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from logofair._version import __version__
+from logofair.cli.harmless import harmless_streams
 from logofair.cli.options import examples
 from logofair.errors import InputError, LogofairError, RefusedError
 
@@ -94,16 +95,17 @@ class LazyGroup(click.Group):
         """Run, and leave with an exit code; with ``standalone_mode=False`` return or raise as click does."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
-        try:
-            code = super().main(args, prog_name, complete_var, False, **extra)
-        except click.Abort:
-            _leave("logofair: interrupted.", _INTERRUPTED)
-        except click.ClickException as error:
-            _leave(_sentence(error), _BAD_INPUT)
-        except Exception as error:
-            if os.environ.get("LOGOFAIR_TRACEBACK"):
-                raise
-            _leave(*_explained(error))
+        with harmless_streams():
+            try:
+                code = super().main(args, prog_name, complete_var, False, **extra)
+            except click.Abort:
+                _leave("logofair: interrupted.", _INTERRUPTED)
+            except click.ClickException as error:
+                _leave(_sentence(error), _BAD_INPUT)
+            except Exception as error:
+                if os.environ.get("LOGOFAIR_TRACEBACK"):
+                    raise
+                _leave(*_explained(error))
         sys.exit(code if isinstance(code, int) else 0)
 
 

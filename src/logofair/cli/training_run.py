@@ -22,7 +22,7 @@ from logofair.columns.checks import Floats
 from logofair.errors import InputError, TrainingInterrupted
 from logofair.files import polars_module
 from logofair.files.tables import kind_of
-from logofair.files.writing import put_whole
+from logofair.files.writing import put_whole, without_formulas
 from logofair.notions import NOTIONS, Notion
 from logofair.training import ClientRows, Network, TrainingState, build_network, make_rows, train
 from logofair.training.checkpoint import load_state, save_state, stored_settings
@@ -320,7 +320,7 @@ def write_scores(path: Path, trained: TrainedModel) -> None:
     table, kind = pl.concat(tables), kind_of(path)
     packed = io.BytesIO()  # of a full disk polars may say only that the file is out of specification
     if kind == "CSV":
-        table.write_csv(packed, separator="\t" if path.suffix.lower() == ".tsv" else ",")
+        without_formulas(table).write_csv(packed, separator="\t" if path.suffix.lower() == ".tsv" else ",")
     else:
         (table.write_parquet if kind == "Parquet" else table.write_ipc)(packed)
     put_whole(path, packed.getvalue())

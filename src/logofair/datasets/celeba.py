@@ -29,6 +29,7 @@ from logofair.columns.checks import shown, whole_number
 from logofair.datasets.preparing import check_about, new_folder, rows_wanted, write_about
 from logofair.datasets.table import Dataset, chosen, terms_of
 from logofair.errors import InputError
+from logofair.files.tables import check_limits
 from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def _in_archive(path: Path, stack: ExitStack) -> tuple[Readers, Readers]:
         archive = stack.enter_context(zipfile.ZipFile(path))
     except (OSError, ValueError, zipfile.BadZipFile):
         raise InputError(f"{path}: is no readable ZIP file, or cut short; download it again.") from None
+    check_limits(archive, path)
     members = [(name.split("/"), partial(archive.read, name)) for name in archive.namelist()]
     tables = {parts[-1]: read for parts, read in members if parts[-1] in (ATTRIBUTES, IDENTITIES)}
     return tables, {parts[-1]: read for parts, read in members if parts[-2:-1] == [IMAGES]}

@@ -11,7 +11,6 @@ import os
 import secrets
 import shlex
 import shutil
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -32,8 +31,8 @@ from logofair.files.tables import (
     estimated_rows,
     fingerprint,
     open_table,
+    open_zip,
     regular_file,
-    zip_errors,
 )
 from logofair.files.values import number
 from logofair.files.writing import reason_of
@@ -236,7 +235,7 @@ def _tables(path: Path) -> list[TableFile]:
     """The tables of one file."""
     if path.suffix.lower() != _ARCHIVE:
         return [TableFile(path)]
-    with zip_errors(path), zipfile.ZipFile(path) as archive:
+    with open_zip(path) as archive:
         members = archive.namelist()
     # macOS packs a hidden twin of every file.
     wanted = [name for name in members if Path(name).suffix.lower() in _TEXT and not name.startswith("__MACOSX")]

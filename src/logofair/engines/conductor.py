@@ -7,10 +7,12 @@ killed goes on from the last state; sites answer a message they have answered be
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from logofair.engines.events import Event, Tell, no_one, spoken_names
 from logofair.errors import InputError, RunError, SumError
 from logofair.federation.phases import Finished
 from logofair.federation.replies import Received, Refusal, ReplyMessage, Sums
@@ -51,20 +53,36 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class ExchangeReport:
-    """One exchange done: its number and purpose, who answered, who was excluded, and the largest messages."""
+    """One exchange done: its number and purpose, who answered, who was excluded, the largest messages, its seconds."""
 
     number: int
     purpose: str
-    sites: int
+    answered: tuple[str, ...]
     excluded: tuple[str, ...]
     bytes_out: int
     bytes_back: int
+    seconds: float = 0.0
 
-    def __str__(self) -> str:
-        without = f"; without {', '.join(self.excluded)} from now on" if self.excluded else ""
-        return (
-            f"exchange {self.number} ({self.purpose}): {self.sites} sites, at most {self.bytes_out} bytes out and "
-            f"{self.bytes_back} back{without}"
+    def event(self, reasons: Mapping[str, str]) -> Event:
+        """What screens and logs say of it; ``reasons`` are those why sites were excluded."""
+        names = spoken_names(self.answered) if self.answered else "nobody"
+        without = [f"{site} ({reasons.get(site, 'no reply')})" for site in self.excluded]
+        sentence = (
+            f"{_exchange_name(self.number, self.purpose)}: {names} answered in {self.seconds:.1f} s, at most "
+            f"{self.bytes_out} bytes out and {self.bytes_back} back"
+        )
+        return Event(
+            "exchange",
+            f"{sentence}; without {spoken_names(without)} from now on" if without else sentence,
+            {
+                "exchange": self.number,
+                "purpose": self.purpose,
+                "answered": sorted(self.answered),
+                "excluded": {site: reasons.get(site, "no reply") for site in sorted(self.excluded)},
+                "bytes_out": self.bytes_out,
+                "bytes_back": self.bytes_back,
+                "seconds": round(self.seconds, 3),
+            },
         )
 
 
@@ -86,15 +104,19 @@ def conduct(
     timeout: float = 600.0,
     retries: int = 2,
     save: Callable[[ServerState], None] = lambda state: None,
+    tell: Tell = no_one,
 ) -> Iterator[tuple[ServerState, ExchangeReport]]:
     """Run to the end, yielding the state after every exchange.
 
     Start with ``ServerState(Server.start(plan, sites))``, or go on with a state that was stored: ``save`` stores one
     before the first exchange and after each. A site that has not answered within ``timeout`` seconds is absent; with
     secure sums absent sites are sent their message ``retries`` times again before the run stops (it can be resumed).
+    ``tell`` is told when an exchange begins.
     """
     save(state)
     while not state.server.done:
+        tell(_begun(state.server))
+        start = time.monotonic()
         if state.server.plan.secure and not isinstance(state.server.phase, Finished):
             after, report = _secure_exchange(state, transport, timeout, retries)
         else:
@@ -102,7 +124,18 @@ def conduct(
         check_result(after.server)
         state = after
         save(state)
-        yield state, report
+        yield state, replace(report, seconds=time.monotonic() - start)
+
+
+def _begun(server: Server) -> Event:
+    """An exchange begins."""
+    sentence = f"{_exchange_name(server.number, server.purpose)}: {spoken_names(server.sites)} are asked"
+    values = {"exchange": server.number, "purpose": server.purpose, "sites": list(server.sites)}
+    return Event("request", sentence, values)
+
+
+def _exchange_name(number: int, purpose: str) -> str:
+    return f"exchange {number} ({purpose})"
 
 
 def result_of(steps: Iterator[tuple[ServerState, ExchangeReport]]) -> RunResult:
@@ -121,7 +154,7 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     replies = _replies(transport, dict.fromkeys(server.sites, data), timeout)
     good, bad = _checked(state, message, replies)
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
-    report = ExchangeReport(server.number, server.purpose, len(good), tuple(sorted(bad)), len(data), back)
+    report = ExchangeReport(server.number, server.purpose, tuple(good), tuple(sorted(bad)), len(data), back)
     after, usable = server.without(bad) if bad else (server, True)
     if not usable:
         return replace(state, server=after, row_replies=()), report
@@ -207,7 +240,7 @@ def _secure_exchange(
         raise RunError(f"run {state.server.plan.run}: {error}{_because(reasons)}") from None
     purpose = state.server.purpose + f" ({masks.stage})"
     excluded = tuple(sorted(set(state.server.sites) - set(after.server.sites)))
-    return after, ExchangeReport(state.server.number, purpose, len(replies), excluded, *sizes)
+    return after, ExchangeReport(state.server.number, purpose, tuple(replies), excluded, *sizes)
 
 
 def _masks(state: ServerState) -> SecureServer:

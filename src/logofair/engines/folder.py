@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logofair.engines.conductor import ServerState, Transport, conduct
+from logofair.engines.events import Event, Reminders, Tell, no_one, spoken_names
 from logofair.errors import InputError, RunError
 from logofair.federation.plan import Plan
 from logofair.federation.result import RunResult
@@ -72,12 +73,12 @@ def read_result(path: str | Path) -> RunResult:
 
 
 def conduct_from_disk(
-    plan_path: str | Path, folder: str | Path, transport: Transport, *, tell: Callable[[str], None] = lambda line: None
+    plan_path: str | Path, folder: str | Path, transport: Transport, *, tell: Tell = no_one
 ) -> RunResult:
     """Run a stored plan over a transport, or go on where an earlier process stopped.
 
-    The state is in the folder after every exchange; the result too, once there is one. ``tell`` is given a line for
-    people after every exchange.
+    The state is in the folder after every exchange; the result too, once there is one. ``tell`` is told of every
+    exchange, when it begins and when it is done, and of the sites that come.
     """
     home = Path(folder)
     plan, options = read_plan(plan_path)
@@ -93,9 +94,10 @@ def conduct_from_disk(
             state = ServerState(Server.start(plan, present, [site for site in options.sites if site not in present]))
         else:  # sites come back one by one after a server was away
             _waited(transport, replace(options, sites=state.server.sites), tell)
-        for after, exchanged in conduct(state, transport, timeout=options.timeout, save=lambda now: _save(home, now)):
+        steps = conduct(state, transport, timeout=options.timeout, save=lambda now: _save(home, now), tell=tell)
+        for after, exchanged in steps:
             state = after
-            tell(str(exchanged))
+            tell(exchanged.event({each.site: each.reason for each in state.server.excluded}))
         result = state.server.result
         write_result(home / _RESULT, result)
         return result
@@ -151,10 +153,10 @@ def _save(folder: Path, state: ServerState) -> None:
         "excluded": [f"{each.site}: {each.reason}" for each in server.excluded],
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write_document(folder / _STATE, "logofair state", 1, body, what="state")
+    write_document(folder / _STATE, "logofair state", 1, body, what="state", private=True)
 
 
-def _gathered(transport: Transport, options: RunOptions, plan: Plan, tell: Callable[[str], None]) -> tuple[str, ...]:
+def _gathered(transport: Transport, options: RunOptions, plan: Plan, tell: Tell) -> tuple[str, ...]:
     """Wait for the sites; begin without those that do not come, if the others are enough."""
     present = _waited(transport, options, tell)
     if len(present) < min(plan.quorum, len(options.sites) or options.count):
@@ -165,14 +167,27 @@ def _gathered(transport: Transport, options: RunOptions, plan: Plan, tell: Calla
     return present
 
 
-def _waited(transport: Transport, options: RunOptions, tell: Callable[[str], None]) -> tuple[str, ...]:
+def _waited(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str, ...]:
     """The sites wanted that are here, at once when all are, at the latest after ``options.wait`` seconds."""
-    end, seen, wanted = time.monotonic() + options.wait, None, len(options.sites) or options.count
+    start, seen, wanted = time.monotonic(), None, len(options.sites) or options.count
+    reminders = Reminders()
     while True:
         present = tuple(site for site in transport.present() if not options.sites or site in options.sites)
-        if present != seen:
-            tell(f"{len(present)} of {wanted} sites are here{': ' + ', '.join(present) if present else ''}")
+        seconds = time.monotonic() - start
+        enough = len(present) >= wanted
+        if present != seen or (reminders.due(seconds) and not enough):
+            tell(_roll_call(present, options, seconds))
             seen = present
-        if len(present) >= wanted or time.monotonic() > end:
+        if enough or seconds > options.wait:
             return present
         time.sleep(_POLL)
+
+
+def _roll_call(present: Sequence[str], options: RunOptions, seconds: float) -> Event:
+    """Who is here, and who is awaited."""
+    wanted, awaited = len(options.sites) or options.count, [site for site in options.sites if site not in present]
+    here = f": {spoken_names(present)}" if present else ""
+    missing = spoken_names(awaited) if awaited else f"{wanted - len(present)} more"
+    waiting = f"; awaiting {missing} for {seconds:.0f} s of {options.wait:g}" if len(present) < wanted else ""
+    values = {"present": list(present), "awaited": awaited, "wanted": wanted, "seconds": round(seconds)}
+    return Event("sites", f"{len(present)} of {wanted} sites are here{here}{waiting}", values)

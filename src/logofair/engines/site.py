@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import re
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from logofair.engines.agreement import show_plan, wait_for_answer
-from logofair.errors import InputError, RefusedError
+from logofair.engines.events import Event, append_event
+from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.limits import SiteLimits
 from logofair.federation.plan import Plan
@@ -39,6 +42,7 @@ _RELEASE = "release.json"
 REFUSED = ".refused.json"  # of a run whose published result the site does not believe
 _PATIENCE = 600.0  # seconds for the site's people to answer
 _STATE, _STATE_WHAT = "logofair client", "client state"
+_WORDS = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -103,17 +107,24 @@ def answer_on_disk(settings_path: str, message: bytes) -> bytes:
         if not isinstance(received, RequestMessage) or not received.run.replace("-", "").replace("_", "").isalnum():
             raise RefusedError(Refusal.BAD_MESSAGE)
         position = (received.run, received.roster, received.number)
+        start = time.monotonic()
         with locked(folder / "site.lock"):
-            return encode(_answer(settings, identity, received))
+            reply = encode(_answer(settings, identity, received))
+        _write_event(folder, _answered(received, len(reply), time.monotonic() - start))
+        return reply
     except RefusedError as error:
         refusal = error.refusal
+        _write_problem(folder, str(error))
+    except DiskFullError as error:
+        refusal = Refusal.DISK_FULL
         _write_problem(folder, str(error))
     except InputError as error:
         refusal = Refusal.BAD_DATA if position[0] else Refusal.BAD_MESSAGE
         _write_problem(folder, str(error))
     except Exception:
         refusal = Refusal.INTERNAL
-        _write_problem(folder, traceback.format_exc())
+        lines = traceback.format_exc().strip()
+        _write_event(folder, Event("problem", lines.splitlines()[-1], {"traceback": lines}))
     return encode(ReplyMessage(*position, site, None, refusal.name))
 
 
@@ -262,12 +273,23 @@ def refused_result(path: Path) -> str:
 
 
 def _write_problem(folder: Path | None, sentence: str) -> None:
-    """Write it to the site's own file, for its people; failing at that must not fail the reply."""
+    """Write it to the site's own file, for its people."""
+    _write_event(folder, Event("problem", sentence))
+
+
+def _write_event(folder: Path | None, event: Event) -> None:
+    """Write an event to the site's own file; failing at that must not fail the reply."""
     if folder is not None:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / "problems.txt").open("a", encoding="utf-8") as file:
-                file.write(sentence.rstrip() + "\n")
+            append_event(folder, event)
+
+
+def _answered(message: RequestMessage, size: int, seconds: float) -> Event:
+    """What a site's screen says of a request."""
+    kind = message.step or _WORDS.sub(" ", type(message.request).__name__.removesuffix("Request")).lower()
+    values = {"exchange": message.number, "purpose": kind, "bytes_back": size, "seconds": round(seconds, 3)}
+    return Event("reply", f"exchange {message.number} ({kind}): answered in {seconds:.1f} s, {size} bytes", values)
 
 
 def _text(file: Path) -> str:

@@ -40,6 +40,8 @@ _MOST_FOLDS = 50
 _SMALLEST_CELL = 5
 # Hexadecimal digits of a digest that people compare: 128 bits, so that nobody makes two plans of one digest.
 FINGERPRINT = 32
+# A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
+_MOST_ROUNDS, _MOST_EPOCHS, _MOST_BATCH, _MOST_TRIALS = 10_000, 1_000, 10_000_000, 10_000
 for kind in (Requirement, Rate, Algorithm1, Privacy):
     wire_type(kind)
 
@@ -74,8 +76,8 @@ class Training:
     def __post_init__(self) -> None:
         if not self.features or len(set(self.features)) != len(self.features):
             raise InputError(f"Training: features are {self.features!r}; name each numeric column once.")
-        for name in ("rounds", "local_epochs", "batch_size"):
-            whole_number(getattr(self, name), f"Training: {name}")
+        for name, most in (("rounds", _MOST_ROUNDS), ("local_epochs", _MOST_EPOCHS), ("batch_size", _MOST_BATCH)):
+            _between(getattr(self, name), f"Training: {name}", 1, most)
         positive_number(self.learning_rate, "Training: learning_rate", 1e6)
         if positive_number(self.share, "Training: share", 1.0) == 1.0:
             raise InputError("Training: share is 1; leave rows for the policy, which must not have been trained on.")
@@ -145,6 +147,9 @@ class Plan:
             raise InputError("plan: its secure sums or privacy are malformed; get the plan again.")
         if not isinstance(self.solver, Algorithm1 | None) or not isinstance(self.training, Training | None):
             raise InputError("plan: its solver or training are malformed; get the plan again.")
+        if self.solver is not None:
+            for name in ("rounds", "local_steps"):
+                _between(getattr(self.solver, name), f"Algorithm1: {name}", 1, _MOST_ROUNDS)
         for side in (self.local, self.global_):
             known = isinstance(side, tuple) and all(
                 isinstance(r, Requirement) and isinstance(r.rate, Rate) for r in side
@@ -164,8 +169,8 @@ class Plan:
             "folds": _between(self.folds, "folds", 2, _MOST_FOLDS),
             "random_state": whole_number(self.random_state, "random_state", least=0),
             "optimality_gap": positive_number(self.optimality_gap, "optimality_gap", 1.0),
-            "trials": whole_number(self.trials, "trials", least=0),
-            "rounds": whole_number(self.rounds, "rounds"),
+            "trials": _between(self.trials, "trials", 0, _MOST_TRIALS),
+            "rounds": _between(self.rounds, "rounds", 1, _MOST_ROUNDS),
             "pooling": _checked_pooling(self.pooling, self.privacy),
             "quorum": _between(self.quorum, "quorum", 3 if self.secure else 1, 1_000_000),
             "smallest_cell": _checked_smallest(self.smallest_cell, self.privacy),

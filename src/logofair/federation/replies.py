@@ -313,6 +313,7 @@ class Refusal(enum.Enum):
     UNKNOWN_GROUP = "the client has rows of a group that the plan does not name"
     NO_LABELS = "the plan needs labels, and the client has none"
     BAD_DATA = "the client's file cannot be used: its own screen says why"
+    DISK_FULL = "the client's disk is full: make room there, and start its command again"
     DATA_CHANGED = "the client's file is not the one it had when the run began"
     NO_SOLUTION = "the client's own problem could not be solved exactly"
     IMPLAUSIBLE = "the client's own check found its answer implausible, so it was not sent"

@@ -2,8 +2,9 @@
 
 Nothing is guessed about values: nulls stay nulls, texts become nulls only where they are named, and the cells of a CSV
 file stay text (`logofair.files.values` makes numbers and labels of them). Blanks around the cells of a CSV file belong
-to its layout and are dropped. Quotes and fields are left to polars, which reads a clean copy where a CSV file is packed
-or is not UTF-8 without blank lines at its end.
+to its layout and are dropped, and so is the apostrophe that we write before what a spreadsheet would run. Quotes and
+fields are left to polars, which reads a clean copy where a CSV file is packed or is not UTF-8 without blank lines at
+its end. Of what is packed no more is unpacked than such files hold (:func:`check_limits`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ending_of
 from logofair.files.values import as_numbers, has_value, is_number, listed_names
-from logofair.files.writing import FileName, reason_of
+from logofair.files.writing import FileName, reason_of, with_formulas
 
 if TYPE_CHECKING:
     import polars
@@ -37,13 +38,14 @@ __all__ = [
     "KINDS",
     "Table",
     "TableFile",
+    "check_limits",
     "column_names",
     "estimated_rows",
     "fingerprint",
     "kind_of",
     "open_table",
+    "open_zip",
     "regular_file",
-    "zip_errors",
 ]
 
 _PACKED = ".gz"
@@ -52,6 +54,7 @@ KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV"
 KINDS |= dict.fromkeys((".parquet", ".pq"), "Parquet")
 KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
 BLOCK = 1 << 22
+_MOST_MEMBERS, _MOST_BYTES, _MOST_RATIO, _SMALL = 500_000, 1 << 37, 200, 1 << 26  # of a ZIP file
 _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _ENDS = 1 << 20  # bytes at either end of a file that hold its first and last line
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode text"
@@ -82,7 +85,7 @@ class TableFile:
         """Its bytes, unpacked; of a GZIP file about so many."""
         if self.member is None:
             return self.path.stat().st_size * (4 if self.is_packed else 1)  # text shrinks to about a quarter
-        with zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
+        with open_zip(self.path) as archive:
             return archive.getinfo(self.member).file_size
 
     @contextmanager
@@ -96,7 +99,7 @@ class TableFile:
             with self.path.open("rb") as file:
                 yield file
             return
-        with zip_errors(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as packed:
+        with open_zip(self.path) as archive, archive.open(self.member) as packed:
             yield packed
 
 
@@ -107,6 +110,32 @@ def gzip_errors(path: Path) -> Iterator[None]:
         yield
     except (gzip.BadGzipFile, zlib.error, EOFError):
         raise InputError(f"{path}: is damaged or cut short, or no GZIP file; write it again.") from None
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a ZIP file within limits; what is wrong with it becomes one sentence."""
+    with zip_errors(path), zipfile.ZipFile(path) as archive:
+        check_limits(archive, path)
+        yield archive
+
+
+def check_limits(archive: zipfile.ZipFile, path: Path) -> None:
+    """Raise unless a ZIP file unpacks to no more than official files do.
+
+    ``zipfile`` unpacks no more of a member than the size checked here.
+    """
+    members = archive.infolist()
+    if len(members) > _MOST_MEMBERS:
+        raise InputError(f"{path}: holds {len(members):,} files, more than {_MOST_MEMBERS:,}; unpack it first.")
+    if sum(member.file_size for member in members) > _MOST_BYTES:
+        raise InputError(f"{path}: unpacks to more than {_MOST_BYTES >> 30} GiB; unpack it and pass what you need.")
+    for member in members:
+        if member.file_size > max(_MOST_RATIO * member.compress_size, _SMALL):
+            raise InputError(
+                f"{path}: {member.filename[:80]!r} unpacks to more than {_MOST_RATIO} times its size, as no table "
+                "does; check where it comes from, and unpack it yourself."
+            )
 
 
 @contextmanager
@@ -349,8 +378,8 @@ def _csv(file: TableFile, names: list[str], folder: Path, block: int) -> tuple[A
 
 
 def _bare(cell: Any) -> Any:
-    """A CSV cell without outer blanks; null where nothing is left."""
-    text = cell.str.strip_chars()
+    """A CSV cell without outer blanks, and without the apostrophe before a formula; null where nothing is left."""
+    text = with_formulas(cell.str.strip_chars())
     return polars_module().when(text != "").then(text)
 
 

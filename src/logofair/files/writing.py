@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -11,16 +12,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from logofair.errors import InputError
+from logofair.errors import DiskFullError, InputError
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FileName", "TableWriter", "check_output", "locked", "put_whole", "reason_of", "replacing"]
+__all__ = [
+    "FULL",
+    "FileName",
+    "TableWriter",
+    "check_output",
+    "locked",
+    "put_whole",
+    "reason_of",
+    "replacing",
+    "with_formulas",
+    "without_formulas",
+]
 
 FileName: TypeAlias = str | os.PathLike[str]
+Table = TypeVar("Table", "polars.DataFrame", "polars.LazyFrame")
+FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or of a user's full share of it
+_FORMULA, _QUOTED = r"(?s)^'*[=+\-@\t\r].", r"(?s)^'+[=+\-@\t\r]."
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WAITING = 4  # tables that may wait to be written
 
 
@@ -90,6 +106,8 @@ def _refusals(path: FileName) -> Iterator[None]:
 
 
 def _unwritable(path: FileName, error: Exception) -> InputError:
+    if getattr(error, "errno", None) in FULL:
+        return DiskFullError(f"{path}: cannot be written ({reason_of(error)}); make room on its disk.")
     advice = "choose a folder that exists, has room and may be written to"
     return InputError(f"{path}: cannot be written ({reason_of(error)}); {advice}.")
 
@@ -205,8 +223,29 @@ def sink(table: polars.LazyFrame, path: Path) -> None:
     """Write a lazy table as its name's ending says."""
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
-        table.sink_csv(path, separator="\t" if ending == ".tsv" else ",", check_extension=False)
+        without_formulas(table).sink_csv(path, separator="\t" if ending == ".tsv" else ",", check_extension=False)
     elif ending in (".parquet", ".pq"):
         table.sink_parquet(path)
     else:
         table.sink_ipc(path)
+
+
+def without_formulas(table: Table) -> Table:
+    """A table for a CSV file, in which no cell of text is a formula that a spreadsheet would run.
+
+    Such a cell begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, goes on, and is no number; it gets
+    an apostrophe in front, which spreadsheets take for "this is text" and :func:`with_formulas` takes away again.
+    """
+    import polars
+    from polars import selectors
+
+    text = (selectors.string() | selectors.categorical() | selectors.enum()).cast(polars.String)
+    formula = text.str.contains(_FORMULA) & ~text.str.contains(_NUMBER)
+    return table.with_columns(polars.when(formula).then("'" + text).otherwise(text).name.keep())
+
+
+def with_formulas(cell: polars.Expr) -> polars.Expr:
+    """A cell of a CSV file as it was before :func:`without_formulas`."""
+    import polars
+
+    return polars.when(cell.str.contains(_QUOTED)).then(cell.str.strip_prefix("'")).otherwise(cell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -10,10 +11,12 @@ from typing import Any, TypeVar
 import click
 from rich import box
 from rich import progress as bars
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 
+from logofair.cli.harmless import harmless, unfiltered
 from logofair.progress import Progress, no_progress
 
 __all__ = [
@@ -37,9 +40,18 @@ T = TypeVar("T")
 _WIDTH = 80
 
 
+class _Page(Console):
+    """A console that obeys no control character in the text it is given."""
+
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render something to text and its styles."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(harmless(part.text), part.style)
+
+
 def page() -> Console:
     """Standard output, 80 columns wide whatever it is connected to, narrower only in a narrower terminal."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = _Page(file=unfiltered(sys.stdout), highlight=False, markup=False, emoji=False)
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
     return console
 
@@ -47,7 +59,7 @@ def page() -> Console:
 @contextmanager
 def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
     """Show progress on standard error while work goes on; silent if asked or where no terminal shows it."""
-    console = Console(stderr=True)
+    console = _Page(file=unfiltered(sys.stderr))
     if quiet or not console.is_terminal:
         yield no_progress
         return

@@ -15,11 +15,22 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from logofair.errors import InputError
 
-__all__ = ["MESSAGE_QUERY", "NAME_QUERY", "Envelope", "OnlineNode", "nodes_by_site", "online_node", "pack", "unpack"]
+__all__ = [
+    "MESSAGE_QUERY",
+    "NAME_QUERY",
+    "NOTICE_QUERY",
+    "Envelope",
+    "OnlineNode",
+    "nodes_by_site",
+    "online_node",
+    "pack",
+    "unpack",
+]
 
 
 MESSAGE_QUERY = "query.message"
 NAME_QUERY = "query.name"
+NOTICE_QUERY = "query.notice"
 _RECORD = "logofair"
 
 

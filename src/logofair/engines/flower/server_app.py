@@ -9,7 +9,8 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from logofair.engines.flower.status import append_progress, recorded_status
+from logofair.engines.events import append_event
+from logofair.engines.flower.status import recorded_status
 from logofair.engines.flower.transport import FlowerTransport
 from logofair.errors import InputError
 
@@ -19,7 +20,7 @@ _INCOMPLETE = 10.0  # seconds to wait for the rest of a reply
 
 
 def conduct_run(grid: Grid, context: Context) -> None:
-    """Run the plan, and leave progress and status in the state folder; a failure is raised again.
+    """Run the plan, and leave events and status in the state folder; a failure is raised again.
 
     The run's configuration names ``plan`` and ``folder``.
     """
@@ -31,9 +32,8 @@ def conduct_run(grid: Grid, context: Context) -> None:
     with recorded_status(folder, str(context.run_id)):
         from logofair.engines.folder import conduct_from_disk
 
-        conduct_from_disk(
-            str(settings["plan"]), str(folder), FlowerTransport(grid), tell=partial(append_progress, folder)
-        )
+        transport = FlowerTransport(grid, tell=partial(append_event, folder))
+        conduct_from_disk(str(settings["plan"]), str(folder), transport, tell=transport.tell)
 
 
 def recorded_server_app(work: Callable[[Grid, Path], None]) -> ServerApp:

@@ -1,7 +1,7 @@
-"""What became of a run, in two files of the server's state folder.
+"""What became of a run, in a file of the server's state folder.
 
 Flower reports a run as started long before it fails. So the server app writes ``status.json``, one word and one
-sentence, and ``progress.txt``, lines for people; whoever started the run reads them.
+sentence, beside the events of the run (:mod:`logofair.engines.events`); whoever started the run reads both.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["RunStatus", "append_progress", "clear_status", "read_progress", "read_status", "recorded_status"]
+from logofair.engines.events import EVENTS
 
-_PROGRESS = "progress.txt"
+__all__ = ["RunStatus", "clear_status", "read_status", "recorded_status"]
+
 _STATUS = "status.json"
 
 
@@ -48,24 +49,9 @@ def read_status(folder: Path, run: str) -> RunStatus | None:
     return RunStatus(found["status"], found["sentence"]) if found["run"] == run else None
 
 
-def append_progress(folder: Path, line: str) -> None:
-    """Append one line of progress."""
-    with (folder / _PROGRESS).open("a", encoding="utf-8") as file:
-        file.write(" ".join(line.split()) + "\n")
-
-
-def read_progress(folder: Path) -> list[str]:
-    """Return the complete lines of progress so far."""
-    try:
-        text = (folder / _PROGRESS).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
-
-
 def clear_status(folder: Path) -> None:
     """Remove what an earlier run has left."""
-    for name in (_STATUS, _PROGRESS):
+    for name in (_STATUS, EVENTS):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.commands.federate.agreement import PlanViewer, limits_of
+from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
 from logofair.cli.options import (
     column_options,
     examples,
     force_option,
+    json_option,
     path_option,
     read_client_file,
 )
+from logofair.engines.events import Event, EventReader, Reminders, Tell
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError, RunError
 from logofair.files.inputs import ColumnNames
@@ -29,55 +33,59 @@ if TYPE_CHECKING:
 __all__ = ["FolderWatcher", "client", "finished_policy", "join"]
 
 
-_LINGER, _IDLE = 5.0, 180.0  # seconds
+_LINGER = 5.0  # seconds
+_ROOM = 1 << 20  # bytes without which a disk is as good as full
 
 
 class FolderWatcher:
-    """Watches a site's folder: prints its new problems, and is true some seconds after a run has ended there.
+    """Watches a site's folder: shows its new events, and is true some seconds after a run has ended there.
 
-    Without these ``linger`` seconds the last reply, which is sent after the policy is written, would be cut off.
+    Without these ``linger`` seconds the last reply, which is sent after the policy is written, would be cut off. Raises
+    where the server lets know that the run went on without this site.
     """
 
-    def __init__(self, folder: Path, plans: PlanViewer | None = None, *, linger: float = _LINGER) -> None:
+    def __init__(
+        self, folder: Path, show: Tell | None = None, plans: PlanViewer | None = None, *, linger: float = _LINGER
+    ) -> None:
         self.folder = folder
+        self.show = show or Screen()
         self.plans = plans or PlanViewer(folder, asks=False)
         self.linger = linger
         self.ended: float | None = None
-        self.changed = (self._latest(), time.monotonic())
-        self.problems = folder / "problems.txt"
-        self.read = self.problems.stat().st_size if self.problems.exists() else 0
+        self.events = EventReader(folder, from_now=True)
+        self.heard, self.reminders = time.monotonic(), Reminders()
+        self.full = False
         self.before = self._ends()
 
     def __call__(self) -> bool:
         """Look again."""
         self.plans.look()
-        if self.problems.exists() and self.problems.stat().st_size > self.read:
-            with self.problems.open("rb") as file:
-                file.seek(self.read)
-                new = file.read()
-            self.read += len(new)
-            for line in new.decode(errors="replace").splitlines():
-                click.echo(f"Problem: {line}", err=True)
-        self._say_if_idle()
+        self._say_if_full()
+        for event in self.events.new():
+            if event.kind == "left out" and self.ended is None:
+                raise RunError(event.sentence)
+            self.show(event)
+            self.heard, self.reminders = time.monotonic(), Reminders()
         if self.ended is None and (self._ends() != self.before or self.plans.refused is not None):
             self.ended = time.monotonic()
+        elif self.ended is None:
+            self._say_if_idle()
         return self.ended is not None and time.monotonic() >= self.ended + self.linger
 
     def _say_if_idle(self) -> None:
-        """Say once that no request comes any more: the server does not tell a site that it was excluded."""
-        latest, since = self.changed
-        if self._latest() != latest:
-            self.changed = (self._latest(), time.monotonic())
-        elif time.monotonic() >= since + _IDLE:
-            click.echo(
-                f"No request has come from the server for {_IDLE / 60:g} minutes. If its people say that the run goes "
-                "on without this site, stop here (Ctrl-C) and make its policy with logofair federate join.",
-                err=True,
-            )
-            self.changed = (latest, float("inf"))
+        """Say now and then that nothing has come from the server."""
+        seconds = time.monotonic() - self.heard
+        if self.reminders.due(seconds):
+            sentence = f"Nothing has come from the server for {seconds:.0f} s; this site is ready and waits."
+            self.show(Event("waiting", sentence, {"awaited": [], "seconds": round(seconds)}))
 
-    def _latest(self) -> int:
-        return max((file.stat().st_mtime_ns for file in self.folder.glob("*.client.json")), default=0)
+    def _say_if_full(self) -> None:
+        """Say that the disk is full: then no event can be stored that would say so."""
+        full = self.folder.is_dir() and shutil.disk_usage(self.folder).free < _ROOM
+        if full and not self.full:
+            stuck = "this site can store nothing, and so answers nothing"
+            self.show(Event("problem", f"The disk of {self.folder} is full: {stuck}; make room."))
+        self.full = full
 
     def _ends(self) -> dict[str, int]:
         ends = (file for kind in ("done", "refused") for file in self.folder.glob(f"*.{kind}.json"))
@@ -135,6 +143,8 @@ class FolderWatcher:
     help="Agree to this plan and no other, by the digest that the server prints.",
 )
 @path_option("--site-policy", "Agree to plans within the limits of this TOML file, such as most_epsilon = 1.")
+@json_option("Print the policy's rules as JSON in place of the page, and the log as one JSON object a line.")
+@quiet_option
 def client(
     site: str,
     data: Path,
@@ -150,6 +160,8 @@ def client(
     columns: ColumnNames,
     accept_plan: str | None,
     site_policy: Path | None,
+    as_json: bool,
+    quiet: bool,
     **agreement: Any,
 ) -> None:
     """Take part as one site, with its own file and key.
@@ -165,10 +177,10 @@ def client(
     read_client_file(data, columns)
     _check_address(server)
     _check_fingerprints(agreement["trusted"], peers)
-    earlier = None if force else finished_policy(out, folder)
+    earlier, screen = None if force else finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
     if earlier is not None:
-        click.echo(f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run.", err=True)
-        return _show(earlier, out)
+        screen(Event("site", f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run."))
+        return _show(earlier, out, as_json)
     from logofair.engines.site import SiteSettings
     from logofair.policy.policy import Policy
 
@@ -183,8 +195,8 @@ def client(
         **({"asks": True} if limits is None else {"limits": limits}),
         **agreement,
     )
-    _take_part(settings, server, authority, insecure)
-    return _show(Policy.load(out), out)
+    _take_part(settings, server, authority, insecure, screen)
+    return _show(Policy.load(out), out, as_json)
 
 
 def _credentials(
@@ -247,7 +259,7 @@ def _run_of(policy: Policy) -> str | None:
     return None if policy.info.federation is None else policy.info.federation.run
 
 
-def _take_part(settings: SiteSettings, server: str, authority: Path | None, insecure: bool) -> None:
+def _take_part(settings: SiteSettings, server: str, authority: Path | None, insecure: bool, screen: Screen) -> None:
     """Connect, and stay until the policy is written."""
     require_flower()
     from logofair.engines.flower.deployment.commands import SiteCredentials
@@ -260,10 +272,11 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         assert authority is not None
         assert settings.key is not None
         proof = SiteCredentials(authority, Path(settings.key))
-    watcher = FolderWatcher(folder, PlanViewer(folder, asks=settings.asks))
+    watcher = FolderWatcher(folder, screen, PlanViewer(folder, asks=settings.asks))
     with locked(folder / "command.lock", wait=False):
         settings.write(path)
-        click.echo(f"Site {settings.site} connects to {server}{' WITHOUT ENCRYPTION' if insecure else ''}.", err=True)
+        bare = " WITHOUT ENCRYPTION" if insecure else ""
+        screen(Event("site", f"Site {settings.site} connects to {server}{bare}.", {"site": settings.site}))
         ended = connect(
             path,
             site=settings.site,
@@ -272,9 +285,10 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
             insecure=insecure,
             until=watcher,
             home=folder / "flower",
+            tell=screen,
         )
     if ended.status != "completed":
-        raise RunError(f"{ended.sentence} The same command tries again.")
+        raise RunError(ended.sentence)
     if watcher.plans.refused is not None:
         run = watcher.plans.refused
         raise RunError(f"run {run}: its plan was refused here, so nothing was sent and there is no policy.")
@@ -282,8 +296,13 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         raise RunError(watcher.refused)
 
 
-def _show(policy: Policy, where: Path) -> None:
+def _show(policy: Policy, where: Path, as_json: bool = False) -> None:
     """Print a site's rules, and what it should know of them."""
+    if as_json:
+        from logofair.cli.pages.console import print_json
+
+        about = {"run": _run_of(policy), "warnings": list(policy.info.warnings), "note": policy.info.note}
+        return print_json({"policy": str(where), "rules": str(policy.rules).splitlines(), **about})
     click.echo(f"{where}:")
     click.echo(str(policy.rules))
     if policy.calibrator.method != "none":
@@ -292,6 +311,7 @@ def _show(policy: Policy, where: Path) -> None:
         click.echo(f"Warning: {sentence}")
     if policy.info.note is not None:
         click.echo(f"Note: {policy.info.note}")
+    return None
 
 
 def _check_address(server: str) -> None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, RosterOptions, listed, plan_options, prepare
+from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import examples, json_option, number_option, path_option, such_that
+from logofair.engines.events import Event
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError, RunError
 from logofair.files.writing import locked
@@ -60,7 +62,8 @@ _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 6
 @number_option("--wait", float, _seconds, "Seconds to wait for the sites.  [default: 600]")
 @number_option("--timeout", float, _seconds, "Seconds a site may take to answer.  [default: 600]")
 @click.option("--without", metavar="NAME", multiple=True, help="Take a site out of a stopped run and go on.")
-@json_option("Print the result as JSON in place of the page.")
+@json_option("Print the result as JSON in place of the page, and the log as one JSON object a line.")
+@quiet_option
 @plan_options
 def server(
     folder: Path,
@@ -74,6 +77,7 @@ def server(
     timeout: float | None,
     without: tuple[str, ...],
     as_json: bool,
+    quiet: bool,
     **options: Any,
 ) -> None:
     """Run a plan with sites that connect, or resume it.
@@ -89,20 +93,21 @@ def server(
     if credentials is not None:
         _check_keys(credentials.sites, run_options.sites)
     if not (folder / RESULT).exists():
-        _serve(folder, plan, run_options, without, host=host, port=port, credentials=credentials, insecure=insecure)
+        listening = {"host": host, "port": port, "credentials": credentials, "insecure": insecure}
+        _serve(folder, plan, run_options, without, Screen(quiet=quiet, as_json=as_json), **listening)
     report(folder, as_json)
 
 
-def watched(lines: Generator[str, None, RunStatus]) -> RunStatus:
-    """Print the lines of progress, and return what became of the run; left early, its processes are ended."""
+def watched(events: Generator[Event, None, RunStatus], screen: Screen) -> RunStatus:
+    """Print the events, and return what became of the run; left early, its processes are ended."""
     try:
         while True:
-            click.echo(next(lines), err=True)
+            screen(next(events))
     except StopIteration as end:
         ended: RunStatus = end.value
         return ended
     finally:
-        lines.close()
+        events.close()
 
 
 def report(folder: Path, as_json: bool) -> None:
@@ -126,14 +131,18 @@ def report(folder: Path, as_json: bool) -> None:
         click.echo(f"Warning: algorithm1 exceeds a tolerance by up to {result.violation:.5f}.", err=True)
 
 
-def _serve(folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[str], **settings: Any) -> None:
+def _serve(
+    folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[str], screen: Screen, **settings: Any
+) -> None:
     """Store the plan, run it, and leave the result in the folder."""
     from logofair.engines.folder import read_state, resume_without, write_plan
 
     require_flower()
     from logofair.engines.flower.deployment.processes import serve
+    from logofair.engines.flower.deployment.supervision import held_port
 
-    with locked(folder / "command.lock", wait=False):
+    patience = _EARLIER if (folder / PLAN).exists() else 0.0
+    with held_port(settings["host"], settings["port"], patience), locked(folder / "command.lock", wait=False):
         _wait_for_earlier(folder)
         write_plan(folder / PLAN, plan, run_options)
         if without:
@@ -142,9 +151,10 @@ def _serve(folder: Path, plan: Plan, run_options: RunOptions, without: Sequence[
             if left:
                 resume_without(folder, left)
         goes_on = (folder / STATE).exists()
-        click.echo(f"Run {plan.run} {'goes on' if goes_on else 'begins'} in {folder}.", err=True)
-        click.echo(f"The plan's digest, for the sites' people (--accept-plan): {plan.fingerprint}", err=True)
-        ended = watched(serve(folder / PLAN, folder, **settings))
+        screen(Event("server", f"Run {plan.run} {'goes on' if goes_on else 'begins'} in {folder}.", {"run": plan.run}))
+        digest = f"The plan's digest, for the sites' people (--accept-plan): {plan.fingerprint}"
+        screen(Event("server", digest, {"digest": plan.fingerprint}))
+        ended = watched(serve(folder / PLAN, folder, **settings), screen)
     if ended.status != "completed" or not (folder / RESULT).exists():
         raise RunError(f"{ended.sentence} The state is in {folder}: the same command goes on from there.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logofair.cli.commands.federate.plan import PLAN, RESULT, STATE, plan_options, planned
+from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.server import report, watched
 from logofair.cli.commands.federate.setup import fingerprints
 from logofair.cli.options import (
@@ -23,6 +24,7 @@ from logofair.cli.options import (
     path_option,
     read_client_file,
 )
+from logofair.engines.events import EVENTS, Event
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError, RunError
 from logofair.files.inputs import ColumnNames
@@ -39,7 +41,8 @@ __all__ = ["simulate", "write_sites"]
 
 _SITES, _POLICIES, _STATES = "sites", "policies", "states"
 _OWN_FOLDERS = (_SITES, _POLICIES, _STATES, "keys", "flower")
-_OWN_FILES = (PLAN, STATE, RESULT, "progress.txt", "status.json")
+_OWN_FILES = (PLAN, STATE, RESULT, EVENTS, "status.json")
+_WARNED = 5  # sites whose warnings are told one by one
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -61,10 +64,11 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
     default="flower",
 )
 @force_option("Replace an earlier simulation in the folder.")
-@json_option("Print the result as JSON in place of the page.")
+@json_option("Print the result as JSON in place of the page, and the log as one JSON object a line.")
+@quiet_option
 @plan_options
 def simulate(
-    data: Path, columns: ColumnNames, folder: Path, engine: str, force: bool, as_json: bool, **options: Any
+    data: Path, columns: ColumnNames, folder: Path, engine: str, force: bool, as_json: bool, quiet: bool, **options: Any
 ) -> None:
     """Rehearse a run with the sites of one file.
 
@@ -76,7 +80,7 @@ def simulate(
         _require_flower()
     from logofair.cli.pages.console import showing_progress
 
-    with showing_progress(quiet=as_json) as progress:
+    with showing_progress(quiet=quiet or as_json) as progress:
         ((plan, parts),) = progress(map(_plan_and_parts, [data], [columns], [options]), "Reading", total=1)
     _check_folder(folder, force)
     with locked(folder / "command.lock", wait=False):
@@ -84,13 +88,29 @@ def simulate(
         sites = write_sites(folder, parts, columns)
         (folder / _POLICIES).mkdir()
         if engine == "flower":
-            _with_flower(folder, plan, sites)  # which tells what goes on in lines
+            warned = _with_flower(folder, plan, sites, Screen(quiet=quiet, as_json=as_json))
         else:
-            with showing_progress(quiet=as_json) as progress:
-                list(progress(map(_in_process, [folder], [plan], [sites]), "Running the plan", total=1))
+            with showing_progress(quiet=quiet or as_json) as progress:
+                (warned,) = progress(map(_in_process, [folder], [plan], [sites]), "Running the plan", total=1)
     report(folder, as_json)
+    _warn(warned, folder, as_json)
     if not as_json:
         click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
+
+
+def _warn(warned: Mapping[str, Sequence[str]], folder: Path, as_json: bool) -> None:
+    """Say what the sites will be warned of, such as cells with few rows; of many sites only the first."""
+    for number, (site, sentences) in enumerate(warned.items()):
+        if as_json:
+            Screen(as_json=True)(Event("warning", " ".join(sentences), {"site": site, "warnings": list(sentences)}))
+        elif number < _WARNED:
+            for sentence in sentences:
+                click.echo(f"Warning: {sentence}")
+    if len(warned) > _WARNED and not as_json:
+        click.echo(
+            f"Warning: {len(warned) - _WARNED:,} further sites have warnings; logofair explain "
+            f"{folder / _POLICIES / 'SITE.json'} shows them."
+        )
 
 
 def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: ColumnNames) -> list[SiteSettings]:
@@ -102,7 +122,7 @@ def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: C
     home = folder.resolve()
     group = (", ".join(columns.group),)
     written = ColumnNames(columns.score, columns.label, group, columns.client, columns.weight, na=())
-    (home / _SITES).mkdir(parents=True)
+    (home / _SITES).mkdir(0o700, parents=True)  # it holds rows
     sites = []
     for site, table in parts.items():
         file = home / _SITES / f"{site}.parquet"
@@ -162,26 +182,32 @@ def _site_name(value: object, data: Path, columns: ColumnNames) -> str:
     return str(value)
 
 
-def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
-    """Run in this process, and write what the sites and the server would have written."""
+def _in_process(folder: Path, plan: Plan, sites: list[SiteSettings]) -> dict[str, Sequence[str]]:
+    """Run in this process, and write what the sites and the server would have written; return the sites' warnings."""
     from logofair.engines.folder import RunOptions, write_plan, write_result
     from logofair.engines.inprocess import run
     from logofair.engines.site import read_site, with_columns
 
     write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
     done = run(plan, {site.site: read_site(site, plan) for site in sites})
+    warned: dict[str, Sequence[str]] = {}
     for site in sites:
-        with_columns(done.policies[site.site], site).save(site.policy)
+        policy = with_columns(done.policies[site.site], site)
+        policy.save(site.policy)
+        if policy.info.warnings:
+            warned[site.site] = policy.info.warnings
     write_result(folder / RESULT, done.result)
+    return warned
 
 
-def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
-    """Run in Flower's simulation, in which sites and server write their files themselves."""
+def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings], screen: Screen) -> dict[str, Sequence[str]]:
+    """Run in Flower's simulation, in which sites and server write their files themselves; return their warnings."""
     from dataclasses import replace
 
     from logofair.engines.flower.deployment.keys import make_site_key
     from logofair.engines.flower.deployment.processes import simulate as flower_simulation
     from logofair.engines.folder import RunOptions, write_plan
+    from logofair.policy.policy import Policy
 
     write_plan(folder / PLAN, plan, RunOptions(tuple(site.site for site in sites)))
     settings, keys = {}, folder.resolve() / "keys"
@@ -193,9 +219,11 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings]) -> None:
         state.mkdir(parents=True)
         settings[site.site] = state / f"{site.site}.site.json"
         site.write(settings[site.site])
-    ended = watched(flower_simulation(folder / PLAN, settings, folder))
+    ended = watched(flower_simulation(folder / PLAN, settings, folder), screen)
     if ended.status != "completed" or not (folder / RESULT).exists():
         raise RunError(f"{ended.sentence} The logs are in {folder / 'flower'}.")
+    written = {site.site: Policy.load(site.policy) for site in sites if Path(site.policy).exists()}
+    return {site: policy.info.warnings for site, policy in written.items() if policy.info.warnings}
 
 
 def _require_flower() -> None:

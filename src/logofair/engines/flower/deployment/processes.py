@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from logofair.engines.events import Event, EventReader, Tell, no_one
 from logofair.engines.flower import require_flower
 from logofair.engines.flower.deployment.commands import (
     CONNECTION,
@@ -33,6 +34,7 @@ from logofair.engines.flower.deployment.commands import (
     supernode_command,
 )
 from logofair.engines.flower.deployment.keys import checked_site_name
+from logofair.engines.flower.deployment.reach import Trouble, trouble_with
 from logofair.engines.flower.deployment.supervision import (
     ManagedProcess,
     ProcessGroup,
@@ -41,7 +43,7 @@ from logofair.engines.flower.deployment.supervision import (
     require_free_port,
     wait_for_port,
 )
-from logofair.engines.flower.status import RunStatus, clear_status, read_progress, read_status
+from logofair.engines.flower.status import RunStatus, clear_status, read_status
 from logofair.errors import InputError, RunError
 
 __all__ = [
@@ -60,6 +62,8 @@ _CALL = 60.0  # seconds a flwr command gets
 _RUN_CHECK = 15.0  # seconds between two checks with the server whether the run is still running
 _SERVER_APP, _CLIENT_APP = (f"logofair.engines.flower.{side}_app:app" for side in ("server", "client"))
 _REFUSED = "Failed to activate SuperNode"
+_LOOK, _TRY = 15.0, 5.0  # seconds between two looks whether the server can be reached: while it can, while not
+_AGAIN = "the same command tries again."
 _RECONNECT = 90.0  # Flower takes a killed node for connected for up to 60 seconds, and refuses its return until then
 
 
@@ -71,11 +75,11 @@ def serve(
     port: int = 9300,
     credentials: ServerCredentials | None = None,
     insecure: bool = False,
-) -> Generator[str, None, RunStatus]:
+) -> Generator[Event, None, RunStatus]:
     """Start the server, register the sites, run the plan once, and stop the server.
 
-    Yields lines on progress, among them those that the conductor appends to ``progress.txt`` in ``folder``, the folder
-    of the server's state; logs go to its subfolder ``flower``. ``insecure`` means no encryption, and that anyone may
+    Yields events, among them those that the server app appends to the file in ``folder``, the folder of the server's
+    state; logs go to its subfolder ``flower``. ``insecure`` means no encryption, and that anyone may
     connect as any site: for trials on one machine.
     """
     _require_credentials(credentials, insecure)
@@ -85,9 +89,9 @@ def serve(
     home = folder / "flower"
     with _flower_processes(home) as processes:
         superlink = _start_superlink(processes, host, port, credentials, database=home / "superlink.db")
-        yield f"The server listens at {host}:{port}{' WITHOUT ENCRYPTION' if insecure else ''}."
+        yield Event("server", f"The server listens at {host}:{port}{' WITHOUT ENCRYPTION' if insecure else ''}.")
         for key in keys:
-            yield _register(processes, key)
+            yield Event("server", _register(processes, key))
         return (yield from _run_plan(processes, superlink, folder, run, simulated_nodes=0))
 
 
@@ -101,33 +105,64 @@ def join(
     until: Callable[[], bool],
     home: Path,
     reconnect: float = _RECONNECT,
+    tell: Tell = no_one,
 ) -> RunStatus:
     """Connect a site to its server at HOST:PORT, and stay connected until ``until()`` is true.
 
-    ``until`` is called twice a second; ``home`` is a folder for Flower's files and logs. A node that the server refuses
-    is started again for ``reconnect`` seconds. The status is "failed" when it is refused still, or ended by itself.
+    ``until`` is called twice a second; ``home`` is a folder for Flower's files and logs. ``tell`` is told when the
+    server cannot be reached, and when it can again. A node that the server refuses is started again for ``reconnect``
+    seconds. The status is "failed" when it is refused still or ended by itself, or where waiting is of no use.
     """
     _require_credentials(credentials, insecure)
     require_flower()
     config = {"site": checked_site_name(site), "settings": str(settings.resolve())}
+    line = _Line(server, None if credentials is None else credentials.authority, tell)
     with _flower_processes(home) as processes:
         command = supernode_command(server, free_port(), config, credentials=credentials)
-        start = time.monotonic()
-        node = processes.start("supernode", command)
+        node, start = None, 0.0
         while not until():
-            if node.process.poll() is not None:
+            trouble = line.look()
+            if trouble is not None and trouble.lasting:
+                return RunStatus("failed", trouble.sentence)
+            if node is None and trouble is None:
+                node, start = processes.start("supernode", command), start or time.monotonic()
+            elif node is not None and node.process.poll() is not None:
                 if not (_REFUSED in node.last_lines() and time.monotonic() - start < reconnect):
-                    return RunStatus("failed", _node_failure(node))
+                    return RunStatus("failed", _node_failure(node, trouble_with(server, line.authority)))
                 time.sleep(3.0)
-                node = processes.start("supernode", command)
+                node = None
+                continue
             time.sleep(0.5)
     return RunStatus("completed", "The site has its result.")
 
 
-def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[str, None, RunStatus]:
+class _Line:
+    """Looks now and then whether the server can be reached, and says so when that changes."""
+
+    def __init__(self, server: str, authority: Path | None, tell: Tell) -> None:
+        self.server, self.authority, self.tell = server, authority, tell
+        self.trouble: Trouble | None = None
+        self.next, self.known = 0.0, False
+
+    def look(self) -> Trouble | None:
+        """What is wrong at the moment, None where nothing is."""
+        if time.monotonic() < self.next:
+            return self.trouble
+        before, self.trouble = self.trouble, trouble_with(self.server, self.authority)
+        self.next = time.monotonic() + (_LOOK if self.trouble is None else _TRY)
+        if self.trouble is not None and self.trouble != before and not self.trouble.lasting:
+            self.tell(Event("unreachable", self.trouble.sentence, {"server": self.server}))
+        elif self.trouble is None and (before is not None or not self.known):
+            again = " again" if before is not None else ""
+            self.tell(Event("reached", f"{self.server} can be reached{again}.", {"server": self.server}))
+        self.known = True
+        return self.trouble
+
+
+def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[Event, None, RunStatus]:
     """Run the plan in Flower's simulation, one simulated node per site, and leave nothing running.
 
-    ``sites`` has the settings file of each site by its name. Yields lines on progress.
+    ``sites`` has the settings file of each site by its name. Yields events.
     """
     if not sites:
         raise InputError("sites: none given; name at least one with its settings file.")
@@ -138,7 +173,7 @@ def simulate(plan: Path, sites: Mapping[str, Path], folder: Path) -> Generator[s
     listing.write_text(json.dumps(rows), encoding="utf-8")
     run = {"plan": str(plan.resolve()), "folder": str(folder.resolve()), "sites": str(listing.resolve())}
     with simulator(home) as flower:
-        yield f"Simulating {len(sites)} sites."
+        yield Event("server", f"Simulating {len(sites)} sites.")
         return (yield from _run_plan(flower.processes, flower.superlink, folder, run, simulated_nodes=len(sites)))
 
 
@@ -222,6 +257,9 @@ def _start_superlink(
     address = local_address(host, port)
     authority = None if credentials is None else credentials.authority
     (processes.folder / "config.toml").write_text(connection_file(address, authority), encoding="utf-8")
+    if database is not None:
+        database.touch(0o600)  # Flower would let others read it
+        database.chmod(0o600)
     command = superlink_command(host, port, credentials=credentials, database=database, simulation=simulation)
     child = processes.start("superlink", command)
     wait_for_port(address, child.check, _START)
@@ -240,15 +278,17 @@ def _register(processes: ProcessGroup, key: Path) -> str:
     raise InputError(f"sites: the server does not accept the key {key}; is it an elliptic-curve key in OpenSSH format?")
 
 
-def _node_failure(node: ManagedProcess) -> str:
-    """Return why a node ended, for the people at its site."""
+def _node_failure(node: ManagedProcess, trouble: Trouble | None) -> str:
+    """Return why a node ended, for the people at its site, and what to do; ``trouble`` is what was found since."""
+    if trouble is not None:
+        return trouble.sentence if trouble.lasting else f"{trouble.sentence} Its node ended; {_AGAIN}"
     lines = node.last_lines()
     if _REFUSED in lines:
         return (
             "The server does not let this site in: its key is not registered there, or another node with the same key "
-            "is connected."
+            "is connected. Have the server's people check NAME.pub; when that is right, the same command tries again."
         )
-    return f"The node ended with code {node.process.poll()}; its last lines: {' '.join(lines.split())}"
+    return f"The node ended with code {node.process.poll()}; {_AGAIN} Its last lines: {' '.join(lines.split())}"
 
 
 def start_run(processes: ProcessGroup, app: Path, config: Mapping[str, str], *, simulated_nodes: int = 0) -> str:
@@ -263,17 +303,15 @@ def start_run(processes: ProcessGroup, app: Path, config: Mapping[str, str], *, 
 
 def follow_run(
     processes: ProcessGroup, superlink: ManagedProcess, folder: Path, run: str, *, check_every: float = _RUN_CHECK
-) -> Generator[str, None, RunStatus]:
-    """Yield new lines of progress until the run has ended; return what became of it.
+) -> Generator[Event, None, RunStatus]:
+    """Yield new events until the run has ended; return what became of it.
 
     The server is checked every ``check_every`` seconds, in case its app ends without writing its status.
     """
-    shown, next_check = 0, time.monotonic() + check_every
+    events, next_check = EventReader(folder), time.monotonic() + check_every
     while True:
-        status = read_status(folder, run)  # read before the lines, so that the last ones are not missed
-        lines = read_progress(folder)
-        yield from lines[shown:]
-        shown = len(lines)
+        status = read_status(folder, run)  # read before the events, so that the last ones are not missed
+        yield from events.new()
         if status is not None and status.status != "running":
             _wait_for_result(processes, run)
             return status
@@ -288,12 +326,12 @@ def follow_run(
 
 def _run_plan(
     processes: ProcessGroup, superlink: ManagedProcess, folder: Path, config: Mapping[str, str], simulated_nodes: int
-) -> Generator[str, None, RunStatus]:
+) -> Generator[Event, None, RunStatus]:
     """Start a run of our own app and follow it."""
     clear_status(folder)
     with _app_folder() as app:
         run = start_run(processes, app, config, simulated_nodes=simulated_nodes)
-    yield f"Run {run} has started."
+    yield Event("server", f"Run {run} has started.")
     return (yield from follow_run(processes, superlink, folder, run))
 
 

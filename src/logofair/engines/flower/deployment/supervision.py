@@ -7,12 +7,14 @@ that; so our own programs end themselves when their parent process is gone (:fun
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +29,7 @@ __all__ = [
     "ProcessGroup",
     "exit_with_parent",
     "free_port",
+    "held_port",
     "process_group",
     "processes_in_group",
     "require_free_port",
@@ -120,6 +123,7 @@ class ProcessGroup:
 def process_group(folder: Path, variables: Mapping[str, str]) -> Iterator[ProcessGroup]:
     """Yield a group whose processes are all ended when the block is left, however it is left."""
     folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # logs and databases are their owner's
     processes = ProcessGroup(folder, variables, secrets.token_hex(16))
     previous = _raise_on_terminate()
     try:
@@ -156,6 +160,42 @@ def require_free_port(host: str, port: int) -> None:
         raise InputError(
             f"port: {host}:{port} is taken or cannot be listened at ({why}); choose another port or host, or stop what "
             "listens there."
+        ) from None
+
+
+@contextmanager
+def held_port(host: str, port: int, patience: float = 0.0) -> Iterator[None]:
+    """Hold a port for a server that is about to start, so that no second one starts there meanwhile.
+
+    Raises where another listens or is about to, after ``patience`` seconds for a server killed a moment ago to end.
+    """
+    deadline = time.monotonic() + patience
+    with socket.socket(socket.AF_UNIX if hasattr(socket, "AF_UNIX") else socket.AF_INET) as mark:
+        while True:
+            try:
+                require_free_port(host, port)
+                _mark_port(mark, host, port)
+            except InputError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.2)
+            else:
+                break
+        yield
+
+
+def _mark_port(mark: socket.socket, host: str, port: int) -> None:
+    """Take a name that one process of this machine can have, and that vanishes with it; Linux alone has such names."""
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        mark.bind(f"\0logofair server {host}:{port}")
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise InputError(
+            f"port: another server of this machine has just been started at {host}:{port}, so it is taken; choose "
+            "another port, or stop that one."
         ) from None
 
 

@@ -1,0 +1,37 @@
+"""What a federate command that runs for long prints while it runs: one line per event, on standard error."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from logofair.engines.events import Event
+
+__all__ = ["Screen", "quiet_option"]
+
+_PROBLEMS = ("problem", "lost", "unreachable")
+
+quiet_option = click.option(
+    "--quiet", is_flag=True, help="Print problems and the result alone, and no line per exchange."
+)
+
+
+class Screen:
+    """Prints events: as sentences, or as one JSON object a line; ``quiet``: problems alone."""
+
+    def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
+        self.quiet, self.as_json = quiet, as_json
+        self.under_way = ""
+
+    def __call__(self, event: Event) -> None:
+        """Print one event."""
+        if self.quiet and event.kind not in _PROBLEMS:
+            return
+        if self.as_json:
+            click.echo(json.dumps(event.as_dict()), err=True)
+        elif event.kind == "request":  # said when it takes long, and when it is done
+            self.under_way = f"exchange {event.values['exchange']} ({event.values['purpose']}): "
+        else:
+            before = {"problem": "Problem: ", "waiting": self.under_way}.get(event.kind, "")
+            click.echo(before + event.sentence, err=True)

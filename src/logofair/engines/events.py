@@ -1,0 +1,140 @@
+"""What happens in a run: a sentence for screens and plain values for logs.
+
+The server app and a site's node are processes of their own, which no terminal shows. So they append events to a file of
+their folder, one JSON object a line, and the command that was typed there reads and prints them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+__all__ = [
+    "EVENTS",
+    "Event",
+    "EventReader",
+    "Reminders",
+    "Tell",
+    "append_event",
+    "clock_time",
+    "no_one",
+    "spoken_names",
+]
+
+EVENTS = "events.jsonl"
+_MOST_NAMES = 8  # in a sentence; the values have all
+_OWN = ("time", "event", "sentence")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened: its ``kind`` in a word, a sentence for people, and values for machines.
+
+    Examples
+    --------
+    >>> Event("lost", "south is lost.", {"site": "south"}, time="2026-01-01T10:00:00+00:00").as_dict()["site"]
+    'south'
+    """
+
+    kind: str
+    sentence: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    time: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"time": self.time, "event": self.kind, "sentence": self.sentence, **self.values}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Event:
+        """Take a stored event apart."""
+        values = {name: value for name, value in found.items() if name not in _OWN}
+        return cls(str(found["event"]), str(found["sentence"]), values, str(found["time"]))
+
+
+Tell: TypeAlias = Callable[[Event], None]
+
+
+def no_one(event: Event) -> None:
+    """Tell nobody."""
+
+
+def append_event(folder: Path, event: Event) -> None:
+    """Append an event to the file of a folder, which only its owner may read."""
+    line = json.dumps({**event.as_dict(), "sentence": " ".join(event.sentence.split())}) + "\n"
+    with open(folder / EVENTS, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(line.encode())
+
+
+class EventReader:
+    """Reads the events that are appended to a folder's file; ``from_now``: only those still to come."""
+
+    def __init__(self, folder: Path, *, from_now: bool = False) -> None:
+        self.path = folder / EVENTS
+        self.place = self.path.stat().st_size if from_now and self.path.exists() else 0
+
+    def new(self) -> list[Event]:
+        """Return the events since the last look; a line half-written is left for the next."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.place)
+                complete = file.read().rpartition(b"\n")[0]
+        except FileNotFoundError:
+            return []
+        if not complete:
+            return []
+        self.place += len(complete) + 1
+        return [event for line in complete.splitlines() if (event := _read(line)) is not None]
+
+
+def _read(line: bytes) -> Event | None:
+    """The event of a line; none where a full disk has cut it short."""
+    try:
+        return Event.from_dict(json.loads(line))
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return None
+
+
+class Reminders:
+    """When to say again that something is awaited: after 15 seconds, and then at longer and longer intervals.
+
+    Examples
+    --------
+    >>> reminders = Reminders()
+    >>> [seconds for seconds in range(200) if reminders.due(seconds)]
+    [15, 30, 60, 120, 180]
+    """
+
+    def __init__(self) -> None:
+        self.next = 15.0
+
+    def due(self, seconds: float) -> bool:
+        """Whether it is time, after so many seconds of waiting."""
+        if seconds < self.next:
+            return False
+        while self.next <= seconds:
+            self.next += min(self.next, 60.0)
+        return True
+
+
+def spoken_names(sites: Sequence[str]) -> str:
+    """Names in a sentence, in order; of many only the first.
+
+    Examples
+    --------
+    >>> spoken_names(["south", "north"]), spoken_names([str(site) for site in range(10, 40)])
+    ('north, south', '10, 11, 12, 13, 14, 15, 16, 17 and 22 others')
+    """
+    names = sorted(sites)
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_MOST_NAMES])} and {more} others"
+
+
+def clock_time(seconds: float) -> str:
+    """A moment, in seconds since 1970, as the clock on the wall shows it."""
+    return datetime.datetime.fromtimestamp(seconds).strftime("%H:%M:%S")

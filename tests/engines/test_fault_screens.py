@@ -1,0 +1,96 @@
+"""Each fault of a deployment is named on the screens that it concerns, with what to do; real processes on loopback.
+
+With ``LOGOFAIR_FAULTS`` set to a file, that file becomes the page of all faults and what was said (docs/FAULTS.md).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("polars")
+
+from support import faults
+from support.processes import NEEDS_PROC, deployment, tables
+
+pytestmark = [pytest.mark.federation, pytest.mark.slow, NEEDS_PROC]
+
+HEAD = """# What each screen says when something goes wrong
+
+Each fault was made with real processes on one machine, a server and three sites (east, north, south); the lines are
+those that they printed of it, with `N s` and `HH:MM:SS` for times. The table is written by
+
+    LOGOFAIR_FAULTS=docs/FAULTS.md pytest -m slow tests/engines/test_fault_screens.py
+
+and `make test-slow` checks that the decisive words are still said.
+
+| fault | screen | says |
+|---|---|---|
+"""
+
+# By fault: on which screen which words must stand.
+SAID = {
+    faults.site_killed: {
+        "server": ("south is lost: no sign of life since", "awaiting south", "without south (no sign of life"),
+        "east": ("the server awaits south",),
+        "south, started again": ("The run went on without this site", "logofair federate join"),
+    },
+    faults.server_killed: {
+        "server, started again": ("Run spring goes on",),
+        "north": ("Cannot reach 127.0.0.1:9300 (Connection refused), trying again.", "can be reached again"),
+    },
+    faults.other_authority: {"north": ("Your certificate authority is not the server's: ", "SHA-256 ")},
+    faults.other_name: {"north": ("is not for the name '127.0.0.2'", "keys server --host 127.0.0.2")},
+    faults.no_encryption: {"north": ("wants encryption", "pass --keys")},
+    faults.unknown_key: {"west": ("The server does not let this site in: its key is not registered",)},
+    faults.nobody_there: {"north": ("Cannot reach 127.0.0.1:9300 (Connection refused), trying again.",)},
+    faults.other_time: {"north": ("Your clock is 12 s ahead of the server's: Flower refuses more than 5",)},
+    faults.port_taken: {"second server": ("127.0.0.1:9300 is taken",)},
+}
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The rows of the page's table, written at the end where that was asked for."""
+    rows = []
+    yield rows
+    if os.environ.get("LOGOFAIR_FAULTS"):
+        Path(os.environ["LOGOFAIR_FAULTS"]).write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+def check(made, fault, screens, said, page):
+    screens = {name: faults.lines_of(screen, made) for name, screen in screens.items()}
+    for name, sentences in said.items():
+        for words in sentences:
+            assert words in " ".join(screens[name]), screens
+    assert not any("Traceback" in line or "Ctrl-C" in line for lines in screens.values() for line in lines)
+    page.extend(faults.table_rows(" ".join(fault.__doc__.split()).rstrip(".").replace("``", "`"), screens, said))
+
+
+@pytest.mark.parametrize("fault", SAID, ids=lambda fault: fault.__name__)
+def test_a_fault_is_said_where_it_concerns_somebody(fault, tmp_path, page):
+    sites = tables() | (tables(["west"], seed=1) if fault is faults.unknown_key else {})
+    with deployment(tmp_path, sites) as made:
+        check(made, fault, fault(made), SAID[fault], page)
+
+
+def test_a_full_disk_is_said_at_the_site_and_to_the_server(tmp_path, page):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small disk")
+    said = {
+        "server": ("without south (the client's disk is full: make room there",),
+        "south": ("is full: this site can store nothing", "The run went on without this site"),
+    }
+    try:
+        with deployment(tmp_path / "made", tables()) as made:
+            screens = faults.site_without_room(made, folder)
+            check(made, faults.site_without_room, screens, said, page)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
