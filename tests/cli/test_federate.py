@@ -1011,7 +1011,9 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     assert agreement.limits_of(None, None) is None
     plan = planned(options("--groups", "F,\x1b[2K", "--run", "x", "--local", "0.05"))
     monkeypatch.setattr(agreement.click, "confirm", lambda *_, **__: answer == "y")
-    watcher = FolderWatcher(tmp_path, agreement.PlanViewer(tmp_path, asks=True), linger=0.0)
+    watcher = FolderWatcher(
+        tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0
+    )
     assert not watcher()
     show_plan(tmp_path, plan, ["north", "south"])
     assert watcher() == (answer == "n")
@@ -1021,7 +1023,9 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     assert "\x1b" not in shown
     assert answer_to(tmp_path, "x", plan.fingerprint) is (answer == "y")
     assert (watcher.plans.refused == "x") == (answer == "n")
-    again = FolderWatcher(tmp_path, agreement.PlanViewer(tmp_path, asks=True), linger=0.0)
+    again = FolderWatcher(
+        tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0
+    )
     again()
     assert capsys.readouterr().err == ""  # it was answered
 

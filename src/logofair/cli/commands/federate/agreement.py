@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logofair.engines.events import Event, Tell
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def limits_of(accept_plan: str | None, site_policy: Path | None) -> SiteLimits |
 class PlanViewer:
     """Shows the plans that come to a site, each once; where its people are asked, the answer is stored for the site."""
 
-    def __init__(self, folder: Path, *, asks: bool) -> None:
-        self.folder, self.asks = folder, asks
+    def __init__(self, folder: Path, show: Tell, *, asks: bool) -> None:
+        self.folder, self.show, self.asks = folder, show, asks
         self.refused: str | None = None  # the run whose plan was answered with no
         self.seen = {shown.fingerprint for shown in self._shown()} if not asks else set()
 
@@ -66,13 +67,8 @@ class PlanViewer:
         if self.asks and answer_to(self.folder, shown.run, shown.fingerprint) is not None:
             return
         for label, sentence in shown.sentences:
-            click.echo(f"{label}: {_printable(sentence)}", err=True)
+            self.show(Event("plan", f"{label}: {sentence}", {"run": shown.run, "part": label}))
         if self.asks:
             agreed = click.confirm("Answer with this plan?", err=True)
             answer_plan(self.folder, shown, agreed)
             self.refused = None if agreed else shown.run
-
-
-def _printable(text: str) -> str:
-    """A server's text with whatever could move a terminal's cursor escaped: what is seen is what is agreed to."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

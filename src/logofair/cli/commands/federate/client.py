@@ -49,7 +49,7 @@ class FolderWatcher:
     ) -> None:
         self.folder = folder
         self.show = show or Screen()
-        self.plans = plans or PlanViewer(folder, asks=False)
+        self.plans = plans or PlanViewer(folder, self.show, asks=False)
         self.linger = linger
         self.ended: float | None = None
         self.events = EventReader(folder, from_now=True)
@@ -272,7 +272,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         assert authority is not None
         assert settings.key is not None
         proof = SiteCredentials(authority, Path(settings.key))
-    watcher = FolderWatcher(folder, screen, PlanViewer(folder, asks=settings.asks))
+    watcher = FolderWatcher(folder, screen, PlanViewer(folder, screen, asks=settings.asks))
     with locked(folder / "command.lock", wait=False):
         settings.write(path)
         bare = " WITHOUT ENCRYPTION" if insecure else ""

@@ -10,15 +10,15 @@ from logofair.engines.events import Event
 
 __all__ = ["Screen", "quiet_option"]
 
-_PROBLEMS = ("problem", "lost", "unreachable")
+_ALWAYS = ("problem", "lost", "unreachable", "plan")
 
 quiet_option = click.option(
-    "--quiet", is_flag=True, help="Print problems and the result alone, and no line per exchange."
+    "--quiet", is_flag=True, help="Print the plan, problems and the result alone, and no line per exchange."
 )
 
 
 class Screen:
-    """Prints events: as sentences, or as one JSON object a line; ``quiet``: problems alone."""
+    """Prints events: as sentences, or as one JSON object a line; ``quiet``: plans and problems alone."""
 
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet, self.as_json = quiet, as_json
@@ -26,7 +26,7 @@ class Screen:
 
     def __call__(self, event: Event) -> None:
         """Print one event."""
-        if self.quiet and event.kind not in _PROBLEMS:
+        if self.quiet and event.kind not in _ALWAYS:
             return
         if self.as_json:
             click.echo(json.dumps(event.as_dict()), err=True)
