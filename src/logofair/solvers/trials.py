@@ -69,7 +69,7 @@ class PriceMarks:
         optimum lies there.
         """
         least = np.maximum(np.min(tolerance, axis=0), LARGEST_VIOLATION)
-        return np.maximum(self.base.sum(axis=0), self.gain / least)
+        return np.asarray(np.maximum(self.base.sum(axis=0), self.gain / least))
 
     def within(self, prices: Floats, tolerance: Floats) -> Floats:
         """Prices (t, groups, rates), those of a rate made smaller where together they exceed the largest."""
@@ -224,7 +224,8 @@ class _Axes:
     @classmethod
     def of(cls, counts: Booleans, base: Floats) -> _Axes:
         """For each rate a basis of what is orthogonal to the roots of the base: a reflection's columns but one."""
-        along, onto = [], []
+        along: list[Floats] = []
+        onto: list[Floats] = []
         for k in range(counts.shape[1]):
             members = np.flatnonzero(counts[:, k] & (base[:, k] > 0))
             unit = np.sqrt(base[members, k])
@@ -240,7 +241,7 @@ class _Axes:
     @property
     def size(self) -> int:
         """How many there are."""
-        return self.along.shape[1]
+        return int(self.along.shape[1])
 
     def points(self, prices: Floats) -> Floats:
         """The coordinates of prices, (t, groups, rates) to (t, axes)."""
