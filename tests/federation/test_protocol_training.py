@@ -86,7 +86,7 @@ def test_training_ends_in_policies_made_from_the_rows_it_has_not_seen(calibratio
         scaled = (np.asarray(columns.features)[left] - result.model.mean) / result.model.deviation
         score = expit(np.column_stack([scaled, np.ones(left.sum())]) @ result.model.parameters)
         held_out[site] = SiteColumns(np.asarray(columns.groups)[left], score, np.asarray(columns.labels)[left])
-        chances[site] = transport.clients[site].batch.chances[0].eta
+        chances[site] = transport.clients[site].batch.chances.rows.eta
     policies = policies_of(transport, sites)
     accuracy, global_excess, local_excess = measured(held_out, policies, plan, chances)
     assert accuracy == pytest.approx(result.accuracy, abs=1e-10)
