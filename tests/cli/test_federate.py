@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -706,7 +707,11 @@ def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_column
 def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_after_others(
     published: Path, tmp_path: Path
 ) -> None:
-    policy, sites, out = published.parent / "policies" / "north.json", published.parent / "sites", tmp_path / "out.csv"
+    stored, sites, out = published.parent / "policies" / "north.json", published.parent / "sites", tmp_path / "out.csv"
+    policy, own = tmp_path / "north.json", Policy.load(stored)
+    assert own.info.federation is not None
+    known = replace(own.info.federation, names=("east", "north", "south"))  # as with secure sums
+    replace(own, info=replace(own.info, federation=known)).save(policy)
     other = refused("apply", policy, sites / "south.parquet", "--out", out, "--seed", "1")
     assert "south.parquet: is named after site 'south', but the policy is of site 'north' alone; take that" in other
     assert "is named after site 'east'" in refused("apply", policy, sites, "--out", out, "--seed", "1")

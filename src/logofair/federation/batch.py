@@ -184,8 +184,11 @@ class ClientState:
     result: dict[str, Any] | None = None
 
     def opened(self, roster: int) -> ClientState:
-        """The state when a new roster begins: totals, answers and steps of the last one are void."""
-        return ClientState(self.plan, self.sites, roster, self.model, self.maps, self.releases)
+        """The state when a new roster begins: totals, answers and steps of the last one are void.
+
+        Calibrators and priors stand until others come: a roster that lost a site goes on with them.
+        """
+        return ClientState(self.plan, self.sites, roster, self.model, self.maps, self.releases, priors=self.priors)
 
     def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The state with more answers."""

@@ -25,6 +25,7 @@ from logofair.federation.requests import (
     RequestMessage,
     StepsRequest,
     opening_history,
+    roster_digest,
 )
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.wire import encode, wire_type
@@ -177,7 +178,9 @@ class Client:
     def _joined(self, message: RequestMessage, opening: Opening) -> Client:
         """The client at the beginning of a roster."""
         stored, plan, history = self.stored, opening.plan, opening_history(opening, message.roster)
-        if plan.run != message.run or self.site not in opening.sites:
+        if plan.run != message.run:
+            raise RefusedError(Refusal.BAD_MESSAGE)
+        if plan.secure and (self.site not in opening.sites or roster_digest(opening.sites) != opening.roster):
             raise RefusedError(Refusal.BAD_MESSAGE)
         if stored.run != message.run:
             fresh = ClientState(plan, (self.site,), roster=message.roster, releases=self.releases)

@@ -90,7 +90,7 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
     batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
     if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
-    return _policy(batch, 0, result.as_dict(), note=None if site in result.sites else _LATE)
+    return _policy(batch, 0, result.published(), note=None if site in result.sites else _LATE)
 
 
 def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: str | None = None) -> Policy:

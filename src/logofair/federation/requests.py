@@ -7,6 +7,7 @@ Every request has one reply type (:mod:`logofair.federation.replies`); which one
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,10 +179,25 @@ class PublishRequest(Request):
 @wire_type
 @dataclass(frozen=True)
 class Opening:
-    """What the first message of a roster carries beside its request: the plan and who takes part."""
+    """What the first message of a roster carries beside its request: the plan and who takes part.
+
+    Only with secure sums, whose masks are made between sites, are these named: otherwise messages would grow with the
+    roster, and no site needs the others' names.
+    """
 
     plan: Plan
-    sites: tuple[str, ...]
+    roster: str  # fingerprint of who takes part
+    sites: tuple[str, ...] = ()  # their names
+
+    @classmethod
+    def of(cls, plan: Plan, sites: Sequence[str]) -> Opening:
+        """The opening of a roster of these sites."""
+        return cls(plan, roster_digest(sites), tuple(sites) if plan.secure else ())
+
+
+def roster_digest(sites: Sequence[str]) -> str:
+    """Fingerprint of the sites that take part."""
+    return hashlib.sha256(encode(tuple(sorted(sites)))).hexdigest()
 
 
 @wire_type
@@ -213,7 +229,7 @@ def check_position(run: object, roster: object, number: object, name: object) ->
 
 def opening_history(opening: Opening, roster: int) -> bytes:
     """Fingerprint of how a roster begins: the plan, its sites and its number."""
-    return hashlib.sha256(encode((opening.plan, opening.sites, roster))).digest()
+    return hashlib.sha256(encode((opening.plan, opening.roster, roster))).digest()
 
 
 def next_history(history: bytes, request: Request | None) -> bytes:

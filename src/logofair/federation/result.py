@@ -16,7 +16,7 @@ from logofair.columns.checks import Floats
 from logofair.errors import InputError
 from logofair.federation.plan import Plan
 from logofair.federation.replies import FinalFigures, Totals
-from logofair.federation.requests import Model
+from logofair.federation.requests import Model, roster_digest
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors
 from logofair.policy.info import PoolingInfo, added_to_rows, no_rule, tiny
@@ -35,6 +35,8 @@ class ExcludedSite:
     reason: str
     number: int
     purpose: str
+    # Whether it was lost when its rows had been counted: calibrators, and what small cells borrow, still know them.
+    known: bool = False
 
 
 @wire_type
@@ -251,6 +253,8 @@ class RunResult:
         for each in self.excluded:
             # Whoever is still in the roster was counted: only the confirmation of the result did not come.
             rest = "it may not have its policy yet" if each.site in self.sites else "the figures are about the others"
+            if each.known and (self.maps is not None or self.priors is not None):
+                rest += ", whose calibrators and priors were made together with it"
             yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
         certificate = self.certificate
         if not certificate.meets_requirements:
@@ -299,6 +303,11 @@ class RunResult:
             "groups": dict(zip(map(str, self.plan.groups), self.mass.tolist(), strict=True)),
             "secure_sums": self.plan.secure,
         }
+
+    def published(self) -> dict[str, Any]:
+        """What the sites are sent of it: the roster as a number and a fingerprint, its names only with secure sums."""
+        names = list(self.sites) if self.plan.secure else []
+        return {**self.as_dict(), "sites": len(self.sites), "roster": roster_digest(self.sites), "names": names}
 
     def as_json(self) -> dict[str, Any]:
         """The plain values, and all that a site needs to make its own policy later."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from logofair.errors import InputError, QuorumLostError
-from logofair.federation.phases import CalibrationPhase, Finished, Phase, first_phase
+from logofair.federation.phases import AfterTotals, CalibrationPhase, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
-from logofair.federation.replies import Sums
+from logofair.federation.replies import Sums, Totals
 from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.requests import Opening, PublishRequest, Request, RequestMessage, next_history, opening_history
 from logofair.federation.result import ExcludedSite, RunResult
@@ -67,7 +67,7 @@ class Server:
     def request(self) -> Request:
         """The request to every site of the roster."""
         phase: Phase = self.phase
-        return PublishRequest(self.result.as_dict()) if isinstance(phase, Finished) else phase.request
+        return PublishRequest(self.result.published()) if isinstance(phase, Finished) else phase.request
 
     @property
     def purpose(self) -> str:
@@ -76,7 +76,7 @@ class Server:
 
     def message(self) -> RequestMessage:
         """The message to every site of the roster; the first of a roster carries the plan and who takes part."""
-        opening = Opening(self.plan, self.sites) if self.number == self.opened else None
+        opening = Opening.of(self.plan, self.sites) if self.number == self.opened else None
         return RequestMessage(self.plan.run, self.roster, self.number, self.request, opening)
 
     def take(self, total: Sums) -> Server:
@@ -89,24 +89,28 @@ class Server:
 
     def begun(self) -> Server:
         """The state at the beginning of a roster, with the history that begins here."""
-        return replace(self, history=opening_history(Opening(self.plan, self.sites), self.roster))
+        return replace(self, history=opening_history(Opening.of(self.plan, self.sites), self.roster))
 
     def counted(self, purpose: str) -> Server:
         """The state with one more exchange counted."""
         return replace(self, exchanges=dict(Counter(self.exchanges or {}) + Counter({purpose: 1})))
 
-    def without(self, reasons: Mapping[str, str]) -> tuple[Server, bool]:
+    def without(self, reasons: Mapping[str, str], totals: Totals | None = None) -> tuple[Server, bool]:
         """The state without some sites, and whether the replies of the others may be taken as they are.
 
-        Where they may not, a new roster begins: its totals and all past answers are void.
+        Where they may not, a new roster begins: all past answers are void. It begins with its ``totals`` where the
+        server knows them, from what each site said of its rows before, else at the beginning.
         """
-        gone = tuple(ExcludedSite(site, reason, self.number, self.purpose) for site, reason in sorted(reasons.items()))
+        kept = isinstance(self.phase, AfterTotals) and totals is not None
+        gone = tuple(
+            ExcludedSite(site, reason, self.number, self.purpose, kept) for site, reason in sorted(reasons.items())
+        )
         if isinstance(self.phase, Finished):  # every policy is final: a site that missed the result can get it later
             return replace(self, excluded=self.excluded + gone), True
         left = tuple(site for site in self.sites if site not in reasons)
         after = replace(self, sites=left, excluded=self.excluded + gone)
         _enough(self.plan, left, gone)
-        phase = self.phase.without(self.plan)
+        phase = self.phase.corrected(totals, self.plan, len(left)) if kept else self.phase.without(self.plan)
         if phase is None:
             return after, True
         number = self.number + 1

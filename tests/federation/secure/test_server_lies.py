@@ -56,9 +56,9 @@ class HostileServer:
             site: Client(site, some_rows(100 * (i + 1), i), identity=keys[site]) for i, site in enumerate(SITES)
         }
         self.plan, self.number = plans["a"], 1
-        self.history = opening_history(Opening(self.plan, SITES), 1)
+        self.history = opening_history(Opening.of(self.plan, SITES), 1)
         self.masks = SecureServer.start("r", SITES)
-        openings = {site: Opening(plans[site], SITES) for site in SITES}
+        openings = {site: Opening.of(plans[site], SITES) for site in SITES}
         heard = {site: self.say(site, RequestMessage("r", 1, 1, None, openings[site], "keys")) for site in SITES}
         self.masks = self.masks.collect_keys(heard)
         dealt = {
