@@ -141,7 +141,9 @@ def dealt(
     seed: int = 0,
 ) -> OwnRows:
     rngs, clients = [np.random.default_rng(seed)], np.zeros_like(groups)
-    return deal_rows(method, scores, labels, groups, clients, n_groups=n_groups, weights=weights, folds=folds, rngs=rngs)
+    return deal_rows(
+        method, scores, labels, groups, clients, n_groups=n_groups, weights=weights, folds=folds, rngs=rngs
+    )
 
 
 def assert_like_the_central_fit(federation: Federation, maps: GroupMaps, within: float = 1e-8) -> None:

@@ -99,7 +99,7 @@ def test_before_the_model_arrives_there_are_no_scores():
     sites, plan = people(), plan_of(training=TRAINING)
     batch = ClientBatch.resumed([site_rows(sites["a"], plan)], ClientState(plan, ("a",)))
     with pytest.raises(RuntimeError, match="another round"):
-        batch.preparation.scored(0, batch.state.model)
+        batch.preparation.scored(batch.state.model)
 
 
 def test_a_site_that_joins_a_trained_run_later_scores_its_own_rows_with_the_published_model():

@@ -53,9 +53,9 @@ class Calibrator:
     def joined(cls, parts: Sequence[Calibrator]) -> Calibrator:
         """One calibrator of the clients of several, one part's after the other's, with the same maps of groups."""
         first, clients = parts[0], sum(part.n_clients for part in parts)
-        shared = 1 + first.n_groups
+        above = 1 + first.n_groups
         tables = [part.maps.parameters for part in parts if isinstance(part.maps, LogisticMaps)]
-        parameters = np.vstack([tables[0][:shared], *(table[shared:] for table in tables)])
+        parameters = np.vstack([tables[0][:above], *(table[above:] for table in tables)])
         return cls(first.method, first.n_groups, clients, LogisticMaps(first.method, parameters))
 
     def as_json(self) -> dict[str, object]:

@@ -156,9 +156,7 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     return replace(state, server=after.take(total), row_replies=of_rows or state.row_replies), report
 
 
-def _totals_left(
-    state: ServerState, gone: Mapping[str, str], replies: Mapping[str, bytes | NoReply]
-) -> Totals | None:
+def _totals_left(state: ServerState, gone: Mapping[str, str], replies: Mapping[str, bytes | NoReply]) -> Totals | None:
     """The totals of those who remain, where sites did no worse than not to answer and all have told their rows."""
     left = [sums for site, sums in state.row_replies if site in state.server.sites and site not in gone]
     wrong = [site for site in gone if not isinstance(replies.get(site, NoReply("no reply")), NoReply)]
