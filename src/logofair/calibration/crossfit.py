@@ -61,7 +61,7 @@ def _positive(weights: Floats, order: RowOrder) -> Floats:
     present = np.diff(order.starts) > 0
     largest = np.maximum.reduceat(weights, order.starts[:-1][present])
     floor = np.where(largest > 0.0, 1e-12 * largest, 1.0)
-    return np.maximum(weights, np.repeat(floor, np.diff(order.starts)[present]))
+    return np.asarray(np.maximum(weights, np.repeat(floor, np.diff(order.starts)[present])))
 
 
 @dataclass(frozen=True, eq=False)
