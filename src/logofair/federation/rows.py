@@ -182,7 +182,11 @@ class Preparation:
 
     @cached_property
     def _scored(self) -> ScoredRows:
-        return ScoredRows.joined([(rows.scores, rows.groups, rows.labels, rows.weights) for rows in self.rows])
+        parts = []
+        for rows in self.rows:
+            assert rows.scores is not None
+            parts.append((rows.scores, rows.groups, rows.labels, rows.weights))
+        return ScoredRows.joined(parts)
 
     def _scored_by(self, model: Model | None) -> ScoredRows:
         if model is None or self.plan.training is None:
