@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-wheel test-lowest test-declearn bench lint types imports examples tests browser clean
+.PHONY: demo test test-slow test-wheel test-lowest test-declearn test-nvflare bench lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -75,6 +75,15 @@ test-declearn: .venv-declearn/.ready
 	.venv-declearn/bin/python -m pip install --quiet --disable-pip-version-check declearn==2.9.1 pytest --editable .
 	touch $@
 
+# NVIDIA FLARE needs another protobuf than Flower, so it has an environment of its own too.
+test-nvflare: .venv-nvflare/.ready
+	.venv-nvflare/bin/pytest tests/engines/test_nvflare.py
+
+.venv-nvflare/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-nvflare
+	.venv-nvflare/bin/python -m pip install --quiet --disable-pip-version-check pytest --editable '.[nvflare]'
+	touch $@
+
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 
@@ -91,4 +100,4 @@ $(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@ $(VENV)/.cli
 
 clean:
-	rm -rf $(VENV) .venv-wheel .venv-lowest .venv-declearn .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-wheel .venv-lowest .venv-declearn .venv-nvflare .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -89,6 +89,8 @@ def measure(repeat: int, shrink: int, progress: Progress) -> dict[str, Any]:
             "numba" if code else "numpy": beside.peak_memory(big, "equalized_odds", code) for code in compiled
         },
         "federated": lambda: together.federated_speed(repeat, shrink),
+        "many_clients": lambda: together.many_clients(shrink),
+        "roster_bytes": together.roster_bytes,
         "rounds": together.rounds_and_bytes,
         "secure": lambda: together.secure_overhead(repeat),
         "tool": lambda: tool.tool_speed(repeat, shrink),

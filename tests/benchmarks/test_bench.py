@@ -58,6 +58,8 @@ def results():
             {"size": "4 x 100", "notion": "equalized_odds", "code": "numpy", "multiple": 2.0, "goal": 3.0, "rounds": 4}
             | {"optimality_gap": 1e-6}
         ],
+        "many_clients": {"size": "9 x 20", "seconds": {"none": 4.0, "beta": 8.0}, "multiple": 2.0, "goal": 90.0},
+        "roster_bytes": {"plain": {"5 sites": 900, "500 sites": 900}},
         "rounds": [],
         "secure": None,
         "tool": None,
@@ -72,6 +74,8 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     assert "fairlearn is not installed" in shown
     assert "3.0 times the input arrays" in shown
     assert "2.0 times the central fit (goal 3 met)" in " ".join(shown.split())
+    assert "with beta calibration 8 s (goal 90 s met), 2.0 times" in " ".join(shown.split())
+    assert "plain: 5 sites 900 bytes, 500 sites 900 bytes" in " ".join(shown.split())
     assert "no secure sums" in shown
     assert "flwr is not installed" in shown
 

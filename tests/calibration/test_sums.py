@@ -15,7 +15,7 @@ from logofair.calibration import Calibrator, fit_calibrator, logistic
 from logofair.calibration import sums as sums_module
 from logofair.calibration.calibrator import Sample
 from logofair.calibration.crossfit import deal_folds
-from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators
+from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators, strength_losses
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Descent, Normal, Runs, Units, unit_sums
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
@@ -56,10 +56,10 @@ class Federation:
         return self.clients[0].folds
 
     def counts(self) -> Array:
-        return np.sum([calibration_counts(client) for client in self.clients], axis=0)
+        return np.concatenate([calibration_counts(client) for client in self.clients]).sum(axis=0)
 
     def sums(self, points: Points) -> Array:
-        return np.sum([calibration_sums(client, points) for client in self.clients], axis=0)
+        return np.concatenate([calibration_sums(client, points) for client in self.clients]).sum(axis=0)
 
     def levels(self, least_gain: float = LAST_DIGIT, slack: float = 0.0) -> Levels:
         """Fit to the end."""
@@ -140,8 +140,10 @@ def dealt(
     folds: int = 5,
     seed: int = 0,
 ) -> OwnRows:
-    rng = np.random.default_rng(seed)
-    return deal_rows(method, scores, labels, groups, n_groups=n_groups, weights=weights, folds=folds, rng=rng)
+    rngs, clients = [np.random.default_rng(seed)], np.zeros_like(groups)
+    return deal_rows(
+        method, scores, labels, groups, clients, n_groups=n_groups, weights=weights, folds=folds, rngs=rngs
+    )
 
 
 def assert_like_the_central_fit(federation: Federation, maps: GroupMaps, within: float = 1e-8) -> None:
@@ -229,10 +231,10 @@ def test_sums_of_limited_precision_end_the_same_way() -> None:
         return np.round(table / step) * step
 
     levels = Levels.start("beta", n_groups=2, least_gain=1e-4, slack=1e-4)
-    levels = levels.count(np.sum([rounded(calibration_counts(client)) for client in federation.clients], axis=0))
+    levels = levels.count(np.sum([rounded(calibration_counts(client)[0]) for client in federation.clients], axis=0))
     while not levels.done:
         points = levels.request
-        levels = levels.take(np.sum([rounded(calibration_sums(c, points)) for c in federation.clients], axis=0))
+        levels = levels.take(np.sum([rounded(calibration_sums(c, points)[0]) for c in federation.clients], axis=0))
     assert levels.rounds <= 6
     assert_like_the_central_fit(federation, levels.published, within=1e-4)
 
@@ -291,7 +293,7 @@ def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighte
     client = drawn(seed, method, n=60, n_groups=3, n_clients=1, weighted=weighted, folds=3).clients[0]
     rng = np.random.default_rng(seed)
     at = rng.normal(0.5, 0.5, (len(FAMILIES[method].identity), 4, 4))
-    sums = calibration_sums(client, Points(at, np.ones((4, 4), dtype=bool)))
+    (sums,) = calibration_sums(client, Points(at, np.ones((4, 4), dtype=bool)))
     for fit in range(4):
         inside = client.sample.at(client.fold != fit)
         np.testing.assert_allclose(sums[:, fit, 0], by_hand(inside, method, at[:, fit, 0]), rtol=1e-9, atol=1e-9)
@@ -323,20 +325,48 @@ def test_sums_and_counts_add_up_over_clients(method: str, seed: int, weighted: b
 
 
 @methods
+@examples(10)
+@given(seed=seeds, weighted=st.booleans())
+def test_clients_dealt_together_have_to_the_last_digit_what_each_has_alone(
+    method: str, seed: int, weighted: bool
+) -> None:
+    federation = drawn(seed, method, n=150, n_groups=3, n_clients=6, weighted=weighted)
+    alone, samples = federation.clients, [c.sample.at(np.argsort(c.order)) for c in federation.clients]
+    scores, labels, groups = (
+        np.concatenate([getattr(each, name) for each in samples]) for name in ("scores", "labels", "group_codes")
+    )
+    clients = np.repeat(np.arange(6, dtype=np.int32), [each.scores.size for each in samples])
+    weights = np.concatenate([each.weights for each in samples]) if weighted else None
+    rngs = [np.random.default_rng(number) for number in range(6)]
+    together = deal_rows(method, scores, labels, groups, clients, n_groups=3, weights=weights, rngs=rngs)
+    points = Levels.start(method, n_groups=3).request
+    assert np.array_equal(calibration_counts(together), np.concatenate([calibration_counts(c) for c in alone]))
+    sums = np.concatenate([calibration_sums(c, points) for c in alone])
+    assert np.array_equal(calibration_sums(together, points), sums)
+    maps = federation.levels().published
+    fitted, separate = cell_calibrators(together, maps), [cell_calibrators(c, maps) for c in alone]
+    assert np.array_equal(fitted.eta, np.concatenate([each.eta for each in separate]))
+    joined = Calibrator.joined([each.calibrator for each in separate])
+    assert np.array_equal(parameters_of(fitted.calibrator), parameters_of(joined))
+    losses = np.concatenate([strength_losses(c, maps, (50.0, 800.0)) for c in alone])
+    assert np.array_equal(strength_losses(together, maps, (50.0, 800.0)), losses)
+
+
+@methods
 def test_rows_handled_in_portions_give_the_same_sums_and_cells(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     federation = drawn(9, method, n=200, n_clients=1)
     client, points = federation.clients[0], Levels.start(method, n_groups=2).request
     maps, sums = federation.levels().published, calibration_sums(client, points)
     eta = cell_calibrators(client, maps).eta
     for most_rows in (1, 450):
-        monkeypatch.setattr(sums_module, "_ROWS_AT_ONCE", most_rows)
+        monkeypatch.setattr(sums_module, "ROWS_AT_ONCE", most_rows)
         np.testing.assert_allclose(calibration_sums(client, points), sums, rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(cell_calibrators(client, maps).eta, eta, rtol=1e-9)
 
 
 def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
     client = drawn(6, n=90, n_groups=2, n_clients=1, weighted=True).clients[0]
-    sample, counts = client.sample, calibration_counts(client)
+    sample, (counts,) = client.sample, calibration_counts(client)
     assert counts.shape == (2, 1, 6, 2)
     for label in (0, 1):
         for fit in range(6):
@@ -349,7 +379,7 @@ def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
 def test_for_platt_counts_hold_the_summed_log_odds_too() -> None:
     scores, labels = np.array([0.2, 0.5, 0.9]), np.array([0.0, 1.0, 1.0])
     client = dealt("platt", scores, labels, np.array([0, 1, 1], np.int32))
-    counts = calibration_counts(client)[:, :, -1]
+    counts = calibration_counts(client)[0][:, :, -1]
     np.testing.assert_allclose(counts[0], [[logit(0.2), 0.0], [1.0, 0.0]])
     np.testing.assert_allclose(counts[1], [[0.0, logit(0.9)], [0.0, 2.0]], atol=1e-15)
 
@@ -460,8 +490,9 @@ def test_a_client_that_comes_later_leans_on_the_published_maps_alone() -> None:
 
 
 def test_a_client_without_labels_is_refused() -> None:
+    nobody = np.zeros(2, np.int32)
     with pytest.raises(InputError, match="this client has no labels, and method 'beta' needs them; pass labels"):
-        deal_rows("beta", np.zeros(2), None, np.zeros(2, np.int32), n_groups=1, rng=np.random.default_rng(0))
+        deal_rows("beta", np.zeros(2), None, nobody, nobody, n_groups=1, rngs=[np.random.default_rng(0)])
 
 
 @pytest.mark.parametrize(

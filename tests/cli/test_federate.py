@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -774,7 +775,11 @@ def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_column
 def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_after_others(
     published: Path, tmp_path: Path
 ) -> None:
-    policy, sites, out = published.parent / "policies" / "north.json", published.parent / "sites", tmp_path / "out.csv"
+    stored, sites, out = published.parent / "policies" / "north.json", published.parent / "sites", tmp_path / "out.csv"
+    policy, own = tmp_path / "north.json", Policy.load(stored)
+    assert own.info.federation is not None
+    known = replace(own.info.federation, names=("east", "north", "south"))  # as with secure sums
+    replace(own, info=replace(own.info, federation=known)).save(policy)
     other = refused("apply", policy, sites / "south.parquet", "--out", out, "--seed", "1")
     assert "south.parquet: is named after site 'south', but the policy is of site 'north' alone; take that" in other
     assert "is named after site 'east'" in refused("apply", policy, sites, "--out", out, "--seed", "1")
@@ -1011,9 +1016,7 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     assert agreement.limits_of(None, None) is None
     plan = planned(options("--groups", "F,\x1b[2K", "--run", "x", "--local", "0.05"))
     monkeypatch.setattr(agreement.click, "confirm", lambda *_, **__: answer == "y")
-    watcher = FolderWatcher(
-        tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0
-    )
+    watcher = FolderWatcher(tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0)
     assert not watcher()
     show_plan(tmp_path, plan, ["north", "south"])
     assert watcher() == (answer == "n")
@@ -1023,9 +1026,7 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     assert "\x1b" not in shown
     assert answer_to(tmp_path, "x", plan.fingerprint) is (answer == "y")
     assert (watcher.plans.refused == "x") == (answer == "n")
-    again = FolderWatcher(
-        tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0
-    )
+    again = FolderWatcher(tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0)
     again()
     assert capsys.readouterr().err == ""  # it was answered
 

@@ -10,6 +10,7 @@ import logofair.engines.site as on_disk
 from logofair.engines.agreement import answer_plan, answer_to, shown_plans
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.federation import Privacy, Server, SiteLimits
+from logofair.federation.plan import Members
 from logofair.federation.wire import decode, encode
 from logofair.files.inputs import ColumnNames
 from support.sites import federation, plan_of
@@ -42,7 +43,7 @@ def test_the_reply_waits_for_a_persons_answer(tmp_path, agreed):
         answering.join(0.05)
     (shown,) = shown_plans(folder)
     assert (shown.run, shown.fingerprint) == ("test", plan.fingerprint)
-    assert shown.sentences == tuple(plan.sentences("ab"))
+    assert shown.sentences == tuple(plan.sentences(Members.of("ab", named=False)))
     assert answering.is_alive()
     answer_plan(folder, shown, agreed)
     answering.join(30.0)

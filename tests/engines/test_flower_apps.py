@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
+import signal
+import subprocess
 import sys
 import tomllib
 import types
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +30,13 @@ from logofair.engines.flower.client_app import client_app, site_of
 from logofair.engines.flower.deployment.supernode import pull_complete, reply_to
 from logofair.engines.flower.records import MESSAGE_QUERY, NAME_QUERY, NOTICE_QUERY, Envelope, pack, unpack
 from logofair.engines.flower.server_app import conduct_run
+from logofair.engines.folder import RunOptions, write_plan
+from logofair.engines.inprocess import run
 from logofair.engines.notices import LeftOut, Waiting, notice_bytes
+from logofair.engines.site import SiteSettings, read_site, with_columns
 from logofair.errors import InputError
+from logofair.files.inputs import ColumnNames
+from support.sites import federation, plan_of
 
 NORTH = {"site": "north", "settings": "north.toml"}
 
@@ -215,3 +226,46 @@ def test_flower_builds_a_bundle_from_the_app_folder():
 
     with resources.as_file(resources.files("logofair.engines.flower") / "app") as folder:
         assert len(build_fab_from_disk(folder)) > 500
+
+
+@pytest.mark.slow
+def test_flwr_run_works_from_a_copy_of_the_app_in_a_fresh_folder(tmp_path):
+    app, home = tmp_path / "logofair-app", tmp_path / "flower"
+    with resources.as_file(resources.files("logofair.engines.flower") / "app") as folder:
+        shutil.copytree(folder, app)
+    plan = plan_of()
+    write_plan(tmp_path / "plan.json", plan, RunOptions(tuple("abc")))
+    settings = {}
+    for site, rows in federation((40, 30, 35)).items():
+        file = tmp_path / f"{site}.csv"
+        lines = [f"{g},{s!r}" for g, s in zip(rows.groups.tolist(), rows.scores.tolist(), strict=True)]
+        file.write_text("\n".join(["g,s", *lines]))
+        columns = ColumnNames("s", None, ("g",))
+        settings[site] = SiteSettings(site, str(file), columns, str(tmp_path / site), str(tmp_path / f"{site}.json"))
+        settings[site].write(tmp_path / f"{site}.site.json")
+    nodes = [{"site": site, "settings": str(tmp_path / f"{site}.site.json")} for site in settings]
+    (tmp_path / "sites.json").write_text(json.dumps(nodes))
+    config = {"plan": tmp_path / "plan.json", "folder": tmp_path / "state", "sites": tmp_path / "sites.json"}
+    words = " ".join(f"{name}='{path}'" for name, path in config.items())
+    command = [str(Path(sys.executable).parent / "flwr"), "run", str(app), "--stream", "-c", words]
+    command += ["--federation-config", "num-supernodes=3 client-resources-num-cpus=1"]
+    quiet = ("FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED")
+    off = ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION")
+    variables = {**os.environ, "FLWR_HOME": str(home), **dict.fromkeys(quiet, "0"), **dict.fromkeys(off, "1")}
+    try:
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=540)
+    finally:
+        end_all_with(f"FLWR_HOME={home}")  # the SuperLink that flwr run leaves behind
+    assert (tmp_path / "state" / "result.json").exists(), (done.stdout + done.stderr)[-4000:]
+    expected = run(plan, {site: read_site(each, plan) for site, each in settings.items()})
+    for site, each in settings.items():
+        with_columns(expected.policies[site], each).save(tmp_path / "expected.json")
+        assert Path(each.policy).read_bytes() == (tmp_path / "expected.json").read_bytes()
+
+
+def end_all_with(variable):
+    """End the processes that were started with this in their environment."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)

@@ -10,10 +10,11 @@ import pytest
 from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import QuorumLostError
-from logofair.federation import Server, Training
+from logofair.federation import ClientBatch, Server, Training
+from logofair.federation.plan import Members
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import Tampered, central, clients, federation, go, gone_from, measured, plan_of, policies_of
+from support.sites import Tampered, central, clients, federation, go, gone_from, instead, measured, plan_of, policies_of
 
 pytestmark = pytest.mark.federation
 
@@ -66,17 +67,55 @@ def test_a_site_that_vanishes_at_any_exchange_leaves_the_result_of_the_others(op
             assert result.accuracy == pytest.approx(fresh.result.accuracy, abs=1e-12)
 
 
-def test_every_lost_exchange_is_counted_and_a_new_roster_begins_with_its_totals():
+def test_every_lost_exchange_is_counted_and_the_others_go_on_from_the_totals_without_it():
     plan = plan_of(notion="equalized_odds")
     transport = Tampered(clients(small()), deaf=gone_from("b", 3))
     result, steps = go(plan, transport)
     assert sum(result.exchanges.values()) == len(steps)
-    assert result.exchanges["totals"] == 2
+    assert result.exchanges["totals"] == 1
     purposes = [step.purpose for step in steps]
-    assert purposes[:4] == ["totals", "answers", "answers", "totals"]
+    assert purposes[:4] == ["totals", "answers", "answers", "answers"]
     messages = [decode(message) for site, message in transport.heard if site == "a"]
     assert [message.roster for message in messages][:4] == [1, 1, 1, 2]
-    assert messages[3].opening.sites == tuple("acd")
+    assert messages[3].opening.members == Members.of("acd", named=False)
+    left = run(plan, {site: rows for site, rows in small().items() if site != "b"}).result
+    assert np.array_equal(result.mass, left.mass)  # added up anew, not subtracted: to the last digit
+    assert np.array_equal(messages[3].request.mass, left.mass)
+    assert result.bound >= left.accuracy - 1e-9  # no rule of those who are left is better than what is proved
+    assert left.bound >= result.accuracy - 1e-9
+
+
+def test_calibrators_and_priors_outlast_a_site_that_vanishes_and_are_made_anew_without_one_that_misbehaves():
+    sites, plan = small(), plan_of(calibration="beta", pooling="full", notion="demographic_parity")
+    names = [step.purpose for step in go(plan, LocalTransport(clients(sites)))[1]]
+    number = 1 + names.index("answers")
+    vanished, steps = go(plan, Tampered(clients(sites), deaf=gone_from("b", number)))
+    assert [step.purpose for step in steps][number:].count("calibration") == 0
+    assert vanished.sites == tuple("acd")
+    assert vanished.holds
+    assert "whose calibrators and priors were made together with it" in vanished.summary()
+
+    refused, steps = go(plan, Tampered(clients(sites), instead("b", number, lambda reply: b"something else")))
+    assert [step.purpose for step in steps][number:].count("calibration") > 0
+    assert "made together with it" not in refused.summary()
+    fresh = run(plan, {site: rows for site, rows in sites.items() if site != "b"})
+    assert refused.accuracy == pytest.approx(fresh.result.accuracy, abs=2 * plan.optimality_gap)
+
+
+def test_without_secure_sums_no_message_grows_with_the_roster():
+    def sizes(n_sites):
+        sites = dict.fromkeys((f"site {100 + i}" for i in range(n_sites)), small()["a"])
+        plan = plan_of(calibration="beta", notion="demographic_parity", pooling="full", rounds=1)
+        batch, server, found = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), {}
+        while not server.done:
+            found.setdefault(server.purpose, len(encode(server.message())))
+            batch, sums = batch.answer(server.request)
+            server = server.take(sums.combined())
+        return found
+
+    few, many = sizes(5), sizes(500)
+    assert many.keys() == few.keys()
+    assert all(abs(many[purpose] - few[purpose]) < 64 for purpose in few)  # figures have more or fewer digits
 
 
 def test_several_sites_may_vanish_at_once_or_one_after_another():

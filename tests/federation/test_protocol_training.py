@@ -86,7 +86,7 @@ def test_training_ends_in_policies_made_from_the_rows_it_has_not_seen(calibratio
         scaled = (np.asarray(columns.features)[left] - result.model.mean) / result.model.deviation
         score = expit(np.column_stack([scaled, np.ones(left.sum())]) @ result.model.parameters)
         held_out[site] = SiteColumns(np.asarray(columns.groups)[left], score, np.asarray(columns.labels)[left])
-        chances[site] = transport.clients[site].batch.chances[0].eta
+        chances[site] = transport.clients[site].batch.chances.rows.eta
     policies = policies_of(transport, sites)
     accuracy, global_excess, local_excess = measured(held_out, policies, plan, chances)
     assert accuracy == pytest.approx(result.accuracy, abs=1e-10)
@@ -99,7 +99,7 @@ def test_before_the_model_arrives_there_are_no_scores():
     sites, plan = people(), plan_of(training=TRAINING)
     batch = ClientBatch.resumed([site_rows(sites["a"], plan)], ClientState(plan, ("a",)))
     with pytest.raises(RuntimeError, match="another round"):
-        batch.preparation.scored(0, batch.state.model)
+        batch.preparation.scored(batch.state.model)
 
 
 def test_a_site_that_joins_a_trained_run_later_scores_its_own_rows_with_the_published_model():

@@ -9,6 +9,7 @@ import pytest
 from logofair.engines.inprocess import LocalTransport
 from logofair.errors import InputError, RunError
 from logofair.federation import Client, Privacy, Server, SiteLimits, Training
+from logofair.federation.plan import Members
 from logofair.solvers.algorithm1 import Algorithm1
 from support.sites import clients, federation, go, identities, plan_of
 
@@ -42,23 +43,23 @@ CASES = [
 @pytest.mark.parametrize(("limits", "good", "bad", "words"), CASES, ids=str)
 def test_every_limit_lets_a_plan_within_it_pass_and_says_why_another_does_not(limits, good, bad, words):
     made = SiteLimits(**limits)
-    assert made.objection(plan_of(**good), "a", "abc") is None
-    assert words in made.objection(plan_of(**bad), "a", "abc")
+    assert made.objection(plan_of(**good), "a", 3) is None
+    assert words in made.objection(plan_of(**bad), "a", 3)
     assert SiteLimits.from_dict(made.as_dict()) == made
 
 
 def test_without_limits_any_plan_is_agreed_to():
     for _, good, bad, _ in CASES:
-        assert SiteLimits().objection(plan_of(**good), "a", "a") is None
-        assert SiteLimits().objection(plan_of(**bad), "a", "a") is None
+        assert SiteLimits().objection(plan_of(**good), "a", 1) is None
+        assert SiteLimits().objection(plan_of(**bad), "a", 1) is None
     assert SiteLimits().as_dict() == {}
 
 
 def test_a_roster_may_be_too_small():
     limits = SiteLimits(least_sites=3)
-    assert limits.objection(plan_of(), "a", "abc") is None
+    assert limits.objection(plan_of(), "a", 3) is None
     assert limits.objection(plan_of(), "a") is None  # not known yet
-    assert "2 sites" in limits.objection(plan_of(), "a", "ab")
+    assert "2 sites" in limits.objection(plan_of(), "a", 2)
 
 
 def test_a_digest_pins_the_plan_to_the_last_number():
@@ -150,9 +151,13 @@ def test_limits_that_were_tightened_meanwhile_hold_for_the_next_message():
 
 
 def test_a_plan_says_all_that_is_agreed_to():
-    lines = dict(plan_of(secure=True, smallest_cell=5, calibration="beta", pooling="auto", rounds=7).sentences("abc"))
+    plan = plan_of(secure=True, smallest_cell=5, calibration="beta", pooling="auto", rounds=7)
+    lines = dict(plan.sentences(Members.of("abc", named=True)))
     assert plan_of(run="x").fingerprint in dict(plan_of(run="x").sentences())["Plan"]
-    assert "a, b, c" in lines["Sites"]
+    assert lines["Sites"].startswith("3: a, b, c;")
+    assert dict(plan.sentences(Members.of("abc", named=False)))["Sites"].startswith("3;")
+    assert "names of the sites" in lines["Published"]
+    assert "number of the sites" in dict(plan_of().sentences())["Published"]
     assert "0.05" in lines["Required"]
     assert "0.01" in lines["Required"]
     assert "fewer than 5 rows" in lines["Small cells"]

@@ -87,7 +87,7 @@ def test_without_a_certificate_nothing_is_said_to_be_proved():
     assert str(evidence_of(replace(info, certificate=None))) == (
         "Nothing is known of new rows; not yet tested on other rows."
     )
-    run = FederationInfo("run", ("a", "b"), (), {}, 1, {}, {}, {}, secure_sums=False)
+    run = FederationInfo("run", 2, "", (), (), {}, 1, {}, {}, {}, secure_sums=False)
     assert "about the rows of the 2 sites alone" in str(evidence_of(replace(info, federation=run)))
     assert evidence_of(PolicyInfo()).state == "nothing"
 

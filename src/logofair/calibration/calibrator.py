@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,15 @@ class Calibrator:
             rows = slice(first, first + _CHUNK)
             eta[rows] = self.maps(scores[rows], group_codes[rows], client_codes[rows], units)
         return eta
+
+    @classmethod
+    def joined(cls, parts: Sequence[Calibrator]) -> Calibrator:
+        """One calibrator of the clients of several, one part's after the other's, with the same maps of groups."""
+        first, clients = parts[0], sum(part.n_clients for part in parts)
+        above = 1 + first.n_groups
+        tables = [part.maps.parameters for part in parts if isinstance(part.maps, LogisticMaps)]
+        parameters = np.vstack([tables[0][:above], *(table[above:] for table in tables)])
+        return cls(first.method, first.n_groups, clients, LogisticMaps(first.method, parameters))
 
     def as_json(self) -> dict[str, object]:
         """Plain lists and numbers, from which :meth:`from_json` rebuilds the same floats."""

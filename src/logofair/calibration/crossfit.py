@@ -44,7 +44,7 @@ def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Fl
     if levels.size == 0:
         return chances
     place = order.rows
-    mass = np.ones(levels.size) if weights is None else np.maximum(weights, 1e-12 * weights.max())[place]
+    mass = np.ones(levels.size) if weights is None else _positive(weights[place], order)
     sums = mass * chances[place]
     starts = run_starts(order.changes(levels[place]))
     level_mass = run_sums(mass, starts)
@@ -54,6 +54,14 @@ def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Fl
     smooth = np.empty_like(chances)
     smooth[place] = np.repeat(np.clip(means, 0.0, 1.0), np.diff(begins))
     return smooth
+
+
+def _positive(weights: Floats, order: RowOrder) -> Floats:
+    """Weights in the order of the rows, those of 0 next to nothing beside the largest of their cell."""
+    present = np.diff(order.starts) > 0
+    largest = np.maximum.reduceat(weights, order.starts[:-1][present])
+    floor = np.where(largest > 0.0, 1e-12 * largest, 1.0)
+    return np.asarray(np.maximum(weights, np.repeat(floor, np.diff(order.starts)[present])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,27 +119,39 @@ def walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
 
 
 def log_losses(sample: Sample, chances: Floats, fold: npt.NDArray[np.int16], first: int) -> Floats:
-    """Summed negative log-likelihood of the labels in each of the first folds, (first,)."""
-    here = fold < first
+    """Summed negative log-likelihood of the labels in each of the first folds, of every client, (clients, first)."""
+    here, clients = fold < first, sample.units.n_clients
     right = np.where(sample.labels > 0.5, chances, 1.0 - chances)[here]
     weights = 1.0 if sample.weights is None else sample.weights[here]
-    losses = np.bincount(fold[here], -np.log(np.maximum(right, LEAST_CHANCE)) * weights, first)
-    return np.asarray(losses, dtype=np.float64)
+    places = sample.client_codes[here].astype(np.int64) * first + fold[here]
+    losses = np.bincount(places, -np.log(np.maximum(right, LEAST_CHANCE)) * weights, clients * first)
+    return np.asarray(losses, dtype=np.float64).reshape(clients, first)
 
 
-def deal_folds(order: RowOrder, folds: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:
+def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.NDArray[np.int16]:
     """The fold of each row, in the given order by cell and score: drawn at random, each cell dealt evenly.
 
     Every cell has each fold the same number of times to within one. Nothing else is balanced: were labels, the rows
     outside a fold would tell those inside it (with coins for labels and 100 rows in a cell, eta guessed 54 of 100).
+    Each of the ``rngs`` deals an equal part of the cells, one part after the other: the folds of its rows do not depend
+    on the other parts.
     """
-    drawn, cells = rng.permutation(order.rows.size), order.starts.size - 1
-    # Cells in an order drawn at random: in their own, five rows at each client would put a whole group into one fold.
-    by_cell, _ = group_by(rng.permutation(cells)[order.cells[drawn]], cells, drawn)
-    # In an order of their own, or the few rows of each small client of a federation would all lie in the first folds.
-    numbers = rng.permutation(folds).astype(np.int16)
+    cells = order.starts.size - 1
+    share = cells // len(rngs)
+    begins = order.starts[:: max(share, 1)]
+    drawn = np.empty(order.rows.size, dtype=np.int64)
+    place, numbers = np.empty(cells, dtype=np.int64), np.empty((len(rngs), folds), dtype=np.int16)
+    for part, rng in enumerate(rngs):
+        first, last = begins[part], begins[part + 1]
+        drawn[first:last] = first + rng.permutation(last - first)
+        # Cells in an order drawn at random: in their own, five rows at each client would put a group into one fold.
+        place[part * share : (part + 1) * share] = part * share + rng.permutation(share)
+        # In an order of their own, or the few rows of each small client would all lie in the first folds.
+        numbers[part] = rng.permutation(folds)
+    by_cell, _ = group_by(place[order.cells[drawn]], cells, drawn)
+    dealer = np.repeat(np.arange(len(rngs)), np.diff(begins))
     fold = np.empty(drawn.size, dtype=np.int16)
-    fold[by_cell] = numbers[np.arange(drawn.size) % folds]
+    fold[by_cell] = numbers[dealer, (np.arange(drawn.size) - begins[dealer]) % folds]
     return fold
 
 

@@ -212,12 +212,11 @@ def _taken(descent: Descent, sums: Floats) -> Descent:
 
 
 def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
-    """Fit a client's cells around the groups' maps: out-of-fold chances, and the calibrator of all its rows.
+    """Fit clients' cells around the groups' maps: out-of-fold chances, and the calibrator of all their rows.
 
-    The answer is that of :func:`cross_fit` on all rows of the federation, for one client's rows, with the folds
-    as dealt; the calibrator knows this client alone (``n_clients`` is 1). It needs nothing but the published maps,
-    so a client that joins later gets its own in the same way. Where all rows of a fit are its own, its cells have the
-    groups' maps.
+    The answer is that of :func:`cross_fit` on all rows of the federation, for these clients' rows, with the folds
+    as dealt; the calibrator knows these clients alone. It needs nothing but the published maps, so a client that joins
+    later gets its own in the same way. Where all rows of a fit are one client's, its cells have the groups' maps.
     """
     fitted = _calibrators(rows, maps)
     eta, merged_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
@@ -228,12 +227,15 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
 
 
 def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
-    """Log-loss of a client's held-out labels if a group's map were worth so much in its cells, (strengths, folds)."""
-    found = np.zeros((len(strengths), rows.folds))
+    """Log-loss of clients' held-out labels if a group's map were worth so much in their cells.
+
+    (clients, strengths, folds).
+    """
+    found = np.zeros((rows.sample.units.n_clients, len(strengths), rows.folds))
     for number, strength in enumerate(strengths):
         fitted = _calibrators(rows, replace(maps, strength=strength))
         chances, _ = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
-        found[number] = log_losses(rows.sample, chances, rows.fold, rows.folds)
+        found[:, number] = log_losses(rows.sample, chances, rows.fold, rows.folds)
     return found
 
 
@@ -244,28 +246,32 @@ def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float
 
 
 def _calibrators(rows: OwnRows, maps: GroupMaps) -> list[Calibrator]:
-    """The client's calibrator of every fit."""
-    alone = np.isclose(calibration_counts(rows)[:, -1].sum(axis=2), maps.mass, rtol=1e-9, atol=0.0).all(axis=0)
+    """The clients' calibrator of every fit."""
+    mass = calibration_counts(rows)[:, :, -1].sum(axis=3)
+    alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)
     return [
-        _calibrator(maps, fit, maps.groups[:, fit] if alone[fit] else cells)
+        _calibrator(maps, fit, np.where(alone[:, fit, None], maps.groups[:, fit][:, None], cells))
         for fit, cells in enumerate(_cells(rows, maps))
     ]
 
 
 def _cells(rows: OwnRows, maps: GroupMaps) -> Iterator[Floats]:
-    """The parameters of the client's cells in every fit, each (k, groups)."""
-    family = FAMILIES[maps.method]
+    """The parameters of the clients' cells in every fit, each (k, clients, groups)."""
+    family, units = FAMILIES[maps.method], rows.sample.units
     for fits in rows.portions(np.arange(rows.folds + 1)):
         runs, unit = rows.runs(fits)
         if family.smoothed:
-            fit = np.repeat(fits[unit // rows.n_groups], np.diff(runs.starts))
+            fit = np.repeat(fits[unit // units.n_cells], np.diff(runs.starts))
             low, high = platt_targets(*maps.mass[:, fit])
             runs = replace(runs, targets=np.where(runs.targets > 0.5, high, low))
-        fitted = most_probable(runs, unit, maps.prior(fits), family.slopes)
-        yield from fitted.centre.reshape(-1, fits.size, rows.n_groups).swapaxes(0, 1)
+        place, cell = np.divmod(np.arange(fits.size * units.n_cells), units.n_cells)
+        prior = maps.prior(fits).of(place * rows.n_groups + cell % rows.n_groups)
+        fitted = most_probable(runs, unit, prior, family.slopes)
+        yield from fitted.centre.reshape(-1, fits.size, units.n_clients, rows.n_groups).swapaxes(0, 1)
 
 
 def _calibrator(maps: GroupMaps, fit: int, cells: Floats) -> Calibrator:
-    """The calibrator of one fit for one client."""
-    parameters = np.vstack([maps.everyone[:, fit], maps.groups[:, fit].T, cells.T])
-    return Calibrator(maps.method, cells.shape[1], 1, LogisticMaps(maps.method, parameters))
+    """The calibrator of one fit for some clients, from their cells' parameters (k, clients, groups)."""
+    k, n_clients, n_groups = cells.shape
+    parameters = np.vstack([maps.everyone[:, fit], maps.groups[:, fit].T, cells.reshape(k, -1).T])
+    return Calibrator(maps.method, n_groups, n_clients, LogisticMaps(maps.method, parameters))

@@ -84,17 +84,20 @@ class Runs:
         Parameters (k, runs) to sums (1 + k + k(k+1)/2, runs).
         """
         k = len(parameters)
-        totals = np.zeros((1 + k + k * (k + 1) // 2, self.size))
-        n = self.targets.size
-        for first in range(0, n, chunk):
-            last = min(first + chunk, n)
-            low = int(np.searchsorted(self.starts, first, side="right")) - 1
-            high = int(np.searchsorted(self.starts, last, side="left"))
-            starts = np.maximum(self.starts[low:high] - first, 0)
-            lengths = np.diff(starts, append=last - first)
-            terms = self._terms(slice(first, last), [np.repeat(p[low:high], lengths) for p in parameters])
-            totals[:, low:high] += np.add.reduceat(terms, starts, axis=1)
-        return totals
+        # A long run is cut at places counted from its own start, a short one never: so its sums are the same, to the
+        # last digit, whatever runs stand beside it.
+        pieces = -(-np.diff(self.starts) // chunk)
+        first_piece = np.concatenate(([0], np.cumsum(pieces)))
+        run = np.repeat(np.arange(self.size), pieces)
+        starts = self.starts[run] + chunk * (np.arange(run.size) - first_piece[run])
+        ends = np.append(starts[1:], self.targets.size)
+        totals = np.zeros((1 + k + k * (k + 1) // 2, run.size))
+        for some in np.split(np.arange(run.size), np.flatnonzero(np.diff(starts // chunk)) + 1):
+            if some.size:
+                rows, lengths = slice(starts[some[0]], ends[some[-1]]), ends[some] - starts[some]
+                terms = self._terms(rows, [np.repeat(p[run[some]], lengths) for p in parameters])
+                totals[:, some] = np.add.reduceat(terms, starts[some] - rows.start, axis=1)
+        return totals if run.size == self.size else np.add.reduceat(totals, first_piece[:-1], axis=1)
 
     def _terms(self, rows: slice, parameters: list[Floats]) -> Floats:
         """The rows' own shares of the sums."""
@@ -187,7 +190,7 @@ class Normal:
 def penalised_loss(sums: Floats, prior: Normal, point: Floats) -> Floats:
     """Loss of the rows, the first of their sums, and of leaving the prior, at a point (k, units); (units,)."""
     away = point - prior.centre
-    return np.asarray(sums[0] + 0.5 * np.sum(away * _product(prior.precision, away), axis=0))
+    return np.asarray(sums[0] + 0.5 * _added(away * _product(prior.precision, away)))
 
 
 def penalised_derivatives(sums: Floats, prior: Normal, point: Floats) -> tuple[Floats, Floats]:
@@ -233,14 +236,23 @@ def _step_to_face(hessian: Floats, gradient: Floats, point: Floats, zeros: list[
 
 def model_change(hessian: Floats, gradient: Floats, step: Floats) -> Floats:
     """Change of the quadratic model along a step, (units,)."""
-    return np.asarray(np.sum(step * (gradient + 0.5 * _product(hessian, step)), axis=0))
+    return _added(step * (gradient + 0.5 * _product(hessian, step)))
 
 
 def _product(matrix: Floats, vector: Floats) -> Floats:
     """One matrix-vector product per unit."""
-    total = matrix[:, 0] * vector[0]
-    for j in range(1, len(vector)):  # einsum may round once where a processor can
-        total = total + matrix[:, j] * vector[j]
+    return _added(matrix.swapaxes(0, 1) * vector[:, None])
+
+
+def _added(terms: Floats) -> Floats:
+    """Sum over the first axis, one term after the other.
+
+    numpy's own sums round as they like: otherwise for one unit than for the same unit among others, and once where a
+    processor can.
+    """
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
     return np.asarray(total)
 
 

@@ -1,12 +1,14 @@
-"""What a client tells a federation so that all rows and every group can be fitted: sums over its rows, no row.
+"""What clients tell a federation so that all rows and every group can be fitted: sums over their rows, no row.
 
 There are ``folds + 1`` fits side by side: fit f leaves out fold f, the last one leaves out nothing. Clients deal
 their own folds. A fit has the units "all rows" (number 0) and group g (number 1 + g). Clients' counts and sums
-simply add up to those of the federation.
+simply add up to those of the federation. Many clients can be worked on at once: each has the numbers it has alone.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +22,18 @@ from logofair.columns.checks import Floats, Integers, nearest_name
 from logofair.columns.segments import Indices, RowOrder, grouped
 from logofair.errors import InputError
 
-__all__ = ["OwnRows", "Points", "calibration_counts", "calibration_sums", "deal_rows", "summable_family"]
+__all__ = [
+    "ROWS_AT_ONCE",
+    "OwnRows",
+    "Points",
+    "calibration_counts",
+    "calibration_sums",
+    "deal_rows",
+    "summable_family",
+]
 
 # Rows of several fits worked on at once, so that small clients are quick and large ones do not fill the memory.
-_ROWS_AT_ONCE = 1 << 20
+ROWS_AT_ONCE = 1 << 20
 
 
 def summable_family(method: str) -> Family:
@@ -47,14 +57,14 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class OwnRows:
-    """One client's labelled rows, those of a group and fold next to one another; made by :func:`deal_rows`."""
+    """Clients' labelled rows, those of a cell and fold next to one another; made by :func:`deal_rows`."""
 
     method: str
     folds: int  # how many the federation agreed on; a client of few rows may lack some
-    sample: Sample  # the rows by group, then fold
+    sample: Sample  # the rows by client, then group, then fold
     fold: npt.NDArray[np.int16]  # of each of them
-    order: Indices  # their places in the client's own order
-    by_score: RowOrder  # the client's rows by group and score
+    order: Indices  # their places in the order in which they came
+    by_score: RowOrder  # the rows by cell and score
 
     @property
     def n_groups(self) -> int:
@@ -63,19 +73,19 @@ class OwnRows:
 
     def portions(self, fits: Indices) -> list[Indices]:
         """Cut fits into portions whose rows are handled at once."""
-        size = max(1, _ROWS_AT_ONCE // max(1, self.fold.size))
+        size = max(1, ROWS_AT_ONCE // max(1, self.fold.size))
         return [fits[first : first + size] for first in range(0, fits.size, size)]
 
     def runs(self, fits: Indices) -> tuple[Runs, Indices]:
-        """The rows of some fits one after another, aiming at labels, one run per fit and group, and its unit.
+        """The rows of some fits one after another, aiming at labels, one run per fit and cell, and its unit.
 
-        Unit ``place * groups + group`` is a group in the fit at that place.
+        Unit ``place * cells + cell`` is a cell in the fit at that place.
         """
-        family, sample = FAMILIES[self.method], self.sample
+        family, sample, n_cells = FAMILIES[self.method], self.sample, self.sample.units.n_cells
         inside = [np.flatnonzero(self.fold != fit) for fit in fits]
         rows = np.concatenate(inside)
         place = np.repeat(np.arange(fits.size), [part.size for part in inside])
-        counts = np.bincount(place * self.n_groups + sample.group_codes[rows], minlength=fits.size * self.n_groups)
+        counts = np.bincount(place * n_cells + sample.cells[rows], minlength=fits.size * n_cells)
         present = np.flatnonzero(counts)
         starts = np.concatenate(([0], np.cumsum(counts[present])))
         columns = tuple(column[rows] for column in family.features(sample.scores))
@@ -88,16 +98,17 @@ def deal_rows(
     scores: Floats,
     labels: Floats | None,
     group_codes: Integers,
+    client_codes: Integers,
     *,
     n_groups: int,
     weights: Floats | None = None,
     folds: int = 5,
-    rng: np.random.Generator,
+    rngs: Sequence[np.random.Generator],
 ) -> OwnRows:
-    """Deal one client's rows into random folds, each group evenly, as in :func:`cross_fit`.
+    """Deal the rows of each client, one for each of ``rngs``, into random folds, each group evenly.
 
-    The same rows and the same state of ``rng`` give the same folds, so that a client may deal again for every
-    message.
+    As in :func:`cross_fit`. The same rows and the same state of a client's generator give the same folds, so that a
+    client may deal again for every message.
     """
     summable_family(method)
     if labels is None:
@@ -105,16 +116,17 @@ def deal_rows(
             f"calibration: this client has no labels, and method {method!r} needs them; pass labels, or agree on "
             "method 'none'."
         )
-    sample = Sample(scores, labels, group_codes, np.zeros_like(group_codes), weights, Units(n_groups, 1))
-    by_score = RowOrder.of(scores, sample.cells, n_groups)
-    fold = deal_folds(by_score, folds, rng)
-    together = grouped(by_score.cells * folds + fold, n_groups * folds)
+    units = Units(n_groups, len(rngs))
+    sample = Sample(scores, labels, group_codes, client_codes, weights, units)
+    by_score = RowOrder.of(scores, sample.cells, units.n_cells)
+    fold = deal_folds(by_score, folds, *rngs)
+    together = grouped(by_score.cells * folds + fold, units.n_cells * folds)
     order = by_score.rows[together]
     return OwnRows(method, folds, sample.at(order), fold[together], order, by_score)
 
 
 def calibration_counts(rows: OwnRows) -> Floats:
-    """Count the client's rows by label, fit and group, (2, m, fits, groups); the mass stands last.
+    """Count each client's rows by label, fit and group, (clients, 2, m, fits, groups); the mass stands last.
 
     Only for "platt" the sum of ``logit(score)`` comes before it: his targets, which depend on the counts of all
     clients, then need no round of their own.
@@ -122,30 +134,33 @@ def calibration_counts(rows: OwnRows) -> Floats:
     family, sample = FAMILIES[rows.method], rows.sample
     mass = np.ones_like(sample.scores) if sample.weights is None else sample.weights
     columns = [mass * feature for feature in family.features(sample.scores)] if family.smoothed else []
+    shape = (sample.units.n_clients, rows.n_groups, rows.folds)
     by_label = []
     for label in (0.0, 1.0):
         chosen = sample.labels == label
         keys = sample.cells[chosen] * rows.folds + rows.fold[chosen]
-        size = rows.n_groups * rows.folds
-        tables = [np.bincount(keys, weights=column[chosen], minlength=size) for column in (*columns, mass)]
-        by_label.append(np.reshape(tables, (-1, rows.n_groups, rows.folds)).astype(np.float64))  # of no rows: whole
-    in_fold = np.stack(by_label).swapaxes(2, 3)
-    everywhere = in_fold.sum(axis=2, keepdims=True)
-    return np.concatenate([everywhere - in_fold, everywhere], axis=2)
+        tables = [np.bincount(keys, weights=column[chosen], minlength=math.prod(shape)) for column in (*columns, mass)]
+        by_label.append(np.reshape(tables, (-1, *shape)).astype(np.float64))  # of no rows: whole
+    in_fold = np.moveaxis(np.stack(by_label), (2, 4), (0, 3))  # (clients, 2, m, folds, groups)
+    everywhere = sum(in_fold[:, :, :, f : f + 1] for f in range(rows.folds))  # one by one: see newton._added
+    return np.concatenate([everywhere - in_fold, everywhere], axis=3)
 
 
 def calibration_sums(rows: OwnRows, points: Points) -> Floats:
-    """Sum the log-loss of the client's labels, its gradient and packed Hessian, at one point per fit and unit.
+    """Sum the log-loss of each client's labels, its gradient and packed Hessian, at one point per fit and unit.
 
-    The sums are (1 + k + k(k+1)/2, fits, 1 + groups).
+    The sums are (clients, 1 + k + k(k+1)/2, fits, 1 + groups).
     """
     k, fits, n_units = points.at.shape
-    sums = np.zeros((1 + k + k * (k + 1) // 2, fits, n_units))
+    clients = rows.sample.units.n_clients
+    sums = np.zeros((1 + k + k * (k + 1) // 2, fits, clients, n_units))
     for some in rows.portions(np.flatnonzero(points.live.any(axis=1))):
         runs, unit = rows.runs(some)
+        at = np.repeat(points.at[:, some, None], clients, axis=2)
         if points.live[some, 0].any():
-            sums[:, some, 0] = unit_sums(runs, unit // rows.n_groups, points.at[:, some, 0])
+            of_all = unit_sums(runs, unit // rows.n_groups, at[..., 0].reshape(k, -1))
+            sums[..., 0][:, some] = of_all.reshape(len(sums), some.size, clients)
         if points.live[some, 1:].any():
-            of_groups = unit_sums(runs, unit, points.at[:, some, 1:].reshape(k, -1))
-            sums[:, some, 1:] = of_groups.reshape(len(sums), some.size, -1)
-    return np.where(points.live, sums, 0.0)
+            of_groups = unit_sums(runs, unit, at[..., 1:].reshape(k, -1))
+            sums[..., 1:][:, some] = of_groups.reshape(len(sums), some.size, clients, -1)
+    return np.where(points.live, np.moveaxis(sums, 2, 0), 0.0)

@@ -279,10 +279,10 @@ class Decider:
         return InputError(f"{found}, but the policy is of site {self.policy.client!r} alone; {advice}.")
 
     def _at_site(self, path: Path, height: int) -> npt.NDArray[np.int32] | None:
-        """Rows without a column of clients are the site's own, except in a file named after another site of the run."""
+        """Rows without a column of clients are the site's own, except in a file named after another site it knows."""
         run = self.policy.info.federation
         name = client_name(path)
-        if run is None or name == self.policy.client or name not in run.sites:
+        if run is None or name == self.policy.client or name not in run.names:
             return None
         if self.on_unknown == "raise":
             raise self._other_site_error(f"{path}: is named after site {name!r}")

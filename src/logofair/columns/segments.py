@@ -33,6 +33,7 @@ _LONG = 192  # runs up to this length are sorted as rows of one padded matrix, l
 _CHUNK = 1 << 15
 _LONG_SUM = 1024  # runs up to this length are summed as rows of one padded matrix, this many at a time:
 _SHORT_RUNS = 512
+_RUNS_AT_ONCE = 256  # isotonic regressions are fitted to this many runs at once
 
 
 def group_by(keys: npt.NDArray[Any], n_keys: int, data: Column) -> tuple[Column, Indices]:
@@ -207,9 +208,15 @@ def pool_starts(values: Floats, weights: Floats, runs: npt.NDArray[Any], *, risi
     """
     if values.size == 0:
         return np.zeros(0, dtype=np.int64)
-    # An offset of 4 per run keeps pools from spanning two of them, with room for rounding.
-    offset = 4.0 * runs if rising else -4.0 * runs
-    return np.asarray(isotonic_regression(values + offset, weights=weights, increasing=rising).blocks[:-1], np.int64)
+    # An offset of 4 per run keeps pools from spanning two of them, with room for rounding; it begins anew every so many
+    # runs, or among a hundred thousand of them it would round away what values differ by.
+    bounds = np.flatnonzero(np.diff(runs // _RUNS_AT_ONCE)) + 1
+    found = []
+    for first, last in pairwise([0, *bounds.tolist(), values.size]):
+        offset = 4.0 * (runs[first:last] % _RUNS_AT_ONCE) * (1.0 if rising else -1.0)
+        pools = isotonic_regression(values[first:last] + offset, weights=weights[first:last], increasing=rising)
+        found.append(first + np.asarray(pools.blocks[:-1], dtype=np.int64))
+    return np.concatenate(found)
 
 
 def run_sums(data: npt.NDArray[Any], starts: Indices) -> Floats:

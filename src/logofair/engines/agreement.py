@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from logofair.errors import RefusedError
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Members, Plan
 from logofair.federation.replies import Refusal
 from logofair.files.documents import or_damaged, read_document, write_document
 
@@ -25,13 +24,13 @@ class ShownPlan:
     sentences: tuple[tuple[str, str], ...]
 
 
-def show_plan(folder: Path, plan: Plan, sites: Sequence[str]) -> None:
+def show_plan(folder: Path, plan: Plan, members: Members) -> None:
     """Leave a plan where the site's own command finds it; nothing is done where it is there already."""
     path = folder / f"{plan.run}{_SHOWN}"
     if path.exists() and _read_shown(path).fingerprint == plan.fingerprint:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    body = {"run": plan.run, "digest": plan.fingerprint, "sentences": [list(each) for each in plan.sentences(sites)]}
+    body = {"run": plan.run, "digest": plan.fingerprint, "sentences": [list(each) for each in plan.sentences(members)]}
     write_document(path, "logofair shown plan", 1, body, what="plan shown", private=True)
 
 

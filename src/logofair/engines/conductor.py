@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logofair.engines.events import Event, Tell, no_one, spoken_names
 from logofair.errors import InputError, RunError, SumError
-from logofair.federation.phases import Finished
-from logofair.federation.replies import Received, Refusal, ReplyMessage, Sums
+from logofair.federation.phases import AfterTotals, Finished
+from logofair.federation.replies import Received, Refusal, ReplyMessage, Sums, Totals
 from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault
 from logofair.federation.requests import RequestMessage, next_history
 from logofair.federation.result import RunResult
@@ -155,9 +155,10 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     good, bad = _checked(state, message, replies)
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
     report = ExchangeReport(server.number, server.purpose, tuple(good), tuple(sorted(bad)), len(data), back)
-    after, usable = server.without(bad) if bad else (server, True)
+    after, usable = server.without(bad, _totals_left(state, bad, replies)) if bad else (server, True)
     if not usable:
-        return replace(state, server=after, row_replies=()), report
+        kept = state.row_replies if isinstance(after.phase, AfterTotals) else ()
+        return replace(state, server=after, row_replies=kept), report
     if isinstance(server.phase, Finished):  # a site that missed the result can get it later
         return replace(state, server=after.take(Received())), report
     if not good:
@@ -166,6 +167,15 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     sums = list(good.values())
     total = type(sums[0]).stacked(sums).combined()
     return replace(state, server=after.take(total), row_replies=of_rows or state.row_replies), report
+
+
+def _totals_left(state: ServerState, gone: Mapping[str, str], replies: Mapping[str, bytes | NoReply]) -> Totals | None:
+    """The totals of those who remain, where sites did no worse than not to answer and all have told their rows."""
+    left = [sums for site, sums in state.row_replies if site in state.server.sites and site not in gone]
+    wrong = [site for site in gone if not isinstance(replies.get(site, NoReply("no reply")), NoReply)]
+    if wrong or not left or not all(isinstance(sums, Totals) for sums in left):
+        return None
+    return Totals.stacked([sums for sums in left if isinstance(sums, Totals)]).combined()
 
 
 def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:

@@ -12,7 +12,6 @@ import contextlib
 import re
 import time
 import traceback
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from logofair.engines.events import Event, append_event
 from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.limits import SiteLimits
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Members, Plan
 from logofair.federation.policies import SitePolicies
 from logofair.federation.privacy import Release, StoredRelease, release_once
 from logofair.federation.replies import Refusal, ReplyMessage
@@ -172,7 +171,7 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
         raise RefusedError(Refusal.UNKNOWN_RUN)
     _check_released(settings, plan, message.run)
     if message.opening is not None:
-        _agreed(settings, plan, message.opening.sites)
+        _agreed(settings, plan, message.opening.members)
     if not stored.run:
         _first_time(settings, plan)
     client = Client(settings.site, read_site(settings, plan), stored, identity, limits=settings.limits)
@@ -200,11 +199,11 @@ def _check_released(settings: SiteSettings, plan: Plan, run: str) -> None:
         )
 
 
-def _agreed(settings: SiteSettings, plan: Plan, sites: Sequence[str]) -> None:
+def _agreed(settings: SiteSettings, plan: Plan, members: Members) -> None:
     """Show the plan before anything is answered; where its people are asked, wait for them."""
     folder = Path(settings.folder)
-    show_plan(folder, plan, sites)
-    settings.limits.check(plan, settings.site, sites)  # before the rows are read, or noised
+    show_plan(folder, plan, members)
+    settings.limits.check(plan, settings.site, members.number)  # before the rows are read, or noised
     if settings.asks:
         wait_for_answer(folder, plan, _PATIENCE)
 

@@ -19,7 +19,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError, RefusedError
 from logofair.federation import requests
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
 from logofair.federation.published import OwnFigures, contradiction
 from logofair.federation.replies import Answers, FinalFigures, Received, Refusal, Smoothness, Steps, Sums, Totals
@@ -27,6 +27,7 @@ from logofair.federation.reply_checks import GroupCounts
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
 from logofair.federation.wire import wire_type
 from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
+from logofair.fitting.prepare import ordered_cells
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule, evaluate, filled, reduce
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
@@ -228,11 +229,15 @@ class ClientState:
     exceeding: bool = False  # whether these rules exceed a local tolerance
     result: dict[str, Any] | None = None
     forged: str = ""  # why a result that was published was not stored
-    members: tuple[str, ...] = ()  # of the roster, as the server says; empty: not known
+    members: Members | None = None  # of the roster, as the server says; None: not known
 
     def opened(self, roster: int) -> ClientState:
-        """The state when a new roster begins: totals, answers and steps of the last one are void."""
-        return ClientState(self.plan, self.sites, roster, self.model, self.maps, self.releases, members=self.members)
+        """The state when a new roster begins: totals, answers and steps of the last one are void.
+
+        Calibrators and priors stand until others come: a roster that lost a site goes on with them.
+        """
+        kept = self.model, self.maps, self.releases
+        return ClientState(self.plan, self.sites, roster, *kept, priors=self.priors, members=self.members)
 
     def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The state with more answers."""
@@ -257,10 +262,10 @@ class ClientState:
 class _Derived:
     """What follows from rows and state: chances, cells, and the problem once the totals are known."""
 
-    chances: tuple[Chances, ...]
+    chances: Chances
     own_cells: Cells  # of the clients' own rows
     cells: Cells  # of these together with what small cells borrow
-    borrowed: tuple[Borrowed, ...] = ()  # by client, where cells may borrow
+    borrowed: Borrowed | None = None  # where cells may borrow
     problem: Problem | None = None
 
     @cached_property
@@ -321,8 +326,8 @@ class ClientBatch:
         return problem
 
     @property
-    def chances(self) -> tuple[Chances, ...]:
-        """Every client's rows as they count, with its calibrator."""
+    def chances(self) -> Chances:
+        """The clients' rows as they count, with their calibrator."""
         return self._derive().chances
 
     def _prepare(self, request: Any) -> tuple[ClientBatch, Sums]:
@@ -360,12 +365,11 @@ class ClientBatch:
             return self.derived
         state = self.state
         chances = self.preparation.chances(state.model, state.maps, state.releases)
-        own = cells = _cells(chances, len(state.plan.groups))
-        borrowed: tuple[Borrowed, ...] = ()
+        own = cells = ordered_cells(chances.rows, "eta", None)
+        borrowed: Borrowed | None = None
         if state.priors is not None:
-            lent = [self.preparation.borrowing(i, each, state.model, state.priors) for i, each in enumerate(chances)]
-            cells = replace(_cells([each for each, _ in lent], len(state.plan.groups)), rows=own.rows)
-            borrowed = tuple(each for _, each in lent)
+            lent, borrowed = self.preparation.borrowing(chances, state.model, state.priors)
+            cells = replace(ordered_cells(lent.rows, "eta", None), rows=own.rows)
         return _Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
 
     def _with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
@@ -447,8 +451,8 @@ class ClientBatch:
         return replace(self.problem, cells=self._derive().own_cells)
 
     @property
-    def borrowed(self) -> tuple[Borrowed, ...]:
-        """What the cells of each client borrow; empty where nobody does."""
+    def borrowed(self) -> Borrowed | None:
+        """What the cells of the clients borrow; None where nobody does."""
         return self._derive().borrowed
 
     def _counted_answer(self, prices: Floats) -> tuple[Floats, Floats]:
@@ -475,7 +479,7 @@ class ClientBatch:
 
         ``counted`` says whether the rows here are among those it is about.
         """
-        state, problem = self.state, self.problem
+        state, problem, who = self.state, self.problem, self.state.members
         if state.exceeding:
             return "the rule exceeds a local tolerance of this site"
         assert state.rules is not None
@@ -486,9 +490,9 @@ class ClientBatch:
         figures = OwnFigures(
             state.plan,
             state.sites if counted else (),
-            state.members,
+            who,
             GroupCounts(*(counted * each for each in own)),
-            GroupCounts(state.mass, state.positives, max(len(state.members), len(state.sites))),
+            GroupCounts(state.mass, state.positives, len(state.sites) if who is None else who.number),
             counted * float(gain.sum()),
             counted * shares.sum(axis=0),
         )
@@ -534,20 +538,3 @@ def _problem(cells: Cells, state: ClientState) -> Problem:
     assert state.mass is not None
     assert state.positives is not None
     return make_problem(state.plan.requirements(state.sites), cells, GroupTotals(state.mass, state.positives))
-
-
-def _cells(chances: Sequence[Chances], n_groups: int) -> Cells:
-    """The rows of all clients in cells, ordered by what the stored policy compares with its thresholds."""
-    client = np.repeat(np.arange(len(chances), dtype=np.int32), [each.groups.size for each in chances])
-    plain = all(each.calibrator.method == "none" for each in chances)
-    weighted = any(each.rows.weights is not None for each in chances)
-    return build_cells(
-        np.concatenate([each.rows.calibrated for each in chances]),
-        np.concatenate([each.groups for each in chances]),
-        client,
-        n_groups=n_groups,
-        n_clients=len(chances),
-        values=None if plain else np.concatenate([each.rows.eta for each in chances]),
-        weights=np.concatenate([each.weight for each in chances]) if weighted else None,
-        rising=True,
-    )

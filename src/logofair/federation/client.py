@@ -181,11 +181,11 @@ class Client:
     def _joined(self, message: RequestMessage, opening: Opening) -> Client:
         """The client at the beginning of a roster."""
         stored, plan, history = self.stored, opening.plan, opening_history(opening, message.roster)
-        if plan.run != message.run or self.site not in opening.sites:
+        if plan.run != message.run or (plan.secure and self.site not in opening.members.names):
             raise RefusedError(Refusal.BAD_MESSAGE)
         if stored.run != message.run:
             fresh = ClientState(
-                plan, (self.site,), roster=message.roster, releases=self.releases, members=opening.sites
+                plan, (self.site,), roster=message.roster, releases=self.releases, members=opening.members
             )
             begun = StoredClient(message.run, message.roster, message.number, state=fresh, history=history)
             return replace(self, stored=begun, cached=None)
@@ -193,7 +193,7 @@ class Client:
             raise RefusedError(Refusal.OTHER_REQUEST)
         if message.roster <= stored.roster:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        state = replace(stored.state.opened(message.roster), members=opening.sites)
+        state = replace(stored.state.opened(message.roster), members=opening.members)
         batch = None if self.cached is None else self.cached.opened(message.roster)
         batch = None if batch is None else replace(batch, state=state)
         begun = replace(stored, state=state, roster=message.roster, opened=message.number, history=history)
@@ -201,7 +201,7 @@ class Client:
 
     def _check_plan(self, message: RequestMessage) -> None:
         """Refuse a plan that the site's people have not agreed to: before a row is looked at."""
-        sites = message.opening.sites if isinstance(message.opening, Opening) else None
+        sites = message.opening.members.number if isinstance(message.opening, Opening) else None
         if self.stored.state is not None:
             self.limits.check(self.stored.state.plan, self.site, sites)
 

@@ -89,20 +89,20 @@ class SiteLimits:
         for name in ("most_local_tolerance", "most_global_tolerance"):
             check_tolerance(getattr(self, name), name, of_shares=False)
 
-    def objection(self, plan: Plan, site: str, sites: Sequence[str] | None = None) -> str | None:
+    def objection(self, plan: Plan, site: str, sites: int | None = None) -> str | None:
         """Why a plan is not agreed to, as the rest of a sentence about it; None where it is.
 
-        ``sites`` are those of the roster, where it is known.
+        ``sites`` is how many are in the roster, where it is known.
         """
         return next(self._objections(plan, site, sites), None)
 
-    def check(self, plan: Plan, site: str, sites: Sequence[str] | None = None) -> None:
+    def check(self, plan: Plan, site: str, sites: int | None = None) -> None:
         """Raise where a plan is not agreed to."""
         objection = self.objection(plan, site, sites)
         if objection is not None:
             raise RefusedError(Refusal.PLAN_REFUSED, f"run {plan.run!r}: the plan is refused, since {objection}.")
 
-    def _objections(self, plan: Plan, site: str, sites: Sequence[str] | None) -> Iterator[str]:
+    def _objections(self, plan: Plan, site: str, sites: int | None) -> Iterator[str]:
         if self.plan is not None and plan.fingerprint != self.plan:
             yield f"its digest is {plan.fingerprint}; this site has agreed to {self.plan}"
         if self.only_secure and not plan.secure:
@@ -110,8 +110,8 @@ class SiteLimits:
         yield from self._about_privacy(plan)
         if self.smallest_cell is not None and plan.privacy is None and plan.smallest_cell < self.smallest_cell:
             yield f"it counts cells of {plan.smallest_cell} rows; this site wants {self.smallest_cell} at least"
-        if self.least_sites is not None and sites is not None and len(sites) < self.least_sites:
-            yield f"its roster has {len(sites)} sites; this site wants {self.least_sites} at least"
+        if self.least_sites is not None and sites is not None and sites < self.least_sites:
+            yield f"its roster has {sites} sites; this site wants {self.least_sites} at least"
         single = dict(plan.client_tolerances)
         local = [(r, single.get(site, r.tolerance)) for r in plan.local]
         yield from _too_wide(local, "inside this site", self.most_local_tolerance)

@@ -4,7 +4,8 @@ In the order of a run: training (moments, averaging), calibration, pooling, tota
 steps of Algorithm 1), the final figures, publication. A phase is a frozen value that can be encoded
 (:mod:`logofair.federation.wire`), so that a server can be stored after every exchange and resumed to the bit. ``take``
 returns the next phase. When clients are excluded, ``without`` says how to go on: totals that do not depend on who else
-takes part are simply taken from those who remain; the answers of a roster are void with it.
+takes part are simply taken from those who remain; the answers of a roster are void with it. Once the totals are known,
+and each client's part of them, the others go on from what remains of them (``corrected``).
 """
 
 from __future__ import annotations
@@ -393,14 +394,28 @@ class RosterTotals:
         n = self.mass.sum()
         return price_marks(self.mass / n, self.positives / n, plan.global_rates)
 
-    def again(self, plan: Plan, prices: Floats | None) -> Phase:
-        """The phase to go back to when clients are excluded; ``prices`` are worth sending to the new roster."""
-        return after_training(plan, self.before.model, prices)
+
+class AfterTotals(Phase):
+    """A phase that knows the totals of its roster: the answers of clients are void without one of them."""
+
+    totals: RosterTotals
+
+    def telling(self, plan: Plan) -> Floats | None:
+        """The prices worth sending to a new roster at once."""
+        return None
+
+    def without(self, plan: Plan) -> Phase | None:
+        """Begin again: calibrators and totals were those of other rows."""
+        return after_training(plan, self.totals.before.model, self.telling(plan))
+
+    def corrected(self, totals: replies.Totals, plan: Plan, clients: int) -> Phase:
+        """Where a new roster goes on whose totals are known already; calibrators and priors stay as they are."""
+        return replace(self.totals.before, prices=self.telling(plan)).take(totals, plan, clients)
 
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class PricingPhase(Phase):
+class PricingPhase(AfterTotals):
     """One round of the decomposition: a batch of prices out, summed answers back."""
 
     totals: RosterTotals
@@ -436,14 +451,14 @@ class PricingPhase(Phase):
                 return PricingPhase(self.totals, tried, prices, self.round + 1)
         return FinalPhase.mixture(self.totals, tried, state.incumbent, self.round)
 
-    def without(self, plan: Plan) -> Phase | None:
-        """The answers are void; the most telling prices are asked of the new roster at once."""
+    def telling(self, plan: Plan) -> Floats | None:
+        """What the best mixture so far is made of, where its bound was found, and what was under way."""
         if not self.tried.gains.size:
-            return self.totals.again(plan, self.prices)
+            return self.prices
         found = Decomposition(self.totals.tolerance(plan), self.tried).incumbent
         telling = np.concatenate([self.tried.prices[found.weights[1:] > 0], found.centre[None], self.prices])
         _, first = np.unique(telling, axis=0, return_index=True)
-        return self.totals.again(plan, telling[np.sort(first)][: max(1, len(self.prices))])
+        return np.asarray(telling[np.sort(first)][: max(1, len(self.prices))])
 
 
 def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floats:
@@ -457,7 +472,7 @@ def _next_prices(plan: Plan, totals: RosterTotals, state: Decomposition) -> Floa
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class SmoothnessPhase(Phase):
+class SmoothnessPhase(AfterTotals):
     """Algorithm 1 takes one common step, from the largest smoothness constants."""
 
     totals: RosterTotals
@@ -474,14 +489,10 @@ class SmoothnessPhase(Phase):
         step = plan.solver.length(total.constant, len(plan.groups))
         return StepsPhase.start(self.totals, plan, step)
 
-    def without(self, plan: Plan) -> Phase | None:
-        """Back to the totals."""
-        return self.totals.again(plan, None)
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class StepsPhase(Phase):
+class StepsPhase(AfterTotals):
     """One round of Algorithm 1; the server takes the mean of the clients' changes and projects it."""
 
     totals: RosterTotals
@@ -511,14 +522,10 @@ class StepsPhase(Phase):
         prices = signed(after, len(plan.groups))
         return BoundPhase(self.totals, prices[None], self.round)
 
-    def without(self, plan: Plan) -> Phase | None:
-        """Back to the totals: the steps so far were those of other rows."""
-        return self.totals.again(plan, None)
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class BoundPhase(Phase):
+class BoundPhase(AfterTotals):
     """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
 
     totals: RosterTotals
@@ -536,14 +543,10 @@ class BoundPhase(Phase):
         bound = float(total.bound[0]) + float(tolerances_worth(self.prices[0], self.totals.tolerance(plan)))
         return FinalPhase(self.totals, self.prices, np.ones(1), bound, self.prices[0], self.round)
 
-    def without(self, plan: Plan) -> Phase | None:
-        """Back to the totals."""
-        return self.totals.again(plan, None)
-
 
 @wire_type
 @dataclass(frozen=True, eq=False)
-class FinalPhase(Phase):
+class FinalPhase(AfterTotals):
     """The weights of the mixture go out; every client stores its policy and measures it."""
 
     totals: RosterTotals
@@ -576,9 +579,9 @@ class FinalPhase(Phase):
         excess = float(np.max((gaps - tolerances) / units, initial=0.0))
         return Finished(self, total, gaps / units, excess)
 
-    def without(self, plan: Plan) -> Phase | None:
-        """An excluded client was counted in every column: send the new roster the prices that mattered."""
-        return self.totals.again(plan, np.unique(np.concatenate([self.prices, self.bound_prices[None]]), axis=0))
+    def telling(self, plan: Plan) -> Floats | None:
+        """The prices that mattered."""
+        return np.unique(np.concatenate([self.prices, self.bound_prices[None]]), axis=0)
 
 
 @wire_type

@@ -85,6 +85,50 @@ class Training:
 
 @wire_type
 @dataclass(frozen=True)
+class Members:
+    """Who takes part in a roster: how many, and a fingerprint of their names.
+
+    Only with secure sums, whose masks are made between sites, do sites learn the names: otherwise messages would grow
+    with the roster, and no site needs them.
+
+    Examples
+    --------
+    >>> Members.of(["north", "south"], named=False).summary()
+    '2'
+    """
+
+    number: int
+    digest: str
+    names: tuple[str, ...] = ()  # empty: not known
+
+    def __post_init__(self) -> None:
+        whole_number(self.number, "members")
+        known = type(self.digest) is str and isinstance(self.names, tuple) and all(type(n) is str for n in self.names)
+        if not known or (self.names and (self.number, self.digest) != (len(self.names), _names_digest(self.names))):
+            raise InputError("members: their number, names and digest contradict each other; get the message again.")
+
+    @classmethod
+    def of(cls, sites: Sequence[str], *, named: bool) -> Members:
+        """The members of a roster of these sites."""
+        return cls(len(sites), _names_digest(sites), tuple(sites) if named else ())
+
+    def within(self, others: Members) -> bool:
+        """Whether these may be some of the others, or all: as far as is known of them."""
+        if self.names and others.names:
+            return set(self.names) <= set(others.names)
+        return self.digest == others.digest if self.number >= others.number else True
+
+    def summary(self) -> str:
+        """Number, and names where they are known."""
+        return f"{self.number:,}{f': {listed(self.names, self.number)}' if self.names else ''}"
+
+
+def _names_digest(sites: Sequence[str]) -> str:
+    return hashlib.sha256(encode(tuple(sorted(sites)))).hexdigest()
+
+
+@wire_type
+@dataclass(frozen=True)
 class Plan:
     """Everything a run depends on apart from the rows; make one with :func:`make_plan`.
 
@@ -241,11 +285,11 @@ class Plan:
         required = self.requirements([site for site, _ in self.client_tolerances])
         return " ".join(requirement_sentences(required.as_dict(), place="site"))
 
-    def sentences(self, sites: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-        """What a site agrees to by answering, as (label, sentence); ``sites`` are those of the roster."""
+    def sentences(self, members: Members | None = None) -> Iterator[tuple[str, str]]:
+        """What a site agrees to by answering, as (label, sentence); ``members`` are those of the roster."""
         yield "Plan", f"Run {self.run}, digest {self.fingerprint}."
-        if sites:
-            yield "Sites", f"{len(sites):,}: {listed(sites, len(sites))}; the run fails with fewer than {self.quorum}."
+        if members is not None:
+            yield "Sites", f"{members.summary()}; the run fails with fewer than {self.quorum}."
         yield "Groups", f"{', '.join(map(str, self.groups))}."
         yield "Required", self.summary()
         yield (
@@ -268,8 +312,9 @@ class Plan:
         yield "Rounds", self._most_requests()
         yield (
             "Published",
-            "To every site and to whom the server's people choose: requirements, names of the sites, rows of each "
-            "group over all of them, expected accuracy and its bound, gaps over all, prices"
+            "To every site and to whom the server's people choose: requirements, "
+            f"{'names' if self.secure else 'number'} of the sites, names of those that dropped out, rows of each group "
+            "over all of them, expected accuracy and its bound, gaps over all, prices"
             f"{', scores of each group over all' if self.pooling != 'none' else ''}. This site's policy stays here.",
         )
 

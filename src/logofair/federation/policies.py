@@ -93,17 +93,17 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
     batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
     if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule within its local tolerances; report the case.")
-    wrong = batch.wrong_in(result.as_dict(), counted=site in result.sites)
+    wrong = batch.wrong_in(result.published(), counted=site in result.sites)
     if wrong is not None:
         raise InputError(f"result: {wrong}; get the file again from the server.")
-    return _policy(batch, 0, result.as_dict(), note=None if site in result.sites else _LATE)
+    return _policy(batch, 0, result.published(), note=None if site in result.sites else _LATE)
 
 
 def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: str | None = None) -> Policy:
-    plan, site, chances = batch.state.plan, batch.state.sites[number], batch.chances[number]
+    plan, site = batch.state.plan, batch.state.sites[number]
     model, training = batch.state.model, plan.training
     one = batch if len(batch.state.sites) == 1 else _alone(batch, number)
-    rules = batch.rules_of(number)
+    rules, chances = batch.rules_of(number), one.chances
     return Policy(
         groups=plan.groups,
         clients=(site,),
@@ -114,9 +114,9 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
         key=_key(plan.run),
         info=replace(
             _published(result),
-            rows=None if plan.privacy is not None else chances.groups.size,
+            rows=None if plan.privacy is not None else chances.rows.scores.size,
             calibration=plan.calibration,
-            pooling=_pooling(batch, number),
+            pooling=_pooling(one),
             warnings=tuple(map(str, _warnings(one))),
             coin_share=coin_share(one.problem.cells, rules),
             score_blind_rules=score_blind_rules(one.problem.cells, rules),
@@ -160,13 +160,12 @@ def _model(model: Model, training: Training) -> ModelInfo:
     return ModelInfo(tuple(training.features), tuple(weights.tolist()), intercept)
 
 
-def _pooling(batch: ClientBatch, number: int) -> PoolingInfo:
+def _pooling(one: ClientBatch) -> PoolingInfo:
     """What the site's own cells borrow."""
-    maps, priors = batch.state.maps, batch.state.priors
+    maps, priors, own = one.state.maps, one.state.priors, one.borrowed
     about = PoolingInfo(strength=None if maps is None else maps.strength)
-    if priors is None:
+    if priors is None or own is None:
         return about
-    own = batch.borrowed[number]
     return replace(about, prior=priors.kind, kappa=priors.kappa, cells=own.cells, largest_share=own.largest_share)
 
 
@@ -191,13 +190,13 @@ def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """What the site should know of its own small cells; this never leaves it."""
     if one.state.plan.privacy is not None:
         return _noised_warnings(one)
-    return cell_warnings(one.problem, one.chances[0].rows, merged=True, smallest_cell=one.state.plan.smallest_cell)
+    return cell_warnings(one.problem, one.chances.rows, merged=True, smallest_cell=one.state.plan.smallest_cell)
 
 
 def _noised_warnings(one: ClientBatch) -> Iterator[FitWarning]:
     """Groups with few rows as far as the noised histogram tells; the true counts would not be covered."""
-    chances, groups = one.chances[0], one.state.plan.groups
-    counts = np.bincount(chances.groups, chances.weight, minlength=len(groups))
+    rows, groups = one.chances.rows, one.state.plan.groups
+    counts = np.bincount(rows.groups.codes, rows.weights, minlength=len(groups))
     few = [groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
     finding = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise"
     if few:

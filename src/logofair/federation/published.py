@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from logofair.columns.checks import Floats
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Members, Plan
 from logofair.federation.reply_checks import GroupCounts, share_limits
 from logofair.policy.info import CertificateInfo, FederationInfo, RequirementsInfo, record_from
 from logofair.solvers.certificate import LARGEST_VIOLATION
@@ -34,7 +34,7 @@ class OwnFigures:
 
     plan: Plan
     sites: tuple[str, ...]  # these, whose figures follow
-    members: tuple[str, ...]  # of the roster; empty: not known
+    members: Members | None  # of the roster; None: not known
     own: GroupCounts
     roster: GroupCounts
     gain: float  # above rejecting everybody, as a share of all rows
@@ -57,25 +57,33 @@ def contradiction(result: Mapping[str, Any], own: OwnFigures) -> str | None:
     """What in a published result cannot be, as the rest of a sentence about it; None: nothing."""
     try:
         run = record_from(FederationInfo, {name: result[name] for name in FederationInfo.__match_args__})
+        members = Members(run.sites, run.roster, run.names)
         proof = record_from(CertificateInfo, result["certificate"])
         requirements = RequirementsInfo.from_dict(result["requirements"])
     except (LookupError, TypeError, ValueError, AttributeError):
         return "it is malformed"
-    found = chain(_about_others(run, requirements, own), _about_proof(run, proof, own), _beyond_own(run, proof, own))
-    return next(found, None)
+    about = _about_run(run, own), _about_others(members, requirements, own)
+    return next(chain(*about, _about_proof(run, proof, own), _beyond_own(run, proof, own)), None)
 
 
-def _about_others(run: FederationInfo, requirements: RequirementsInfo, own: OwnFigures) -> Iterator[str]:
-    """Where it is about another run than the site took part in."""
+def _about_others(members: Members, requirements: RequirementsInfo, own: OwnFigures) -> Iterator[str]:
+    """Where it is about other sites than those of the roster, or requires something else of them."""
+    plan, names = own.plan, set(members.names)
+    if (names or plan.secure) and not names >= set(own.sites):
+        yield "it leaves this site out"
+    if own.members is not None and not members.within(own.members):
+        yield "it is about sites that were not in the roster"
+    # Without names, those whose tolerance is another are whom it says, but for the site itself.
+    single = names or {*own.sites, *(site for site, _ in requirements.client_tolerances)}
+    if requirements != RequirementsInfo.from_dict(plan.requirements(sorted(single)).as_dict()):
+        yield "it has other requirements than the plan"
+
+
+def _about_run(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
+    """Where it is of another run than the site took part in, or counts other rows."""
     plan = own.plan
     if run.run != plan.run or run.secure_sums != plan.secure:
         yield "it is of another run"
-    if not set(own.sites) <= set(run.sites):
-        yield "it leaves this site out"
-    elif own.members and not set(run.sites) <= set(own.members):
-        yield "it names sites that were not in the roster"
-    elif requirements != RequirementsInfo.from_dict(plan.requirements(run.sites).as_dict()):
-        yield "it has other requirements than the plan"
     totals = dict(zip(map(str, plan.groups), own.roster.mass.tolist(), strict=True))
     known = run.groups.keys() == totals.keys()
     if not known or any(abs(run.groups[name] - mass) > _ROUNDING * (1.0 + mass) for name, mass in totals.items()):

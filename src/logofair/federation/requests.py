@@ -7,7 +7,7 @@ Every request has one reply type (:mod:`logofair.federation.replies`); which one
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Members, Plan
 from logofair.federation.wire import decode, encode, wire_type
 from logofair.fitting.pooling import GroupPriors, Reference, ShiftRule
 
@@ -184,7 +184,12 @@ class Opening:
     """What the first message of a roster carries beside its request: the plan and who takes part."""
 
     plan: Plan
-    sites: tuple[str, ...]
+    members: Members
+
+    @classmethod
+    def of(cls, plan: Plan, sites: Sequence[str]) -> Opening:
+        """The opening of a roster of these sites."""
+        return cls(plan, Members.of(sites, named=plan.secure))
 
 
 @wire_type
@@ -218,7 +223,7 @@ def check_position(run: object, roster: object, number: object, name: object) ->
 
 def opening_history(opening: Opening, roster: int) -> bytes:
     """Fingerprint of how a roster begins: the plan, its sites and its number."""
-    return hashlib.sha256(encode((opening.plan, opening.sites, roster))).digest()
+    return hashlib.sha256(encode((opening.plan, opening.members.digest, roster))).digest()
 
 
 def next_history(history: bytes, part: object) -> bytes:

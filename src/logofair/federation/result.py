@@ -14,7 +14,7 @@ from logofair._version import __version__
 from logofair.calibration.levels import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.errors import InputError
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Members, Plan
 from logofair.federation.replies import FinalFigures, Totals
 from logofair.federation.requests import Model
 from logofair.federation.wire import decode, encode, wire_type
@@ -35,6 +35,8 @@ class ExcludedSite:
     reason: str
     number: int
     purpose: str
+    # Whether it was lost when its rows had been counted: calibrators, and what small cells borrow, still know them.
+    known: bool = False
 
 
 @wire_type
@@ -257,6 +259,8 @@ class RunResult:
         for each in self.excluded:
             # Whoever is still in the roster was counted: only the confirmation of the result did not come.
             rest = "it may not have its policy yet" if each.site in self.sites else "the figures are about the others"
+            if each.known and (self.maps is not None or self.priors is not None):
+                rest += ", whose calibrators and priors were made together with it"
             yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
         certificate = self.certificate
         if not certificate.meets_requirements:
@@ -305,6 +309,11 @@ class RunResult:
             "groups": dict(zip(map(str, self.plan.groups), self.mass.tolist(), strict=True)),
             "secure_sums": self.plan.secure,
         }
+
+    def published(self) -> dict[str, Any]:
+        """What the sites are sent of it: the roster as a number and a fingerprint, its names only with secure sums."""
+        who = Members.of(self.sites, named=self.plan.secure)
+        return {**self.as_dict(), "sites": who.number, "roster": who.digest, "names": list(who.names)}
 
     def as_json(self) -> dict[str, Any]:
         """The plain values, and all that a site needs to make its own policy later."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,10 @@ from scipy.special import expit
 
 from logofair.calibration import Calibrator
 from logofair.calibration.levels import GroupMaps, cell_calibrators, strength_losses
-from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
+from logofair.calibration.sums import ROWS_AT_ONCE, OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.checks import Floats, Integers, binary, matrix, not_empty, probabilities, same_length, weights
 from logofair.columns.labels import Codes, encode_known
-from logofair.columns.segments import Booleans
+from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import InputError, RefusedError
 from logofair.federation.plan import Plan, Training
 from logofair.federation.privacy import Release, release
@@ -44,7 +46,7 @@ from logofair.federation.requests import (
     UpdateRequest,
 )
 from logofair.fitting import pooling
-from logofair.fitting.prepare import CalibrationRows, with_borrowed, with_chances
+from logofair.fitting.prepare import CalibrationRows, order_by_cell, with_borrowed, with_chances
 from logofair.training.logistic import train_locally
 from logofair.training.schedule import Schedule
 
@@ -114,12 +116,34 @@ def _features(columns: SiteColumns, plan: Plan) -> Floats | None:
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """The rows a client's policy is made from."""
+    """The rows that clients' policies are made from, those of a client next to one another."""
 
     scores: Floats
     groups: Integers
+    clients: Integers
     labels: Floats | None
     weights: Floats | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[Floats, Integers, Floats | None, Floats | None]]) -> ScoredRows:
+        """Scores, groups, labels and weights of every client, one client after the other."""
+        scores, groups, labels, weights = zip(*parts, strict=True)
+        sizes = [each.size for each in groups]
+        filled = [np.ones(size) if each is None else each for each, size in zip(weights, sizes, strict=True)]
+        return cls(
+            np.concatenate(scores),
+            np.concatenate(groups),
+            np.repeat(np.arange(len(parts), dtype=np.int32), sizes),
+            None if any(each is None for each in labels) else np.concatenate(labels),
+            None if all(each is None for each in weights) else np.concatenate(filled),
+        )
+
+    def of(self, first: int, last: int) -> ScoredRows:
+        """The rows of the clients from one number up to another, which are numbered from 0."""
+        low, high = np.searchsorted(self.clients, [first, last])
+        labels, weights = (None if each is None else each[low:high] for each in (self.labels, self.weights))
+        clients = self.clients[low:high] - np.int32(first)
+        return ScoredRows(self.scores[low:high], self.groups[low:high], clients, labels, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,21 +152,6 @@ class Chances:
 
     rows: CalibrationRows
     calibrator: Calibrator
-
-    @property
-    def groups(self) -> Integers:
-        """Group of each row."""
-        return self.rows.groups.codes
-
-    @property
-    def eta(self) -> Floats:
-        """The chance of label 1 each row counts with."""
-        return self.rows.eta
-
-    @property
-    def weight(self) -> Floats:
-        """Weight of each row."""
-        return np.ones(self.groups.size) if self.rows.weights is None else self.rows.weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,61 +169,92 @@ class Preparation:
 
     def answer(self, request: Any, model: Model | None) -> Sums:
         """Answer a request of training, calibration or pooling; ``model`` is the trained one, where there is one."""
-        parts = [self._one(number, request, model) for number in range(len(self.rows))]
-        return type(parts[0]).stacked(parts)
-
-    def _one(self, number: int, request: Any, model: Model | None) -> Sums:
+        if isinstance(request, FoldCountsRequest | CurvatureRequest):
+            return self._for_calibration(request, model)
+        numbers = range(len(self.rows))
         if isinstance(request, MomentsRequest):
-            return self._moments(number)
+            return Moments.stacked([self._moments(number) for number in numbers])
         if isinstance(request, UpdateRequest):
-            return self._update(number, request)
-        if not isinstance(request, FoldCountsRequest | CurvatureRequest):
-            return self._for_prior(number, request, model)
-        rows = self._dealt(number, model)
-        sums = calibration_sums(rows, Points(request.at, request.live))
+            return Update.stacked([self._update(number, request) for number in numbers])
+        return self._for_prior(request, model)
+
+    def _for_calibration(self, request: FoldCountsRequest | CurvatureRequest, model: Model | None) -> Sums:
+        """Answer a round of the calibration."""
+        dealt, points = self._dealt(model), Points(request.at, request.live)
+        sums = np.concatenate([calibration_sums(rows, points) for rows in dealt])
         if isinstance(request, FoldCountsRequest):
-            return FoldCounts(counts=calibration_counts(rows), sums=sums)
+            return FoldCounts(counts=np.concatenate([calibration_counts(rows) for rows in dealt]), sums=sums)
         return Curvature(sums=sums)
 
-    def scored(self, number: int, model: Model | None) -> ScoredRows:
-        """The rows a client's policy is made from: all of them, or those the model was not trained on."""
-        rows = self.rows[number]
-        if self.plan.training is None:
-            assert rows.scores is not None
-            return ScoredRows(rows.scores, rows.groups, rows.labels, rows.weights)
-        if model is None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        held_out = ~self._trained_on(number, self.plan.training)
-        assert rows.features is not None
-        scores = expit(_design(rows.features[held_out], model) @ model.parameters)
-        labels = None if rows.labels is None else rows.labels[held_out]
-        return ScoredRows(scores, rows.groups[held_out], labels, None)
+    def scored(self, model: Model | None) -> ScoredRows:
+        """The rows that policies are made from: all of them, or those the model was not trained on."""
+        return self._scored if self.plan.training is None else self._scored_by(model)
 
-    def _dealt(self, number: int, model: Model | None) -> OwnRows:
-        """A client's rows dealt into calibration folds, the same in every message."""
-        scored = self.scored(number, model)
+    @cached_property
+    def _scored(self) -> ScoredRows:
+        parts = []
+        for rows in self.rows:
+            assert rows.scores is not None
+            parts.append((rows.scores, rows.groups, rows.labels, rows.weights))
+        return ScoredRows.joined(parts)
+
+    def _scored_by(self, model: Model | None) -> ScoredRows:
+        if model is None or self.plan.training is None:
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        parts = []
+        for number, rows in enumerate(self.rows):
+            held_out = ~self._trained_on(number, self.plan.training)
+            assert rows.features is not None
+            scores = expit(_design(rows.features[held_out], model) @ model.parameters)
+            labels = None if rows.labels is None else rows.labels[held_out]
+            parts.append((scores, rows.groups[held_out], labels, None))
+        return ScoredRows.joined(parts)
+
+    def _dealt(self, model: Model | None) -> Sequence[OwnRows]:
+        """The rows dealt into calibration folds, the same in every message, some clients at a time."""
+        return self._dealt_scores if self.plan.training is None else self._deal(self.scored(model))
+
+    @cached_property
+    def _dealt_scores(self) -> Sequence[OwnRows]:
+        return self._deal(self._scored)
+
+    def _deal(self, scored: ScoredRows) -> Sequence[OwnRows]:
+        ends = np.bincount(scored.clients, minlength=len(self.rows)).cumsum() * (self.plan.folds + 1)
+        bounds = np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1
+        return [self._deal_some(scored, *some) for some in pairwise([0, *bounds.tolist(), len(self.rows)])]
+
+    def _deal_some(self, scored: ScoredRows, first: int, last: int) -> OwnRows:
+        some = scored.of(first, last)
         return deal_rows(
             self.plan.calibration,
-            scored.scores,
-            scored.labels,
-            scored.groups,
+            some.scores,
+            some.labels,
+            some.groups,
+            some.clients,
             n_groups=len(self.plan.groups),
-            weights=scored.weights,
+            weights=some.weights,
             folds=self.plan.folds,
-            rng=_client_rng(self.plan, self.sites[number], "folds"),
+            rngs=[_client_rng(self.plan, site, "folds") for site in self.sites[first:last]],
         )
 
-    def _for_prior(self, number: int, request: Any, model: Model | None) -> Sums:
+    def _for_prior(self, request: Any, model: Model | None) -> Sums:
         """Answer a request of the pooling."""
-        rows = self._for_pooling(number, model)
+        scored = self.scored(model)
+        parts = [self._one_prior(number, scored.of(number, number + 1), request) for number in range(len(self.rows))]
+        sums = type(parts[0]).stacked(parts)
+        if isinstance(sums, ScoreMoments):
+            return replace(sums, losses=self._strength_losses(request.maps, model))
+        return sums
+
+    def _one_prior(self, number: int, scored: ScoredRows, request: Any) -> Sums:
+        rows = self._for_pooling(scored, 1)
         if isinstance(request, PriorRequest):
             choice = pooling.Choice.of(request.kind, request.kappa)
             return PriorSums(**vars(pooling.prior_sums(rows, choice, request.rule)))
         rows = rows.dealt(self.plan.folds, _client_rng(self.plan, self.sites[number], "pooling folds"))
         if isinstance(request, ScoreMomentsRequest):
-            losses = self._strength_losses(number, request.maps, model)
             size = np.array([float(rows.odds.size)])
-            return ScoreMoments(**vars(pooling.score_moments(rows)), losses=losses, rows=size)
+            return ScoreMoments(**vars(pooling.score_moments(rows)), losses=np.zeros(0), rows=size)
         if isinstance(request, ShiftMomentsRequest):
             return ShiftMoments(sums=pooling.shift_moments(rows, request.reference))
         known = request.reference, request.between
@@ -222,23 +262,24 @@ class Preparation:
             return FoldHistograms(mass=pooling.fold_histograms(rows, *known))
         return CandidateErrors(**vars(pooling.candidate_errors(rows, *known, request.priors)))
 
-    def _for_pooling(self, number: int, model: Model | None) -> pooling.ScoredRows:
-        """A client's rows as pooling sees them."""
-        rows = self.scored(number, model)
-        return pooling.ScoredRows.of(rows.scores, rows.groups, rows.weights, len(self.plan.groups), 1)
+    def _for_pooling(self, rows: ScoredRows, n_clients: int) -> pooling.ScoredRows:
+        """Rows of some clients as pooling sees them."""
+        n_groups = len(self.plan.groups)
+        cells = cell_numbers(rows.groups, rows.clients, n_groups)
+        return pooling.ScoredRows.of(rows.scores, cells, rows.weights, n_groups, n_clients)
 
-    def _strength_losses(self, number: int, maps: GroupMaps | None, model: Model | None) -> Floats:
+    def _strength_losses(self, maps: GroupMaps | None, model: Model | None) -> Floats:
         if self.plan.calibration == "none":
-            return np.zeros((0, self.plan.folds))
+            return np.zeros((len(self.rows), 0, self.plan.folds))
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        return strength_losses(self._dealt(number, model), maps, pooling.STRENGTHS["auto"])
+        return np.concatenate([strength_losses(rows, maps, pooling.STRENGTHS["auto"]) for rows in self._dealt(model)])
 
     def borrowing(
-        self, number: int, own: Chances, model: Model | None, priors: pooling.GroupPriors
+        self, own: Chances, model: Model | None, priors: pooling.GroupPriors
     ) -> tuple[Chances, pooling.Borrowed]:
-        """A client's rows together with what its cells borrow."""
-        borrowed = pooling.borrow(self._for_pooling(number, model), priors)
+        """The rows together with what their cells borrow."""
+        borrowed = pooling.borrow(self._for_pooling(self.scored(model), len(self.rows)), priors)
         return Chances(with_borrowed(own.rows, borrowed, own.calibrator), own.calibrator), borrowed
 
     def releases(self, made: tuple[Release, ...]) -> tuple[Release, ...]:
@@ -248,29 +289,29 @@ class Preparation:
             return made
         return tuple(release(rows.scores, rows.groups, n_groups=groups, privacy=privacy) for rows in self.rows)
 
-    def chances(self, model: Model | None, maps: GroupMaps | None, made: tuple[Release, ...]) -> tuple[Chances, ...]:
-        """Every client's rows as they count: the scores themselves, calibrated chances, or a noised histogram."""
-        none = Calibrator("none", len(self.plan.groups), 1, None)
+    def chances(self, model: Model | None, maps: GroupMaps | None, made: tuple[Release, ...]) -> Chances:
+        """The rows as they count: the scores themselves, calibrated chances, or noised histograms."""
+        none = Calibrator("none", len(self.plan.groups), len(self.rows), None)
         if self.plan.privacy is not None:
             tables = (each.rows() for each in made)
-            noised = [ScoredRows(middle, codes, None, counts) for middle, codes, counts in tables]
-            return tuple(Chances(self._columns(number, each), none) for number, each in enumerate(noised))
-        every = [self.scored(number, model) for number in range(len(self.rows))]
+            noised = ScoredRows.joined([(middle, codes, None, counts) for middle, codes, counts in tables])
+            return Chances(self._columns(noised), none)
         if self.plan.calibration == "none":
-            return tuple(Chances(self._columns(number, each), none) for number, each in enumerate(every))
+            return Chances(self._columns(self.scored(model)), none)
         if maps is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        return tuple(self._calibrated(number, each, model, maps) for number, each in enumerate(every))
+        rows, fits = self._columns(self.scored(model)), [cell_calibrators(each, maps) for each in self._dealt(model)]
+        calibrator = Calibrator.joined([fit.calibrator for fit in fits])
+        eta, order = (
+            np.concatenate([fit.eta for fit in fits]),
+            order_by_cell(rows, np.argsort(rows.scores, kind="stable")),
+        )
+        return Chances(with_chances(rows, calibrator, eta, rows.clients.codes, order), calibrator)
 
-    def _columns(self, number: int, rows: ScoredRows) -> CalibrationRows:
-        """A client's rows under the names of the plan."""
-        client = Codes((self.sites[number],), np.zeros(rows.groups.size, dtype=np.int32))
-        return CalibrationRows(rows.scores, rows.labels, Codes(self.plan.groups, rows.groups), client, rows.weights)
-
-    def _calibrated(self, number: int, scored: ScoredRows, model: Model | None, maps: GroupMaps) -> Chances:
-        dealt, rows = self._dealt(number, model), self._columns(number, scored)
-        fit = cell_calibrators(dealt, maps)
-        return Chances(with_chances(rows, fit.calibrator, fit.eta, rows.clients.codes, dealt.by_score), fit.calibrator)
+    def _columns(self, rows: ScoredRows) -> CalibrationRows:
+        """The rows under the names of the plan."""
+        groups, clients = Codes(self.plan.groups, rows.groups), Codes(self.sites, rows.clients)
+        return CalibrationRows(rows.scores, rows.labels, groups, clients, rows.weights)
 
     def _trained_on(self, number: int, training: Training) -> Booleans:
         return _trained_on(self.rows[number].groups.size, self.plan, self.sites[number], training)

@@ -11,9 +11,9 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, QuorumLostError, RunError
-from logofair.federation.phases import CalibrationPhase, Finished, Phase, first_phase
+from logofair.federation.phases import AfterTotals, CalibrationPhase, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
-from logofair.federation.replies import Sums
+from logofair.federation.replies import Sums, Totals
 from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault, reply_form
 from logofair.federation.requests import Opening, PublishRequest, Request, RequestMessage, next_history, opening_history
 from logofair.federation.result import ExcludedSite, RunResult
@@ -79,7 +79,7 @@ class Server:
     def request(self) -> Request:
         """The request to every site of the roster."""
         phase: Phase = self.phase
-        return PublishRequest(self.result.as_dict()) if isinstance(phase, Finished) else phase.request
+        return PublishRequest(self.result.published()) if isinstance(phase, Finished) else phase.request
 
     @property
     def purpose(self) -> str:
@@ -88,7 +88,7 @@ class Server:
 
     def message(self) -> RequestMessage:
         """The message to every site of the roster; the first of a roster carries the plan and who takes part."""
-        opening = Opening(self.plan, self.sites) if self.number == self.opened else None
+        opening = Opening.of(self.plan, self.sites) if self.number == self.opened else None
         return RequestMessage(self.plan.run, self.roster, self.number, self.request, opening)
 
     def take(self, total: Sums) -> Server:
@@ -133,29 +133,39 @@ class Server:
 
     def begun(self) -> Server:
         """The state at the beginning of a roster, with the history that begins here."""
-        return replace(self, history=opening_history(Opening(self.plan, self.sites), self.roster))
+        return replace(self, history=opening_history(Opening.of(self.plan, self.sites), self.roster))
 
     def counted(self, purpose: str) -> Server:
         """The state with one more exchange counted."""
         return replace(self, exchanges=dict(Counter(self.exchanges or {}) + Counter({purpose: 1})))
 
-    def without(self, reasons: Mapping[str, str]) -> tuple[Server, bool]:
+    def without(self, reasons: Mapping[str, str], totals: Totals | None = None) -> tuple[Server, bool]:
         """The state without some sites, and whether the replies of the others may be taken as they are.
 
-        Where they may not, a new roster begins: its totals and all past answers are void.
+        Where they may not, a new roster begins: all past answers are void. It begins with its ``totals`` where the
+        server knows them, from what each site said of its rows before, else at the beginning.
         """
-        gone = tuple(ExcludedSite(site, reason, self.number, self.purpose) for site, reason in sorted(reasons.items()))
+        kept = isinstance(self.phase, AfterTotals) and totals is not None
+        gone = tuple(
+            ExcludedSite(site, reason, self.number, self.purpose, kept) for site, reason in sorted(reasons.items())
+        )
         if isinstance(self.phase, Finished):  # every policy is final: a site that missed the result can get it later
             return replace(self, excluded=self.excluded + gone), True
         left = tuple(site for site in self.sites if site not in reasons)
         after = replace(self, sites=left, excluded=self.excluded + gone)
         _enough(self.plan, left, gone)
-        phase = self.phase.without(self.plan)
+        phase = after._corrected(totals) if kept and totals is not None else self.phase.without(self.plan)
         if phase is None:
             return after, True
         number = self.number + 1
         void = after.counted(self.purpose)
         return replace(void, phase=phase, roster=self.roster + 1, number=number, opened=number).begun(), False
+
+    def _corrected(self, totals: Totals) -> Phase:
+        """Where those who are left go on from their totals."""
+        self._check_rows(totals)
+        phase: AfterTotals = self.phase
+        return phase.corrected(totals, self.plan, len(self.sites))
 
     def reopened(self, reasons: Mapping[str, str]) -> Server:
         """The state at the beginning of a new roster without some sites: masks belong to a roster."""

@@ -92,7 +92,7 @@ def _unknown(info: PolicyInfo) -> str:
     if proof is None:
         return nothing
     if info.federation is not None:
-        rows = f"the rows of the {len(info.federation.sites):,} sites"
+        rows = f"the rows of the {info.federation.sites:,} sites"
     else:
         rows = f"the {'' if info.rows is None else f'{info.rows:,} '}calibration rows"
     added = added_to_rows(proof.pooling)

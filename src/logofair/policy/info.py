@@ -215,7 +215,9 @@ class FederationInfo:
     """The federated run a policy is of: who took part, who was excluded when and why, and what was measured."""
 
     run: str
-    sites: tuple[str, ...]
+    sites: int  # how many took part
+    roster: str  # fingerprint of their names
+    names: tuple[str, ...]  # known to a site with secure sums only
     excluded: tuple[Mapping[str, str], ...]
     exchanges: Mapping[str, int]
     rounds: int

@@ -64,7 +64,7 @@ class HostileServer:
         self.clients = {site: Client(site, columns[site], identity=keys[site]) for site in SITES}
         self.server, self.relay = Server.start(plans["a"], SITES), None
         self.masks = SecureServer.start("r", SITES)
-        openings = {site: Opening(plans[site], SITES) for site in SITES}
+        openings = {site: Opening.of(plans[site], SITES) for site in SITES}
         heard = {site: self.say(site, "keys", opening=openings[site]) for site in SITES}
         self.masks = self.masks.collect_keys(heard)
         dealt = {site: self.say(site, "shares", sealed=dict(self.masks.keys)) for site in SITES}

@@ -130,9 +130,9 @@ def _over_all_sites(info: PolicyInfo) -> Iterator[str]:
     if run is None or proof is None:
         return
     met = "meet them" if proof.violation <= LARGEST_VIOLATION else f"miss them by up to {proof.violation:.4f}"
-    without = "" if info.site in run.sites else ", without this one"
+    without = ", without this one" if info.note is not None else ""
     yield (
-        f"Over the rows of the {len(run.sites):,} sites of run {run.run!r}{without}{added_to_rows(proof.pooling)}, "
+        f"Over the rows of the {run.sites:,} sites of run {run.run!r}{without}{added_to_rows(proof.pooling)}, "
         f"their policies together {met} and are expected to be right in {proof.primal:.2%} of all cases; none that "
         f"meet them are in more than {proof.dual:.2%}."
     )

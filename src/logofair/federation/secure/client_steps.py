@@ -98,14 +98,14 @@ def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
     if opening is None:
         raise RefusedError(Refusal.OUT_OF_TURN)
     known = {*identity.peers, client.site}
-    strangers = sorted(set(opening.sites) - known)
+    strangers = sorted(set(opening.members.names) - known)
     if strangers:
         raise RefusedError(
             Refusal.NO_KEYS,
             f"nobody here has said that the key of {', '.join(strangers)} is genuine: have its people read you its "
             "fingerprint (logofair federate keys show), and pass --trust FINGERPRINT.",
         )
-    if 3 * len(opening.sites) < 2 * len(known - set(identity.agreed_without)):
+    if 3 * len(opening.members.names) < 2 * len(known - set(identity.agreed_without)):
         # Few sites can be outnumbered by those that help the server; who may be missing is for people to say.
         raise RefusedError(Refusal.NOT_AGREED, "the roster has fewer than two thirds of the sites whose keys are here.")
     _ = client.batch  # the rows are checked here, and no later refusal depends on them
@@ -115,12 +115,12 @@ def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
         before = _secure_state(client)
         if before.roster.number >= message.roster:  # a second beginning would let one roster be summed twice
             raise RefusedError(Refusal.OUT_OF_TURN)
-        state, keys = before.again(opening.sites, key, number=message.roster)
+        state, keys = before.again(opening.members.names, key, number=message.roster)
     else:
         state, keys = SecureClient.start(
             message.run,
             client.site,
-            opening.sites,
+            opening.members.names,
             key,
             identity.peers,
             identity.agreed_without,
@@ -134,15 +134,15 @@ def _with_replica(client: Client, message: RequestMessage, opening: Opening) -> 
     before = client.stored.replica
     try:
         if before is None:
-            replica = Server.start(opening.plan, opening.sites)
+            replica = Server.start(opening.plan, opening.members.names)
         else:
-            gone = [site for site in before.sites if site not in opening.sites]
+            gone = [site for site in before.sites if site not in opening.members.names]
             if not gone or message.number <= before.number:  # without someone less there is nothing to begin again
                 raise RefusedError(Refusal.OTHER_THAN_REPLAY)
             replica = before.reopened(dict.fromkeys(gone, "taken out by agreement"))
     except (InputError, RunError) as error:
         raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
-    if replica.sites != opening.sites:
+    if replica.sites != opening.members.names:
         raise RefusedError(Refusal.OTHER_THAN_REPLAY)
     replica = replica.opened_at(message.roster, message.number)
     return replace(client, stored=replace(client.stored, replica=replica))

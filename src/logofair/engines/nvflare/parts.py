@@ -1,0 +1,79 @@
+"""The two ends of a job: the server conducts the plan, a site answers each message; FLARE calls between them.
+
+Both work from disk, so that a job that was stopped is submitted again and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import CollabCallError, collab
+
+from logofair.engines.conductor import NoReply
+from logofair.engines.folder import conduct_from_disk
+from logofair.engines.site import answer_on_disk
+
+# Where a site's people name its settings: in the part of FLARE's folder that is theirs, which no job writes.
+SETTINGS = "logofair-site.json"
+
+
+class FlareTransport:
+    """The sites of a job; every one is called in a thread of its own, all at the same time."""
+
+    def __init__(self, clients: Iterable[Any]) -> None:
+        self._clients = {client.name: client for client in clients}
+
+    def present(self) -> tuple[str, ...]:
+        """The sites of the job, in ascending order."""
+        return tuple(sorted(self._clients))
+
+    def exchange(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
+        """Call every named site with its message."""
+        with ThreadPoolExecutor(max(1, len(messages))) as pool:
+            calls = {site: pool.submit(self._called, site, data, timeout) for site, data in messages.items()}
+        return {site: call.result() for site, call in calls.items()}
+
+    def _called(self, site: str, message: bytes, timeout: float) -> bytes | NoReply:
+        if site not in self._clients:
+            return NoReply("not in the job")
+        try:
+            reply = self._clients[site](timeout=timeout).answer(message)
+        except CollabCallError:  # its text came from the site
+            return NoReply("did not answer")
+        return reply if isinstance(reply, bytes) else NoReply("sent something that is no message")
+
+
+class FlareServer:
+    """The server's end: runs the plan over the job's sites, or goes on with the state in ``folder``."""
+
+    def __init__(self, plan: str, folder: str) -> None:
+        self.plan, self.folder = plan, folder
+
+    @collab.main  # type: ignore[untyped-decorator]
+    def conduct(self) -> None:
+        """Run to the end."""
+        log = logging.getLogger("logofair")
+        conduct_from_disk(self.plan, self.folder, FlareTransport(collab.clients), tell=log.info)
+
+
+class FlareSite:
+    """A site's end: answers messages with the settings that its own people stored, never with what a job names.
+
+    ``simulated`` is for FLARE's simulator alone, where all sites share one machine and have no folder of their own: the
+    folder of their settings, ``NAME.json``. Where a site has its own settings, it is not read.
+    """
+
+    def __init__(self, simulated: str = "") -> None:
+        self.simulated = simulated
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def answer(self, message: bytes) -> bytes:
+        """One message, one reply; a refusal is a reply too."""
+        own = Path(collab.workspace.get_site_config_dir()) / SETTINGS
+        if self.simulated and not own.exists():
+            own = Path(self.simulated) / f"{collab.site_name}.json"
+        return answer_on_disk(str(own), message)
