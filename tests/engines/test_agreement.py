@@ -60,7 +60,7 @@ def test_where_nobody_answers_the_plan_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(on_disk, "_PATIENCE", 0.0)
     path, folder = one_site(tmp_path, asks=True)
     assert decode(answer_on_disk(str(path), first_message(plan_of()))).refusal == "PLAN_REFUSED"
-    assert "nobody here has agreed" in (folder / "problems.txt").read_text()
+    assert "nobody here has agreed" in (folder / "events.jsonl").read_text()
     assert not list(folder.glob("*.client.json"))
 
 

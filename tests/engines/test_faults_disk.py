@@ -404,7 +404,7 @@ def test_a_peers_key_that_nobody_has_compared_is_not_believed(tmp_path):
     file = start(tmp_path, plan_of(secure=True), sites)
     with pytest.raises((QuorumLostError, RunError), match="lacks the keys"):
         conduct_from_disk(file, tmp_path / "s", Disk(homes))
-    said = (homes["a"].parent / "private" / "problems.txt").read_text()
+    said = (homes["a"].parent / "private" / "events.jsonl").read_text()
     assert "the key of b is genuine" in said
     assert "--trust FINGERPRINT" in said
 

@@ -180,7 +180,7 @@ def test_a_site_on_disk_writes_no_policy_and_says_so_to_its_own_people(tmp_path,
     assert not policy.exists()
     assert not list(folder.glob("*.done.json"))
     assert "96.00%" in on_disk.refused_result(folder / "test.refused.json")
-    assert "96.00%" in (folder / "problems.txt").read_text()
+    assert "96.00%" in (folder / "events.jsonl").read_text()
 
 
 def test_a_result_file_that_contradicts_itself_makes_no_late_policy():

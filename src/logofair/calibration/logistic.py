@@ -56,7 +56,7 @@ class Family:
         columns = np.vstack([*self.features(scores), *[np.ones_like(scores)] * self.intercept])
         sums = (columns[:, None] * columns * (scores * (1.0 - scores))).sum(axis=2)
         # No two machines have the same logarithms: the last of their digits are left out.
-        return np.ldexp(np.rint(np.ldexp(sums / _REFERENCE_SCORES, 40)) + 0.0, -40)
+        return np.asarray(np.ldexp(np.rint(np.ldexp(sums / _REFERENCE_SCORES, 40)) + 0.0, -40))
 
 
 def _beta_features(scores: Floats) -> tuple[Floats, ...]:
