@@ -168,7 +168,7 @@ def test_options_make_the_plan_they_name() -> None:
                 "--optimality-gap",
                 "1e-4",
             ),
-            *("--quorum", "3", "--seed", "0", "--run", "spring", "--secure", "--pooling", "full"),
+            *("--quorum", "3", "--seed", "0", "--run", "spring", "--pooling", "full"),
         )
     )
     assert plan.groups == ("Female", "Male")
@@ -183,7 +183,7 @@ def test_options_make_the_plan_they_name() -> None:
         0,
         "spring",
     )
-    assert plan.secure
+    assert planned(options("--groups", "Female,Male", "--secure")).secure
     assert plan.pooling == "full"
     assert plan.solver is None
 
