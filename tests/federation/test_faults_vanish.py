@@ -9,7 +9,7 @@ import pytest
 
 from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport, run
-from logofair.errors import QuorumLostError
+from logofair.errors import QuorumLostError, RunError
 from logofair.federation import ClientBatch, Server, Training
 from logofair.federation.plan import Members
 from logofair.federation.wire import decode, encode
@@ -262,3 +262,9 @@ def test_a_client_in_memory_that_another_run_has_taken_says_that_it_lost_the_fir
     go(plan_of(run="two"), transport)
     with pytest.raises(QuorumLostError, match="does not know this run"):
         list(first)
+
+
+def test_where_only_the_lost_site_had_groups_large_enough_the_run_says_that_nothing_is_left():
+    sites = federation((4, 60, 4))
+    with pytest.raises(RunError, match="no group has 5 rows or more at any site"):
+        go(plan_of(smallest_cell=5), Tampered(clients(sites), deaf=gone_from("b", 2)))
