@@ -1011,6 +1011,7 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
 ) -> None:
     from logofair.cli.commands.federate import agreement
     from logofair.engines.agreement import answer_to, show_plan
+    from logofair.federation.plan import Members
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     assert agreement.limits_of(None, None) is None
@@ -1018,7 +1019,7 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     monkeypatch.setattr(agreement.click, "confirm", lambda *_, **__: answer == "y")
     watcher = FolderWatcher(tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0)
     assert not watcher()
-    show_plan(tmp_path, plan, ["north", "south"])
+    show_plan(tmp_path, plan, Members.of(["north", "south"], named=False))
     assert watcher() == (answer == "n")
     shown = capsys.readouterr().err
     assert f"digest {plan.fingerprint}" in shown
