@@ -42,6 +42,8 @@ _FORMATS = {
     ".site.json": ("logofair site", "site settings"),
     ".client.json": ("logofair client", "client state"),
     ".done.json": ("logofair done", "end of a run"),
+    ".shown.json": ("logofair shown plan", "plan shown"),
+    ".agreed.json": ("logofair answer", "answer"),
 }
 
 

@@ -234,7 +234,7 @@ def test_a_failed_write_leaves_the_older_state_whole_and_nothing_beside_it(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, broken, failing)
-        with pytest.raises(InputError, match=r"cannot be written \(No space left on device\); choose a folder "):
+        with pytest.raises(InputError, match=r"cannot be written \(No space left on device\); make room on its disk"):
             save_state(path, newer, {})
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
     assert same_bits(load_state(path, {}), older)

@@ -11,7 +11,7 @@ from logofair.federation.plan import Members, Plan
 from logofair.federation.replies import Refusal
 from logofair.files.documents import or_damaged, read_document, write_document
 
-_SHOWN, _ANSWER = ".plan.json", ".agreed.json"
+_SHOWN, _ANSWER = ".shown.json", ".agreed.json"
 _POLL = 0.2
 
 

@@ -55,7 +55,7 @@ class PlanViewer:
                 self._show(shown)
 
     def _shown(self) -> list[ShownPlan]:
-        if not any(self.folder.glob("*.plan.json")):  # before anything slow is imported
+        if not any(self.folder.glob("*.shown.json")):  # before anything slow is imported
             return []
         from logofair.engines.agreement import shown_plans
 

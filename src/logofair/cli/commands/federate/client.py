@@ -172,8 +172,8 @@ def client(
     policy is written. The rows never leave. Killed or disconnected, the same command
     goes on where it stopped.
     """
-    limits = limits_of(accept_plan, site_policy)
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
+    limits = limits_of(accept_plan, site_policy)
     read_client_file(data, columns)
     _check_address(server)
     _check_fingerprints(agreement["trusted"], peers)
