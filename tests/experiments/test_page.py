@@ -111,6 +111,10 @@ def test_claims_that_a_run_leaves_open_are_folded_together(page):
 def test_figures_of_the_first_comparison_stand_beside_the_papers_at_a_glance(page):
     shown = words(section(page, "glance"))
     assert "On Adult: 1 confirmed, 1 not confirmed, 1 not testable." in shown
+    assert "chance alone, at the tolerance" in shown
+    assert re.search(r"alpha 0\.5 0\.8\d+ ±0\.\d+ paper 0\.8214 0\.\d+ ±0\.\d+ paper 0\.0489 0\.0320 ", shown)
+    assert "Algorithm 1, corrected" in shown
+    assert "as published" not in words(page.split("claims-")[0] + section(page, "comparison_dp"))
     assert re.search(r"Solved exactly alpha 0\.5 0\.8\d+ ±0\.\d+ paper 0\.8214", shown)
 
 

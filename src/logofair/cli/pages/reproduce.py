@@ -216,13 +216,13 @@ def show(outcome: Outcome, console: Console) -> None:
 
 def _judged(verdicts: Sequence[Verdict], folder: Path) -> Iterator[Any]:
     """Claims by places with a sign each, why some are not confirmed, and where to read more."""
-    from logofair.experiments.glance import SIGNS, matrix
+    from logofair.experiments.glance import LEGEND, matrix
 
     found = matrix(verdicts)
     if found.rows:
         yield _matrix(found)
         yield ""
-        yield ", ".join(f"{sign} {kind}" for kind, sign in SIGNS.items()) + "; empty: not claimed or not run"
+        yield LEGEND
     refuted = [verdict for verdict in verdicts if verdict.verdict == "not confirmed"]
     if refuted:
         yield "\nHow many comparisons speak for what is not confirmed, and against it\n"
