@@ -161,6 +161,12 @@ def test_the_command_of_every_table_measures_that_cell_again(narrowed):
             assert any(all(values[name] == place[name] for name in place) for place in places)
 
 
+def test_the_alphas_of_a_table_are_in_order():
+    lines = made_lines("comparison_dp", methods=["fedavg"], splits=2)
+    shown = section(page_html(lines[::-1], about=ABOUT), "again")
+    assert words(re.search(r'<td class="code" data-title="alpha">(.*?)</td>', shown)[1]) == "0.5, 5, 100"
+
+
 def cases_of(command: str):
     """What the command line would measure."""
     from logofair.cli.commands.reproduce import reproduce

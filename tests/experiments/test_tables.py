@@ -218,7 +218,10 @@ def test_more_notes_than_letters_have_two():
 def test_a_caption_says_which_lines_saw_test_labels_and_how_coins_are_counted():
     figures = {"accuracy": [0.8, 0.8]}
     caption = tables_of([line(name, figures) for name in ("logofair_lg", "oracle", "aglfop")])[0].caption
-    seen = "Bounds are not methods; they are found with the test rows' labels: Oracle, best with these scores; AGLFOP, best of any rule."
+    seen = (
+        "Bounds are not methods; they are found with the test rows' labels: Oracle, best with these scores; AGLFOP, "
+        "best of any rule."
+    )
     assert seen in caption
     assert "Rules that toss coins are measured by their chances." in caption
     plain = tables_of([line("fedavg", figures)])[0].caption

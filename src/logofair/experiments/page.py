@@ -39,7 +39,7 @@ class RunAbout:
     command : str
         What makes the same again, as it would be typed.
     made : str, optional
-        On which day, as it should be written.
+        On which days the results were measured, as it should be written.
     data : mapping, optional
         By a data set's name, what its rows are: how many, of which year, and what they are a sample of.
     versions : mapping, optional
@@ -108,15 +108,13 @@ def page_html(
 def _about(about: RunAbout, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
     for name in dict.fromkeys(line.place["data"] for line in lines):
         known = CATALOGUE[name]
-        limits = {line.place["limit"] for line in lines if line.place["data"] == name and line.place["limit"]}
-        drawn = "".join(f"; {limit:,} of them drawn at random" for limit in sorted(limits))
-        yield "Data", f"{known.title}: {known.summary} {sentence(about.data.get(name, 'rows not counted') + drawn)}"
+        yield "Data", f"{known.title}: {known.summary} {sentence(about.data.get(name, 'rows not counted'))}"
     runs = sorted({found.of for line in lines if (found := line.figure("accuracy"))})
     if runs:
         many = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}"
         yield "Seeds", f"{many} for each figure; each deals the rows to clients and parts anew"
     if about.made:
-        yield "Made", about.made
+        yield "Measured", about.made
     if about.versions:
         yield "Versions", ", ".join(f"{name} {version}" for name, version in about.versions.items())
     yield "Command", about.command
@@ -463,12 +461,12 @@ def _by_table(lines: Sequence[Line]) -> list[list[Line]]:
 
 def _again_row(lines: Sequence[Line]) -> list[Cell]:
     line = next((line for line in lines if METHODS[line.place["method"]].kind == "trained"), lines[0])
-    alphas = dict.fromkeys("-" if each.place["alpha"] is None else f"{each.place['alpha']:g}" for each in lines)
+    alphas = sorted({each.place["alpha"] for each in lines if each.place["alpha"] is not None})
     title = f"{load_experiment(line.place['experiment'])[0].title}: {CATALOGUE[line.place['data']].title}"
     return [
         Cell((title,), heading=True, numeric=False),
         text(tag("span", _unbroken(_command(line))), mark="code"),
-        text(", ".join(alphas), mark="code"),
+        text(", ".join(f"{alpha:g}" for alpha in alphas) or "-", mark="code"),
     ]
 
 

@@ -150,10 +150,11 @@ def failures(outcome: Outcome) -> str | None:
     return f"logofair: {counted(len(others) + 1, 'case')} failed; the first: {first.rstrip('.')}."
 
 
-def listed() -> list[dict[str, Any]]:
-    """All experiments: name, title, what they are about, data sets, methods, and how many cases."""
+def listed(names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Experiments, those named or all: name, title, what they are about, data sets, methods, and how many cases."""
+    _check("NAME", names, [*experiment_names(), _ALL])
     found = []
-    for name in experiment_names():
+    for name in Selection(tuple(names) or (_ALL,)).experiments:
         parts = load_experiment(name)
         found.append(
             {
