@@ -309,8 +309,8 @@ def test_figures_that_are_no_targets_are_left_out():
 
 
 def test_figures_beside_the_papers_are_judged_by_the_mean_which_the_verdict_says():
-    spread = {**steady(0.83, 0.02, 0.01), "accuracy": [0.823, 0.825, 0.827]}  # the paper: 0.8244, within the interval
-    found = judged("accuracy at least the paper's", [line("logofair_lg", spread, alpha=5.0)])
+    varying = {**steady(0.83, 0.02, 0.01), "accuracy": [0.823, 0.825, 0.827]}  # the paper: 0.8244, within the interval
+    found = judged("accuracy at least the paper's", [line("logofair_lg", varying, alpha=5.0)])
     assert (found.verdict, ", by the mean (alpha 5; 3 seeds)" in found.reason) == ("confirmed", True)
     assert "paper 0.8244; difference +0.0006 (-0.0069 to +0.0081, same sign in 2 of 3 splits)" in found.figures[0]
 

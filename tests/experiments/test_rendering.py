@@ -61,7 +61,7 @@ def test_the_days_are_those_of_the_results_and_of_their_file_where_they_tell_non
     path = tmp_path / "results.jsonl"
     path.touch()
     os.utime(path, (0, 86_400 * 366 + 43_200))  # 2 January 1971
-    told = [{"date": "2026-05-02"}, {"date": "2026-05-01"}]
-    assert rendering._dates(told, tmp_path) == "2026-05-01 to 2026-05-02"
-    assert rendering._dates(told[:1], tmp_path) == "2026-05-02"
-    assert rendering._dates([*told, {}], tmp_path) == "1971-01-02 to 2026-05-02"
+    dated = [{"date": "2026-05-02"}, {"date": "2026-05-01"}]
+    assert rendering._dates(dated, tmp_path) == "2026-05-01 to 2026-05-02"
+    assert rendering._dates(dated[:1], tmp_path) == "2026-05-02"
+    assert rendering._dates([*dated, {}], tmp_path) == "1971-01-02 to 2026-05-02"

@@ -4,7 +4,8 @@ A claim is a sentence and a rule. A rule makes checks, one for every comparison 
 the claim, against it, or leaves it open because chance alone could decide: the end of its interval decides, in the
 paper's claims and in ours. The checks make the verdict. A claim about all comparisons is confirmed by all of them and
 falls with one, so that one is to be beyond what chance does among so many. A claim about most of them is confirmed by
-more than half of the comparisons of each figure, and falls where more than half of them speak against it.
+more than half of the comparisons of each figure, and falls where more than half of them speak against it. A figure of
+the paper's has no interval of its own: there the mean decides, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -220,16 +221,17 @@ def _judged(
 
 def _verdict(claim: Claim, checks: Sequence[Check], *, complete: bool) -> str:
     """The verdict that checks make; ``complete``: of all methods the claim is about."""
-    number, refuted = _counts(checks), False
-    confirmed = bool(checks) and number["for"] == len(checks)
     if claim.most:
-        parts = [[check for check in checks if check.figure == name] for name in {check.figure for check in checks}]
-        counts = [(_counts(part), len(part)) for part in parts]
-        confirmed = bool(checks) and all(2 * found["for"] > size for found, size in counts)
-        refuted = any(2 * found["against"] > size for found, size in counts)
-    if confirmed and complete:
+        figures = dict.fromkeys(check.figure for check in checks)
+        parts = [[check for check in checks if check.figure == name] for name in figures]
+        shown = all(2 * _counts(part)["for"] > len(part) for part in parts)
+        refuted = any(2 * _counts(part)["against"] > len(part) for part in parts)
+    else:
+        shown = _counts(checks)["for"] == len(checks)
+        refuted = _counts(checks)["against"] > 0
+    if shown and checks and complete:
         return "confirmed"
-    return "not confirmed" if refuted or (number["against"] and not claim.most) else "not testable"
+    return "not confirmed" if refuted else "not testable"
 
 
 def _lacking(claim: Claim, lines: Sequence[Line]) -> list[str]:

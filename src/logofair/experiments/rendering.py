@@ -136,8 +136,8 @@ def _sample_words(name: str, records: Sequence[Mapping[str, Any]], cache: Path |
     if sample is None:
         sample = origin_of(name, cache)
     drawn = records[0]["limit"] is not None and sample.get("of") != rows
-    whole = f" of {sample['of']:,}" if drawn and "of" in sample else ""
-    words = f"{rows:,}{whole} rows" + (f" of {sample['year']}" if "year" in sample else "")
+    of = f" of {sample['of']:,}" if drawn and "of" in sample else ""
+    words = f"{rows:,}{of} rows" + (f" of {sample['year']}" if "year" in sample else "")
     words += ", drawn at random" if drawn else ""
     natural = CATALOGUE[name].natural_clients
     words += f", {sample['natural']:,} natural clients ({natural})" if natural and "natural" in sample else ""

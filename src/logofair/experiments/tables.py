@@ -166,7 +166,7 @@ def _caption(plan: Experiment, lines: Sequence[Line]) -> str:
     budget = lines[0].place["budget"]
     tried = f"{budget} settings of each training method tried" if budget > 1 else "one setting of each training method"
     return (
-        f"{plan.about} Means over seeds with 95 % intervals (a gap's ends at 0), on test rows; {tried}. "
+        f"{plan.about} Means over seeds with 95 % intervals (a gap's is nowhere below 0), on test rows; {tried}. "
         "Local gap: the largest of any client; on 30+ rows: between rates on 30 rows or more. Floor: the largest local "
         "gap that a rule without any would show on these rows by chance; at tol.: one whose true gap is the tolerance."
         + "".join(f" {sentence}" for sentence in _remarks(lines))
