@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from datetime import date
 
 import pytest
 from rich.console import Console
@@ -36,6 +37,28 @@ def test_without_a_name_the_experiments_are_listed():
     assert [each["name"] for each in listed] == experiment_names()
     # Two curves of 20 seeds: FedAvg, Algorithm 1 at 11 levels, the protocol and two bounds.
     assert {each["name"]: each["cases"] for each in listed}["rounds_dp"] == 2 * 20 * (1 + 11 + 1 + 2)
+
+
+def test_experiments_that_are_named_are_listed_alone():
+    assert [each["name"] for each in json_of("reproduce", "mixed", "groups", "--list")] == ["mixed", "groups"]
+    assert json_of("reproduce", "all", "--list") == json_of("reproduce", "--list")
+    assert "NAME: got 'mixd' (did you mean 'mixed'?)" in refused("reproduce", "mixd", "--list")
+
+
+def test_a_folder_that_cannot_be_is_refused_in_one_sentence(small, tmp_path):
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "out"
+    sentence = f"{out}: cannot be written (Not a directory); choose another folder."
+    assert sentence in refused("reproduce", "comparison_dp", "--out", out)
+
+
+def test_a_run_stopped_before_it_began_says_that_it_goes_on(small, monkeypatch, tmp_path):
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pages, "check_packages", stop)
+    found = run("reproduce", "comparison_dp", "--out", tmp_path / "out")
+    assert found == (130, "", "logofair: interrupted; the same command goes on.\n")
 
 
 @pytest.mark.parametrize(
@@ -92,13 +115,19 @@ def test_from_nothing_to_files_and_shown_again(small, tmp_path):
     assert "\nLoGoFair_l&g " in page
     assert "What was claimed" in page
     assert "Accuracy at least the paper's" in page
-    assert "✓ confirmed, ✗ not confirmed, ○ not testable" in page
+    assert "✓ confirmed, ✗ not confirmed, ○ not testable: chance alone could decide" in " ".join(page.split())
     assert "for want of results" in page
     assert "4 cases now, 0 before." in page
     assert f"{out}/page.html" in page.replace("\n          ", "")
     html = (out / "page.html").read_text()
     assert all(
-        words in html for words in ("900 rows (the paper: more than 45,000)", "logofair reproduce comparison_dp")
+        words in html
+        for words in (
+            "A sample: 900 rows, drawn at random (the paper: more than 45,000)",
+            "logofair reproduce comparison_dp",
+            date.today().isoformat(),
+            "device cpu",
+        )
     )
     assert "| FedAvg |" in (out / "tables.md").read_text()
     assert "\\toprule" in (out / "tables.tex").read_text()

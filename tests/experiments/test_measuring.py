@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
@@ -169,3 +170,11 @@ def test_every_kind_of_method_is_measured(record, method):
     assert 0.5 < found["figures"]["accuracy"] <= 1
     assert found["method"] == method
     assert found["versions"]["logofair"]
+
+
+def test_a_record_tells_its_day_its_rows_and_what_its_model_was_trained_with(record, monkeypatch):
+    monkeypatch.setattr(measuring, "origin_of", lambda name, cache: {"of": 50_000, "year": "1994"})
+    found = record("fedavg")
+    assert found["date"] == date.today().isoformat()
+    assert found["sample"] == {"of": 50_000, "year": "1994"}  # Adult has no natural clients
+    assert found["trained_with"] == {"device": "cpu", **found["versions"]}

@@ -111,6 +111,10 @@ def test_claims_that_a_run_leaves_open_are_folded_together(page):
 def test_figures_of_the_first_comparison_stand_beside_the_papers_at_a_glance(page):
     shown = words(section(page, "glance"))
     assert "On Adult: 1 confirmed, 1 not confirmed, 1 not testable." in shown
+    assert "chance alone, at the tolerance" in shown
+    assert re.search(r"alpha 0\.5 0\.8\d+ ±0\.\d+ paper 0\.8214 0\.\d+ ±0\.\d+ paper 0\.0489 0\.0320 ", shown)
+    assert "Algorithm 1, corrected" in shown
+    assert "as published" not in words(page.split("claims-")[0] + section(page, "comparison_dp"))
     assert re.search(r"Solved exactly alpha 0\.5 0\.8\d+ ±0\.\d+ paper 0\.8214", shown)
 
 
@@ -155,6 +159,12 @@ def test_the_command_of_every_table_measures_that_cell_again(narrowed):
         for case in cases_of(command):
             values = case.as_dict()
             assert any(all(values[name] == place[name] for name in place) for place in places)
+
+
+def test_the_alphas_of_a_table_are_in_order():
+    lines = made_lines("comparison_dp", methods=["fedavg"], splits=2)
+    shown = section(page_html(lines[::-1], about=ABOUT), "again")
+    assert words(re.search(r'<td class="code" data-title="alpha">(.*?)</td>', shown)[1]) == "0.5, 5, 100"
 
 
 def cases_of(command: str):

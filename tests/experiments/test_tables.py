@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from logofair.experiments.summaries import doubtful_figures
+from logofair.experiments.summaries import difference, doubtful_figures
 from logofair.experiments.tables import Cell, Table, as_latex, as_markdown, as_text, tables_of
 from support.results import line
 
@@ -187,6 +187,15 @@ def test_accuracy_without_requirements_may_be_the_same_for_both_notions():
     assert not doubtful_figures({"experiment": "comparison_dp", "method": "fedavg", "data": "adult", "alpha": 0.5})
 
 
+def test_the_interval_of_a_gap_ends_at_0():
+    wide = line("logofair_lg", {"local_gap": [0.0, 0.01, 0.02], "accuracy": [0.0, 0.01, 0.02]})
+    # 0.01 sqrt(1/3 + 3/7) is the mean's error, and Student's t of 2 degrees of freedom 4.303: 0.0376.
+    assert Cell(wide.figure("local_gap")).text() == "0.0100 0–0.0476"
+    assert Cell(wide.figure("accuracy")).text() == "0.0100 ±0.0376"
+    other = line("fedfb", {"local_gap": [0.0, 0.0, 0.0]})
+    assert difference(wide, other, "local_gap").low == pytest.approx(-0.0276, abs=1e-4)  # a difference may be below
+
+
 def test_one_seed_has_no_interval_and_an_undefined_figure_is_a_dash():
     row = result_rows([line("fedavg", {"accuracy": [0.8], "global_gap": [None]})])[1]
     assert [cell.text() for cell in row[1:3]] == ["0.8000", "-"]
@@ -209,7 +218,10 @@ def test_more_notes_than_letters_have_two():
 def test_a_caption_says_which_lines_saw_test_labels_and_how_coins_are_counted():
     figures = {"accuracy": [0.8, 0.8]}
     caption = tables_of([line(name, figures) for name in ("logofair_lg", "oracle", "aglfop")])[0].caption
-    seen = "are found with the labels of the test rows: Oracle, best with these scores; AGLFOP, best of any rule."
+    seen = (
+        "Bounds are not methods; they are found with the test rows' labels: Oracle, best with these scores; AGLFOP, "
+        "best of any rule."
+    )
     assert seen in caption
     assert "Rules that toss coins are measured by their chances." in caption
     plain = tables_of([line("fedavg", figures)])[0].caption

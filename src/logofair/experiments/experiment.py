@@ -202,7 +202,7 @@ class Case:
         data = self.split.data
         used = [
             trials(data, plan.trains, self.budget, published=plan.published),
-            trials("", "algorithm1", self.budget),
+            trials("", "algorithm1", self.budget if self.level is None else None),  # all of them at a level
             *([trials(data, METHODS[plan.like].trains, self.budget)] if plan.tolerances == "baseline" else []),
         ]
         digest = crc32(json.dumps([[asdict(t) for t in part] for part in used] + [asdict(plan)]).encode())

@@ -211,7 +211,7 @@ _BEYOND = (
     *(f"on_{name}" for name in _TRAINED),
     "logofair_lg",
 )
-_HALF = "Half-filled marks are Algorithm 1 as published, filled ones the exact solver."
+_HALF = "Half-filled marks are Algorithm 1, corrected; filled ones the exact solver."
 
 
 def _comparisons(name: str, where: str, lines: Sequence[Line], runs: str) -> Iterator[_Planned]:

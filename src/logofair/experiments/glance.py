@@ -11,9 +11,13 @@ from logofair.experiments.claims import OURS, PAPER, Verdict, one_run, rounds_ne
 from logofair.experiments.experiment import METHODS
 from logofair.experiments.summaries import Line, difference
 
-__all__ = ["SIGNS", "SOURCES", "Matrix", "MatrixRow", "headline", "matrix", "sentences", "subject"]
+__all__ = ["LEGEND", "SIGNS", "SOURCES", "Matrix", "MatrixRow", "headline", "matrix", "sentences", "subject"]
 
 SIGNS = {"confirmed": "✓", "not confirmed": "✗", "not testable": "○"}
+LEGEND = (
+    f"{SIGNS['confirmed']} confirmed, {SIGNS['not confirmed']} not confirmed, {SIGNS['not testable']} not testable: "
+    "chance alone could decide; empty: not claimed there, or not run"
+)
 SOURCES = {PAPER: "The paper's claims", OURS: "Our claims, beyond the paper"}
 _EXACT, _PUBLISHED = "logofair_lg", "algorithm1_lg"
 
@@ -117,8 +121,8 @@ def _reached(lines: Sequence[Line]) -> str:
         f"{number(lambda line: _mean(line, 'global_gap') <= _of_paper(line, 'global_gap'))}, local gap at most the "
         f"paper's at {number(lambda line: _mean(line, 'local_gap') <= _of_paper(line, 'local_gap'))}"
     )
-    chance = number(lambda line: _mean(line, "local_gap") <= _mean(line, "floor"))
-    return f"{said}, and no larger than chance alone shows (the noise floor) at {chance}."
+    chance = number(lambda line: _mean(line, "local_gap") <= _mean(line, "floor_at_tolerance"))
+    return f"{said}, and no larger than chance alone shows where the true gap is the tolerance at {chance}."
 
 
 def _mean(line: Line, figure: str) -> float:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, lru_cache
-from importlib.metadata import version
+from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from logofair._version import __version__
 from logofair.auditing import Audit
 from logofair.bounds import aglfop, gap_bound, information, label_table, oracle
 from logofair.columns.checks import Floats
 from logofair.experiments.experiment import METHODS, Case, MethodPlan, Trial, trials
 from logofair.experiments.private import private_chances
-from logofair.experiments.scores import Machine, SplitData, Trained, trained
+from logofair.experiments.scores import Machine, SplitData, Trained, origin_of, trained, versions
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
@@ -53,8 +51,8 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
     -------
     dict
         The case's plain values, ``figures`` by name (None where undefined), the ``setting`` used, ``tried``: what was
-        tried on the calibration rows, the ``rows`` of every part, the ``seconds`` it took beside training, and
-        ``versions``.
+        tried on the calibration rows, the ``rows`` of every part, what they are a ``sample`` of, the ``seconds`` it
+        took beside training, the ``date``, ``versions``, and what the model was ``trained_with`` where that is known.
     """
     plan, started = METHODS[case.method], time.perf_counter()
     models = tuple(
@@ -66,8 +64,11 @@ def measure(case: Case, rows: SplitData, machine: Machine) -> dict[str, Any]:
         "figures": {name: None if value is None else round(float(value), 6) for name, value in found.items()},
         **about,
         "rows": {part: int(places.size) for part, places in rows.parts.items()},
+        "sample": _sample(rows, machine),
         "seconds": round(time.perf_counter() - started, 3),
-        "versions": _versions(),
+        "date": date.today().isoformat(),
+        "versions": versions(),
+        "trained_with": dict(models[0].trained_with),
     }
 
 
@@ -78,10 +79,11 @@ def _model(rows: SplitData, method: str, notion: str | None, published: bool, bu
     return model
 
 
-@cache
-def _versions() -> dict[str, str]:
-    packages = {name: version(name) for name in ("numpy", "scipy", "torch")}
-    return {"logofair": __version__, "python": platform.python_version(), **packages}
+def _sample(rows: SplitData, machine: Machine) -> dict[str, Any]:
+    """Of how many rows these are, of which year where that is known, and how many natural clients they have."""
+    known = {"of": len(rows.data)} if rows.split.limit is None else {}
+    natural = {} if rows.data.clients is None else {"natural": int(np.unique(rows.data.clients).size)}
+    return {**known, **origin_of(rows.split.data, machine.cache), **natural}
 
 
 Models = tuple[Trained, ...]

@@ -14,7 +14,7 @@ from logofair.datasets import CATALOGUE
 from logofair.experiments.drawing import in_page
 from logofair.experiments.experiment import METHODS, Experiment, load_experiment, trials
 from logofair.experiments.figures import Figure, by_experiment
-from logofair.experiments.glance import SIGNS, SOURCES, Matrix, MatrixRow, headline, matrix, sentences, subject
+from logofair.experiments.glance import LEGEND, SIGNS, SOURCES, Matrix, MatrixRow, headline, matrix, sentences, subject
 from logofair.experiments.scores import ACCURACY_GIVEN, AIMS
 from logofair.experiments.summaries import Line, Summary
 from logofair.report.markup import Cell, Element, Node, Section, Trusted, folded, grid, note, paragraph, tag, text
@@ -39,7 +39,7 @@ class RunAbout:
     command : str
         What makes the same again, as it would be typed.
     made : str, optional
-        On which day, as it should be written.
+        On which days the results were measured, as it should be written.
     data : mapping, optional
         By a data set's name, what its rows are: how many, of which year, and what they are a sample of.
     versions : mapping, optional
@@ -108,15 +108,13 @@ def page_html(
 def _about(about: RunAbout, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
     for name in dict.fromkeys(line.place["data"] for line in lines):
         known = CATALOGUE[name]
-        limits = {line.place["limit"] for line in lines if line.place["data"] == name and line.place["limit"]}
-        drawn = "".join(f"; {limit:,} of them drawn at random" for limit in sorted(limits))
-        yield "Data", f"{known.title}: {known.summary} {sentence(about.data.get(name, 'rows not counted') + drawn)}"
+        yield "Data", f"{known.title}: {known.summary} {sentence(about.data.get(name, 'rows not counted'))}"
     runs = sorted({found.of for line in lines if (found := line.figure("accuracy"))})
     if runs:
         many = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}"
         yield "Seeds", f"{many} for each figure; each deals the rows to clients and parts anew"
     if about.made:
-        yield "Made", about.made
+        yield "Measured", about.made
     if about.versions:
         yield "Versions", ", ".join(f"{name} {version}" for name, version in about.versions.items())
     yield "Command", about.command
@@ -136,7 +134,12 @@ def _glance(lines: Sequence[Line], verdicts: Sequence[Verdict]) -> Section:
     return Section("glance", "At a glance", body)
 
 
-_HEADLINE = {"accuracy": "accuracy", "local_gap": "local gap", "floor": "its noise floor", "global_gap": "global gap"}
+_HEADLINE = {
+    "accuracy": "accuracy",
+    "local_gap": "local gap",
+    "floor_at_tolerance": "chance alone, at the tolerance",
+    "global_gap": "global gap",
+}
 
 
 def _headline(lines: Sequence[Line]) -> Element | None:
@@ -145,7 +148,7 @@ def _headline(lines: Sequence[Line]) -> Element | None:
         return None
     rows: list[list[Cell]] = []
     for method, part in groupby(lines, lambda line: line.place["method"]):
-        rows.append([Cell(("Solved exactly" if METHODS[method].solver == "exact" else "Algorithm 1, as published",))])
+        rows.append([Cell(("Solved exactly" if METHODS[method].solver == "exact" else "Algorithm 1, corrected",))])
         rows += [[_named(f"alpha {line.place['alpha']:g}"), *_short_figures(line)] for line in part]
     said = note(f"{subject(lines[0])}. Means on test rows with 95 % intervals; the paper's figures below them.")
     return tag("div", grid("LoGoFair_l&g and the paper.", ("Clients", *_HEADLINE.values()), rows, stacked=False), said)
@@ -155,7 +158,7 @@ def _short_figures(line: Line) -> Iterator[Cell]:
     from logofair.experiments.tables import Cell as Figured
 
     for name in _HEADLINE:
-        own = Figured(line.figure(name), bare=name == "floor")
+        own = Figured(line.figure(name), bare=name == "floor_at_tolerance")
         claimed = None if name in line.doubtful else (line.claimed or {}).get(name)
         beside: list[Node] = [] if claimed is None else [" ", tag("small", f"paper {claimed:.4f}")]
         yield Cell((own.text(), *beside))
@@ -167,11 +170,7 @@ def _matrix(found: Matrix) -> Element:
     for source, title in SOURCES.items():
         own = found.of(source)
         rows += [[Cell((title,))], *(_matrix_row(row, found.columns) for row in own)] if own else []
-    legend = ", ".join(f"{sign} {kind}" for kind, sign in SIGNS.items())
-    said = note(
-        f"{legend}; empty: not claimed there, or not run. DP: demographic parity, EO: equalized odds. Every data set "
-        "and notion is judged by itself."
-    )
+    said = note(f"{LEGEND}. DP: demographic parity, EO: equalized odds. Every data set and notion is judged by itself.")
     table = grid("Verdicts by data set and notion.", ("Claim", *found.columns), rows, stacked=False, full=True)
     return tag("div", table, said, class_="matrix")
 
@@ -205,8 +204,9 @@ def _claimed(verdicts: Sequence[Verdict]) -> Section:
         if own:
             children.append(Section(f"claims-{source}", title, (_tally(own), *_claims(own))))
     said = paragraph(
-        "Confirmed: the figures of this run show it. Not confirmed: they do not, for the reason given. Not testable: "
-        "this run cannot tell."
+        "Confirmed: the figures of this run show it. Not confirmed: they show the contrary, for the reason given. Not "
+        "testable: this run cannot tell. The end of a 95 % interval decides every comparison, in the paper's claims "
+        "and in ours; one comparison alone refutes a claim only beyond what chance does among so many (Bonferroni)."
     )
     return Section("claims", "Claim by claim", (said,), tuple(children))
 
@@ -461,12 +461,12 @@ def _by_table(lines: Sequence[Line]) -> list[list[Line]]:
 
 def _again_row(lines: Sequence[Line]) -> list[Cell]:
     line = next((line for line in lines if METHODS[line.place["method"]].kind == "trained"), lines[0])
-    alphas = dict.fromkeys("-" if each.place["alpha"] is None else f"{each.place['alpha']:g}" for each in lines)
+    alphas = sorted({each.place["alpha"] for each in lines if each.place["alpha"] is not None})
     title = f"{load_experiment(line.place['experiment'])[0].title}: {CATALOGUE[line.place['data']].title}"
     return [
         Cell((title,), heading=True, numeric=False),
         text(tag("span", _unbroken(_command(line))), mark="code"),
-        text(", ".join(alphas), mark="code"),
+        text(", ".join(f"{alpha:g}" for alpha in alphas) or "-", mark="code"),
     ]
 
 

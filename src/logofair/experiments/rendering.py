@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logofair.datasets import CATALOGUE
-from logofair.datasets.preparing import cache_folder, check_about, is_prepared
 from logofair.errors import InputError
-from logofair.experiments.records import FILE, read_records
+from logofair.experiments.records import FILE, PACKED, read_records
+from logofair.experiments.scores import origin_of
 from logofair.experiments.summaries import Line, lines
 from logofair.files.writing import put_whole
 
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Rendered", "check_packages", "render"]
 
-# Rows of the data sets as the paper tells them.
-_OF_PAPER = {"adult": "more than 45,000", "enem": "about 1.4 million", "celeba": "about 200,000 images"}
+# Rows of the data sets as the paper tells them, and in words.
+_OF_PAPER = {
+    "adult": (45_000, "more than 45,000"),
+    "enem": (1_400_000, "about 1.4 million"),
+    "celeba": (200_000, "about 200,000 images"),
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def render(folder: Path, cache: Path | None = None) -> Rendered:
 
     found = lines(records)
     said, written = verdicts(found), list[Path]()
-    for name, data in _contents(found, said, records, cache):
+    for name, data in _contents(found, said, records, folder, cache):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         put_whole(path, data)
@@ -67,7 +72,11 @@ def render(folder: Path, cache: Path | None = None) -> Rendered:
 
 
 def _contents(
-    found: Sequence[Line], said: Sequence[Verdict], records: Sequence[Mapping[str, Any]], cache: Path | None
+    found: Sequence[Line],
+    said: Sequence[Verdict],
+    records: Sequence[Mapping[str, Any]],
+    folder: Path,
+    cache: Path | None,
 ) -> Iterator[tuple[str, bytes]]:
     """Names and contents of all files."""
     from logofair.experiments.figures import by_experiment, figures_of
@@ -80,9 +89,9 @@ def _contents(
     data = {name: _rows_of(name, records, cache) for name in dict.fromkeys(line.place["data"] for line in found)}
     about = RunAbout(
         command=f"logofair reproduce {' '.join(parts)}",
-        made=date.today().isoformat(),
+        made=_dates(records, folder),
         data={name: words for name, words in data.items() if words},
-        versions=records[-1].get("versions", {}),
+        versions=_versions(records),
     )
     yield "page.html", page_html(found, about=about, verdicts=said, tables=tables, figures=figures).encode()
     for name, as_words in (("tables.md", as_markdown), ("tables.tex", as_latex)):
@@ -92,13 +101,44 @@ def _contents(
         yield f"figures/{figure.name}.png", figure.png
 
 
+def _dates(records: Sequence[Mapping[str, Any]], folder: Path) -> str:
+    """On which days the results were measured; that of their file where they do not tell."""
+    days = {record["date"] for record in records if "date" in record}
+    if any("date" not in record for record in records):
+        paths = [path for name in (PACKED, FILE) if (path := folder / name).is_file()]
+        days |= {date.fromtimestamp(path.stat().st_mtime).isoformat() for path in paths}
+    return " to ".join(dict.fromkeys((min(days), max(days))))
+
+
+def _versions(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """All versions that results were measured and models trained with, and the devices, by name."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        for name, value in chain(record.get("versions", {}).items(), record.get("trained_with", {}).items()):
+            found.setdefault(name, {})[value] = None
+    return {name: " and ".join(values) for name, values in found.items()}
+
+
 def _rows_of(name: str, records: Sequence[Mapping[str, Any]], cache: Path | None) -> str:
-    """How many rows the splits of a data set have, of which year where that is known, and how many the paper has."""
-    sizes = [sum(record["rows"].values()) for record in records if record["data"] == name and "rows" in record]
-    if not sizes:
-        return ""
-    folder = cache_folder(name, cache)
-    prepared = CATALOGUE[name].needs_files and is_prepared(folder)
-    year = check_about(folder, name).get("year") if prepared else None
-    words = f"{max(sizes):,} rows" + (f" of {year}" if year else "")
-    return f"{words} (the paper: {_OF_PAPER[name]})" if name in _OF_PAPER else words
+    """What the rows of a data set are, run by run: how many, of how many, of which year; and how many the paper has."""
+    runs: dict[int | None, list[Mapping[str, Any]]] = {}
+    for record in records:
+        if record["data"] == name and "rows" in record:
+            runs.setdefault(record["limit"], []).append(record)
+    of_paper = f" (the paper: {_OF_PAPER[name][1]})" if runs and name in _OF_PAPER else ""
+    return "; ".join(_sample_words(name, own, cache) for own in runs.values()) + of_paper
+
+
+def _sample_words(name: str, records: Sequence[Mapping[str, Any]], cache: Path | None) -> str:
+    """What the rows of some records are; prepared data tell it of records that do not."""
+    rows = max(sum(record["rows"].values()) for record in records)
+    sample = next((record["sample"] for record in reversed(records) if "sample" in record), None)
+    if sample is None:
+        sample = origin_of(name, cache)
+    drawn = records[0]["limit"] is not None and sample.get("of") != rows
+    of = f" of {sample['of']:,}" if drawn and "of" in sample else ""
+    words = f"{rows:,}{of} rows" + (f" of {sample['year']}" if "year" in sample else "")
+    words += ", drawn at random" if drawn else ""
+    natural = CATALOGUE[name].natural_clients
+    words += f", {sample['natural']:,} natural clients ({natural})" if natural and "natural" in sample else ""
+    return f"a sample: {words}" if drawn or rows < _OF_PAPER.get(name, (0,))[0] else words

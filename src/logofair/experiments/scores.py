@@ -8,10 +8,12 @@ setting that did best on the second when trained on the first. Test rows choose 
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -19,17 +21,21 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from logofair._version import __version__
 from logofair.auditing import Audit, audit
 from logofair.columns.checks import Floats
 from logofair.datasets import CATALOGUE, Dataset, deal, load, split
 from logofair.datasets.catalogue import choices_of
-from logofair.datasets.preparing import random_rows
+from logofair.datasets.preparing import cache_folder, check_about, is_prepared, random_rows
 from logofair.errors import InputError
 from logofair.experiments.experiment import Split, Trial, trials
 from logofair.files.writing import replacing
 from logofair.notions import NOTIONS
 
-__all__ = ["AIMS", "Machine", "Rows", "SplitData", "Trained", "choose", "split_data", "trained"]
+__all__ = [
+    *("AIMS", "Machine", "Rows", "SplitData", "Trained"),
+    *("choose", "origin_of", "split_data", "trained", "versions"),
+]
 
 _PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
 # Of the settings that lose at most so much accuracy against a method's most accurate one, that of the smallest gap.
@@ -102,6 +108,31 @@ def _loaded(name: str, sensitive: str | None, limit: int | None, cache: Path | N
     return data.take(random_rows(len(data), limit, np.random.default_rng(0)))
 
 
+def origin_of(name: str, cache: Path | None) -> dict[str, Any]:
+    """What the prepared data of a name say of themselves: ``of``, how many rows they are, and ``year`` where known.
+
+    Empty where nothing is prepared.
+
+    Examples
+    --------
+    >>> origin_of("adult", None)
+    {}
+    """
+    folder = cache_folder(name, cache)
+    if not CATALOGUE[name].needs_files or not is_prepared(folder):
+        return {}
+    about = check_about(folder, name)
+    found = {"of": about["counts"].get("rows kept"), "year": about.get("year")}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what results depend on, by package."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "torch")}
+    return {"logofair": __version__, "python": platform.python_version(), **packages}
+
+
 def split_data(split_: Split, cache: Path | None = None) -> SplitData:
     """Load, deal and split the rows of a split; the same split has the same rows.
 
@@ -129,7 +160,8 @@ class Trained:
 
     ``setting`` is the one chosen and ``tried`` what each did on the calibration rows, trained on the first half;
     ``calibration`` and ``test`` are the scores of that model, ``decided`` the test scores of the model trained on both
-    halves. ``rows`` is the digest of the split they belong to; empty where it was not stored.
+    halves. ``rows`` is the digest of the split they belong to, ``trained_with`` the device and versions they were
+    trained with; both are empty where they were not stored.
     """
 
     setting: Mapping[str, Any]
@@ -138,6 +170,7 @@ class Trained:
     test: Floats
     decided: Floats
     rows: str = ""
+    trained_with: Mapping[str, str] = field(default_factory=dict)
 
     def check_rows(self, rows: SplitData, folder: Path) -> None:
         """Raise where the scores belong to other rows: the data may have been prepared anew since they were stored."""
@@ -173,11 +206,13 @@ def trained(
     if path.is_file():
         return _stored(path)
     on = rows()
-    made = replace(_train_and_choose(on, method, notion, machine, listed, published), rows=on.digest)
+    found = _train_and_choose(on, method, notion, machine, listed, published)
+    made = replace(found, rows=on.digest, trained_with={"device": machine.device, **versions()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    choice = json.dumps({"setting": dict(made.setting), "tried": [dict(t) for t in made.tried], "rows": made.rows})
+    about = {"setting": made.setting, "tried": made.tried, "rows": made.rows, "trained_with": made.trained_with}
+    choice = np.array(json.dumps(about))
     with replacing(path) as neighbour, neighbour.open("wb") as file:
-        np.savez(file, calibration=made.calibration, test=made.test, decided=made.decided, choice=np.array(choice))
+        np.savez(file, calibration=made.calibration, test=made.test, decided=made.decided, choice=choice)
     return made
 
 
@@ -188,7 +223,9 @@ def _stored(path: Path) -> Trained:
             calibration, test, decided = (file[name] for name in ("calibration", "test", "decided"))
     except (BadZipFile, ValueError, KeyError, EOFError):
         raise InputError(f"{path}: is damaged; delete it, and it is trained again.") from None
-    return Trained(choice["setting"], tuple(choice["tried"]), calibration, test, decided, choice.get("rows", ""))
+    scores = (calibration, test, decided)
+    about = (choice.get("rows", ""), choice.get("trained_with", {}))
+    return Trained(choice["setting"], tuple(choice["tried"]), *scores, *about)
 
 
 def _train_and_choose(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -47,7 +47,8 @@ _PLACE = (
 class Summary:
     """A figure over the seeds: its mean, the 95 % interval of the mean, and in how many of the runs it is defined.
 
-    ``low`` and ``high`` are None with fewer than two runs; ``p`` is the chance of a mean so far from 0 by chance alone.
+    ``low`` and ``high`` are None with fewer than two runs; ``p`` is the chance of a mean so far from 0 by chance alone;
+    ``alike`` in how many of the runs the figure has the sign of the mean.
     """
 
     mean: float
@@ -56,6 +57,7 @@ class Summary:
     runs: int
     of: int
     p: float | None = None
+    alike: int = 0
 
     @classmethod
     def of_values(cls, values: Sequence[float | None]) -> Summary | None:
@@ -71,12 +73,27 @@ class Summary:
         if not known.size:
             return None
         mean = float(known.mean())
+        alike = int(np.sum(np.sign(known) == np.sign(mean)))
         if known.size < 2:
-            return cls(mean, None, None, 1, len(values))
+            return cls(mean, None, None, 1, len(values), alike=alike)
         error = float(known.std(ddof=1) * np.sqrt(1.0 / known.size + _TESTED))
-        reach = error * float(student.ppf(0.5 + _CONFIDENCE / 2.0, known.size - 1))
+        reach = error * _errors_reached(known.size - 1)
         p = 1.0 if error == 0.0 and mean == 0.0 else 0.0 if error == 0.0 else _two_sided(mean / error, known.size - 1)
-        return cls(mean, mean - reach, mean + reach, known.size, len(values), p)
+        return cls(mean, mean - reach, mean + reach, known.size, len(values), p, alike)
+
+    def among(self, comparisons: int) -> Summary:
+        """The same with a wider interval, so that those of all comparisons hold at once at 95 % (Bonferroni).
+
+        Examples
+        --------
+        >>> found = Summary.of_values([0.01, 0.02, 0.03]).among(10)
+        >>> round(found.low, 3), round(found.high, 3)
+        (-0.103, 0.143)
+        """
+        if self.high is None:
+            return self
+        reach = (self.high - self.mean) * _errors_reached(self.runs - 1, comparisons) / _errors_reached(self.runs - 1)
+        return replace(self, low=self.mean - reach, high=self.mean + reach)
 
     @property
     def undefined(self) -> str:
@@ -86,6 +103,11 @@ class Summary:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {"value": self.mean, "low": self.low, "high": self.high, "runs": self.runs, "of": self.of}
+
+
+def _errors_reached(freedom: int, comparisons: int = 1) -> float:
+    """How many standard errors an interval reaches to each side of its mean."""
+    return float(student.isf((1.0 - _CONFIDENCE) / 2.0 / comparisons, freedom))
 
 
 def _two_sided(statistic: float, freedom: int) -> float:
@@ -110,8 +132,11 @@ class Line:
         return METHODS[self.place["method"]].title
 
     def figure(self, name: str) -> Summary | None:
-        """A figure over the seeds; None where it is nowhere defined."""
-        return Summary.of_values(list(self.values.get(name, {}).values()))
+        """A figure over the seeds; None where it is nowhere defined. A gap is nowhere below 0, nor is its interval."""
+        found = Summary.of_values(list(self.values.get(name, {}).values()))
+        if found is None or found.low is None or "gap" not in name:
+            return found
+        return replace(found, low=max(found.low, 0.0))
 
     @property
     def claimed(self) -> Mapping[str, float] | None:

@@ -6,6 +6,7 @@ their differences, split by split.
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ class Cell:
     bare: bool = False
 
     def text(self, decimals: int = 4) -> str:
-        """What was obtained: the mean and how far its 95 % interval reaches; a dash where it is undefined.
+        """What was obtained: the mean and how far its 95 % interval reaches, or from 0 to where; a dash if undefined.
 
         Examples
         --------
@@ -63,7 +64,10 @@ class Cell:
         mean = f"{found.mean:{'+' if self.signed else ''}.{decimals}f}"
         if self.bare or found.high is None:
             return mean + self.note
-        return f"{mean} ±{found.high - found.mean:.{decimals}f}{self.note}"
+        reach = found.high - found.mean
+        if found.low is not None and found.low > found.mean - reach and not math.isclose(found.low, found.mean - reach):
+            return f"{mean} 0–{found.high:.{decimals}f}{self.note}"
+        return f"{mean} ±{reach:.{decimals}f}{self.note}"
 
     @property
     def claimed_text(self) -> str:
@@ -162,7 +166,7 @@ def _caption(plan: Experiment, lines: Sequence[Line]) -> str:
     budget = lines[0].place["budget"]
     tried = f"{budget} settings of each training method tried" if budget > 1 else "one setting of each training method"
     return (
-        f"{plan.about} Means over seeds with 95 % intervals, on test rows; {tried}. "
+        f"{plan.about} Means over seeds with 95 % intervals (a gap's is nowhere below 0), on test rows; {tried}. "
         "Local gap: the largest of any client; on 30+ rows: between rates on 30 rows or more. Floor: the largest local "
         "gap that a rule without any would show on these rows by chance; at tol.: one whose true gap is the tolerance."
         + "".join(f" {sentence}" for sentence in _remarks(lines))
@@ -175,7 +179,7 @@ def _remarks(lines: Sequence[Line]) -> Iterator[str]:
     if {*kinds.values()} - {"trained", "bound"}:
         yield "Rules that toss coins are measured by their chances."
     if bounds := [title for title, kind in kinds.items() if kind == "bound"]:
-        yield f"Bounds, which are no methods, are found with the labels of the test rows: {'; '.join(bounds)}."
+        yield f"Bounds are not methods; they are found with the test rows' labels: {'; '.join(bounds)}."
     if any(line.claimed for line in lines):
         yield "'Paper': the figure that the paper claims."
 
@@ -457,6 +461,7 @@ _LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
+    "–": "--",
     "<": "$<$",
     ">": "$>$",
     **{raised: rf"\textsuperscript{{{letter}}}" for letter, raised in _LETTERS.items()},

@@ -143,13 +143,17 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
     ``wait=False`` refuses at once where another process holds it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        import fcntl
-    except ImportError:  # not on Windows, where deployments are left to one process by hand
-        yield
-        return
-    with path.open("a") as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+    except OSError as error:
+        raise InputError(f"{path.parent}: cannot be written ({reason_of(error)}); choose another folder.") from None
+    with file:
+        try:
+            import fcntl
+        except ImportError:  # not on Windows, where deployments are left to one process by hand
+            yield
+            return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:

@@ -19,7 +19,7 @@ _numbers = such_that(lambda given: all(0 < a < math.inf for a in given), "pass n
 
 
 _which_options = together(
-    click.option("--list", "list_all", is_flag=True, help="List the experiments, and run nothing."),
+    click.option("--list", "list_all", is_flag=True, help="List the experiments, or those named, and run nothing."),
     click.option("--quick", is_flag=True, help="Adult alone, 2 seeds, few settings: minutes in place of hours."),
     click.option("--data", metavar="NAME", multiple=True, help="Only this data set; may be given again."),
     click.option("--method", metavar="NAME", multiple=True, help="Only this method; may be given again."),
@@ -81,18 +81,22 @@ def reproduce(
     from logofair.cli.pages.console import page, print_json, showing_progress
 
     if list_all or not (names or show):
-        _list(as_json)
+        _list(names, as_json)
         return
     if show and (given := [name for name, value in options.items() if value]):
         raise InputError(f"--show: writes all results of --out again, so --{given[0]} changes nothing; leave it out.")
-    with showing_progress(quiet=as_json) as progress:
-        from logofair.cli.pages import reproduce as pages  # here, while the reader sees that work goes on
+    try:
+        with showing_progress(quiet=as_json) as progress:
+            from logofair.cli.pages import reproduce as pages  # here, while the reader sees that work goes on
 
-        if show:
-            outcome = pages.shown_again(names, out, cache, progress)
-        else:
-            wanted = pages.Selection(names, **options)
-            outcome = pages.reproduced(wanted, out, progress, jobs=jobs, device=device, cache=cache)
+            if show:
+                outcome = pages.shown_again(names, out, cache, progress)
+            else:
+                wanted = pages.Selection(names, **options)
+                outcome = pages.reproduced(wanted, out, progress, jobs=jobs, device=device, cache=cache)
+    except KeyboardInterrupt:  # before anything was run, or while the page was written
+        click.echo("logofair: interrupted; the same command goes on.", err=True)
+        ctx.exit(130)
     if outcome.stopped is not None:
         done, cases = outcome.stopped
         click.echo(
@@ -110,11 +114,11 @@ def reproduce(
         ctx.exit(1)
 
 
-def _list(as_json: bool) -> None:
+def _list(names: tuple[str, ...], as_json: bool) -> None:
     from logofair.cli.pages.console import page, print_json
     from logofair.cli.pages.reproduce import listed, show_list
 
-    found = listed()
+    found = listed(names)
     if as_json:
         print_json(found)
     else:

@@ -150,10 +150,11 @@ def failures(outcome: Outcome) -> str | None:
     return f"logofair: {counted(len(others) + 1, 'case')} failed; the first: {first.rstrip('.')}."
 
 
-def listed() -> list[dict[str, Any]]:
-    """All experiments: name, title, what they are about, data sets, methods, and how many cases."""
+def listed(names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Experiments, those named or all: name, title, what they are about, data sets, methods, and how many cases."""
+    _check("NAME", names, [*experiment_names(), _ALL])
     found = []
-    for name in experiment_names():
+    for name in Selection(tuple(names) or (_ALL,)).experiments:
         parts = load_experiment(name)
         found.append(
             {
@@ -216,13 +217,13 @@ def show(outcome: Outcome, console: Console) -> None:
 
 def _judged(verdicts: Sequence[Verdict], folder: Path) -> Iterator[Any]:
     """Claims by places with a sign each, why some are not confirmed, and where to read more."""
-    from logofair.experiments.glance import SIGNS, matrix
+    from logofair.experiments.glance import LEGEND, matrix
 
     found = matrix(verdicts)
     if found.rows:
         yield _matrix(found)
         yield ""
-        yield ", ".join(f"{sign} {kind}" for kind, sign in SIGNS.items()) + "; empty: not claimed or not run"
+        yield LEGEND
     refuted = [verdict for verdict in verdicts if verdict.verdict == "not confirmed"]
     if refuted:
         yield "\nHow many comparisons speak for what is not confirmed, and against it\n"
