@@ -15,8 +15,9 @@ from typing import Any
 
 from logofair.columns.checks import nearest_name, positive_number, whole_number
 from logofair.errors import InputError, RefusedError
-from logofair.federation.plan import FINGERPRINT, Plan
+from logofair.federation.plan import Plan
 from logofair.federation.replies import Refusal
+from logofair.federation.wire import SPOKEN, spoken_digest
 from logofair.files.writing import reason_of
 from logofair.requirements import Requirement, check_tolerance
 
@@ -178,8 +179,8 @@ def _too_wide(gaps: Sequence[tuple[Requirement, float | None]], where: str, most
 def read_fingerprint(text: object) -> str:
     """A plan's digest as people write it: case, spaces, '-' and ':' do not matter."""
     plain = "".join(c for c in str(text).lower() if c not in " -:") if isinstance(text, str) else ""
-    if len(plain) != FINGERPRINT or any(c not in "0123456789abcdef" for c in plain):
+    if len(plain) != SPOKEN or any(c not in "0123456789abcdef" for c in plain):
         raise InputError(
-            f"plan: got {text!r}; pass the digest that the server prints, {FINGERPRINT} digits and letters a to f."
+            f"plan: got {text!r}; pass the digest that the server prints, {SPOKEN} digits and letters a to f."
         )
-    return "-".join(plain[i : i + 4] for i in range(0, FINGERPRINT, 4))
+    return spoken_digest(bytes.fromhex(plain))

@@ -22,7 +22,7 @@ from logofair.columns.checks import (
 )
 from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
-from logofair.federation.wire import encode, wire_type
+from logofair.federation.wire import encode, spoken_digest, wire_type
 from logofair.fitting.pooling import POOLING
 from logofair.notions import NotionLike, Rate, sides
 from logofair.requirements import (
@@ -38,8 +38,6 @@ from logofair.solvers.trials import trial_size
 
 _MOST_FOLDS = 50
 _SMALLEST_CELL = 5
-# Hexadecimal digits of a digest that people compare: 128 bits, so that nobody makes two plans of one digest.
-FINGERPRINT = 32
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
 _MOST_ROUNDS, _MOST_EPOCHS, _MOST_BATCH, _MOST_TRIALS = 10_000, 1_000, 10_000_000, 10_000
 for kind in (Requirement, Rate, Algorithm1, Privacy):
@@ -238,9 +236,8 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """The digest as people read it to each other, in groups of four."""
-        text = self.digest.hex()[:FINGERPRINT]
-        return "-".join(text[i : i + 4] for i in range(0, FINGERPRINT, 4))
+        """The digest as people read it to each other."""
+        return spoken_digest(self.digest)
 
     @property
     def needs_labels(self) -> bool:

@@ -24,8 +24,8 @@ from logofair.solvers.problem import groups_compared
 
 # Rounding of sums, of stored rules and of fixed-point totals.
 _ROUNDING = 1e-6
-# By how much policies may seem to beat their bound.
-_BEATEN = 1e-7
+# By how much policies may seem to beat their bound: rounding of sums and of stored rules.
+BEATEN = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +102,11 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
         yield f"it claims a violation of {proof.violation:.5f}, and its gaps have one of {excess:.5f}"
     if plan.solver is None and proof.violation > precision:
         yield f"it exceeds a tolerance by {proof.violation:.5f}"
-    beaten = (
-        plan.solver is None and proof.optimality_gap < -_BEATEN
-    )  # Algorithm 1 may exceed tolerances, and so its bound
-    if beaten or abs(proof.dual - proof.primal - proof.optimality_gap) > _BEATEN:
+    # Algorithm 1 may exceed tolerances, and so its bound.
+    beaten = plan.solver is None and proof.optimality_gap < -BEATEN
+    if beaten or abs(proof.dual - proof.primal - proof.optimality_gap) > BEATEN:
         yield f"its accuracy {proof.primal:.5f}, bound {proof.dual:.5f} and optimality gap contradict each other"
-    if proof.holds and (proof.optimality_gap > plan.optimality_gap + _BEATEN or proof.violation > precision):
+    if proof.holds and (proof.optimality_gap > plan.optimality_gap + BEATEN or proof.violation > precision):
         yield "it claims to hold, and its own figures do not"
 
 

@@ -13,14 +13,13 @@ from logofair.columns.checks import Floats
 from logofair.errors import InputError, QuorumLostError, RunError
 from logofair.federation.phases import AfterTotals, CalibrationPhase, Finished, Phase, first_phase
 from logofair.federation.plan import Plan
+from logofair.federation.published import BEATEN
 from logofair.federation.replies import Sums, Totals
 from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault, reply_form
 from logofair.federation.requests import Opening, PublishRequest, Request, RequestMessage, next_history, opening_history
 from logofair.federation.result import ExcludedSite, RunResult
 from logofair.federation.wire import wire_type
 
-# Rounding of sums and of stored rules, by which a policy may seem to exceed its bound.
-_ROUNDING = 1e-7
 # Under secure sums every site gets what all the others contributed: its messages grow with the roster.
 MOST_SECURE_SITES = 100
 
@@ -226,7 +225,7 @@ def check_result(server: Server) -> None:
         return
     result = server.result
     certificate = result.certificate
-    if certificate.optimality_gap < -_ROUNDING:
+    if certificate.optimality_gap < -BEATEN:
         raise RunError(
             f"run {server.plan.run}: the policies beat their own bound (optimality gap "
             f"{certificate.optimality_gap:.1e}), so it is wrong and nothing is published; please report the case."

@@ -22,6 +22,8 @@ from logofair.errors import InputError
 LARGEST = 1 << 26
 _DTYPES = {"f": np.dtype("<f8"), "i": np.dtype("<i8"), "u": np.dtype("<u8"), "b": np.dtype("|b1")}
 
+SPOKEN = 32  # hexadecimal digits of a digest that people compare
+
 # Types that may travel, by name; filled by :func:`wire_type`.
 WIRE_TYPES: dict[str, type] = {}
 
@@ -55,6 +57,17 @@ def decode(data: bytes) -> Any:
     if blobs.read(1):
         raise InputError("message: has bytes left over; it was damaged.")
     return value
+
+
+def spoken_digest(digest: bytes) -> str:
+    """A digest as people read it to each other: its first 128 bits, so that nobody makes two of one, in groups of four.
+
+    Examples
+    --------
+    >>> spoken_digest(bytes(range(32)))
+    '0001-0203-0405-0607-0809-0a0b-0c0d-0e0f'
+    """
+    return digest[: SPOKEN // 2].hex("-", 2)
 
 
 def _finite(text: str) -> float:

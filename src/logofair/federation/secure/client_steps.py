@@ -61,6 +61,8 @@ def secure_step(client: Client, message: RequestMessage) -> tuple[Client, Any]:
     }
     if message.opening is not None and message.step != "keys":
         raise RefusedError(Refusal.BAD_MESSAGE)
+    if message.step not in ("keys", "") and not isinstance(message.sealed, Mapping):
+        raise RefusedError(Refusal.BAD_MESSAGE)
     try:
         return steps[message.step](client, message)
     except SecureRefusalError as refused:
@@ -188,15 +190,11 @@ def _followed(client: Client, message: RequestMessage) -> Client:
 
 
 def _shares(client: Client, message: RequestMessage) -> tuple[Client, Material]:
-    if not isinstance(message.sealed, Mapping):
-        raise RefusedError(Refusal.BAD_MESSAGE)
     state, material = _secure_state(client).shares(message.sealed)
     return _with_secure_state(client, state), material
 
 
 def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
-    if not isinstance(message.sealed, Mapping):
-        raise RefusedError(Refusal.BAD_MESSAGE)
     client = _followed(_caught_up(client, message), message)
     secure = _secure_state(client)
     history = next_history(client.stored.history, message.request)
@@ -232,15 +230,11 @@ def _own_sums(client: Client, message: RequestMessage, sites: int) -> tuple[Clie
 
 
 def _confirm(client: Client, message: RequestMessage) -> tuple[Client, Confirmed]:
-    if not isinstance(message.sealed, Mapping):
-        raise RefusedError(Refusal.BAD_MESSAGE)
     state, confirmed = _secure_state(client).confirm(_sum_number(client, message), message.sealed, _signing_key(client))
     return _with_secure_state(client, state), confirmed
 
 
 def _unmask(client: Client, message: RequestMessage) -> tuple[Client, Unmasked]:
-    if not isinstance(message.sealed, Mapping):
-        raise RefusedError(Refusal.BAD_MESSAGE)
     state, unmasked = _secure_state(client).unmask(_sum_number(client, message), message.sealed)
     return _with_secure_state(client, state), unmasked
 

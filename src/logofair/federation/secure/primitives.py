@@ -20,6 +20,7 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats
 from logofair.errors import InputError, SecureRefusalError
 from logofair.federation.secure.roster import SecureRefusal, context
+from logofair.federation.wire import spoken_digest
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
@@ -153,8 +154,7 @@ def key_fingerprint(line: bytes, where: str = "public key") -> str:
     >>> len(key_fingerprint(line.encode())), key_fingerprint(line.encode()).count("-")
     (39, 7)
     """
-    digits = hashlib.sha256(base64.b64decode(public_key(line, where).split()[1])).hexdigest()[:32]
-    return "-".join(digits[start : start + 4] for start in range(0, 32, 4))
+    return spoken_digest(hashlib.sha256(base64.b64decode(public_key(line, where).split()[1])).digest())
 
 
 def public_line(key: SigningKey) -> str:
