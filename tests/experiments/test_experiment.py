@@ -96,14 +96,14 @@ def test_a_setting_that_is_changed_makes_other_cases_of_all_that_depend_on_it(mo
     assert [name for name in names if identity(case(name).as_dict()) != before[name]] == changed
 
 
-def test_at_a_level_every_setting_of_algorithm_1_is_tried_whatever_the_budget(monkeypatch):
-    before = [replace(case("algorithm1_lg"), budget=1, level=level).as_dict()["plan"] for level in (None, 10)]
+def test_every_setting_of_algorithm_1_is_tried_whatever_the_budget(monkeypatch):
+    tried = [replace(case("algorithm1_lg"), budget=1, level=level) for level in (None, 10)]
+    before = [each.as_dict()["plan"] for each in tried]
     real = experiment._toml
     settings = copy.deepcopy(dict(real("settings.toml")))
     settings["algorithm1"]["trials"][-1]["rounds"] = [7]  # beyond a budget of one
     monkeypatch.setattr(experiment, "_toml", lambda name: settings if name == "settings.toml" else real(name))
-    after = [replace(case("algorithm1_lg"), budget=1, level=level).as_dict()["plan"] for level in (None, 10)]
-    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False]
+    assert not set(before) & {each.as_dict()["plan"] for each in tried}
 
 
 def test_parts_of_an_experiment_can_be_chosen():

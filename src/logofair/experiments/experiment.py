@@ -188,7 +188,7 @@ class Case:
     local_tolerance: float | None
     global_tolerance: float | None
     level: float | None  # rounds or epsilon, where the experiment varies one
-    budget: int
+    budget: int  # settings tried of each training method; of Algorithm 1, which takes seconds, all are
 
     @property
     def notions(self) -> tuple[str, str]:
@@ -202,7 +202,7 @@ class Case:
         data = self.split.data
         used = [
             trials(data, plan.trains, self.budget, published=plan.published),
-            trials("", "algorithm1", self.budget if self.level is None else None),  # all of them at a level
+            *([trials("", "algorithm1")] if plan.solver == "algorithm1" else []),
             *([trials(data, METHODS[plan.like].trains, self.budget)] if plan.tolerances == "baseline" else []),
         ]
         digest = crc32(json.dumps([[asdict(t) for t in part] for part in used] + [asdict(plan)]).encode())

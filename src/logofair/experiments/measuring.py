@@ -161,7 +161,7 @@ def _solver(
     if plan.solver == "exact":
         return "exact", []
     found: list[tuple[tuple[float, float], Algorithm1, dict[str, Any]]] = []
-    problem, runs = _algorithm1_runs(replace(case, level=None), rows, models, case.level is None)
+    problem, runs = _algorithm1_runs(replace(case, level=None), rows, models)
     for trial, states in runs:
         wanted = trial.rounds if case.level is None else (int(case.level),)
         for state in states:
@@ -183,15 +183,13 @@ def _solver(
 
 
 @lru_cache(maxsize=1)
-def _algorithm1_runs(
-    case: Case, rows: SplitData, models: Models, budgeted: bool
-) -> tuple[Problem, list[tuple[Trial, list[Round]]]]:
-    """Every round of what is tried for Algorithm 1: the plan's budget, or all settings.
+def _algorithm1_runs(case: Case, rows: SplitData, models: Models) -> tuple[Problem, list[tuple[Trial, list[Round]]]]:
+    """The problem of a case, and every round of Algorithm 1 on it with each of its settings.
 
     The last runs are remembered: a run of 100 rounds passes through its tenth, so one serves every number of rounds.
     """
     problem = _fitted(case, METHODS[case.method], rows, models).problem
-    tried = trials("", "algorithm1", case.budget if budgeted else None)
+    tried = trials("", "algorithm1")
     runs = [Algorithm1(rounds=max(trial.rounds), **trial.setting) for trial in tried]
     return problem, [(trial, list(rounds(problem, run))) for trial, run in zip(tried, runs, strict=True)]
 

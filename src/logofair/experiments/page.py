@@ -386,9 +386,9 @@ def _chosen(lines: Sequence[Line]) -> Chosen:
         trained = plan.kind == "trained" and not plan.published and place["budget"] > 1
         if trained or (plan.solver == "algorithm1" and place["level"] is None):
             alpha = "natural clients" if place["alpha"] is None else f"{place['alpha']:g}"
-            key = (place["data"], place["experiment"], plan.name, alpha, place["budget"])
-            counts = found.setdefault(key, Counter())
             own = _ALGORITHM1 if plan.solver == "algorithm1" else None
+            tried = sum(len(trial.rounds) for trial in trials("", "algorithm1")) if own else place["budget"]
+            counts = found.setdefault((place["data"], place["experiment"], plan.name, alpha, tried), Counter())
             for setting, times in line.settings.items():
                 counts[_setting_words(json.loads(setting), own)] += times
     return found
@@ -407,13 +407,13 @@ def _setting_words(setting: Mapping[str, Any], only: Sequence[str] | None = None
 
 def _chosen_table(chosen: Mapping[tuple[str, str, str, int], Counter[str]]) -> Element:
     rows = []
-    for (experiment, method, alpha, budget), counts in chosen.items():
+    for (experiment, method, alpha, tried), counts in chosen.items():
         total = counts.total()
         for words, times in counts.most_common():
             named = Cell((METHODS[method].title,), heading=True, numeric=False)
             title = load_experiment(experiment)[0].title
             often = Cell((f"{times} of {total}",), key=times / total)
-            rows.append([named, text(title), text(alpha), Cell((str(budget),)), text(words), often])
+            rows.append([named, text(title), text(alpha), Cell((str(tried),)), text(words), often])
     titles = ("Method", "Experiment", "alpha", "Tried", "Setting", "Chosen")
     return grid("Which setting was chosen how often.", titles, rows, search="Search settings")
 

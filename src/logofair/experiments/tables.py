@@ -164,9 +164,11 @@ def _data_title(line: Line) -> str:
 def _caption(plan: Experiment, lines: Sequence[Line]) -> str:
     """What the figures are; the experiment's own sentence first."""
     budget = lines[0].place["budget"]
-    tried = f"{budget} settings of each training method tried" if budget > 1 else "one setting of each training method"
+    tried = f"{budget} settings of each training method" if budget > 1 else "one setting of each training method"
+    if any(METHODS[line.place["method"]].solver == "algorithm1" for line in lines):
+        tried += ", all of Algorithm 1's"
     return (
-        f"{plan.about} Means over seeds with 95 % intervals (a gap's is nowhere below 0), on test rows; {tried}. "
+        f"{plan.about} Means over seeds with 95 % intervals (a gap's is nowhere below 0), on test rows; {tried} tried. "
         "Local gap: the largest of any client; on 30+ rows: between rates on 30 rows or more. Floor: the largest local "
         "gap that a rule without any would show on these rows by chance; at tol.: one whose true gap is the tolerance."
         + "".join(f" {sentence}" for sentence in _remarks(lines))
