@@ -30,7 +30,7 @@ from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirements, make_requirements
+from logofair.requirements import Requirements, Tolerance, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
 from logofair.solvers.certificate import Certificate, certify
 from logofair.solvers.decomposition import Optimum, solve_exact
@@ -47,9 +47,13 @@ def fit(
     groups: object,
     clients: object = None,
     notion: NotionLike | Mapping[str, NotionLike] = "demographic_parity",
-    local_tolerance: float | None = 0.02,
-    global_tolerance: float | None = 0.02,
-    client_tolerances: Mapping[Label, float | None] | None = None,
+    local_tolerance: Tolerance = 0.02,
+    global_tolerance: Tolerance = 0.02,
+    client_tolerances: Mapping[Label, Tolerance] | None = None,
+    costs: object = None,
+    floors: Mapping[str, object] | None = None,
+    ceilings: Mapping[str, object] | None = None,
+    capacity: object = None,
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
     basis: str = "eta",
@@ -141,7 +145,18 @@ def fit(
     """
     rows = checked_rows(scores, labels, groups, clients, sample_weight, calibration, basis)
     number = None if random_state is None else random_number(random_state)
-    requirements = make_requirements(notion, local_tolerance, global_tolerance, client_tolerances, rows.clients)
+    requirements = make_requirements(
+        notion,
+        local_tolerance,
+        global_tolerance,
+        client_tolerances,
+        rows.clients,
+        groups=rows.groups.names,
+        floors=floors,
+        ceilings=ceilings,
+        capacity=capacity,
+        costs=None if costs is None else np.tile(np.asarray(costs, dtype=float), (len(rows.clients.names), 1)),
+    )
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings, level = solver_settings(solver), check_confidence(confidence)

@@ -15,11 +15,13 @@ from logofair.files.documents import of_type
 from logofair.files.inputs import MISSING, ColumnNames, DataSource
 
 __all__ = [
+    "CapacityInfo",
     "CertificateInfo",
     "ColumnsInfo",
     "FederationInfo",
     "FigureInfo",
     "FindingInfo",
+    "LimitInfo",
     "ModelInfo",
     "PolicyInfo",
     "PoolingInfo",
@@ -45,11 +47,32 @@ _CHANCES = {None: "in estimated chances", "none": "taking scores as chances"}
 
 @dataclass(frozen=True)
 class RequirementInfo:
-    """One rate whose gap must stay within a tolerance; None: free."""
+    """One rate whose gap must stay within a tolerance (None: free), or its groups within a ratio."""
 
     notion: str
     rate: str
     tolerance: float | None
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class LimitInfo:
+    """A floor or a ceiling of a group's rate (None: of every group's); without a value, that of no requirement."""
+
+    side: str
+    kind: str
+    rate: str
+    group: str | None
+    value: float | None
+
+
+@dataclass(frozen=True)
+class CapacityInfo:
+    """How large a share of people may be selected at most, and at least."""
+
+    side: str
+    most: float
+    least: float
 
 
 @dataclass(frozen=True)
@@ -59,28 +82,48 @@ class RequirementsInfo:
     local: tuple[RequirementInfo, ...] = ()
     global_: tuple[RequirementInfo, ...] = ()
     client_tolerances: tuple[tuple[str, float | None], ...] = ()
+    client_ratios: tuple[tuple[str, float], ...] = ()
+    limits: tuple[LimitInfo, ...] = ()
+    capacities: tuple[CapacityInfo, ...] = ()
+    costs: tuple[tuple[float, ...], ...] | None = None  # the pairs there are; None: accuracy
 
     @property
     def anything(self) -> bool:
-        """Whether some gap is not free."""
-        single = (tolerance for _, tolerance in self.client_tolerances)
-        return any(t is not None for t in (*(each.tolerance for each in (*self.local, *self.global_)), *single))
+        """Whether something is required."""
+        compared = [t for each in (*self.local, *self.global_) for t in (each.tolerance, each.ratio)]
+        single = [t for _, t in (*self.client_tolerances, *self.client_ratios)]
+        return bool(self.limits or self.capacities) or any(t is not None for t in (*compared, *single))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
             "local": [asdict(each) for each in self.local],
             "global": [asdict(each) for each in self.global_],
-            "single clients": [{"client": name, "tolerance": t} for name, t in self.client_tolerances],
+            "single clients": [
+                *({"client": name, "tolerance": t, "ratio": None} for name, t in self.client_tolerances),
+                *({"client": name, "tolerance": None, "ratio": t} for name, t in self.client_ratios),
+            ],
+            "limits": [asdict(each) for each in self.limits],
+            "capacities": [asdict(each) for each in self.capacities],
+            "costs": None if self.costs is None else [list(pair) for pair in self.costs],
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> RequirementsInfo:
         """The inverse of :meth:`as_dict`; raises on anything else (for `or_damaged`)."""
         local, global_ = (_value(tuple[RequirementInfo, ...], data[side]) for side in ("local", "global"))
-        single = _list(data["single clients"])
+        single = [
+            (of_type(i["client"], str), *(_value(float | None, i[name]) for name in ("tolerance", "ratio")))
+            for i in _list(data["single clients"])
+        ]
         return cls(
-            local, global_, tuple((of_type(i["client"], str), _value(float | None, i["tolerance"])) for i in single)
+            local,
+            global_,
+            tuple((name, tolerance) for name, tolerance, ratio in single if ratio is None),
+            tuple((name, ratio) for name, _, ratio in single if ratio is not None),
+            _value(tuple[LimitInfo, ...], data["limits"]),
+            _value(tuple[CapacityInfo, ...], data["capacities"]),
+            None if data["costs"] is None else tuple(_value(tuple[float, ...], pair) for pair in _list(data["costs"])),
         )
 
 

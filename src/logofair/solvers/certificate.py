@@ -131,9 +131,8 @@ def certify(
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     primal = problem.accuracy(u, v)
     bound = local_bound(problem, *problem.priced_gain(global_prices), local_prices)
-    finite = np.where(np.isfinite(problem.global_tolerance), problem.global_tolerance, 0.0)
     global_worth = 0.5 * np.abs(global_prices).sum(axis=0)
-    dual = problem.baseline + float(problem.client_mass @ bound) + float(finite @ global_worth)
+    dual = problem.baseline + float(problem.client_mass @ bound) + problem.global_worth(global_prices)
     local_worth = 0.5 * np.abs(local_prices).sum(axis=1) * problem.client_mass[:, None]
     in_users_units = TolerancePrices(global_worth * problem.global_units, local_worth * problem.local_units)
     units = [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]

@@ -80,8 +80,7 @@ def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats
     """No rule within its local tolerances gains more than this, whatever the prices, (clients,)."""
     priced = problem.locally_priced(gain_u, gain_v, prices)
     value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
-    tolerance = np.where(np.isfinite(problem.local_tolerance), problem.local_tolerance, 0.0)
-    return np.asarray(value.sum(axis=1) + 0.5 * np.sum(tolerance * np.abs(prices).sum(axis=1), axis=1))
+    return np.asarray(value.sum(axis=1) + problem.local_worth(prices))
 
 
 def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, clients: Indices) -> tuple[Floats, Floats, Floats]:
