@@ -127,7 +127,9 @@ class ContinuedDecomposition:
         """Begin with the master that rejects everybody."""
         groups, rates = tolerance.shape
         family = np.tile(np.arange(rates), groups)
-        tableau = start(tolerance.reshape(1, -1), family, np.arange(groups * rates).reshape(1, -1))
+        high = tolerance.reshape(1, -1)
+        low = np.where(np.isfinite(high), 0.0, -np.inf)
+        tableau = start(low, high, np.ones_like(high), family, np.arange(groups * rates).reshape(1, -1))
         return cls(tolerance, tried, tableau)
 
     def take(self, more: TriedPrices) -> ContinuedDecomposition:
@@ -171,8 +173,8 @@ def _mix(tried: TriedPrices, tolerance: Floats, tableau: Tableau) -> tuple[float
     columns = np.concatenate([np.zeros((1, *tolerance.shape)), np.where(counts, tried.rates, 0.0)])
     columns = columns.reshape(gains.size, -1)
 
-    def price(prices: Floats, programs: Indices) -> Corners:
-        del programs
+    def price(prices: Floats, programs: Indices, counts: Booleans) -> Corners:
+        del programs, counts
         priced = gains - columns @ prices[0]
         best = np.argmax(priced)
         at = np.array([[float(best)]])

@@ -20,7 +20,7 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = ["Limits", "Row", "limit_excess", "rows_of", "worth"]
+__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "rows_of", "worth"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +90,8 @@ def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits 
 
 
 def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:
-    """The most of price times a number between two others; nothing where the price is 0."""
-    end = np.where(price > 0, most, least)
-    return np.multiply(price, end, out=np.zeros_like(price), where=price != 0)
+    """The most of price times a share of people between two others, and between 0 and 1 at any rate."""
+    return np.asarray(price * np.where(price > 0, np.minimum(most, 1.0), np.maximum(least, 0.0)))
 
 
 def _band_worth(
@@ -120,6 +119,75 @@ def _band_worth(
     value = np.where(price > 0, price * top, price * bottom).sum(axis=1).max(axis=1)
     empty = (low > high).any(axis=1) | (start > end)[:, 0]
     return np.where(empty, -np.inf, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The regions as rows of many small programs alike (:mod:`logofair.solvers.simplex`).
+
+    A group has the same rows as every other, one for each of ``rate``, and the last of these may be rows of all groups
+    together: ``touched``, (groups, rows of a group), says which rows of the program they are.
+    """
+
+    low: Floats  # (n, rows)
+    high: Floats
+    slope: Floats
+    family: Indices  # (rows,): the rate whose lowest value is taken off
+    touched: Indices
+    rate: Indices  # (rows of a group,)
+
+    def by_rate(self, prices: Floats, rates: int) -> Floats:
+        """Prices of the rows, (..., rows), added up to prices of the groups' rates, (..., groups, rates)."""
+        each = prices[..., self.touched]
+        if self.rate.size == rates:
+            return np.asarray(each)
+        found = np.zeros((*each.shape[:-1], rates))
+        for j, k in enumerate(self.rate.tolist()):
+            found[..., k] += each[..., j]
+        return found
+
+    def by_row(self, values: Floats) -> Floats:
+        """Values of the groups' rates, (..., groups, rates), for the rows that the groups touch."""
+        return values if self.rate.size == values.shape[-1] else values[..., self.rate]
+
+
+def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Layout:
+    """Lay the regions out as rows; rows that a program does not have are free in it."""
+    n, groups, rates = compared.shape
+    nothing = np.full((n, groups), np.inf)
+    kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
+    totals: list[tuple[int, Floats, Floats]] = []
+    limited = np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0)
+    for k in range(rates):
+        own = compared[..., k]
+        if not limited[k] or own.any():
+            width = np.where(own, tolerance[:, None, k], np.inf)
+            kinds.append((k, np.where(own, 0.0, -np.inf), width, np.ones((n, groups))))
+        if limits is None or not limited[k]:
+            continue
+        ratio = limits.ratio[:, None, k]
+        if (ratio > 0).any():
+            has = own & (ratio > 0)
+            kinds.append((k, -nothing, np.where(has, 0.0, np.inf), np.where(has, 1.0 / np.maximum(ratio, 1e-300), 1.0)))
+        least, most = (np.where(defined[..., k], ends[..., k], free) for ends, free in ((limits.least, -np.inf), (limits.most, np.inf)))
+        if np.isfinite(least).any() or np.isfinite(most).any():
+            kinds.append((k, least, most, np.zeros((n, groups))))
+        least, most = limits.total_least[:, k], limits.total_most[:, k]
+        if np.isfinite(least).any() or np.isfinite(most).any():
+            totals.append((k, least, most))
+    own_rows = np.arange(groups * len(kinds)).reshape(groups, len(kinds))
+    common = np.broadcast_to(own_rows.size + np.arange(len(totals)), (groups, len(totals)))
+    flat = [np.stack([kind[i] for kind in kinds], axis=2).reshape(n, -1) if kinds else np.zeros((n, 0)) for i in (1, 2, 3)]
+    more = [np.stack([total[i] for total in totals], axis=1) if totals else np.zeros((n, 0)) for i in (1, 2)]
+    rate = np.array([kind[0] for kind in kinds] + [total[0] for total in totals], dtype=np.int64)
+    return Layout(
+        low=np.concatenate([flat[0], more[0]], axis=1),
+        high=np.concatenate([flat[1], more[1]], axis=1),
+        slope=np.concatenate([flat[2], np.zeros((n, len(totals)))], axis=1),
+        family=np.concatenate([np.tile(rate[: len(kinds)], groups), rate[len(kinds) :]]),
+        touched=np.concatenate([own_rows, common], axis=1),
+        rate=rate,
+    )
 
 
 @dataclass(frozen=True)

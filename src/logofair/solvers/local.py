@@ -40,7 +40,7 @@ class LocalAnswer:
 def solve_local(problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None = None) -> LocalAnswer:
     """Solve every client's problem for the gain ``gain_u * u + gain_v * v``; a tableau continues an earlier solve."""
     clients, groups = problem.shape
-    if not problem.local_counts.any():
+    if not problem.local_limited.any():
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(clients))
         return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
     if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.values.size):
@@ -51,15 +51,12 @@ def solve_local(problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Table
 
 def _solve_by_simplex(problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None) -> LocalAnswer:
     """Pivot from where the tableau stands, or from rejecting everybody."""
-    clients, groups = problem.shape
-    rates = len(problem.local_rates)
+    rows = problem.local_layout
     if tableau is None:
-        tolerance = np.where(problem.local_counts, problem.local_tolerance[:, None, :], np.inf)
-        family = np.tile(np.arange(rates), groups)
-        tableau = start(tolerance.reshape(clients, -1), family, np.arange(groups * rates).reshape(groups, rates))
+        tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched)
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
-    if accelerated(problem.cells.values.size):
+    if problem.local_limits is None and accelerated(problem.cells.values.size):
         from logofair.solvers.compiled import maximise_compiled
 
         u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v)
@@ -71,8 +68,7 @@ def _solve_by_simplex(problem: Problem, gain_u: Floats, gain_v: Floats, tableau:
         u, v, sound = _read(problem, tableau)
         if sound or not refactorise(tableau):
             break
-    prices = tableau.prices()[1].reshape(clients, groups, rates)
-    prices = zero_sum(prices, problem.local_counts, 1)
+    prices = problem.repaired_local(rows.by_rate(tableau.prices()[1], len(problem.local_rates)))
     return LocalAnswer(u, v, prices, sound, tableau)
 
 
@@ -94,16 +90,20 @@ def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, clients: Ind
 def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
     """Best corners of the clients' groups for given prices of their local rates."""
     lu, lv = problem.local
-    groups, rates = lu.shape[1:]
+    rows = problem.local_layout
 
-    def price(prices: Floats, clients: Indices) -> Corners:
+    def price(prices: Floats, clients: Indices, gains: Booleans) -> Corners:
         everyone = clients.size == lu.shape[0]
         some = slice(None) if everyone else clients
         some_u, some_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
-        each = prices.reshape(-1, groups, rates)
-        constant, slope = some_u - np.sum(each * rate_u, axis=2), some_v - np.sum(each * rate_v, axis=2)
+        each = rows.by_rate(prices, lu.shape[2])
+        constant, slope = -np.sum(each * rate_u, axis=2), -np.sum(each * rate_v, axis=2)
+        if gains.all():
+            constant, slope = some_u + constant, some_v + slope
+        else:
+            constant, slope = (line + np.where(gains[:, None], own, 0.0) for line, own in ((constant, some_u), (slope, some_v)))
         priced, u, v = _best_corners(problem, constant, slope, clients)
-        touched = rate_u * u[..., None] + rate_v * v[..., None]
+        touched = rows.by_row(rate_u * u[..., None] + rate_v * v[..., None])
         return Corners(some_u * u + some_v * v, priced, touched, u, v)
 
     return price

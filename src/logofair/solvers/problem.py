@@ -17,7 +17,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.notions import Rate
 from logofair.requirements import SELECTED, Requirements, tolerance_of
-from logofair.solvers.limits import Limits, Row, limit_excess, rows_of, worth
+from logofair.solvers.limits import Layout, Limits, Row, layout, limit_excess, rows_of, worth
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
@@ -267,6 +267,11 @@ class Problem:
         """Largest excess over any requirement (0: none)."""
         local, global_ = self.local_excess(u, v) / self.local_units, self.global_excess(u, v) / self.global_units
         return max(0.0, float(np.max(local, initial=0.0)), float(np.max(global_, initial=0.0)))
+
+    @cached_property
+    def local_layout(self) -> Layout:
+        """The local requirements as rows of the clients' programs."""
+        return layout(self.local_tolerance, self.local_counts, self.local_defined, self.local_limits)
 
     def local_rows(self) -> Iterator[Row]:
         """The local requirements as rows of a linear program."""
