@@ -245,6 +245,36 @@ def _limit_sentences(required: Mapping[str, Any], inside: str, over_all: str) ->
         yield sentence[0].upper() + sentence[1:]
 
 
+# What a requirement of a kind is called, and which way it gives.
+CALLED = {
+    "tolerance": ("the tolerance of the {rate}'s gap {where}", "larger"),
+    "ratio": ("the ratio of the {rate} {where}", "smaller"),
+    "floor": ("the floor of the {rate} of {group} {where}", "lower"),
+    "ceiling": ("the ceiling of the {rate} of {group} {where}", "higher"),
+    "most selected": ("the capacity {where}", "larger"),
+    "least selected": ("the capacity that has to be met {where}", "smaller"),
+}
+
+
+def conflict_sentence(amounts: Mapping[str, tuple[float | None, str]]) -> str:
+    """Which requirements cannot hold together, and what each would have to give with the others held.
+
+    Examples
+    --------
+    >>> print(conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}))
+    requirements: no rule meets all of them: the capacity and the floor conflict. With the others held, the capacity
+    would have to be 0.1 larger; giving way on the floor alone is not enough.
+    """
+    *first, last = amounts
+    named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"
+    enough = [f"{name} would have to be {amount:.4g} {way}" for name, (amount, way) in amounts.items() if amount is not None]
+    vain = [name for name, (amount, _) in amounts.items() if amount is None]
+    more = [*([f"With the others held, {', or '.join(enough)}"] if enough else [])]
+    more += [f"giving way on {' or '.join(vain)} alone is not enough"] if vain else []
+    tail = "; ".join(more)
+    return f"requirements: no rule meets all of them: {named}. {tail[:1].upper()}{tail[1:]}."
+
+
 def compared_rates(requirements: Iterable[Requirement]) -> tuple[Rate, ...]:
     """The rates of some requirements, each once."""
     return tuple(dict.fromkeys(requirement.rate for requirement in requirements))

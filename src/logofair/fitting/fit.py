@@ -12,7 +12,7 @@ from logofair._version import __version__
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
 from logofair.columns.labels import one_client
-from logofair.errors import InputError, SolverError
+from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
 from logofair.fitting.prepare import (
     Prepared,
@@ -30,7 +30,7 @@ from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
-from logofair.requirements import Requirements, Tolerance, make_requirements
+from logofair.requirements import CALLED, Requirements, Tolerance, conflict_sentence, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
 from logofair.solvers.certificate import Certificate, certify
 from logofair.solvers.decomposition import Optimum, solve_exact
@@ -196,7 +196,10 @@ def _solved(
     prepared: Prepared, requirements: Requirements, settings: Algorithm1 | None, basis: str, *, merged: bool
 ) -> _Solved:
     problem = make_problem(requirements, prepared.cells)
-    mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    try:
+        mixtures, certificate, optimum = _solve(problem, settings, basis=basis)
+    except InfeasibleError as error:
+        raise named_conflict(error, problem, requirements) from None
     certificate = replace(certificate, pooling=prepared.pooling.counted)
     rules = merged_rules(merged_cells(prepared, basis), requirements, basis) if merged else None
     return _Solved(prepared, problem, filled(problem.cells, mixtures, rules), rules, certificate, optimum)
@@ -310,6 +313,18 @@ def certified(
         "exact: no policy with a valid certificate was found, so none is returned; "
         "loosen a tolerance slightly, and please report the case."
     )
+
+
+def named_conflict(error: InfeasibleError, problem: Problem, requirements: Requirements) -> InfeasibleError:
+    """The conflict in words."""
+    amounts = {}
+    for (side, kind, rate, group), amount in error.least_relaxation.items():
+        called, way = CALLED[kind]
+        rates = problem.local_rates if side == "local" else problem.global_rates
+        where = "inside clients" if side == "local" else "over all"
+        whose = f"group {requirements.groups[group]!r}" if group >= 0 else ""
+        amounts[called.format(rate=rates[rate].name, group=whose, where=where)] = (amount, way)
+    return InfeasibleError({name: amount for name, (amount, _) in amounts.items()}, conflict_sentence(amounts))
 
 
 def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, Certificate]:

@@ -25,6 +25,7 @@ HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
 _SHORT = 1e-8  # requirements that give way by less are met but for rounding
 _NO_PRICE = 1e-9
+_RATIO_STEP = 1e-4  # to which the largest ratio possible is found
 
 # A requirement: its side, its kind, the number of its rate, and of its group where it is of one (-1: of all).
 Item: TypeAlias = tuple[str, str, int, int]
@@ -117,7 +118,20 @@ class _Program:
     def least(self, item: Item, iterations: int) -> float | None:
         """How much one requirement has to give way with all others held; None where that is not enough."""
         solved = self.generate(iterations, elastic=frozenset({item}))
-        return None if solved is None else solved.shortfall
+        if solved is None or item[1] != "ratio":
+            return None if solved is None else solved.shortfall
+        side, _, rate, _ = item
+        limits = self.problem.local_limits if side == "local" else self.problem.global_limits
+        assert limits is not None
+        whole = float(limits.ratio[:, rate].max())
+        low, high = 0.0, whole  # that ratio is met, and that one is not
+        while high - low > _RATIO_STEP:
+            ratio = limits.ratio.copy()
+            ratio[:, rate] = np.minimum(ratio[:, rate], 0.5 * (low + high))
+            looser = _Program.of(replace(self.problem, **{f"{side}_limits": replace(limits, ratio=ratio)}))
+            found = looser.generate(iterations, elastic=looser.items)
+            low, high = (0.5 * (low + high), high) if found and found.shortfall <= _SHORT else (low, 0.5 * (low + high))
+        return whole - low
 
     def generate(
         self, iterations: int, *, elastic: frozenset[Item] = frozenset(), held: frozenset[Item] | None = None
