@@ -9,7 +9,6 @@ uniform, each row keeps its chance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,7 @@ from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans
 from logofair.policy.coins import Words, coins
 
-__all__ = ["Tosses", "in_steps"]
+__all__ = ["Tosses", "exact_counts", "in_steps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +50,21 @@ class Tosses:
         """Which rows are accepted where each has a coin of its own."""
         return np.asarray(coins(self.words) < self.chance)
 
-    @staticmethod
-    def by_count(tosses: Sequence[Tosses]) -> Booleans:
-        """Which rows are accepted, of all these tosses one after another, where counts are exact.
+    def by_count(self) -> Booleans:
+        """Which rows are accepted where counts are exact."""
+        return exact_counts(self.chance, self.cells, self.words)
 
-        By what is known of the rows, not by their order. The start is the sum of all words: as uniform as a coin,
-        of a single row its own coin, and another in another batch, so that nobody's luck is that of all batches.
-        """
-        chance, cells, words = (
-            np.concatenate([getattr(each, name) for each in tosses]) for name in ("chance", "cells", "words")
-        )
-        order = np.lexsort((chance, words, cells))  # rows with the same id in the same cell by their chances
-        accepted = np.empty(order.size, dtype=np.bool_)
-        accepted[order] = in_steps(chance[order], words.sum(dtype=np.uint64))
-        return accepted
+
+def exact_counts(chance: Floats, cells: Integers, words: Words) -> Booleans:
+    """Which rows are accepted, so that every run of cells is within one of its summed chances.
+
+    By what is known of the rows, not by their order. The start is the sum of all random words: as uniform as a coin,
+    of a single row its own coin, and another in another batch, so that batches are not all lucky at the same places.
+    """
+    order = np.lexsort((chance, words, cells))  # rows that share an id and a cell by their chances
+    accepted = np.empty(order.size, dtype=np.bool_)
+    accepted[order] = in_steps(chance[order], words.sum(dtype=np.uint64))
+    return accepted
 
 
 def in_steps(chance: Floats, start: np.uint64) -> Booleans:
