@@ -158,13 +158,13 @@ def test_rows_without_a_group_take_the_base_rule_and_no_part_in_exact_counts(
 def test_a_file_that_changes_between_the_two_readings_is_refused(
     folder: Path, people: pl.DataFrame, policy: logofair.Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settled = apply_write._Collected.settled
+    outcome = apply_write._Collected.outcome
 
     def changing(self: Any, name: str) -> Any:
         people.tail(1500).write_csv(folder / "new.csv")
-        return settled(self, name)
+        return outcome(self, name)
 
-    monkeypatch.setattr(apply_write._Collected, "settled", changing)
+    monkeypatch.setattr(apply_write._Collected, "outcome", changing)
     words = (folder / "policy.json", folder / "new.csv", *SEEDED, "--exact-counts", "--out", folder / "out.csv")
     assert "was changed while it was read" in refused(*words)
     assert not (folder / "out.csv").exists()

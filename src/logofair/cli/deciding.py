@@ -238,7 +238,7 @@ class Decider:
                 on_unknown=self.on_unknown,
                 deterministic=self.deterministic,
             )
-            decided[rows] = tosses.settled(toss(tosses))
+            decided[rows] = tosses.decisions(toss(tosses))
         if missing.any():  # the base rule, which tosses no coin
             count = int(missing.sum())
             decided[missing] = self.policy.decide(
@@ -388,7 +388,7 @@ def decide_files(
         unused = DecisionCounts(decider.policy.groups)
         with closing(_batches(decider, files, unused, batch, first)) as steps:
             deque(progress(steps, "Summing chances", expected), maxlen=0)
-        toss, totals.excess = first.settled(files.name)
+        toss, totals.excess = first.outcome(files.name)
     steps = _batches(decider, files, totals, batch, toss)
     with replacing(out) as neighbour, closing(steps), ExitStack() as stack:
         for table in progress(steps, "Deciding", expected):
@@ -411,20 +411,20 @@ class _Collected:
         self.met.append((tosses.chance, tosses.cells, tosses.words))
         return np.zeros(tosses.rows.size, dtype=np.bool_)
 
-    def settled(self, name: str) -> tuple[Toss, float]:
+    def outcome(self, name: str) -> tuple[Toss, float]:
         """The toss that says batch by batch who is accepted, and how many more are than their chances sum to."""
         if not self.met:
             return Tosses.by_coin, 0.0
         chance, cells, words = map(np.concatenate, zip(*self.met, strict=True))
         accepted = exact_counts(chance, cells, words)
-        told = 0
+        given = 0
 
         def tell(tosses: Tosses) -> Booleans:
-            nonlocal told
-            part = slice(told, told + tosses.rows.size)
+            nonlocal given
+            part = slice(given, given + tosses.rows.size)
             if not np.array_equal(words[part], tosses.words):
                 raise InputError(f"{name}: was changed while it was read; decide again.")
-            told = part.stop
+            given = part.stop
             return np.asarray(accepted[part])
 
         return tell, float(accepted.sum() - chance.sum())

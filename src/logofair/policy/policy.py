@@ -161,7 +161,7 @@ class Policy:
             on_unknown=on_unknown,
             deterministic=deterministic,
         )
-        return tosses.settled(tosses.by_count() if exact_counts else tosses.by_coin())
+        return tosses.decisions(tosses.by_count() if exact_counts else tosses.by_coin())
 
     def tosses(
         self,

@@ -41,7 +41,7 @@ class Tosses:
         cells, words = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
         return cls(decided, np.zeros(0, dtype=np.intp), np.zeros(0), cells, words)
 
-    def settled(self, accepted: Booleans) -> npt.NDArray[np.int64]:
+    def decisions(self, accepted: Booleans) -> npt.NDArray[np.int64]:
         """All decisions, given which of the rows on which chance decides are accepted."""
         self.decided[self.rows] = accepted
         return self.decided
