@@ -14,6 +14,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats, Label, listed, nearest_name
 from logofair.columns.labels import Codes
+from logofair.costs import Costs, costs_sentence, read_costs
 from logofair.errors import InputError
 from logofair.notions import NOTIONS, NotionLike, Rate, as_number, named_notion, sides
 
@@ -122,8 +123,15 @@ class Requirements:
     ratios: Floats | None = None
     limits: tuple[RateLimit, ...] = ()
     capacities: tuple[Capacity, ...] = ()
-    costs: Floats | None = None  # (clients, 2): of a wrongly accepted and of a wrongly rejected row
+    costs: Costs | None = None
     groups: tuple[Label, ...] = ()  # as the problem numbers them
+
+    @property
+    def are_tolerances(self) -> bool:
+        """Whether tolerances are all that is required, and accuracy is all that counts."""
+        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
+        ratios = ratios or any(each.ratio for each in self.global_)
+        return not (ratios or self.limits or self.capacities or self.costs is not None)
 
     def merged(self) -> Requirements:
         """The same for one client that holds all rows: local is global, and the stricter holds."""
@@ -142,7 +150,7 @@ class Requirements:
             ratios=np.array([[r.ratio or 0.0 for r in local]]),
             limits=tuple(dict.fromkeys(replace(limit, side="local") for limit in self.limits)),
             capacities=tuple(dict.fromkeys(replace(each, side="local") for each in self.capacities)),
-            costs=None if self.costs is None else self.costs.mean(axis=0, keepdims=True),
+            costs=None if self.costs is None else self.costs.mean(),
             groups=self.groups,
         )
 
@@ -153,9 +161,7 @@ class Requirements:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for files and reports."""
         sides = {
-            side: [
-                {"notion": r.notion, "rate": r.rate.name, "tolerance": r.tolerance, "ratio": r.ratio} for r in items
-            ]
+            side: [{"notion": r.notion, "rate": r.rate.name, "tolerance": r.tolerance, "ratio": r.ratio} for r in items]
             for side, items in (("local", self.local), ("global", self.global_))
         }
         single = [
@@ -180,7 +186,7 @@ class Requirements:
             "single clients": single,
             "limits": limits,
             "capacities": [{"side": each.side, "most": each.most, "least": each.least} for each in self.capacities],
-            "costs": None if self.costs is None else np.unique(self.costs, axis=0).tolist(),
+            "costs": None if self.costs is None else self.costs.as_dict(),
         }
 
 
@@ -243,6 +249,8 @@ def _limit_sentences(required: Mapping[str, Any], inside: str, over_all: str) ->
         bound = "exactly" if item["least"] == item["most"] else "at most"
         sentence = f"{where}{bound} {item['most']:g} of all people are selected."
         yield sentence[0].upper() + sentence[1:]
+    if required.get("costs") is not None:
+        yield costs_sentence(required["costs"])
 
 
 # What a requirement of a kind is called, and which way it gives.
@@ -267,7 +275,9 @@ def conflict_sentence(amounts: Mapping[str, tuple[float | None, str]]) -> str:
     """
     *first, last = amounts
     named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"
-    enough = [f"{name} would have to be {amount:.4g} {way}" for name, (amount, way) in amounts.items() if amount is not None]
+    enough = [
+        f"{name} would have to be {amount:.4g} {way}" for name, (amount, way) in amounts.items() if amount is not None
+    ]
     vain = [name for name, (amount, _) in amounts.items() if amount is None]
     more = [*([f"With the others held, {', or '.join(enough)}"] if enough else [])]
     more += [f"giving way on {' or '.join(vain)} alone is not enough"] if vain else []
@@ -291,7 +301,7 @@ def make_requirements(
     floors: object = None,
     ceilings: object = None,
     capacity: object = None,
-    costs: Floats | None = None,
+    costs: object = None,
 ) -> Requirements:
     """Read the user's notion and tolerances; ``clients`` is that of :func:`one_client` where there are none."""
     local_notion, global_notion = sides(notion)
@@ -307,7 +317,15 @@ def make_requirements(
         ratios[place[name]] = tolerance.least if is_ratio else 0.0
     limits = (*read_limits(floors, "floor", groups), *read_limits(ceilings, "ceiling", groups))
     requirements = Requirements(
-        local, global_, tolerances, tuple(single.items()), ratios, limits, read_capacity(capacity), costs, tuple(groups)
+        local,
+        global_,
+        tolerances,
+        tuple(single.items()),
+        ratios,
+        limits,
+        read_capacity(capacity),
+        None if costs is None else read_costs(costs, clients),
+        tuple(groups),
     )
     if len(clients.names) == 1:
         # One client makes local and global the same; a single program is solved faster than two sides.
@@ -328,7 +346,9 @@ def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[Rate
     if given is None:
         return ()
     if not isinstance(given, Mapping) or not given:
-        raise InputError(f"{where}: got {given!r}; pass a mapping from notion to number, such as {{'equal_opportunity': 0.6}}.")
+        raise InputError(
+            f"{where}: got {given!r}; pass a mapping from notion to number, such as {{'equal_opportunity': 0.6}}."
+        )
     by_side = dict(given) if set(given) <= {"local", "global"} else {"local": given}
     found = []
     for side, limits in by_side.items():
@@ -339,11 +359,16 @@ def read_limits(given: object, kind: str, groups: Sequence[Label]) -> tuple[Rate
         for notion, value in limits.items():
             item = named_notion(notion, where)
             if not item.of_shares:
-                raise InputError(f"{where}: {item.name!r} has rates that are no shares of people; use one of {', '.join(NOTIONS)}.")
+                raise InputError(
+                    f"{where}: {item.name!r} has rates that are no shares of people; use one of {', '.join(NOTIONS)}."
+                )
             own = value if isinstance(value, Mapping) else {None: value}
             for group, number in own.items():
                 if group is not None and group not in groups:
-                    raise InputError(f"{where}: names group {group!r}, which has no rows{nearest_name(group, groups)}; use one of {listed(groups)}.")
+                    raise InputError(
+                        f"{where}: names group {group!r}, which has no rows{nearest_name(group, groups)}; "
+                        f"use one of {', '.join(map(repr, groups))}."
+                    )
                 found += [RateLimit(side, kind, item.name, rate, group, _limit(number, where)) for rate in item.rates]
     return tuple(found)
 

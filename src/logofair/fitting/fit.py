@@ -155,13 +155,22 @@ def fit(
         floors=floors,
         ceilings=ceilings,
         capacity=capacity,
-        costs=None if costs is None else np.tile(np.asarray(costs, dtype=float), (len(rows.clients.names), 1)),
+        costs=costs,
     )
     if not isinstance(merged, bool | np.bool_):
         raise InputError(f"merged: got {merged!r}; pass True or False.")
     settings, level = solver_settings(solver), check_confidence(confidence)
     lent = checked_pooling(pooling, basis)
     extra = checked_extra(extra_scores, rows, lent)
+    if settings is not None and not requirements.are_tolerances:
+        raise InputError(
+            "solver: 'algorithm1' knows tolerances and accuracy alone; use 'exact', or leave out ratios, floors, "
+            "ceilings, capacity and costs."
+        )
+    if level is not None and not requirements.are_tolerances:
+        raise InputError(
+            "confidence: certifies tolerances alone; leave it out, or ratios, floors, ceilings, capacity and costs."
+        )
     if level is not None and extra is not None:
         raise InputError(
             "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "

@@ -58,11 +58,12 @@ class OwnRows:
     accuracy: float
     local_gap: float | None  # the largest, over clients and rates
     global_gap: float | None
+    objective: str = "accuracy"  # or "cost"
 
     def summary(self, where: str = "On the clients' own rows alone") -> str:
         """Return the figures in a sentence for people."""
         gaps = f"global gap {_number(self.global_gap)}, largest local gap {_number(self.local_gap)}"
-        return f"{where}: expected accuracy {self.accuracy:.4f}, {gaps}."
+        return f"{where}: expected {self.objective} {self.accuracy:.4f}, {gaps}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return these figures as plain values."""
@@ -121,14 +122,14 @@ class Solution:
 
     def __repr__(self) -> str:
         c = self.certificate
-        figures = f"accuracy={c.primal:.4f}, optimality_gap={c.optimality_gap:.1e}, violation={c.violation:.1e}"
+        figures = f"{c.objective}={c.primal:.4f}, optimality_gap={c.optimality_gap:.1e}, violation={c.violation:.1e}"
         return f"Solution({figures}, solver={self.solver!r})"
 
     @cached_property
     def deterministic(self) -> tuple[float, float]:
         """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
         u, v = (a.reshape(self.problem.shape) for a in evaluate_single(self.problem.cells, self.policy.mixtures))
-        return self.problem.accuracy(u, v), self.problem.violation(u, v)
+        return self.problem.reported(self.problem.accuracy(u, v)), self.problem.violation(u, v)
 
     @cached_property
     def coin_share(self) -> float:
@@ -165,7 +166,7 @@ class Solution:
             problem.global_gaps(u, v) / problem.global_units,
         )
         largest = (float(gaps.max()) if gaps.size else None for gaps in (local, global_))
-        return OwnRows(problem.accuracy(u, v), *largest)
+        return OwnRows(problem.reported(problem.accuracy(u, v)), *largest, problem.measure)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -373,8 +374,8 @@ class Solution:
             return f"No rule tosses a coin. {blind}"
         needed = f"{int(mixed.sum()):,} of {mixed.size:,} cells {'needs' if mixed.sum() == 1 else 'need'} a coin"
         return (
-            f"A coin decides on {self.coin_share:.2%} of the rows ({needed}); without coins accuracy is {accuracy:.4f} "
-            f"and the largest violation {violation:.4f}. {blind}"
+            f"A coin decides on {self.coin_share:.2%} of the rows ({needed}); without coins {self.problem.measure} is "
+            f"{accuracy:.4f} and the largest violation {violation:.4f}. {blind}"
         )
 
     def price_sentences(self, most: int = 3) -> list[str]:
@@ -387,7 +388,7 @@ class Solution:
             where = "" if name is None else f" inside client {name!r}"
             entries.append((float(self.certificate.prices.local[c, k]), self.problem.local_rates[k].name, where))
         entries = sorted((entry for entry in entries if entry[0] > _LEAST_PRICE), reverse=True)[:most]
-        return [price_sentence(*entry) for entry in entries]
+        return [price_sentence(*entry, self.certificate.objective) for entry in entries]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

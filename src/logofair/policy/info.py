@@ -85,7 +85,7 @@ class RequirementsInfo:
     client_ratios: tuple[tuple[str, float], ...] = ()
     limits: tuple[LimitInfo, ...] = ()
     capacities: tuple[CapacityInfo, ...] = ()
-    costs: tuple[tuple[float, ...], ...] | None = None  # the pairs there are; None: accuracy
+    costs: Mapping[str, Any] | None = None  # of errors; None: accuracy
 
     @property
     def anything(self) -> bool:
@@ -105,7 +105,7 @@ class RequirementsInfo:
             ],
             "limits": [asdict(each) for each in self.limits],
             "capacities": [asdict(each) for each in self.capacities],
-            "costs": None if self.costs is None else [list(pair) for pair in self.costs],
+            "costs": None if self.costs is None else dict(self.costs),
         }
 
     @classmethod
@@ -123,7 +123,9 @@ class RequirementsInfo:
             tuple((name, ratio) for name, _, ratio in single if ratio is not None),
             _value(tuple[LimitInfo, ...], data["limits"]),
             _value(tuple[CapacityInfo, ...], data["capacities"]),
-            None if data["costs"] is None else tuple(_value(tuple[float, ...], pair) for pair in _list(data["costs"])),
+            None
+            if data["costs"] is None
+            else {name: _cost(each) for name, each in of_type(data["costs"], dict).items()},
         )
 
 
@@ -181,6 +183,7 @@ class CertificateInfo:
     basis: str
     holds: bool
     rounding: float = 0.0
+    objective: str = "accuracy"  # or "cost": then ``primal`` is a cost per row, and no rule is below ``dual``
     pooling: str = "none"
 
     @property
@@ -361,9 +364,14 @@ def added_to_rows(pooling: str) -> str:
     return {"none": "", "extra rows": " and the extra ones"}.get(pooling, " and what small cells borrow")
 
 
-def price_sentence(price: float, rate: str, where: str) -> str:
+def price_sentence(price: float, rate: str, where: str, objective: str = "accuracy") -> str:
     """What 0.01 more tolerance for a rate would win at most."""
-    return f"0.01 more tolerance for the {rate}{where} wins at most {0.01 * price:.5f} accuracy."
+    won = (
+        f"wins at most {0.01 * price:.5f} accuracy"
+        if objective == "accuracy"
+        else f"saves at most {0.01 * price:.5f} a person"
+    )
+    return f"0.01 more tolerance for the {rate}{where} {won}."
 
 
 def no_rule(basis: str, *, has_clients: bool = True) -> str:
@@ -396,12 +404,16 @@ def proof_sentence(
     kept = (
         "every requirement is met"
         if proof.meets_requirements
-        else f"a gap exceeds its tolerance by up to {proof.violation:.4f}"
+        else f"a requirement is exceeded by up to {proof.violation:.4f}"
     )
-    found = f"{where}, {kept} and expected accuracy is {proof.primal:.4f}"
+    cost = proof.objective == "cost"
+    found = f"{where}, {kept} and expected " + (
+        f"cost is {proof.primal:.4f} per person" if cost else f"accuracy is {proof.primal:.4f}"
+    )
     if solver == "algorithm1":
         return f"{found}; Algorithm 1 claims neither that tolerances hold nor that no rule is better."
-    that = "that meet them exceed" if labels else "that meets them exceeds"
+    that = f"that {'meet' if labels else 'meets'} them " + ("{}" if cost else ("exceed" if labels else "exceeds"))
+    that = that.format("are below" if labels else "is below")
     bound = f"{no_rule(proof.basis, has_clients=has_clients)} {that} {proof.dual:.4f}"
     return f"{found}; {bound} (optimality gap {tiny(proof.optimality_gap)})."
 
@@ -438,6 +450,11 @@ def _value(hint: Any, value: Any) -> Any:
     if hasattr(hint, "from_dict"):
         return hint.from_dict(value)
     return record_from(hint, value) if isinstance(hint, type) and is_dataclass(hint) else of_type(value, hint)
+
+
+def _cost(value: Any) -> Any:
+    """One number, or one for each client."""
+    return _value(tuple[float, ...], value) if isinstance(value, list) else _value(float, value)
 
 
 def _list(value: Any) -> list[Any]:

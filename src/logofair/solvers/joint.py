@@ -224,7 +224,9 @@ class _Program:
                 if not np.isfinite(end) or not (lowest or item in held):
                     continue
                 gives = item in giving and not lowest
-                parts.append((np.append(sign * value, -1.0), np.append(at, giving[item])) if gives else (sign * value, at))
+                parts.append(
+                    (np.append(sign * value, -1.0), np.append(at, giving[item])) if gives else (sign * value, at)
+                )
                 limit.append(sign * end)
                 owners.append((i, sign, item))
         if not limit:

@@ -83,7 +83,12 @@ def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits 
         total = np.isfinite(limits.total_least[:, k]) | np.isfinite(limits.total_most[:, k])
         of_total = _line_worth(prices[:, 0, k], limits.total_least[:, k], limits.total_most[:, k])
         of_groups = _band_worth(
-            prices[..., k], tolerance[:, k], compared[..., k], limits.ratio[:, k], limits.least[..., k], limits.most[..., k]
+            prices[..., k],
+            tolerance[:, k],
+            compared[..., k],
+            limits.ratio[:, k],
+            limits.least[..., k],
+            limits.most[..., k],
         )
         found[:, k] = np.where(total, of_total, np.where(limits.anything[:, k], of_groups, plain[:, k]))
     return np.asarray(found.sum(axis=1))
@@ -169,7 +174,10 @@ def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Lim
         if (ratio > 0).any():
             has = own & (ratio > 0)
             kinds.append((k, -nothing, np.where(has, 0.0, np.inf), np.where(has, 1.0 / np.maximum(ratio, 1e-300), 1.0)))
-        least, most = (np.where(defined[..., k], ends[..., k], free) for ends, free in ((limits.least, -np.inf), (limits.most, np.inf)))
+        least, most = (
+            np.where(defined[..., k], ends[..., k], free)
+            for ends, free in ((limits.least, -np.inf), (limits.most, np.inf))
+        )
         if np.isfinite(least).any() or np.isfinite(most).any():
             kinds.append((k, least, most, np.zeros((n, groups))))
         least, most = limits.total_least[:, k], limits.total_most[:, k]
@@ -177,7 +185,9 @@ def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Lim
             totals.append((k, least, most))
     own_rows = np.arange(groups * len(kinds)).reshape(groups, len(kinds))
     common = np.broadcast_to(own_rows.size + np.arange(len(totals)), (groups, len(totals)))
-    flat = [np.stack([kind[i] for kind in kinds], axis=2).reshape(n, -1) if kinds else np.zeros((n, 0)) for i in (1, 2, 3)]
+    flat = [
+        np.stack([kind[i] for kind in kinds], axis=2).reshape(n, -1) if kinds else np.zeros((n, 0)) for i in (1, 2, 3)
+    ]
     more = [np.stack([total[i] for total in totals], axis=1) if totals else np.zeros((n, 0)) for i in (1, 2)]
     rate = np.array([kind[0] for kind in kinds] + [total[0] for total in totals], dtype=np.int64)
     return Layout(

@@ -101,7 +101,9 @@ def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
         if gains.all():
             constant, slope = some_u + constant, some_v + slope
         else:
-            constant, slope = (line + np.where(gains[:, None], own, 0.0) for line, own in ((constant, some_u), (slope, some_v)))
+            constant, slope = (
+                line + np.where(gains[:, None], own, 0.0) for line, own in ((constant, some_u), (slope, some_v))
+            )
         priced, u, v = _best_corners(problem, constant, slope, clients)
         touched = rows.by_row(rate_u * u[..., None] + rate_v * v[..., None])
         return Corners(some_u * u + some_v * v, priced, touched, u, v)

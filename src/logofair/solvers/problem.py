@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +42,10 @@ class Problem:
     default 1), for violations and prices in the user's. Where the cells are only some clients of a federation,
     ``totals`` has its totals: accuracies and global shares are then these clients' part of it, and add up over clients.
     ``local_limits`` and ``global_limits`` are what is required besides tolerances (None: nothing). ``costs``, (clients,
-    2), are those of a wrongly accepted and of a wrongly rejected row (None: accuracy counts, which is 1 less a cost of
-    1 each). ``objective`` replaces the gain where something else is to be maximised. Cells ``left_out``, (clients,
-    groups), are compared with no other inside their client; a group of which all are left out not over all either.
+    2), are those of a wrongly accepted and of a wrongly rejected row in units of ``cost_unit`` (None: accuracy counts,
+    which is 1 less a cost of 1 each). ``objective`` replaces the gain where something else is to be maximised. Cells
+    ``left_out``, (clients, groups), are compared with no other inside their client; a group of which all are left out
+    not over all either.
     """
 
     cells: Cells
@@ -59,6 +61,7 @@ class Problem:
     local_limits: Limits | None = None
     global_limits: Limits | None = None
     costs: Floats | None = None
+    cost_unit: float = 1.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,6 +103,15 @@ class Problem:
         if self.costs is None:
             return float(self.mass.sum() - self.positives.sum())
         return -float(self.costs[:, 1] @ self.positives.sum(axis=1))
+
+    def reported(self, value: float) -> float:
+        """A value as people read it: the accuracy, or the cost per row in the user's units."""
+        return value if self.costs is None else -value * self.cost_unit
+
+    @property
+    def measure(self) -> str:
+        """What the objective is: "accuracy" or "cost"."""
+        return "accuracy" if self.costs is None else "cost"
 
     @cached_property
     def row_worth(self) -> tuple[Floats, Floats]:
@@ -330,13 +342,22 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
         local_units=local_units,
         global_units=global_units,
         totals=totals,
-        costs=requirements.costs,
+        **_costs(requirements, clients),
     )
     if not (of_local or of_global or ratio.any() or any(r.ratio for r in global_)):
         return problem
     ratios = np.concatenate([ratio, np.zeros((clients, len(of_local)))], axis=1)
     global_ratios = np.array([[*(r.ratio or 0.0 for r in global_), *(0.0 for _ in of_global)]])
     return _with_limits(problem, requirements, (ratios, global_ratios))
+
+
+def _costs(requirements: Requirements, clients: int) -> dict[str, Any]:
+    """What errors cost at every client, in units of the dearest."""
+    if requirements.costs is None:
+        return {}
+    costs = requirements.costs
+    pairs = np.column_stack([costs.wrongly_accepted, costs.wrongly_rejected]) / costs.largest
+    return {"costs": np.broadcast_to(pairs, (clients, 2)), "cost_unit": costs.largest}
 
 
 def _compared_local(requirements: Requirements) -> tuple[list[Rate], Floats, Floats]:
