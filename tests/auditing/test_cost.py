@@ -82,9 +82,7 @@ def test_another_unit_of_money_changes_nothing_else(rows, pair, unit):
 @given(rows_of_people, pairs, pairs)
 @modest
 def test_ids_that_never_repeat_change_nothing(rows, first, second):
-    plain, named = (
-        audited(rows, costs={"a": first, "b": second}, **more) for more in ({}, {"ids": range(len(rows))})
-    )
+    plain, named = (audited(rows, costs={"a": first, "b": second}, **more) for more in ({}, {"ids": range(len(rows))}))
     for one, other in ((plain.by_client[0].cost, named.by_client[0].cost), (plain.cost, named.cost)):
         assert float(one) == float(other)
         assert one.rows == other.rows
