@@ -464,6 +464,16 @@ def test_deterministic_decisions_need_no_coin(people):
     np.testing.assert_array_equal(model.predict(people.X, **people.columns), expected)
 
 
+def test_exact_counts_are_those_of_the_policy(people):
+    model = classifier(notion="equalized_odds", local_tolerance=0.0, exact_counts=True, random_state=3)
+    model.fit(people.X, people.y, **people.columns)
+    scores = model.estimator_.predict_proba(people.X)[:, 1]
+    rows = {"groups": people.sex, "clients": people.site}
+    expected = model.policy_.decide(scores, **rows, random_state=3, exact_counts=True)
+    np.testing.assert_array_equal(model.predict(people.X, **people.columns), expected)
+    assert abs(expected.sum() - model.policy_.probabilities(scores, **rows).sum()) < 1
+
+
 def test_an_unknown_client_is_refused_pooled_or_given_the_base_rule(people):
     model = classifier(calibration="none").fit(people.X, people.y, **people.columns)
     north = {"sensitive_features": people.sex, "clients": ["north"] * len(people.sex)}

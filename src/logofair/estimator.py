@@ -50,8 +50,9 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     cv : int, splitter or iterable of (train, test)
         The folds: a number (stratified by class, shuffled by ``random_state``), or anything of scikit-learn's that
         tests every row once.
-    deterministic, on_unknown
-        Whether to toss no coins; what to do with unknown clients and groups: see :meth:`logofair.Policy.decide`.
+    deterministic, exact_counts, on_unknown
+        Whether to toss no coins, or to draw all rows of a ``predict`` together so that counts are exact; what to do
+        with unknown clients and groups: see :meth:`logofair.Policy.decide`.
     random_state : int, optional
         For folds and coins. None: folds by 0, and coins by a number drawn at fit, ``random_state_``.
 
@@ -114,6 +115,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         pooling: str = "auto",
         cv: Any = 5,
         deterministic: bool = False,
+        exact_counts: bool = False,
         on_unknown: str = "raise",
         random_state: int | None = None,
     ) -> None:
@@ -128,6 +130,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.pooling = pooling
         self.cv = cv
         self.deterministic = deterministic
+        self.exact_counts = exact_counts
         self.on_unknown = on_unknown
         self.random_state = random_state
 
@@ -162,7 +165,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
 
         ``clients`` are needed exactly if :meth:`fit` had them. Where a coin is tossed, the same id of ``ids``
         (integers or text) gets the same decision in any row and any call; without ids the coin hangs on
-        ``random_state_`` and the row's position.
+        ``random_state_`` and the row's position. With ``exact_counts`` decisions depend on the other rows of the call.
         """
         check_is_fitted(self, "policy_")
         decided = self.policy_.decide(
@@ -173,6 +176,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
             random_state=self.random_state_,
             on_unknown=self.on_unknown,
             deterministic=self.deterministic,
+            exact_counts=self.exact_counts,
         )
         return np.asarray(self.classes_[decided])
 

@@ -117,6 +117,72 @@ def test_without_ids_coins_hang_on_the_row_alone_and_not_on_the_pieces(
     assert totals.rows == some.height
 
 
+@pytest.mark.parametrize("how", [{"ids": True}, {"random_state": 5}], ids=["ids", "seed"])
+@pytest.mark.parametrize("batch", [37, 5000])
+def test_exact_counts_are_those_of_all_files_together_whatever_the_pieces(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy, batch: int, how: dict[str, Any]
+) -> None:
+    some = people.head(900)
+    some.head(500).write_csv(folder / "first.csv")
+    some.tail(400).write_csv(folder / "second.csv")
+    by_id = "ids" in how
+    columns = ColumnNames(score="p", group=("sex",), client="site")
+    decider = Decider(policy, columns, "person" if by_id else None, seed=None if by_id else 5, exact_counts=True)
+    files = find_files([str(folder / "first.csv"), str(folder / "second.csv")], client="site")
+    with showing_progress(quiet=True) as progress:
+        totals = apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=batch)
+    options = {"ids": some["person"].to_numpy()} if by_id else how
+    found = pl.read_parquet(folder / "out.parquet")["decision"].to_numpy()
+    assert found.tolist() == decided(policy, some, exact_counts=True, **options).tolist()
+    chance = policy.probabilities(some["p"].to_numpy(), groups=some["sex"].to_list(), clients=some["site"].to_list())
+    assert totals.summed_chances == pytest.approx(chance.sum())
+    assert abs(totals.accepted - chance.sum()) < 1
+    for _, cell in some.with_row_index().group_by("site", "sex"):
+        rows = cell["index"].to_numpy()
+        assert abs(found[rows].sum() - chance[rows].sum()) < 1
+
+
+def test_rows_without_a_group_take_the_base_rule_and_no_part_in_exact_counts(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy
+) -> None:
+    lacking = pl.int_range(pl.len()) % 3 == 0
+    people.with_columns(sex=pl.when(lacking).then(None).otherwise("sex")).write_csv(folder / "new.csv")
+    more = ("--id", "person", "--exact-counts", "--on-missing", "base", "--out", folder / "out.parquet")
+    found = applied(folder / "policy.json", folder / "new.csv", *NAMED, *more)
+    assert (found["missing_rows"], found["exact_counts"]) == (667, True)
+    known = people.filter(~lacking)
+    want = decided(policy, known, ids=known["person"].to_numpy(), exact_counts=True)
+    assert pl.read_parquet(folder / "out.parquet").filter(~lacking)["decision"].to_list() == want.tolist()
+
+
+def test_a_file_that_changes_between_the_two_readings_is_refused(
+    folder: Path, people: pl.DataFrame, policy: logofair.Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = apply_write._Collected.outcome
+
+    def changing(self: Any, name: str) -> Any:
+        people.tail(1500).write_csv(folder / "new.csv")
+        return outcome(self, name)
+
+    monkeypatch.setattr(apply_write._Collected, "outcome", changing)
+    words = (folder / "policy.json", folder / "new.csv", *SEEDED, "--exact-counts", "--out", folder / "out.csv")
+    assert "was changed while it was read" in refused(*words)
+    assert not (folder / "out.csv").exists()
+
+
+def test_exact_counts_say_what_they_cost_and_are_not_for_rules_without_coins(folder: Path) -> None:
+    words = (folder / "policy.json", folder / "new.csv", *SEEDED, "--out", folder / "out.csv", "--exact-counts")
+    code, page, _ = run(*words)
+    said = " ".join(page.split())
+    assert code == 0
+    for part in ("where chances sum to", "within one", "depends on who else is in these files", "a capacity"):
+        assert part in said
+    both = refused(*words, "--force", "--deterministic")
+    assert "--exact-counts: given together with --deterministic" in both
+    plain = applied(folder / "policy.json", folder / "new.csv", *SEEDED, "--out", folder / "other.csv")
+    assert (plain["exact_counts"], plain["summed_chances"]) == (False, None)
+
+
 def test_the_seed_changes_coins_without_ids_and_deterministic_needs_none(
     folder: Path, people: pl.DataFrame, policy: logofair.Policy
 ) -> None:

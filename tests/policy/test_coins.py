@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logofair.errors import InputError
-from logofair.policy.coins import coins, id_words, place_words, read_ids
+from logofair.policy.coins import coin_words, coins, id_words, place_words, read_ids
 from support.examples import examples
 
 modest = examples(60)
@@ -52,7 +52,7 @@ def text_coin(text: str, key: int) -> float:
 def id_coins(ids: object, key: int, place: int = 7) -> np.ndarray:
     """Coins of ids that all belong to one client and group."""
     words = id_words(ids)
-    return coins(words, np.full(words.size, place, dtype=np.uint64), key)
+    return coins(coin_words(words, np.full(words.size, place, dtype=np.uint64), key))
 
 
 def row_coins(n: int, key: int) -> np.ndarray:
@@ -122,7 +122,7 @@ def test_the_client_and_then_the_group_are_mixed_in_by_their_texts(clients, grou
     places = place_words(clients, groups)
     assert places.tolist() == expected
     words = np.full(places.size, 5, dtype=np.uint64)
-    assert coins(words, places, key).tolist() == [coin(5, key, place) for place in expected]
+    assert coins(coin_words(words, places, key)).tolist() == [coin(5, key, place) for place in expected]
 
 
 def test_the_same_ids_toss_unrelated_coins_at_every_client_and_in_every_group():

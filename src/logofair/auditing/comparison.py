@@ -14,6 +14,7 @@ from logofair.auditing.result import Audit
 from logofair.auditing.rows import checked_columns
 from logofair.columns.checks import Floats
 from logofair.columns.labels import one_client
+from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.notions import Rate
 
 __all__ = ["Comparison", "compare", "compared_audits"]
@@ -23,8 +24,8 @@ __all__ = ["Comparison", "compare", "compared_audits"]
 class Comparison:
     """The second rule less the first on the same rows, as :func:`compare` found it.
 
-    ``accuracy``, ``accepted``, ``global_gap`` and ``local_gap`` are differences, each a :class:`Measured` with its 95%
-    interval, or None where undefined; ``first`` and ``second`` are the audits of the two rules.
+    ``accuracy``, ``cost``, ``accepted``, ``global_gap`` and ``local_gap`` are differences, each a :class:`Measured`
+    with its 95% interval, or None where undefined; ``first`` and ``second`` are the audits of the two rules.
 
     Examples
     --------
@@ -42,10 +43,11 @@ class Comparison:
     accepted: Measured | None
     global_gap: Measured | None
     local_gap: Measured | None
+    cost: Measured | None = None
 
     def summary(self) -> str:
         """Return the comparison as text for people."""
-        names = ["accuracy", "accepted", "global_gap"]
+        names = ["accuracy", *([] if self.first.costs is None else ["cost"]), "accepted", "global_gap"]
         names += [] if self.first.local is self.first.global_ else ["local_gap"]
         return "\n".join(f"{name.replace('_', ' '):<10}  {self.sentence(name)}" for name in names)
 
@@ -62,7 +64,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        figures = {name: getattr(self, name) for name in ("accuracy", "accepted", "global_gap", "local_gap")}
+        figures = {name: getattr(self, name) for name in ("accuracy", "cost", "accepted", "global_gap", "local_gap")}
         return {name: None if found is None else found.as_dict() for name, found in figures.items()}
 
 
@@ -76,6 +78,7 @@ def compare(
     notion: object = "demographic_parity",
     sample_weight: object = None,
     ids: object = None,
+    costs: object = None,
 ) -> Comparison:
     """Compare two decision rules on the same rows; arguments as for :func:`logofair.audit`.
 
@@ -86,7 +89,7 @@ def compare(
     ----------
     decisions, others : columns
         0 and 1, or probabilities of acceptance, of the first and the second rule.
-    labels, groups, clients, notion, sample_weight, ids
+    labels, groups, clients, notion, sample_weight, ids, costs
         As for :func:`logofair.audit`.
 
     Returns
@@ -103,20 +106,26 @@ def compare(
     first = checked_columns(decisions, labels, groups, clients, notion, None, sample_weight, ids)
     second = checked_columns(others, labels, groups, clients, notion, None, sample_weight, ids)
     rows = (first.positive, first.weight, first.group, first.client, first.ids)
-    return compared_audits(first.chance, second.chance, rows, first.local.rates, first.global_.rates)
+    priced = None if costs is None else read_costs(costs, first.client)
+    return compared_audits(first.chance, second.chance, rows, first.local.rates, first.global_.rates, priced)
 
 
 def compared_audits(
-    before: Floats, after: Floats, rows: tuple[Any, ...], local: tuple[Rate, ...], global_: tuple[Rate, ...]
+    before: Floats,
+    after: Floats,
+    rows: tuple[Any, ...],
+    local: tuple[Rate, ...],
+    global_: tuple[Rate, ...],
+    costs: Costs | None = None,
 ) -> Comparison:
     """Compare two rules on checked rows: ``(labels, weights, groups, clients, ids)`` as `tally_of` takes them."""
     groups, clients = rows[2].names, rows[3].names
-    first, second = (Audit.of(tally_of(chance, *rows), groups, clients, local, global_) for chance in (before, after))
+    first, second = (
+        Audit.of(tally_of(chance, *rows), groups, clients, local, global_, costs=costs) for chance in (before, after)
+    )
     change = after - before
-    accuracy = None
-    if rows[0] is not None:
-        right = np.where(rows[0] > 0, change, -change)
-        accuracy = _mean(_Changes.of(right, _one_client(rows)))
+    accuracy = None if rows[0] is None else _won(change, rows, ACCURACY)
+    won = None if rows[0] is None or costs is None else _won(change, rows, costs)
     changes = _Changes.of(change, rows)
     everywhere = changes if len(clients) == 1 else _Changes.of(change, _one_client(rows))
     return Comparison(
@@ -126,7 +135,16 @@ def compared_audits(
         accepted=_mean(everywhere),
         global_gap=_gap_change(first.global_, second.global_, everywhere),
         local_gap=_gap_change(first.local, second.local, changes),
+        cost=None if won is None else won.times(-1.0),
     )
+
+
+def _won(change: Floats, rows: tuple[Any, ...], costs: Costs) -> Measured | None:
+    """What the second rule wins over the first by row, which is the first's cost less its own."""
+    unit = costs.largest
+    gain = change * costs.of_rows(rows[3].codes).gain(rows[0]) / unit
+    mean = _mean(_Changes.of(gain, _one_client(rows)))
+    return None if mean is None else mean.times(unit)
 
 
 def _one_client(rows: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from logofair.auditing.chance import TAIL, Floor, common_shares, limits_against,
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes, one_client
 from logofair.columns.segments import Booleans, Indices
+from logofair.costs import Costs
 from logofair.notions import Rate
 
 __all__ = [
@@ -86,6 +87,11 @@ class Measured(float):
         rows = "" if self.rows is None else f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
         rests = "; ".join(part for part in (chance, rows) if part)
         return f"{text(self)} ({rests})" if rests else text(self)
+
+    def times(self, unit: float) -> Measured:
+        """The same in another unit; below 0, what was high is low."""
+        low, high = (None if end is None else end * unit for end in (self.low, self.high)[:: 1 if unit > 0 else -1])
+        return Measured(float(self) * unit, low=low, high=high, rows=self.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _measured, (float(self), vars(self))
@@ -227,7 +233,26 @@ class Tally:
         products = merged.products
         if products is not None:
             products = products[..., 1] + merged.squares[..., 0] - products[..., 0]
-        return merged._share(merged._right(), products)
+        return merged._share(merged._right(), products, by_label=True)
+
+    def cost(self, costs: Costs) -> Floats:
+        """Expected cost of a row by client; NaN where undefined."""
+        return _ratio(_spent(self.accepted, self.mass, costs).sum(1), self.labelled * self.mass.sum((1, 2)))
+
+    def measured_cost(self, costs: Costs) -> Measured | None:
+        """Expected cost of a row over all clients; None without labels.
+
+        It is a share of the dearest error, so that its interval is that of a share; where errors differ in cost it is
+        wider than need be, since costs between 0 and the dearest vary less.
+        """
+        if not self.labelled:
+            return None
+        merged, parts = self.merged(), self if self.over_all is None else self.over_all
+        products = None
+        if parts.products is not None and (costs.alike or parts is self):  # a person at clients of other costs: unknown
+            products = _spent(parts.products, parts.squares, costs) / costs.largest
+        share = merged._share(_spent(self.accepted, self.mass, costs) / costs.largest, products, by_label=True)
+        return None if share is None else share.times(costs.largest)
 
     def measured_accepted(self) -> Measured | None:
         """Expected share of all mass that is accepted; None where there is no mass."""
@@ -258,12 +283,19 @@ class Tally:
             mass, accepted, self.squares[..., place], None if self.products is None else self.products[..., place]
         )
 
-    def _share(self, hits: Floats, products: Floats | None) -> Measured | None:
-        """All clients' share of the mass that ``hits`` holds, with its interval; None where there is no mass."""
+    def _share(self, hits: Floats, products: Floats | None, *, by_label: bool = False) -> Measured | None:
+        """All clients' share of the mass that ``hits`` holds, with its interval; None where there is no mass.
+
+        Products ``by_label`` leave out those of a person's weight under one label with hits under the other. They are
+        0 at least and all such products of weights at most; that end is taken which leaves more to chance.
+        """
         mass, held, squares = (np.array(part.sum()) for part in (self.mass, hits, self.squares[..., _BOTH]))
         if not mass > 0:
             return None
-        rows = _effective(mass, held, squares, None if products is None else np.array(products.sum()))
+        known = None if products is None else np.array(products.sum())
+        if known is not None and by_label and held < mass / 2:
+            known = known + max(float(squares - self.squares[..., :_BOTH].sum()), 0.0)
+        rows = _effective(mass, held, squares, known)
         share = min(float(held / mass), 1.0)
         low, high = share_limits(np.array(share), rows)
         return Measured(
@@ -489,6 +521,13 @@ class Side:
         for rate, group in np.argwhere(np.isnan(self.values[:, place])).tolist():
             why = self.tally.why_undefined(self.rates[rate], place, group)
             yield f"{self.rates[rate].name} of group {self.groups[group]!r}{at} is undefined: {why}"
+
+
+def _spent(accepted: Floats, mass: Floats, costs: Costs) -> Floats:
+    """What errors cost by (client, group), given accepted and all mass by label."""
+    wrongly_accepted = costs.wrongly_accepted[:, None] * accepted[..., 0]
+    wrongly_rejected = costs.wrongly_rejected[:, None] * np.maximum(mass[..., 1] - accepted[..., 1], 0.0)
+    return np.asarray(wrongly_accepted + wrongly_rejected)
 
 
 def _largest(values: Floats, axes: tuple[int, ...]) -> Floats:

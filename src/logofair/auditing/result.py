@@ -15,6 +15,7 @@ import numpy.typing as npt
 from logofair.auditing.measure import FEW_ROWS, Gap, Measured, Side, Tally, plain, side_of, text, value_of
 from logofair.columns.checks import Floats, Label, listed
 from logofair.columns.segments import Booleans, Indices
+from logofair.costs import Costs
 from logofair.notions import Notion, Rate
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "RateRows",
     "RuleAudit",
     "aligned",
+    "cost_text",
     "with_few_rows",
 ]
 
@@ -39,7 +41,7 @@ _WIDER = (0.05, 0.1, 0.2, 0.3, 0.5)  # tolerances to look at where too few clien
 
 @dataclass(frozen=True)
 class ClientAudit:
-    """One client: its rows, accuracy, rates, largest gap, the gap of every rate, and its undefined rates in words.
+    """One client: its rows, accuracy, cost, rates, largest gap, the gap of every rate, and undefined rates in words.
 
     ``large_gap`` is the largest gap between rates that rest on 30 rows or more.
 
@@ -58,6 +60,7 @@ class ClientAudit:
     rates: dict[str, dict[Label, Measured | None]]
     gaps: tuple[Gap, ...]
     undefined: tuple[str, ...]
+    cost: Measured | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,6 +78,7 @@ class ClientTable:
 
     clients: tuple[Label, ...]
     _side: Side
+    _costs: Costs | None = None
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -82,10 +86,12 @@ class ClientTable:
     def __getitem__(self, index: int) -> ClientAudit:
         place = range(len(self))[index]
         gaps = tuple(self._side.gap(rate, place) for rate in range(len(self._side.rates)))
+        tally, costs = self._side.tally.only(place), self._costs
         return ClientAudit(
             client=self.clients[place],
             rows=int(self._side.tally.rows[place].sum()),
-            accuracy=self._side.tally.only(place).measured_accuracy(),
+            accuracy=tally.measured_accuracy(),
+            cost=None if costs is None else tally.measured_cost(costs.only(place)),
             gap=self._worst[place].value,
             large_gap=value_of(_largest(self._side.large.gaps[:, place])),
             rates=self._side.measured_rates(place),
@@ -102,9 +108,11 @@ class ClientTable:
 
     def __repr__(self) -> str:
         rates = self._side.rates if len(self._side.rates) > 1 else ()
-        lines = [["client", "rows", "accuracy", "gap", *(f"gap of {rate.name}" for rate in rates)]]
+        cost = [] if self._costs is None else ["cost"]
+        lines = [["client", "rows", "accuracy", *cost, "gap", *(f"gap of {rate.name}" for rate in rates)]]
         for row in islice(self, _LISTED):
-            figures = (row.accuracy, row.gap, *(gap.value for gap in row.gaps[: len(rates)]))
+            spent = [row.cost] if cost else []
+            figures = (row.accuracy, *spent, row.gap, *(gap.value for gap in row.gaps[: len(rates)]))
             lines.append([str(row.client), str(row.rows), *map(text, figures)])
         return aligned(lines) + (f"\n... and {len(self) - _LISTED} more" if len(self) > _LISTED else "")
 
@@ -184,7 +192,8 @@ class Audit:
     tell first: between rates on 30 rows or more where there are such, so that a few people hide nobody. ``score_auc``
     is the chance that a row with label 1 scores above one with label 0, ties counting half; None where undefined.
     ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are then too narrow for new ones.
-    ``local`` and ``global_`` hold the same figures as arrays. It prints as its summary.
+    ``local`` and ``global_`` hold the same figures as arrays, ``costs`` what errors cost where that was given. It
+    prints as its summary.
 
     Examples
     --------
@@ -205,6 +214,7 @@ class Audit:
     global_: Side
     score_auc: float | None = None
     fitted_rows: bool = False
+    costs: Costs | None = None
     _missing: tuple[str, ...] = ()
 
     @classmethod
@@ -234,6 +244,11 @@ class Audit:
         """Expected share of right decisions; None where undefined."""
         return self.global_.tally.measured_accuracy()
 
+    @cached_property
+    def cost(self) -> Measured | None:
+        """Expected cost of a row; None where undefined, or where nobody said what errors cost."""
+        return None if self.costs is None else self.local.tally.measured_cost(self.costs)
+
     @property
     def accepted(self) -> Measured | None:
         """Expected share of the rows that is accepted."""
@@ -242,7 +257,7 @@ class Audit:
     @cached_property
     def by_client(self) -> ClientTable:
         """A table with a row per client."""
-        return ClientTable(self.clients, self.local)
+        return ClientTable(self.clients, self.local, self.costs)
 
     @property
     def global_gap(self) -> Measured | None:
@@ -385,6 +400,7 @@ class Audit:
         for group, size in zip(self.groups, sizes, strict=True):
             rates.append([str(group), f"{size:,}", *(_shown(row[group]) for row in self.rates.values())])
         figures = [["accuracy", _shown(self.accuracy)], *self._gap_lines()]
+        figures[1:1] = [] if self.costs is None else [["cost", cost_text(self.cost)], ["", self.costs.summary()]]
         figures += [] if self.score_auc is None else [["score AUC", text(self.score_auc)]]
         if self.fitted_rows:
             figures.append(["", FITTED_ROWS])
@@ -410,9 +426,10 @@ class Audit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; what is undefined is None."""
-        names = ("groups", "clients", "accuracy", "accepted", "score_auc", "fitted_rows", "undefined_clients")
+        names = ("groups", "clients", "accuracy", "cost", "accepted", "score_auc", "fitted_rows", "undefined_clients")
         gaps = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps")
         found = {name: getattr(self, name) for name in (*names, *gaps, "counts", "undefined")}
+        found["costs"] = None if self.costs is None else self.costs.as_dict()
         found["headline"] = {"global": self.headline_global, "local": self.headline_local}
         return {**_plain(found), "small": self.small_as_dict(), "by_client": self.by_client.as_dicts()}
 
@@ -438,23 +455,35 @@ class Audit:
 
 @dataclass(frozen=True, eq=False)
 class RuleAudit:
-    """One decision rule on counted rows: accuracy, the share accepted, and an audit for each of several notions."""
+    """One decision rule on counted rows: accuracy, cost, the share accepted, and an audit for each of some notions."""
 
     tally: Tally
     by_notion: dict[str, Audit]
+    costs: Costs | None = None
 
     @classmethod
     def of(
-        cls, tally: Tally, groups: tuple[Label, ...], clients: tuple[Label | None, ...], notions: Iterable[Notion]
+        cls,
+        tally: Tally,
+        groups: tuple[Label, ...],
+        clients: tuple[Label | None, ...],
+        notions: Iterable[Notion],
+        costs: Costs | None = None,
     ) -> RuleAudit:
         """Measure every notion, without labels those that need none."""
         measured = [notion for notion in notions if tally.labelled or not notion.needs_labels]
-        return cls(tally, {notion.name: Audit.of(tally, groups, clients, notion.rates) for notion in measured})
+        audits = {notion.name: Audit.of(tally, groups, clients, notion.rates, costs=costs) for notion in measured}
+        return cls(tally, audits, costs)
 
     @property
     def accuracy(self) -> Measured | None:
         """Expected share of right decisions; None without labels."""
         return self.tally.measured_accuracy()
+
+    @property
+    def cost(self) -> Measured | None:
+        """Expected cost of a row; None without labels, or where nobody said what errors cost."""
+        return None if self.costs is None else self.tally.measured_cost(self.costs)
 
     @property
     def accepted(self) -> Measured | None:
@@ -469,7 +498,8 @@ class RuleAudit:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         gaps = {name: audit.largest_as_dict() for name, audit in self.by_notion.items()}
-        return {**_plain({name: getattr(self, name) for name in ("rates", "accuracy", "accepted")}), "gaps": gaps}
+        names = ("rates", "accuracy", "cost", "accepted")
+        return {**_plain({name: getattr(self, name) for name in names}), "gaps": gaps}
 
 
 def _clients(count: int) -> str:
@@ -492,6 +522,12 @@ def _largest(gaps: Floats) -> float:
 
 def _shown(figure: Measured | None) -> str:
     return "undefined" if figure is None else str(figure)
+
+
+def cost_text(cost: Measured | None) -> str:
+    """A cost as people read it."""
+    figure, _, rests = _shown(cost).partition(" ")
+    return figure if cost is None else f"{figure} per person {rests}".rstrip()
 
 
 def aligned(lines: list[list[str]]) -> str:

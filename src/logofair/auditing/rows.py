@@ -13,6 +13,7 @@ from logofair.auditing.result import Audit
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Floats
 from logofair.columns.labels import Codes, encode, one_client
+from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 from logofair.policy.policy import Policy
@@ -34,6 +35,7 @@ def audit(
     sample_weight: object = None,
     ids: object = None,
     policy: Policy | None = None,
+    costs: object = None,
 ) -> Audit:
     """Measure a decision rule's accuracy, its gaps over all clients, and its gaps inside each of them.
 
@@ -56,6 +58,9 @@ def audit(
         Who each row is of: rows of the same id at a client are one person, who counts once in every interval.
     policy : Policy, optional
         Decides in place of ``decisions``; clients it does not know take its merged rule.
+    costs : pair of numbers, or mapping from every client to its pair, optional
+        What a wrongly accepted row costs, and a wrongly rejected one: the audit then has a ``cost``, the mean over the
+        rows. With costs 1 and 1 it is 1 less the accuracy.
 
     Returns
     -------
@@ -76,14 +81,21 @@ def audit(
     (0.0, 0.99, 2)
     >>> print(found.local_gaps[0])
     1.0000 (selection rate, 'M' over 'F', client 'a'; 95%: 0.0000 to 1.0000; 1 row)
+
+    A wrong rejection is three times as bad as a wrong approval:
+
+    >>> dear = audit([1, 1, 0, 0], [1, 0, 0, 1], groups=["M", "M", "F", "F"], costs=(1, 3))
+    >>> dear.accuracy, dear.cost
+    (0.5, 1.0)
     """
     chance = decisions if policy is None else _decided(policy, decisions, scores, groups, clients)
     rows = checked_columns(chance, labels, groups, clients, notion, scores, sample_weight, ids)
     tally = tally_of(rows.chance, rows.positive, rows.weight, rows.group, rows.client, rows.ids)
     auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
-    missing = _notes(rows.positive, rows.score, auc)
-    names = (rows.group.names, rows.client.names)
-    return Audit.of(tally, *names, rows.local.rates, rows.global_.rates, score_auc=auc, _missing=missing)
+    priced = None if costs is None else read_costs(costs, rows.client)
+    missing = _notes(rows.positive, rows.score, auc, priced)
+    names, rates = (rows.group.names, rows.client.names), (rows.local.rates, rows.global_.rates)
+    return Audit.of(tally, *names, *rates, score_auc=auc, costs=priced, _missing=missing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +191,11 @@ def _auc(score: Floats, positive: Floats, weight: Floats | None) -> float | None
     return float(high / high.sum() @ ((np.cumsum(low) - low / 2) / low.sum()))
 
 
-def _notes(positive: Floats | None, score: Floats | None, auc: float | None) -> tuple[str, ...]:
+def _notes(positive: Floats | None, score: Floats | None, auc: float | None, costs: Costs | None) -> tuple[str, ...]:
     """Sentences on the figures that are not rates."""
-    accuracy = "accuracy is undefined: there are no labels"
-    ranking = "score_auc is undefined: it needs rows of both labels"
-    return (*([accuracy] if positive is None else []), *([ranking] if score is not None and auc is None else []))
+    found = {
+        "accuracy is undefined: there are no labels": positive is None,
+        "cost is undefined: there are no labels": positive is None and costs is not None,
+        "score_auc is undefined: it needs rows of both labels": score is not None and auc is None,
+    }
+    return tuple(sentence for sentence, applies in found.items() if applies)

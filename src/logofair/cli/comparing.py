@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from logofair.auditing import Comparison
+from logofair.auditing import Audit, Comparison
 from logofair.auditing.comparison import compared_audits
 from logofair.auditing.result import FITTED_ROWS, RuleAudit
 from logofair.auditing.rows import AuditedRows, checked_columns
 from logofair.columns.checks import Floats, Integers, Label, listed, shown
 from logofair.columns.labels import Codes, encode
+from logofair.costs import Costs
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files
 from logofair.files.rows import DataRows, read_rows
@@ -80,14 +81,12 @@ class ComparedRules:
     @property
     def policy_audit(self) -> RuleAudit:
         """What the policy does on the rows."""
-        audits = {name: found.second for name, found in self.by_notion.items()}
-        return RuleAudit(next(iter(audits.values())).local.tally, audits)
+        return _rule_audit({name: found.second for name, found in self.by_notion.items()})
 
     @property
     def against_audit(self) -> RuleAudit:
         """What the other rule does on the rows."""
-        audits = {name: found.first for name, found in self.by_notion.items()}
-        return RuleAudit(next(iter(audits.values())).local.tally, audits)
+        return _rule_audit({name: found.first for name, found in self.by_notion.items()})
 
     def required(self, notion: str) -> Floats | None:
         """What the policy requires of a notion inside the rows' clients, (rates, clients); None: nothing.
@@ -117,12 +116,18 @@ class ComparedRules:
         }
 
 
+def _rule_audit(audits: dict[str, Audit]) -> RuleAudit:
+    first = next(iter(audits.values()))
+    return RuleAudit(first.local.tally, audits, first.costs)
+
+
 def compare_rules(
     data: Sequence[str],
     columns: ColumnNames,
     names: RuleNames,
     notions: Sequence[Notion],
     progress: Progress,
+    costs: Costs | None = None,
 ) -> ComparedRules:
     """Decide on the rows of files by a policy and by another rule, in expectation over coins, and compare them.
 
@@ -137,7 +142,8 @@ def compare_rules(
     in_fit = rows_in_fit(rules, rows.source)
     wanted = [notion for notion in notions if checked.positive is not None or not notion.needs_labels]
     steps = progress(wanted, "Comparing", len(wanted))
-    compared = {notion.name: _compared(before, checked, notion, fitted=in_fit in ("all", "some")) for notion in steps}
+    fitted = in_fit in ("all", "some")
+    compared = {notion.name: _compared(before, checked, notion, costs, fitted=fitted) for notion in steps}
     return ComparedRules(rules, names.policy.name, other, compared, named, rows, unknown, in_fit, other_in_fit)
 
 
@@ -244,7 +250,7 @@ def _checked(chance: Floats, rows: DataRows) -> AuditedRows:
     return checked_columns(chance, *columns)
 
 
-def _compared(before: Floats, rows: AuditedRows, notion: Notion, *, fitted: bool) -> Comparison:
+def _compared(before: Floats, rows: AuditedRows, notion: Notion, costs: Costs | None, *, fitted: bool) -> Comparison:
     columns = (rows.positive, rows.weight, rows.group, rows.client, rows.ids)
-    found = compared_audits(before, rows.chance, columns, notion.rates, notion.rates)
+    found = compared_audits(before, rows.chance, columns, notion.rates, notion.rates, costs)
     return replace(found, second=replace(found.second, fitted_rows=fitted))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.auditing.measure import plain
-from logofair.columns.checks import Label, shown
+from logofair.columns.checks import Floats, Integers, Label, shown
 from logofair.columns.labels import Codes
+from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, client_name
@@ -30,7 +32,9 @@ from logofair.files.values import (
     plain_values,
 )
 from logofair.files.writing import TableWriter, replacing
+from logofair.policy.coins import Words
 from logofair.policy.policy import Policy
+from logofair.policy.tosses import Tosses, exact_counts
 
 if TYPE_CHECKING:
     import polars
@@ -40,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "Decider", "DecisionCounts", "decide_files"]
 
 
+# Which rows are accepted of those on which chance decides.
+Toss: TypeAlias = Callable[[Tosses], Booleans]
+
 _INTEGER_KINDS = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is written, and one with any 18 digits fits
 
 
@@ -48,7 +55,8 @@ class DecisionCounts:
     """How many rows were decided and accepted, by group; grows batch by batch.
 
     ``unknown`` rows are of groups or clients that the policy does not know, ``missing`` ones lack a group or client,
-    ``dropped`` ones were left out; ``ids`` are the ids met, as numbers of 64 bits.
+    ``dropped`` ones were left out; ``ids`` are the ids met, as numbers of 64 bits. ``excess`` is how many more
+    rows were accepted than their chances sum to, where counts are exact: less than one either way.
     """
 
     groups: tuple[Label, ...]
@@ -57,6 +65,7 @@ class DecisionCounts:
     missing: int = 0
     dropped: int = 0
     ids: array[int] = field(default_factory=lambda: array("Q"))  # grows in place: there may be 100 million
+    excess: float | None = None
 
     def __post_init__(self) -> None:
         self.counted = np.zeros((len(self.groups) + 1, 2), dtype=np.int64)  # the last line: no known group
@@ -70,6 +79,11 @@ class DecisionCounts:
     def accepted(self) -> int:
         """Rows accepted."""
         return int(self.counted[:, 1].sum())
+
+    @property
+    def summed_chances(self) -> float | None:
+        """How many rows were expected to be accepted, where counts are exact."""
+        return None if self.excess is None else self.accepted - self.excess
 
     @property
     def repeated(self) -> int:
@@ -106,6 +120,8 @@ class DecisionCounts:
         return {
             "rows": self.rows,
             "accepted": self.accepted,
+            "exact_counts": self.excess is not None,
+            "summed_chances": self.summed_chances,
             "unknown_rows": self.unknown,
             "missing_rows": self.missing,
             "rows_left_out": self.dropped,
@@ -150,8 +166,11 @@ class Decider:
     seed: int | None = None
     deterministic: bool = False
     on_missing: str = "refuse"  # rows without group or client; or "base": score from 1/2 on
+    exact_counts: bool = False
 
     def __post_init__(self) -> None:
+        if self.exact_counts and self.deterministic:
+            raise InputError("--exact-counts: given together with --deterministic, which draws nothing; choose one.")
         if self.on_unknown == "merged" and self.policy.merged is None:
             raise InputError("--on-unknown: the policy lacks the rule of all clients together; use base or raise.")
         if self.by_position and self.seed is None:
@@ -202,18 +221,16 @@ class Decider:
         present = [pl.col(role).is_not_null() for role in needed if role in rows.columns]
         return rows.filter(pl.all_horizontal(present) | pl.col("unread"))  # what cannot be read is not missing
 
-    def decide(self, batch: Batch) -> Decisions:
-        """Decide on a batch."""
+    def decide(self, batch: Batch, toss: Toss = Tosses.by_coin) -> Decisions:
+        """Decide on a batch; ``toss`` where chance does."""
         scores, group = self._scores(batch), self._codes(batch, "group")
         client = self._client(batch)
         strange = (group < 0) if client is None else (group < 0) | (client < 0)
         lacking = [batch.rows[role].is_null() for role in ("group", "client") if role in batch.rows.columns]
         missing = np.logical_or.reduce([flags.to_numpy() for flags in lacking])
-        known, group = group, np.where(missing, 0, group)  # until below
-        client = None if client is None else np.where(missing, 0, client)
         decided = np.empty(batch.rows.height, dtype=np.int64)
-        for rows, ids in self._ids(batch):
-            decided[rows] = self.keyed.decide(
+        for rows, ids in self._ids(batch, np.flatnonzero(~missing)):
+            tosses = self.keyed.tosses(
                 scores[rows],
                 groups=Codes(self.policy.groups, group[rows]),
                 clients=None if client is None else Codes(self.policy.clients, client[rows]),
@@ -221,6 +238,7 @@ class Decider:
                 on_unknown=self.on_unknown,
                 deterministic=self.deterministic,
             )
+            decided[rows] = tosses.decisions(toss(tosses))
         if missing.any():  # the base rule, which tosses no coin
             count = int(missing.sum())
             decided[missing] = self.policy.decide(
@@ -230,7 +248,7 @@ class Decider:
                 on_unknown="base",
                 deterministic=True,
             )
-        return Decisions(decided, np.where(missing, -1, known), strange, missing)
+        return Decisions(decided, np.where(missing, -1, group), strange, missing)
 
     def _scores(self, batch: Batch) -> npt.NDArray[np.float64]:
         rows, column, where = batch.rows, batch.rows["score"], batch.table.where("score")
@@ -306,31 +324,32 @@ class Decider:
         code = names.index(client) if client in names else -1
         return np.full(batch.rows.height, code, dtype=np.int32)
 
-    def _ids(self, batch: Batch) -> Iterator[tuple[npt.NDArray[np.intp] | slice, Any]]:
-        """Rows and their ids, or their places where there are no ids.
+    def _ids(self, batch: Batch, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
+        """Some rows and their ids, or their places where there are no ids.
 
         A CSV cell that is how an integer is written is an integer, whatever stands in other rows: else a person's coin
         would hang on who else is in the file.
         """
         pl = polars_module()
         if self.id_column is None:
-            yield slice(None), np.arange(batch.position, batch.position + batch.rows.height, dtype=np.uint64)
+            yield rows, (batch.position + rows).astype(np.uint64)
             return
         ids, where = batch.rows["id"], batch.table.where("id")
         if ids.null_count():
             raise self._missing_error(batch, "id")
+        ids = ids if rows.size == ids.len() else ids.gather(rows)
         if ids.dtype.is_integer():
-            yield slice(None), ids.to_numpy()
+            yield rows, ids.to_numpy()
         elif ids.dtype not in (pl.String, pl.Categorical, pl.Enum):
             raise InputError(f"{where}: holds {ids.dtype}; ids are integers or text.")
         elif batch.table.kind != "CSV":
-            yield slice(None), ids.cast(pl.String).to_list()
+            yield rows, ids.cast(pl.String).to_list()
         else:
             complete = ids.str.contains(_INTEGER_KINDS)
             for chosen, kind in ((complete, pl.Int64), (~complete, pl.String)):
                 if chosen.any():
                     part = ids.filter(chosen).cast(kind)
-                    yield np.flatnonzero(chosen.to_numpy()), part.to_numpy() if kind == pl.Int64 else part.to_list()
+                    yield rows[chosen.to_numpy()], part.to_numpy() if kind == pl.Int64 else part.to_list()
 
 
 def _text(role: str, kind: Any) -> Any:
@@ -357,10 +376,21 @@ BATCH = 250_000
 def decide_files(
     decider: Decider, files: DataFiles, out: Path, progress: Progress, *, batch: int = BATCH
 ) -> DecisionCounts:
-    """Decide on all rows of the files and write the decisions; the file is there whole or not at all."""
+    """Decide on all rows of the files and write the decisions; the file is there whole or not at all.
+
+    Where counts are exact the files are read twice: a decision then depends on all rows.
+    """
     totals, writer = DecisionCounts(decider.policy.groups), None
     expected = max(1, sum(map(estimated_rows, files.paths)) // batch)
-    with replacing(out) as neighbour, closing(_batches(decider, files, totals, batch)) as steps, ExitStack() as stack:
+    toss: Toss = Tosses.by_coin
+    if decider.exact_counts:
+        first = _Collected()
+        unused = DecisionCounts(decider.policy.groups)
+        with closing(_batches(decider, files, unused, batch, first)) as steps:
+            deque(progress(steps, "Summing chances", expected), maxlen=0)
+        toss, totals.excess = first.outcome(files.name)
+    steps = _batches(decider, files, totals, batch, toss)
+    with replacing(out) as neighbour, closing(steps), ExitStack() as stack:
         for table in progress(steps, "Deciding", expected):
             writer = writer or stack.enter_context(TableWriter(neighbour, table.schema))
             writer.write(table)
@@ -371,7 +401,38 @@ def decide_files(
     return totals
 
 
-def _batches(decider: Decider, files: DataFiles, totals: DecisionCounts, batch: int) -> Generator[polars.DataFrame]:
+class _Collected:
+    """The chances, cells and words of all batches' rows on which chance decides; as a toss it accepts nobody yet."""
+
+    def __init__(self) -> None:
+        self.met: list[tuple[Floats, Integers, Words]] = []
+
+    def __call__(self, tosses: Tosses) -> Booleans:
+        self.met.append((tosses.chance, tosses.cells, tosses.words))
+        return np.zeros(tosses.rows.size, dtype=np.bool_)
+
+    def outcome(self, name: str) -> tuple[Toss, float]:
+        """The toss that says batch by batch who is accepted, and how many more are than their chances sum to."""
+        if not self.met:
+            return Tosses.by_coin, 0.0
+        chance, cells, words = map(np.concatenate, zip(*self.met, strict=True))
+        accepted = exact_counts(chance, cells, words)
+        given = 0
+
+        def tell(tosses: Tosses) -> Booleans:
+            nonlocal given
+            part = slice(given, given + tosses.rows.size)
+            if not np.array_equal(words[part], tosses.words):
+                raise InputError(f"{name}: was changed while it was read; decide again.")
+            given = part.stop
+            return np.asarray(accepted[part])
+
+        return tell, float(accepted.sum() - chance.sum())
+
+
+def _batches(
+    decider: Decider, files: DataFiles, totals: DecisionCounts, batch: int, toss: Toss
+) -> Generator[polars.DataFrame]:
     """The output, batch by batch."""
     schema: Any = None
     for path in files.paths:
@@ -383,7 +444,7 @@ def _batches(decider: Decider, files: DataFiles, totals: DecisionCounts, batch: 
                 totals.dropped += every.height - rows.height
                 if not rows.height:
                     continue
-                decisions = decider.decide(Batch(rows, table, totals.rows))
+                decisions = decider.decide(Batch(rows, table, totals.rows), toss)
                 totals.add(decisions)
                 totals.meet(rows)
                 output = _output(decider, rows, decisions.decided, path if len(files.paths) > 1 else None)

@@ -233,6 +233,27 @@ id_option = click.option(
 )
 
 
+def _costs(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, float] | None:
+    """Read two numbers; whether they can be costs is for the library to say."""
+    if text is None:
+        return None
+    try:
+        accepted, rejected = map(float, text.split(","))
+    except ValueError:
+        raise click.BadParameter(
+            f"got {text!r}; pass two numbers with a comma between, such as 1,3.", ctx, param
+        ) from None
+    return accepted, rejected
+
+
+costs_option = click.option(
+    "--costs",
+    metavar="A,R",
+    callback=_costs,
+    help="What a wrongly accepted row costs and what a wrongly rejected one does, such as 1,3.",
+)
+
+
 def together(*options: Decorator[Any]) -> Decorator[Any]:
     """Return several options as one decorator."""
 

@@ -33,16 +33,16 @@ def _mix(words: Words) -> Words:
     return words
 
 
-def _uniform(words: Words) -> Floats:
-    """The top 53 bits as a number in [0, 1)."""
-    return np.asarray((words >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
-
-
-def coins(words: Words, places: Words, key: int) -> Floats:
-    """One coin per row, by the key, the word of its client and group (:func:`place_words`) and its own word."""
+def coin_words(words: Words, places: Words, key: int) -> Words:
+    """One random word per row, by the key, the word of its client and group (:func:`place_words`) and its own word."""
     # The mix of 0 is 0: unless the key is moved first, id 0 under key 0 would always win.
     start = _mix(np.array([(key + int(_GOLDEN)) % 2**64], dtype=np.uint64))
-    return _uniform(_step(words, _step(places, start)))
+    return _step(words, _step(places, start))
+
+
+def coins(random: Words) -> Floats:
+    """One coin per random word: its top 53 bits as a number in [0, 1)."""
+    return np.asarray((random >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
 def place_words(clients: Sequence[str], groups: Sequence[str]) -> Words:

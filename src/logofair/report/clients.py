@@ -37,6 +37,7 @@ _BY_ITSELF = "each interval that of this client by itself"
 _WIDE, _NARROW = 860.0, 350.0
 _MOST_ROWS = 40  # clients with a row each in the picture; more stand side by side
 _MOST_COLUMNS = 600
+_WORDS = {"accuracy": "accuracy", "cost": "cost per person"}
 _MARKS = {"within": "met", "above": "missed", "cannot be told": "unclear"}
 
 
@@ -94,7 +95,8 @@ def _card(rows: MeasuredRows, contents: ReportContents | None, place: int) -> El
     """One client: its groups with their rates and rules, its gaps, and what more tolerance would win."""
     client, tally = rows.after.clients[place], rows.after.local.tally
     title = f"client-{place}-title"
-    words = f"{counted(int(tally.rows[place].sum()), 'row')}{_accuracy_words(rows, place)}."
+    figures = "".join(_figure_words(rows, place, name) for name in _by_labels(rows))
+    words = f"{counted(int(tally.rows[place].sum()), 'row')}{figures}."
     state = rows.state(place)
     badge = tag("span", f"Tolerance: {_shown(state)}", class_=f"badge {_MARKS[state]}") if state else None
     prices = [] if contents is None else list(_prices(contents, rows, place))
@@ -118,13 +120,18 @@ def _shown(state: str) -> str:
     return f"{state}, shown" if state in ("within", "above") else state
 
 
-def _accuracy_words(rows: MeasuredRows, place: int) -> str:
+def _by_labels(rows: MeasuredRows) -> list[str]:
+    """The figures that labels give of every client: none without labels, the cost where errors have one."""
     if not rows.after.local.tally.labelled or rows.in_chances:
-        return ""
-    after = _with_interval(_accuracy_at(rows.after, place))
+        return []
+    return ["accuracy", *([] if rows.after.costs is None else ["cost"])]
+
+
+def _figure_words(rows: MeasuredRows, place: int, name: str) -> str:
+    words, after = f"; {_WORDS[name]} by labels", _with_interval(_figure_at(rows.after, place, name))
     if rows.before is None:
-        return f"; accuracy by labels {after}"
-    return f"; accuracy by labels {_with_interval(_accuracy_at(rows.before, place))} before, {after} after"
+        return f"{words} {after}"
+    return f"{words} {_with_interval(_figure_at(rows.before, place, name))} before, {after} after"
 
 
 def _groups(rows: MeasuredRows, place: int) -> Element:
@@ -276,7 +283,7 @@ def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Elem
         ("gap after" if compared else "gap", True),
         ("rows", True),
         ("tolerance", True),
-        ("accuracy", _has_accuracy(rows)),
+        *((_WORDS[name], True) for name in _listed_figures(rows)),
         ("0.01 more wins", contents is not None),
     ]
     listed = rows.ranked[: max(1, _MOST_COLUMNS // len(rates))]
@@ -289,9 +296,9 @@ def _table(rows: MeasuredRows, contents: ReportContents | None) -> Sequence[Elem
     return (left_out, table, note(won) if contents is not None else None)
 
 
-def _has_accuracy(rows: MeasuredRows) -> bool:
-    """Whether the table tells accuracies: once for each client."""
-    return rows.after.local.tally.labelled and not rows.in_chances and len(rows.after.local.rates) == 1
+def _listed_figures(rows: MeasuredRows) -> list[str]:
+    """The figures by labels that the table tells: once for each client."""
+    return _by_labels(rows) if len(rows.after.local.rates) == 1 else []
 
 
 def _line(rows: MeasuredRows, contents: ReportContents | None, place: int, rate: int) -> list[Cell]:
@@ -309,7 +316,7 @@ def _line(rows: MeasuredRows, contents: ReportContents | None, place: int, rate:
             f"of {int(side.tally.rows[place].sum()):,}",
         ),
         _below(tolerance_cell(float(rows.local_tolerance[rate, place])), _shown(rows.state(place))),
-        *([_accuracy(rows, place)] if _has_accuracy(rows) else []),
+        *(_figure_cell(rows, place, name) for name in _listed_figures(rows)),
         *([Cell((small(price),), key=price)] if contents is not None else []),
     ]
 
@@ -319,15 +326,15 @@ def _below(cell: Cell, words: str) -> Cell:
     return replace(cell, content=(*cell.content, " ", tag("small", words, class_="chance"))) if words else cell
 
 
-def _accuracy(rows: MeasuredRows, place: int) -> Cell:
-    """Accuracy by labels at a client, and what it was before."""
-    before = "" if rows.before is None else f"before {figure(_accuracy_at(rows.before, place))}"
-    return _below(measured_cell(_accuracy_at(rows.after, place)), before)
+def _figure_cell(rows: MeasuredRows, place: int, name: str) -> Cell:
+    """A figure by labels at a client, and what it was before."""
+    before = "" if rows.before is None else f"before {figure(_figure_at(rows.before, place, name))}"
+    return _below(measured_cell(_figure_at(rows.after, place, name)), before)
 
 
-def _accuracy_at(audit: Audit, place: int) -> Measured | None:
-    found = audit.by_client[place].accuracy
-    return found if found is None or isinstance(found, Measured) else Measured(found)
+def _figure_at(audit: Audit, place: int, name: str) -> Measured | None:
+    found: Measured | None = getattr(audit.by_client[place], name)
+    return found
 
 
 def _with_interval(value: Measured | None) -> str:

@@ -64,6 +64,8 @@ def _figures(rows: MeasuredRows, accepted: str) -> Iterator[Node]:
     if len(rows.notions) == 1:
         yield tag("div", list(_tiles(rows)), class_="tiles")
     yield _shares(rows, accepted)
+    if rows.after.costs is not None and not rows.in_chances:
+        yield note(rows.after.costs.summary())
     yield _gaps(rows)
     yield note(
         "Small figures are 95% intervals, were the rows drawn again; of a largest gap they hold for the largest in "
@@ -114,6 +116,9 @@ def _tiles(rows: MeasuredRows) -> Iterator[Element]:
         first = None if before is None else before.accuracy
         change = None if found is None else found.accuracy
         yield _tile("Accuracy by labels", first, after.accuracy, list(_change_words(change)), few=False)
+    if after.cost is not None and not rows.in_chances:
+        first, change = (None if each is None else each.cost for each in (before, found))
+        yield _tile("Cost per person by labels", first, after.cost, list(_change_words(change)), few=False)
     for line in rows.gap_lines:
         first = None if line.before is None else line.before.value
         few = line.after.value is not None and (line.after.value.rows or 0) < FEW_ROWS
@@ -162,13 +167,14 @@ def _tile(title: str, before: Measured | None, after: Measured | None, words: li
 
 
 def _shares(rows: MeasuredRows, accepted: str) -> Element:
-    """Accuracy and the share of positive decisions, with their paired differences."""
+    """Accuracy, cost and the share of positive decisions, with their paired differences."""
     found, before = rows.compared, rows.before
-    titles = ["over all rows", *(["before", "after", "difference"] if before is not None else ["share"]), "rows"]
+    titles = ["over all rows", *(["before", "after", "difference"] if before is not None else ["value"]), "rows"]
+    by_labels = {"accuracy": "accuracy by labels", "cost": "cost per person by labels"}
     lines = []
-    for name, words in (("accuracy", "accuracy by labels"), ("accepted", f"share {accepted}")):
+    for name, words in (by_labels | {"accepted": f"share {accepted}"}).items():
         after = getattr(rows.after, name)
-        if name == "accuracy" and (after is None or rows.in_chances):
+        if name in by_labels and (after is None or rows.in_chances):
             continue
         compared = [measured_cell(getattr(before, name))] if before is not None else []
         change = [difference_cell(getattr(found, name))] if found is not None else []

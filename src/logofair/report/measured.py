@@ -212,13 +212,13 @@ def audited_rows(audits: RuleAudit, comparison: Comparison | None, tolerance: fl
     first = next(iter(audits.by_notion.values()))
     names = (first.groups, first.local.clients)
     rates = tuple(dict.fromkeys(rate for audit in audits.by_notion.values() for rate in audit.local.rates))
-    after, compared, other = Audit.of(audits.tally, *names, rates), comparison, None
+    after, compared, other = Audit.of(audits.tally, *names, rates, costs=audits.costs), comparison, None
     if comparison is not None:
         other = comparison.first.local.tally
-        before = Audit.of(other, *names, rates)
+        before = Audit.of(other, *names, rates, costs=audits.costs)
         same = len(audits.by_notion) == 1 and set(rates) == set(comparison.second.local.rates)
         gaps = (comparison.global_gap, comparison.local_gap) if same else (None, None)
-        compared = Comparison(before, after, comparison.accuracy, comparison.accepted, *gaps)
+        compared = Comparison(before, after, comparison.accuracy, comparison.accepted, *gaps, comparison.cost)
     notions = tuple(
         (name.replace("_", " "), audit, None if other is None else Audit.of(other, *names, audit.local.rates))
         for name, audit in audits.by_notion.items()

@@ -87,6 +87,12 @@ def out_option(what: str) -> Decorator[Any]:
     help="No coins: one threshold per client and group. Gaps exceed their tolerances, for equalized odds by 0.10 to "
     "0.18 on Adult.",
 )
+@click.option(
+    "--exact-counts",
+    is_flag=True,
+    help="Accept as many in every client and group, and over all, as chances sum to, within one. A person's decision "
+    "then depends on all rows, and another batch may not meet a capacity. Files are read twice.",
+)
 @seed_option("Of the coins where there are no ids; a policy with coins needs --id or --seed.", default=None)
 @force_option()
 @json_option("Print JSON in place of a summary.")
@@ -105,6 +111,7 @@ def apply(
     on_unknown: str,
     on_missing: str,
     deterministic: bool,
+    exact_counts: bool,
     seed: int | None,
     force: bool,
     as_json: bool,
@@ -130,7 +137,7 @@ def apply(
         files = find_files(new, client=columns.client)
         _check(rules, columns, files, out)
         kept = tuple(dict.fromkeys(keep))
-        decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, on_missing)
+        decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, on_missing, exact_counts)
         totals = decide_files(decider, files, out, progress)
     _show(totals, out, decider.by_position, as_json, rules.client, checked=columns.client is not None)
 
@@ -187,13 +194,25 @@ def _show(
         lines.append(("Missing", f"{missing} without a group or client: accepted from a score of 1/2 on."))
     if repeated := totals.repeated:
         same = "the same coin only at the same client and in the same group"
+        same = same if totals.excess is None else "each is decided on by itself"
         lines.append(("Ids", f"{counted(repeated, 'row')} with an id that was met before: {same}."))
+    if totals.excess is not None:
+        lines.append(
+            (
+                "Counts",
+                f"{totals.accepted:,} accepted, where chances sum to {totals.summed_chances:,.2f}: within one, and so "
+                "in every client and group. A person's decision depends on who else is in these files; other files "
+                "may not meet a capacity that these meet.",
+            )
+        )
     if by_position:
+        same = "the same person always gets the same decision"
+        same = same if totals.excess is None else "the same rows in another order get the same decisions"
         lines.append(
             (
                 "Coins",
                 "Some rules toss a coin. Without ids it hangs on the row's place in the file; add --id, so that "
-                "the same person always gets the same decision, or --deterministic.",
+                f"{same}, or --deterministic.",
             )
         )
     return print_page([notes(lines)], page())

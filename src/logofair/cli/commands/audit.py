@@ -15,6 +15,7 @@ from logofair.cli.options import (
     NOTIONS,
     TOLERANCE,
     column_words,
+    costs_option,
     data_options,
     examples,
     force_option,
@@ -77,6 +78,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
     such_that(lambda n: n >= 0, "pass a whole number from 0"),
     "How many of the worst clients to list.  [default: 5; none where most of very many are small]",
 )
+@costs_option
 @report_options
 @force_option()
 @json_option()
@@ -92,6 +94,7 @@ def audit(
     notion: Sequence[str],
     tolerance: float | None,
     worst: int | None,
+    costs: tuple[float, float] | None,
     report: Path | None,
     force: bool,
     as_json: bool,
@@ -116,14 +119,15 @@ def audit(
 
         if policy is None:
             usual = TOLERANCE if tolerance is None else tolerance
-            found = work.examine(data, columns, threshold, usual, notion, progress)
+            found = work.examine(data, columns, threshold, usual, notion, progress, costs)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = work.RuleNames(policy, against or work.BASE, threshold, **said)
-            found = work.examine_policy(data, columns, names, tolerance, notion, progress)
+            found = work.examine_policy(data, columns, names, tolerance, notion, progress, costs)
         if report is not None:
             words = {"--policy": policy, "--against": against, "--tolerance": found.tolerance}
+            words |= {"--costs": None if costs is None else ",".join(f"{cost:g}" for cost in costs)}
             words |= {f"--{name.replace('_', '-')}": text for name, text in heading.items()}
             command = _command(data, columns, notion, words | {"--threshold": found.threshold, "--report": report})
             written = map(work.write_report_page, [report], [found], [data], [command], [heading])

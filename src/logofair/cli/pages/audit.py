@@ -18,14 +18,15 @@ from rich.text import Text
 
 from logofair.auditing import Audit, Comparison, Gap, Measured
 from logofair.auditing.measure import FEW_ROWS, Tally, people_of, plain, text, value_of, with_both_labels
-from logofair.auditing.result import RuleAudit
+from logofair.auditing.result import RuleAudit, cost_text
 from logofair.cli.comparing import BASE, ComparedRules, RuleNames, compare_rules
 from logofair.cli.options import TOLERANCE
 from logofair.cli.pages.console import counted as number_of
 from logofair.cli.pages.console import grid, notes, spoken
 from logofair.cli.pages.figures import gap_lines, interval_text, rates_table, text_or_undefined
 from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import encode
+from logofair.columns.labels import encode, one_client
+from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, client_name, find_files
@@ -115,6 +116,7 @@ def examine(
     tolerance: float,
     notion: Sequence[str],
     progress: Progress,
+    costs: tuple[float, float] | None = None,
 ) -> FileAudit:
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
     files = find_files(data, client=columns.client)
@@ -123,9 +125,9 @@ def examine(
         columns.require(files, score="scores (or --decision that of decisions)")
     elif columns.score is not None:
         raise InputError("--decision: given together with --score; audit either the scores or the decisions.")
-    wanted = _notions(notion, files, columns)
+    wanted, priced = _notions(notion, files, columns), _costs(costs, files, columns)
     counted = count_rows(files, columns, threshold, progress)
-    measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, wanted)
+    measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, wanted, priced)
     limit = None if columns.decision else threshold
     return FileAudit(files.name, len(files.paths), columns, limit, tolerance, counted, measured)
 
@@ -137,12 +139,14 @@ def examine_policy(
     tolerance: float | None,
     notion: Sequence[str],
     progress: Progress,
+    costs: tuple[float, float] | None = None,
 ) -> FileAudit:
     """Measure a policy on the rows of the files, and compare it with another rule."""
     if columns.decision is not None:
         raise InputError("--decision: given together with --policy; audit either the decisions or the policy.")
-    wanted = _notions(notion, find_files(data, client="any"), columns)
-    compared = compare_rules(data, columns, names, wanted, progress)
+    found = find_files(data, client="any")
+    wanted, priced = _notions(notion, found, columns), _costs(costs, found, columns)
+    compared = compare_rules(data, columns, names, wanted, progress, priced)
     measured, rows = compared.policy_audit, compared.rows
     audit = next(iter(measured.by_notion.values()))
     counted = FileTally(measured.tally, audit.groups, audit.local.clients, rows.source.rows, rows.dropped)
@@ -155,6 +159,14 @@ def _notions(names: Sequence[str], files: DataFiles, columns: ColumnNames) -> li
     if any(NOTIONS[name].needs_labels for name in names):
         columns.require(files, label="labels, which these notions count by")
     return [NOTIONS[name] for name in dict.fromkeys(names or NOTIONS)]
+
+
+def _costs(costs: tuple[float, float] | None, files: DataFiles, columns: ColumnNames) -> Costs | None:
+    """What errors cost, which labels tell."""
+    if costs is None:
+        return None
+    columns.require(files, label="labels, which tell the errors that --costs is of")
+    return read_costs(costs, one_client(0), "--costs")
 
 
 def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress) -> FileTally:
@@ -367,7 +379,7 @@ def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report:
     gaps = [line for name, audit in audits.items() for line in gap_lines(name, audit, found.tolerance_of(name))]
     parts: list[Any] = [_heading(found, word), "", rates_table(found.measured.rates, found.counts), ""]
     if found.measured.accuracy is not None:
-        parts += [Text(f"Accuracy {found.measured.accuracy}"), ""]
+        parts += [Text(f"Accuracy {found.measured.accuracy}"), *_cost_lines(found.measured), ""]
     parts += [notes(gaps)]
     if found.compared is not None:
         parts += ["", *_comparison(found.compared)]
@@ -376,6 +388,11 @@ def page_parts(found: FileAudit, *, worst: int | None, word: str | None, report:
         parts += ["", *_worst(found, most)]
     written = [] if report is None else [("Wrote", str(report))]
     return [*parts, "", notes([*_reading(found), *written])]
+
+
+def _cost_lines(measured: RuleAudit) -> Iterator[Text]:
+    if measured.costs is not None:
+        yield Text(f"Cost {cost_text(measured.cost)}. {measured.costs.summary()}")
 
 
 def _heading(found: FileAudit, word: str | None) -> Text:
@@ -408,6 +425,7 @@ def _comparison(compared: ComparedRules) -> Iterator[Any]:
     yield Text(f"{compared.against} -> {compared.name} on the same rows", style="bold")
     first = next(iter(compared.by_notion.values()))
     lines = [] if first.accuracy is None else [("accuracy", first.sentence("accuracy"))]
+    lines += [] if first.cost is None else [("cost per person", first.sentence("cost"))]
     lines.append(("accepted", first.sentence("accepted")))
     for name, found in compared.by_notion.items():
         lines.append((f"{spoken(name)} gap", _paired(found, local=False)))
@@ -508,7 +526,8 @@ def as_dict(found: FileAudit) -> dict[str, Any]:
         "rows_left_out": counted.dropped,
         "groups": [plain(name) for name in counted.groups],
         "fitted_rows": any(audit.fitted_rows for audit in found.measured.by_notion.values()),
-        **{name: measured[name] for name in ("rates", "accepted", "accuracy")},
+        "costs": None if found.measured.costs is None else found.measured.costs.as_dict(),
+        **{name: measured[name] for name in ("rates", "accepted", "accuracy", "cost")},
         "notions": {
             name: _notion_dict(audit, found.tolerance_of(name)) for name, audit in found.measured.by_notion.items()
         },
@@ -527,7 +546,8 @@ def _notion_dict(audit: Audit, tolerance: Floats | float | None) -> dict[str, An
 def _clients(found: FileAudit) -> Iterator[dict[str, Any]]:
     """Every client with its rates and gaps."""
     counted, audits = found.counted, found.measured.by_notion
-    sizes, accuracy = counted.tally.rows.sum(2), counted.tally.accuracy()
+    sizes, accuracy, costs = counted.tally.rows.sum(2), counted.tally.accuracy(), found.measured.costs
+    cost = None if costs is None else counted.tally.cost(costs)
     for place, name in enumerate(counted.clients):
         rates = {rate: row for audit in audits.values() for rate, row in audit.local.measured_rates(place).items()}
         yield {
@@ -538,6 +558,7 @@ def _clients(found: FileAudit) -> Iterator[dict[str, Any]]:
                 rate: {str(group): _plain(figure) for group, figure in row.items()} for rate, row in rates.items()
             },
             "accuracy": value_of(accuracy[place]),
+            "cost": None if cost is None else value_of(cost[place]),
             "gaps": {notion: audit.client_gaps[place].as_dict() for notion, audit in audits.items()},
         }
 

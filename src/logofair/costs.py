@@ -1,0 +1,132 @@
+"""What errors cost: a wrongly accepted row and a wrongly rejected one, one pair for all clients or one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from logofair.columns.checks import Floats, Integers, Label, nearest_name, shown
+from logofair.columns.labels import Codes
+from logofair.errors import InputError
+from logofair.notions import as_number
+
+__all__ = ["ACCURACY", "Costs", "read_costs"]
+
+_ERRORS = ("wrongly accepted", "wrongly rejected")
+_MOST = 1e100  # beyond, sums of costs overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What a wrongly accepted and a wrongly rejected row cost (c_FP and c_FN), by client code; one entry: all clients.
+
+    The cost of a rule is the mean over its rows. With costs 1 and 1 it is 1 less the accuracy.
+
+    Examples
+    --------
+    >>> costs = Costs(np.array([1.0]), np.array([3.0]))
+    >>> costs.gain(np.array([0.1, 0.25, 0.5])).tolist()
+    [-0.6, 0.0, 1.0]
+    >>> costs.summary()
+    'A wrongly accepted row costs 1, a wrongly rejected one 3.'
+    """
+
+    wrongly_accepted: Floats
+    wrongly_rejected: Floats
+
+    @property
+    def alike(self) -> bool:
+        """Whether all clients have the same."""
+        return self.wrongly_accepted.size == 1
+
+    @property
+    def largest(self) -> float:
+        """What the dearest error costs."""
+        return float(max(self.wrongly_accepted.max(), self.wrongly_rejected.max()))
+
+    def only(self, client: int) -> Costs:
+        """One client's."""
+        if self.alike:
+            return self
+        return Costs(self.wrongly_accepted[client : client + 1], self.wrongly_rejected[client : client + 1])
+
+    def of_rows(self, clients: Integers) -> Costs:
+        """Those of every row by the code of its client, as if each row were a client; one pair stays one."""
+        return self if self.alike else Costs(self.wrongly_accepted[clients], self.wrongly_rejected[clients])
+
+    def gain(self, chance: Floats) -> Floats:
+        """What accepting wins over rejecting, where label 1 has this chance: ``(c_FN + c_FP) eta - c_FP``.
+
+        Of a label, 0 or 1, it is what was won.
+        """
+        both = self.wrongly_accepted + self.wrongly_rejected
+        return np.asarray(both * chance - self.wrongly_accepted)
+
+    def summary(self) -> str:
+        """Say what errors cost."""
+        if not self.alike:
+            return "A wrongly accepted and a wrongly rejected row cost what their client says."
+        accepted, rejected = self.wrongly_accepted[0], self.wrongly_rejected[0]
+        return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON: numbers where all clients have the same, else lists by client."""
+        found = {"wrongly_accepted": self.wrongly_accepted, "wrongly_rejected": self.wrongly_rejected}
+        return {name: float(each[0]) if self.alike else each.tolist() for name, each in found.items()}
+
+
+ACCURACY = Costs(np.ones(1), np.ones(1))  # what it loses is cost
+
+
+def read_costs(costs: object, clients: Codes, where: str = "costs") -> Costs:
+    """Read the user's costs: a pair, or a mapping from every client to its pair.
+
+    ``clients`` is that of :func:`logofair.columns.labels.one_client` where there are none.
+
+    Examples
+    --------
+    >>> from logofair.columns.labels import encode
+    >>> read_costs({"a": (1, 1), "b": (1, 3)}, encode(["a", "b", "b"], "clients")).wrongly_rejected.tolist()
+    [1.0, 3.0]
+    """
+    if not isinstance(costs, Mapping):
+        return _costs([_pair(costs, where)])
+    if clients.names == (None,):
+        raise InputError(f"{where}: names clients, but clients= is missing; pass one pair, or the client of each row.")
+    known = set(clients.names)
+    for name in costs:
+        if name not in known:
+            raise InputError(
+                f"{where}: names client {name!r}, which has no rows{nearest_name(name, known)}; "
+                f"there are {len(known)} clients, the first is {clients.names[0]!r}."
+            )
+    return _costs([_pair(_own(costs, name, where), f"{where}: client {name!r}") for name in clients.names])
+
+
+def _own(costs: Mapping[Any, Any], name: Label, where: str) -> object:
+    if name not in costs:
+        raise InputError(f"{where}: has no pair for client {name!r}; pass one for every client.")
+    return costs[name]
+
+
+def _pair(costs: object, where: str) -> tuple[float, float]:
+    """Check one pair."""
+    parts = list(costs) if isinstance(costs, list | tuple | np.ndarray) else []
+    if len(parts) != 2:
+        advice = "pass the cost of a wrongly accepted row and of a wrongly rejected one, such as (1, 3)"
+        raise InputError(f"{where}: got {shown(costs)}; {advice}.")
+    for error, part in zip(_ERRORS, parts, strict=True):
+        if not 0.0 <= as_number(part) <= _MOST:
+            raise InputError(f"{where}: a {error} row costs {shown(part)}; pass a number from 0 to {_MOST:g}.")
+    accepted, rejected = map(as_number, parts)
+    if accepted == rejected == 0.0:
+        raise InputError(f"{where}: both errors cost 0; at least one must cost something.")
+    return accepted, rejected
+
+
+def _costs(pairs: list[tuple[float, float]]) -> Costs:
+    table = np.array(pairs, dtype=np.float64)
+    return Costs(table[:, 0], table[:, 1])
