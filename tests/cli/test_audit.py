@@ -61,7 +61,8 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
     people = people.with_columns(person=(pl.int_range(pl.len()) * 7919) % 1700)
     {"csv": people.write_csv, "parquet": people.write_parquet, "arrow": people.write_ipc}[ending](file)
     more = {"plain": (), "weighted": ("--weight", "w"), "ids": ("--id", "person")}[kind]
-    found = audited(file, *COLUMNS, "--group", "race", *more, "--threshold", "0.4", "--tolerance", "0.1")
+    more = (*more, "--threshold", "0.4", "--tolerance", "0.1", "--costs", "1,3")
+    found = audited(file, *COLUMNS, "--group", "race", *more)
     for notion in NOTIONS:
         measured = logofair.audit(
             people["p"].to_numpy() >= 0.4,
@@ -71,10 +72,13 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
             notion=notion,
             sample_weight=people["w"].to_numpy() if kind == "weighted" else None,
             ids=people["person"].to_list() if kind == "ids" else None,
+            costs=(1, 3),
         )
         expected = measured.as_dict()
         assert alike(found["accuracy"], expected["accuracy"])
         assert alike(found["accepted"], expected["accepted"])
+        assert alike(found["cost"], expected["cost"])
+        assert found["costs"] == expected["costs"] == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
         assert all(alike(found["rates"][rate], row) for rate, row in expected["rates"].items())
         for name, gaps in measured.largest_as_dict().items():
             assert alike(found["notions"][notion][name], gaps)
@@ -83,6 +87,7 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
         for row, gap, plain in zip(measured.by_client, measured.client_gaps, expected["by_client"], strict=True):
             assert by_client[row.client]["rows"] == row.rows
             assert alike(by_client[row.client]["accuracy"], row.accuracy)
+            assert alike(by_client[row.client]["cost"], row.cost)
             assert alike(by_client[row.client]["gaps"][notion], gap.as_dict())
             assert all(alike(by_client[row.client]["rates"][rate], each) for rate, each in plain["rates"].items())
 
@@ -349,6 +354,15 @@ def test_rows_without_a_value_are_refused_or_left_out_and_counted(tmp_path: Path
         (["--score", "p", "--group", "sex", "--label", "race"], "say with --positive which one counts as 1"),
         (["--score", "p", "--group", "sex", "--weight", "minus"], "row 1 is -1; weights must not be negative"),
         (["--score", "p", "--group", "sex", "--threshold", "50"], "pass a number from 0 to 1"),
+        (["--score", "p", "--group", "sex", "--costs", "1,3"], "--label: not given"),
+        (["--score", "p", "--group", "sex", "--costs", "1"], "'1'; pass two numbers with a comma between, such as 1,3"),
+        (["--score", "p", "--group", "sex", "--label", "one", "--costs", "1,a"], "pass two numbers"),
+        (["--score", "p", "--group", "sex", "--label", "one", "--costs", "1,nan"], "a wrongly rejected row costs nan"),
+        (
+            ["--score", "p", "--group", "sex", "--label", "one", "--costs=-1,3"],
+            "--costs: a wrongly accepted row costs -1",
+        ),
+        (["--score", "p", "--group", "sex", "--label", "one", "--costs", "0,0"], "--costs: both errors cost 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -83,16 +83,18 @@ def test_a_policy_is_measured_and_compared_as_by_the_library(
 ) -> None:
     words = {"base": (), "threshold": ("--threshold", 0.4), "other": ("--against", stored.other)}[against]
     options = [word for role, name in more.items() for word in ({"ids": "--id"}.get(role, "--weight"), name)]
-    test = ("--where", "part=test", "--notion", "equalized_odds")
+    test = ("--where", "part=test", "--notion", "equalized_odds", "--costs", "1,3")
     found = audited(stored.data, "--policy", stored.policy, "--label", "y", *words, *options, *test)
     rows = stored.rows("test")
     base = chances(stored.other, rows) if against == "other" else rows["p"] / 100 >= (0.5 if against == "base" else 0.4)
     columns = {"groups": rows["sex"].to_list(), "clients": rows["site"].to_list(), "notion": "equalized_odds"}
-    columns |= {role: rows[name].to_list() for role, name in more.items()}
+    columns |= {"costs": (1, 3)} | {role: rows[name].to_list() for role, name in more.items()}
     expected = compare(base, chances(stored.policy, rows), rows["y"].to_list(), **columns)
     for name, difference in expected.as_dict().items():
         assert found["compared"]["differences"]["equalized_odds"][name] == pytest.approx(difference)
     assert found["accuracy"] == pytest.approx(expected.second.accuracy.as_dict())
+    assert found["cost"] == pytest.approx(expected.second.cost.as_dict())
+    assert found["compared"]["other"]["cost"] == pytest.approx(expected.first.cost.as_dict())
     assert found["notions"]["equalized_odds"]["global"] == expected.second.worst_global.as_dict()
     assert found["compared"]["other"]["accuracy"] == pytest.approx(expected.first.accuracy.as_dict())
     assert found["rates"].keys() == expected.second.rates.keys()
@@ -150,7 +152,7 @@ def test_a_policy_that_does_not_tell_its_rows_is_said_to_be_so(stored: Stored, t
 
 
 def test_the_page_pairs_both_rules(stored: Stored) -> None:
-    words = (stored.data, "--policy", stored.policy, "--label", "y", "--where", "part=test")
+    words = (stored.data, "--policy", stored.policy, "--label", "y", "--where", "part=test", "--costs", "1,3")
     output, found = run(*words)[1], audited(*words)
     assert max(map(len, output.splitlines())) <= 80
     page, difference = " ".join(output.split()), found["compared"]["differences"]["demographic_parity"]
@@ -159,6 +161,10 @@ def test_the_page_pairs_both_rules(stored: Stored) -> None:
     ends = f"(95%: {change['low']:+.4f} to {change['high']:+.4f})"
     before, after = found["compared"]["other"]["accuracy"]["value"], found["accuracy"]["value"]
     assert f"accuracy {before:.4f} -> {after:.4f}, difference {change['value']:+.4f} {ends}" in page
+    cost = found["cost"]
+    assert f"Cost {cost['value']:.4f} per person (95%: {cost['low']:.4f} to {cost['high']:.4f};" in page
+    assert "A wrongly accepted row costs 1, a wrongly rejected one 3." in page
+    assert f"cost per person {found['compared']['other']['cost']['value']:.4f} -> {cost['value']:.4f}, diff" in page
     against = run(*words, "--against", stored.other)[1]
     assert "other.json -> policy.json on the same rows" in against
 
@@ -309,7 +315,7 @@ def test_a_report_gets_the_figures_the_words_and_the_command(
     stored: Stored, reports: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["--policy", stored.policy, "--label", "y", "--where", "part=test", "--tolerance", 0.1]
+    words = ["--policy", stored.policy, "--label", "y", "--where", "part=test", "--tolerance", 0.1, "--costs", "1,3"]
     heading = ["--title", "Loans", "--purpose", "To lend.", "--author", "Us", "--decision-word", "flagged"]
     code, page, error = run(stored.data, *words, *heading, "--report", "a.html")
     assert code == 0, error
@@ -321,6 +327,7 @@ def test_a_report_gets_the_figures_the_words_and_the_command(
     assert (found["tolerance"], found["data"].rows) == (0.1, stored.rows("test").height)
     assert found["policy"].groups == ("F", "M")
     assert found["audits"].accuracy == found["comparison"].second.accuracy
+    assert found["audits"].cost == found["comparison"].second.cost
     assert "exists already" in refused(stored.data, *words, "--report", "a.html")
     again = run(*shlex.split(found["command"])[2:], "--force")
     assert again[0] == 0, again[2]

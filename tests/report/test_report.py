@@ -19,6 +19,7 @@ import logofair
 from logofair.auditing.measure import tally_of
 from logofair.auditing.result import RuleAudit
 from logofair.columns.labels import encode
+from logofair.costs import read_costs
 from logofair.errors import InputError
 from logofair.files.inputs import DataSource
 from logofair.notions import NOTIONS
@@ -480,7 +481,8 @@ def _audit_page(data, **more):
     group, client = encode(data["groups"], "groups"), encode(data["clients"], "clients")
     decided = (data["scores"] >= 0.5).astype(float)
     tally = tally_of(decided, data["labels"].astype(float), None, group, client)
-    audits = RuleAudit.of(tally, group.names, client.names, NOTIONS.values())
+    notions = more.pop("notions", NOTIONS.values())
+    audits = RuleAudit.of(tally, group.names, client.names, notions, read_costs((1, 3), client))
     page = audit_html(audits, data=source, command="logofair audit rows.csv", tolerance=0.05, **more)
     return page, audits
 
@@ -497,6 +499,22 @@ def test_an_audit_has_a_report_of_its_own_with_the_figures_of_every_notion():
         assert over_all[1] == _interval(audit.headline_global.value)
         assert f"{spoken[:1].upper()}{spoken[1:]}: {audit.check_clients(0.05)}" in text
     assert "Before:" not in text
+
+
+def test_a_report_tells_the_cost_where_it_tells_accuracy():
+    data = _data()
+    columns = {"groups": data["groups"], "clients": data["clients"], "costs": (1, 3)}
+    compared = logofair.auditing.compare(data["scores"] < 0.3, data["scores"] >= 0.5, data["labels"], **columns)
+    for comparison in (None, compared):
+        page, audits = _audit_page(data, comparison=comparison, notions=[NOTIONS["demographic_parity"]])
+        text, after = _Text(page).text, 2 if comparison else 1
+        (line,) = (line for line in _cells(page, "Accuracy and share") if line[0] == "cost per person by labels")
+        assert line[after] == _interval(audits.cost)
+        assert "A wrongly accepted row costs 1, a wrongly rejected one 3." in text
+        assert "Cost per person by labels" in text
+        own = next(iter(audits.by_notion.values())).by_client[0].cost
+        assert f"{own:.4f} (95%: {own.low:.4f} to {own.high:.4f})" in text
+    assert f"{compared.cost:+.4f}".replace("-", "−") in text
 
 
 def test_an_audit_of_a_policy_shows_what_was_before_and_what_it_was_made_for():

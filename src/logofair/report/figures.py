@@ -64,6 +64,8 @@ def _figures(rows: MeasuredRows, accepted: str) -> Iterator[Node]:
     if len(rows.notions) == 1:
         yield tag("div", list(_tiles(rows)), class_="tiles")
     yield _shares(rows, accepted)
+    if rows.after.costs is not None and not rows.in_chances:
+        yield note(rows.after.costs.summary())
     yield _gaps(rows)
     yield note(
         "Small figures are 95% intervals, were the rows drawn again; of a largest gap they hold for the largest in "
@@ -114,10 +116,9 @@ def _tiles(rows: MeasuredRows) -> Iterator[Element]:
         first = None if before is None else before.accuracy
         change = None if found is None else found.accuracy
         yield _tile("Accuracy by labels", first, after.accuracy, list(_change_words(change)), few=False)
-    if after.cost is not None and after.costs is not None and not rows.in_chances:
+    if after.cost is not None and not rows.in_chances:
         first, change = (None if each is None else each.cost for each in (before, found))
-        words = [*_change_words(change), after.costs.summary()]
-        yield _tile("Cost per person by labels", first, after.cost, words, few=False)
+        yield _tile("Cost per person by labels", first, after.cost, list(_change_words(change)), few=False)
     for line in rows.gap_lines:
         first = None if line.before is None else line.before.value
         few = line.after.value is not None and (line.after.value.rows or 0) < FEW_ROWS

@@ -283,3 +283,15 @@ def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, pric
     for share in numba.prange(shares):
         first, last = share * clients // shares, (share + 1) * clients // shares
         _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off)
+
+
+@numba.njit(cache=True)
+def accepted_shares(values, share, starts, constant, slope):
+    """Shares accepted of every cell and of its positives, as in :class:`logofair.solvers.algorithm1.OrderedPairs`."""
+    u, v = np.zeros(starts.size - 1), np.zeros(starts.size - 1)
+    for cell in range(u.size):
+        for row in range(starts[cell], starts[cell + 1]):
+            accepted = share[row] / (1.0 + np.exp(-constant[cell] - slope[cell] * values[row]))
+            u[cell] += accepted
+            v[cell] += accepted * values[row]
+    return u, v

@@ -32,7 +32,9 @@ _which_options = together(
         help="Only clients this even (Dirichlet); may be given again.",
     ),
     number_option("--seeds", int, _seeds, "Number of seeds.  [default: the experiment's]"),
-    number_option("--settings", int, _count, "How many of a method's settings are tried.  [default: the experiment's]"),
+    number_option(
+        "--settings", int, _count, "How many settings of a training method are tried.  [default: the experiment's]"
+    ),
 )
 _where_options = together(
     path_option("--out", "Folder of the results.", folder=True, default=Path("reproduced"), show_default=True),
