@@ -147,3 +147,23 @@ def test_what_cannot_be_required_is_refused_in_one_sentence(given, said):
 def test_a_ratio_is_above_0_and_at_most_1(ratio):
     with pytest.raises(InputError, match="Ratio: got"):
         Ratio(ratio)
+
+
+@pytest.mark.parametrize(
+    ("looser", "tighter", "step"),
+    [
+        ({"capacity": 0.31}, {"capacity": 0.3}, 0.01),
+        ({"floors": {"demographic_parity": 0.89}}, {"floors": {"demographic_parity": 0.9}}, 0.01),
+        ({"ceilings": {"demographic_parity": 0.31}}, {"ceilings": {"demographic_parity": 0.3}}, 0.01),
+        ({"local_tolerance": Ratio(0.769)}, {"local_tolerance": Ratio(0.77)}, 0.001),
+        ({"local_tolerance": 0.11}, {"local_tolerance": 0.1}, 0.01),
+    ],
+)
+def test_a_price_is_what_giving_way_wins_at_most(looser, tighter, step):
+    scores, groups = np.linspace(0.05, 0.95, 19), np.array(["a"] * 9 + ["b"] * 10)
+    found, given = [], {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "random_state": 0}
+    for required in (tighter, looser):
+        found.append(logofair.fit(scores, None, groups=groups, **(given | required)).certificate)
+    won, price = found[1].primal - found[0].primal, float(found[0].prices.local.sum())
+    assert 0 < won <= step * price + 1e-7
+    assert won == pytest.approx(step * price, rel=0.05)  # small steps stay on one line here

@@ -382,13 +382,16 @@ class Solution:
         """What 0.01 more tolerance would win at most, dearest first, as sentences."""
         entries = []
         for k, price in enumerate(self.certificate.prices.global_):
-            entries.append((float(price), self.problem.global_rates[k].name, " over all clients"))
+            kind = self.problem.kind("global", k)
+            entries.append((float(price), self.problem.global_rates[k].name, " over all clients", kind))
         for c, k in _largest(self.certificate.prices.local, most):
             name = self.policy.clients[c]
             where = "" if name is None else f" inside client {name!r}"
-            entries.append((float(self.certificate.prices.local[c, k]), self.problem.local_rates[k].name, where))
+            price, rate = self.certificate.prices.local[c, k], self.problem.local_rates[k].name
+            entries.append((float(price), rate, where, self.problem.kind("local", k)))
         entries = sorted((entry for entry in entries if entry[0] > _LEAST_PRICE), reverse=True)[:most]
-        return [price_sentence(*entry, self.certificate.objective) for entry in entries]
+        objective = self.certificate.objective
+        return [price_sentence(price, rate, where, objective, kind) for price, rate, where, kind in entries]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -428,12 +431,20 @@ class Solution:
         """Every price above 0 inside a client, and those over all clients."""
         prices, problem = self.certificate.prices, self.problem
         local = [
-            {"client": plain(self.policy.clients[c]), "rate": problem.local_rates[k].name, "price": price}
+            {
+                "client": plain(self.policy.clients[c]),
+                "rate": problem.local_rates[k].name,
+                "of": problem.kind("local", k),
+                "price": price,
+            }
             for (c, k), price in np.ndenumerate(prices.local)
             if price > 0
         ]
         names = [rate.name for rate in problem.global_rates]
-        global_ = [{"rate": name, "price": float(p)} for name, p in zip(names, prices.global_, strict=True)]
+        global_ = [
+            {"rate": name, "of": problem.kind("global", k), "price": float(price)}
+            for k, (name, price) in enumerate(zip(names, prices.global_, strict=True))
+        ]
         return {"local": local, "global": global_}
 
 
@@ -543,7 +554,9 @@ def _unmeasured_local(problem: Problem, rows: CalibrationRows) -> Iterator[FitWa
     """Say where a local gap is not measured, or leaves a group out, because nobody counts in its rate."""
     for k, rate in enumerate(problem.local_rates):
         counts = problem.local_counts[..., k]
-        required = np.isfinite(problem.local_tolerance[:, k])
+        if problem.kind("local", k) in ("limit", "capacity"):
+            continue
+        required = np.isfinite(problem.local_tolerance[:, k]) | (problem.kind("local", k) == "ratio")
         blind = np.flatnonzero(required & ~counts.any(axis=1))
         if blind.size:
             clients = [rows.clients.names[c] for c in blind[:NAMED]]
@@ -559,6 +572,8 @@ def _unmeasured_global(problem: Problem, rows: CalibrationRows) -> Iterator[FitW
     """Say where a global gap is not measured, or leaves a group out, because nobody counts in its rate."""
     for k, rate in enumerate(problem.global_rates):
         counts = problem.global_counts[:, k]
+        if problem.kind("global", k) in ("limit", "capacity"):
+            continue
         if not counts.any():
             yield _unmeasured(f"{rate.name} over all clients cannot be measured", [None], 1)
         elif not counts.all():

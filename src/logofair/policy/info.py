@@ -364,14 +364,22 @@ def added_to_rows(pooling: str) -> str:
     return {"none": "", "extra rows": " and the extra ones"}.get(pooling, " and what small cells borrow")
 
 
-def price_sentence(price: float, rate: str, where: str, objective: str = "accuracy") -> str:
-    """What 0.01 more tolerance for a rate would win at most."""
+_RELIEF = {
+    "tolerance": "0.01 more tolerance for the {rate}",
+    "ratio": "A ratio lower by 0.01 for the {rate}",
+    "limit": "Floors and ceilings looser by 0.01 for the {rate}",
+    "capacity": "0.01 more capacity",
+}
+
+
+def price_sentence(price: float, rate: str, where: str, objective: str = "accuracy", kind: str = "tolerance") -> str:
+    """What 0.01 more tolerance for a rate would win at most, or as much less of another requirement."""
     won = (
         f"wins at most {0.01 * price:.5f} accuracy"
         if objective == "accuracy"
         else f"saves at most {0.01 * price:.5f} a person"
     )
-    return f"0.01 more tolerance for the {rate}{where} {won}."
+    return f"{_RELIEF[kind].format(rate=rate)}{where} {won}."
 
 
 def no_rule(basis: str, *, has_clients: bool = True) -> str:

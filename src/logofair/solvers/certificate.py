@@ -30,9 +30,10 @@ LARGEST_VIOLATION = 1e-9
 
 @dataclass(frozen=True)
 class TolerancePrices:
-    """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave).
+    """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave), or cost.
 
-    ``global_`` has one price per global rate, ``local`` one per client and local rate.
+    ``global_`` has one price per global rate, ``local`` one per client and local rate. Of a ratio it is a unit less, of
+    floors and ceilings a unit looser, of a capacity a unit more.
     """
 
     global_: Floats
@@ -135,10 +136,10 @@ def certify(
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     primal = problem.accuracy(u, v)
     bound = local_bound(problem, *problem.priced_gain(global_prices), local_prices)
-    global_worth = 0.5 * np.abs(global_prices).sum(axis=0)
+    global_worth = problem.global_relief(global_prices)
     dual = problem.baseline + float(problem.client_mass @ bound) + problem.global_worth(global_prices)
     won = problem.cost_unit  # a unit of the objective, in the user's
-    local_worth = 0.5 * np.abs(local_prices).sum(axis=1) * problem.client_mass[:, None]
+    local_worth = problem.local_relief(local_prices) * problem.client_mass[:, None]
     in_users_units = TolerancePrices(global_worth * problem.global_units * won, local_worth * problem.local_units * won)
     units = [1.0, *np.ravel(problem.local_units), *np.ravel(problem.global_units)]
     precision = LARGEST_VIOLATION / float(min(units))

@@ -13,14 +13,14 @@ tolerance alone and prices that sum to 0 that is the tolerance times half their 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "rows_of", "worth"]
+__all__ = ["Layout", "Limits", "Row", "layout", "limit_excess", "relief", "rows_of", "worth"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,18 @@ class Limits:
     def of(self, which: Indices | Booleans) -> Limits:
         """Those of some clients."""
         return Limits(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def rates(self, which: slice) -> Limits:
+        """Those of some rates."""
+        return Limits(*(getattr(self, field.name)[..., which] for field in fields(self)))
+
+    def kind(self, rate: int) -> str:
+        """What is required of a rate: "ratio", "limit" (floors and ceilings), "capacity", or "tolerance" alone."""
+        if np.isfinite(self.total_most[:, rate]).any() or np.isfinite(self.total_least[:, rate]).any():
+            return "capacity"
+        if np.isfinite(self.least[..., rate]).any() or np.isfinite(self.most[..., rate]).any():
+            return "limit"
+        return "ratio" if (self.ratio[:, rate] > 0).any() else "tolerance"
 
 
 def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Booleans) -> Floats:
@@ -92,6 +104,32 @@ def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits 
         )
         found[:, k] = np.where(total, of_total, np.where(limits.anything[:, k], of_groups, plain[:, k]))
     return np.asarray(found.sum(axis=1))
+
+
+_STEP = 1e-6  # of a ratio, over which what it is worth is a line
+
+
+def relief(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
+    """What a unit less of each rate's requirement would win at most, (n, rates).
+
+    That is a unit more tolerance or capacity, a ratio lower by 1, or all floors lower and ceilings higher by a unit.
+    """
+    found = 0.5 * np.abs(prices).sum(axis=1)
+    if limits is None:
+        return np.asarray(found)
+    total = np.isfinite(limits.total_least) | np.isfinite(limits.total_most)
+    ends = (np.isfinite(limits.least) | np.isfinite(limits.most)).any(axis=1)
+    found = np.where(ends, np.abs(prices).sum(axis=1), found)
+    found = np.where(total, np.abs(prices[:, 0]), found)
+    for k in np.flatnonzero((limits.ratio > 0).any(axis=0)):
+        one = slice(k, k + 1)
+        given = prices[..., one], tolerance[:, one], compared[..., one]
+        ratio = limits.ratio[:, one]
+        lower = replace(limits.rates(one), ratio=np.maximum(ratio - _STEP, 0.5 * ratio))
+        won = worth(*given, lower) - worth(*given, limits.rates(one))
+        by_ratio = won / np.where(ratio > 0, ratio - lower.ratio, 1.0)[:, 0]
+        found[:, k] = np.where(limits.ratio[:, k] > 0, by_ratio, found[:, k])
+    return np.asarray(found)
 
 
 def _line_worth(price: Floats, least: Floats, most: Floats) -> Floats:

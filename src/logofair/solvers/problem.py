@@ -18,7 +18,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.notions import Rate
 from logofair.requirements import SELECTED, Requirements, tolerance_of
-from logofair.solvers.limits import Layout, Limits, Row, layout, limit_excess, rows_of, worth
+from logofair.solvers.limits import Layout, Limits, Row, layout, limit_excess, relief, rows_of, worth
 
 # A rate over fewer than one in 100,000 of a cell's expected members is undefined: it would be noise to anybody, and
 # the few would be lost in rounding.
@@ -301,6 +301,20 @@ class Problem:
     def repaired_global(self, prices: Floats) -> Floats:
         """Global prices as they prove a bound, whatever rounding did to them."""
         return repaired(prices[None], self.global_counts[None], self.global_limits)[0]
+
+    def kind(self, side: str, rate: int) -> str:
+        """What is required of a rate on a side (:meth:`Limits.kind`)."""
+        limits = self.local_limits if side == "local" else self.global_limits
+        return "tolerance" if limits is None else limits.kind(rate)
+
+    def local_relief(self, prices: Floats) -> Floats:
+        """What a unit less of each local requirement would win at most, per client's mass, (clients, rates)."""
+        return relief(prices, self.local_tolerance, self.local_counts, self.local_limits)
+
+    def global_relief(self, prices: Floats) -> Floats:
+        """What a unit less of each global requirement would win at most, (rates,)."""
+        counts, tolerance = self.global_counts[None], self.global_tolerance[None]
+        return np.asarray(relief(prices[None], tolerance, counts, self.global_limits)[0])
 
     def local_worth(self, prices: Floats) -> Floats:
         """What the local requirements are worth at prices of the local rates, (clients,)."""
