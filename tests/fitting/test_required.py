@@ -166,4 +166,5 @@ def test_a_price_is_what_giving_way_wins_at_most(looser, tighter, step):
         found.append(logofair.fit(scores, None, groups=groups, **(given | required)).certificate)
     won, price = found[1].primal - found[0].primal, float(found[0].prices.local.sum())
     assert 0 < won <= step * price + 1e-7
-    assert won == pytest.approx(step * price, rel=0.05)  # small steps stay on one line here
+    if not isinstance(tighter.get("local_tolerance"), Ratio):  # whose price holds whatever the largest rate is
+        assert won == pytest.approx(step * price, rel=0.05)  # small steps stay on one line here
