@@ -39,6 +39,7 @@ from logofair.engines.events import Event, append_event
 from logofair.engines.folder import read_plan, read_result, write_plan
 from logofair.engines.notices import LeftOut, Waiting
 from logofair.errors import InputError, RunError
+from logofair.federation import SiteLimits
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 
@@ -996,12 +997,12 @@ def test_limits_of_a_file_and_a_digest_go_to_the_site(
     published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = connected(monkeypatch, Policy.load(published.parent / "policies" / "north.json"))
-    line = client(tmp_path, "--insecure", "--accept-plan", "0123 4567 89ab cdef 0123 4567 89AB CDEF")
-    (tmp_path / "site-policy.toml").write_text("only_secure = true\nsmallest_cell = 5\n")
+    line = client(tmp_path, "--insecure", "--accept-plan", "0123 4567 89ab cdef 0123 4567 89AB CDEF", "--local", "0.01")
+    (tmp_path / "site-policy.toml").write_text("only_secure = true\nlocal_tolerance = 0.02\n")
     assert run(*line)[0] == 0
     (given_,) = seen
     digest = "0123-4567-89ab-cdef-0123-4567-89ab-cdef"
-    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, "smallest_cell": 5}
+    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, "local_tolerance": 0.01}
     assert not given_["settings"].asks
 
 
@@ -1010,11 +1011,11 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from logofair.cli.commands.federate import agreement
-    from logofair.engines.agreement import answer_to, show_plan
+    from logofair.engines.shown_plans import answer_to, show_plan
     from logofair.federation.plan import Members
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert agreement.limits_of(None, None) is None
+    assert agreement.limits_of(None, None, 0.01) == (SiteLimits(local_tolerance=0.01), True)
     plan = planned(options("--groups", "F,\x1b[2K", "--run", "x", "--local", "0.05"))
     monkeypatch.setattr(agreement.click, "confirm", lambda *_, **__: answer == "y")
     watcher = FolderWatcher(tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0)

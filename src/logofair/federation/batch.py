@@ -230,14 +230,15 @@ class ClientState:
     result: dict[str, Any] | None = None
     forged: str = ""  # why a result that was published was not stored
     members: Members | None = None  # of the roster, as the server says; None: not known
+    local_tolerance: float | None = None  # the clients' own, in place of the plan's
 
     def opened(self, roster: int) -> ClientState:
         """The state when a new roster begins: totals, answers and steps of the last one are void.
 
         Calibrators and priors stand until others come: a roster that lost a site goes on with them.
         """
-        kept = self.model, self.maps, self.releases
-        return ClientState(self.plan, self.sites, roster, *kept, priors=self.priors, members=self.members)
+        kept = {name: getattr(self, name) for name in ("model", "maps", "releases", "priors", "members")}
+        return ClientState(self.plan, self.sites, roster, **kept, local_tolerance=self.local_tolerance)
 
     def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The state with more answers."""
@@ -418,11 +419,11 @@ class ClientBatch:
         if not (np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0):
             raise RefusedError(Refusal.BAD_REQUEST)
         after = replace(self, derived=self._derive())
-        problem = after.problem
+        problem, selection_only = after.problem, after.state.plan.selection_only(after.state.local_tolerance)
         u, v = (np.stack(each) for each in zip(*map(after._counted_answer, request.prices), strict=True))
         rules = filled(
             problem.cells,
-            mixed_rules(problem, u, v, request.weights, selection_only=after.state.plan.selection_only),
+            mixed_rules(problem, u, v, request.weights, selection_only=selection_only),
             merged_rules(problem, request.prices, request.weights),
         )
         gain, shares, excess = measure(problem, rules)
@@ -537,4 +538,5 @@ def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
 def _problem(cells: Cells, state: ClientState) -> Problem:
     assert state.mass is not None
     assert state.positives is not None
-    return make_problem(state.plan.requirements(state.sites), cells, GroupTotals(state.mass, state.positives))
+    required = state.plan.requirements(state.sites, state.local_tolerance)
+    return make_problem(required, cells, GroupTotals(state.mass, state.positives))

@@ -185,7 +185,12 @@ class Client:
             raise RefusedError(Refusal.BAD_MESSAGE)
         if stored.run != message.run:
             fresh = ClientState(
-                plan, (self.site,), roster=message.roster, releases=self.releases, members=opening.members
+                plan,
+                (self.site,),
+                roster=message.roster,
+                releases=self.releases,
+                members=opening.members,
+                local_tolerance=self.limits.local_tolerance,
             )
             begun = StoredClient(message.run, message.roster, message.number, state=fresh, history=history)
             return replace(self, stored=begun, cached=None)
@@ -202,8 +207,16 @@ class Client:
     def _check_plan(self, message: RequestMessage) -> None:
         """Refuse a plan that the site's people have not agreed to: before a row is looked at."""
         sites = message.opening.members.number if isinstance(message.opening, Opening) else None
-        if self.stored.state is not None:
-            self.limits.check(self.stored.state.plan, self.site, sites)
+        state = self.stored.state
+        if state is None:
+            return
+        self.limits.check(state.plan, self.site, sites)
+        if state.local_tolerance != self.limits.local_tolerance:  # its answers so far were given within that one
+            began = "none" if state.local_tolerance is None else f"{state.local_tolerance:g}"
+            raise RefusedError(
+                Refusal.PLAN_REFUSED, f"run {state.plan.run!r}: it began with {began} as this site's own tolerance; "
+                "start the site with that again."
+            )
 
     def _answer(self, message: RequestMessage) -> tuple[Client, Any]:
         self._check_plan(message)
