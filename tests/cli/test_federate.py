@@ -773,14 +773,15 @@ def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_column
     assert np.array_equal(decided[own], expected)
 
 
+@pytest.mark.parametrize("names", [(), ("east", "north", "south")], ids=["plain", "secure sums"])
 def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_after_others(
-    published: Path, tmp_path: Path
+    names: tuple[str, ...], published: Path, tmp_path: Path
 ) -> None:
+    """Without secure sums a policy has no names of other sites; but whoever has their files has their policies too."""
     stored, sites, out = published.parent / "policies" / "north.json", published.parent / "sites", tmp_path / "out.csv"
-    policy, own = tmp_path / "north.json", Policy.load(stored)
+    policy, own = (tmp_path / "north.json" if names else stored), Policy.load(stored)
     assert own.info.federation is not None
-    known = replace(own.info.federation, names=("east", "north", "south"))  # as with secure sums
-    replace(own, info=replace(own.info, federation=known)).save(policy)
+    replace(own, info=replace(own.info, federation=replace(own.info.federation, names=names))).save(policy)
     other = refused("apply", policy, sites / "south.parquet", "--out", out, "--seed", "1")
     assert "south.parquet: is named after site 'south', but the policy is of site 'north' alone; take that" in other
     assert "is named after site 'east'" in refused("apply", policy, sites, "--out", out, "--seed", "1")
@@ -797,6 +798,17 @@ def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_afte
     assert "lacks the rule of all clients together" in refused(
         "apply", policy, sites, "--out", tmp_path / "other.csv", "--on-unknown", "merged", "--seed", "1"
     )
+
+
+def test_a_policy_under_the_name_of_another_site_does_not_decide_on_that_sites_file(
+    published: Path, tmp_path: Path
+) -> None:
+    folder, out = published.parent, tmp_path / "out.csv"
+    Policy.load(folder / "policies" / "north.json").save(tmp_path / "south.json")
+    sentence = refused("apply", tmp_path / "south.json", folder / "sites" / "south.parquet", "--out", out, "--seed", "1")
+    assert "is named after site 'south', but the policy is of site 'north' alone" in sentence
+    (tmp_path / "east.json").write_text("{}")  # no policy: then the name tells nothing
+    assert run("apply", tmp_path / "south.json", folder / "sites" / "east.parquet", "--out", out, "--seed", "1")[0] == 0
 
 
 # Joining later
