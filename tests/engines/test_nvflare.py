@@ -32,8 +32,7 @@ import json, sys
 from pathlib import Path
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
 from nvflare.recipe.sim_env import SimEnv
-from logofair.engines.nvflare import JobRecipe
-from logofair.engines.nvflare.job import CLASSES
+from logofair.engines.nvflare import CLASSES, JobRecipe
 
 if __name__ == "__main__":
     home, sites = Path(sys.argv[1]), sys.argv[2:]

@@ -59,8 +59,6 @@ class PlanViewer:
                 self._show(shown)
 
     def _shown(self) -> list[ShownPlan]:
-        if not any(self.folder.glob("*.shown.json")):  # before anything slow is imported
-            return []
         from logofair.engines.shown_plans import shown_plans
 
         return shown_plans(self.folder)
