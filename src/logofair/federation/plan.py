@@ -161,8 +161,8 @@ class Plan:
         Train a model first; otherwise every site brings scores.
     smallest_cell : int
         A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
-        rule there: how the group's rows are best decided at the prices of the global requirements alone. 1: every row
-        counts. Under differential privacy 1, since whether a count is left out would tell of it what the noise hides.
+        rule there: how the group's rows are best decided at the prices of the global requirements alone; with pooling
+        also within the local tolerances, if its scores are there as at all sites. 1: every row counts. Under differential privacy 1, since whether a count is left out would tell of it what the noise hides.
     """
 
     run: str
