@@ -111,5 +111,6 @@ def _best_within(cells: Cells, cell: int, gain: Floats, rate: Floats, low: Float
         A_eq=np.concatenate([np.ones(cuts.size), np.zeros(low.size)])[None],
         b_eq=[1.0],
     )
+    assert found.x is not None  # some rule is always nearest
     u, v = corners @ found.x[: cuts.size]
     return float(u), float(v)
