@@ -17,7 +17,7 @@ from logofair.errors import InputError, RunError, SumError
 from logofair.federation.phases import AfterTotals, Finished
 from logofair.federation.replies import Received, Refusal, ReplyMessage, Sums, Totals
 from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault
-from logofair.federation.requests import RequestMessage, next_history
+from logofair.federation.requests import RequestMessage
 from logofair.federation.result import RunResult
 from logofair.federation.server import Server, check_result
 from logofair.federation.wire import decode, encode, wire_type
@@ -263,7 +263,7 @@ def _masks(state: ServerState) -> SecureServer:
     if masks is None or masks.roster.number != server.roster:
         masks = SecureServer.start(server.plan.run, server.sites, server.roster)
     if masks.stage == "ready":
-        masks = masks.begin_sum(next_history(server.history, server.request), server.sum_steps)
+        masks = masks.begin_sum(server.asked, server.sum_steps)
     return masks
 
 

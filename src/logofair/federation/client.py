@@ -25,7 +25,6 @@ from logofair.federation.requests import (
     PublishRequest,
     RequestMessage,
     StepsRequest,
-    opening_history,
 )
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.server import Server
@@ -75,7 +74,6 @@ class StoredClient:
     reply: ReplyMessage | None = None
     state: ClientState | None = None
     masks: bytes = b""  # the state of secure sums, where they are used
-    history: bytes = b""  # fingerprint of all requests and totals of this roster
     replica: Server | None = None  # under secure sums: the server as the totals so far make it
     failed: str = ""  # under secure sums: why this site's numbers are no longer in the totals
 
@@ -180,7 +178,7 @@ class Client:
 
     def _joined(self, message: RequestMessage, opening: Opening) -> Client:
         """The client at the beginning of a roster."""
-        stored, plan, history = self.stored, opening.plan, opening_history(opening, message.roster)
+        stored, plan = self.stored, opening.plan
         if plan.run != message.run or (plan.secure and self.site not in opening.members.names):
             raise RefusedError(Refusal.BAD_MESSAGE)
         if stored.run != message.run:
@@ -192,7 +190,7 @@ class Client:
                 members=opening.members,
                 local_tolerance=self.limits.local_tolerance,
             )
-            begun = StoredClient(message.run, message.roster, message.number, state=fresh, history=history)
+            begun = StoredClient(message.run, message.roster, message.number, state=fresh)
             return replace(self, stored=begun, cached=None)
         if stored.state is None or plan.digest != stored.state.plan.digest:
             raise RefusedError(Refusal.OTHER_REQUEST)
@@ -201,7 +199,7 @@ class Client:
         state = replace(stored.state.opened(message.roster), members=opening.members)
         batch = None if self.cached is None else self.cached.opened(message.roster)
         batch = None if batch is None else replace(batch, state=state)
-        begun = replace(stored, state=state, roster=message.roster, opened=message.number, history=history)
+        begun = replace(stored, state=state, roster=message.roster, opened=message.number)
         return replace(self, stored=begun, cached=batch)
 
     def _check_plan(self, message: RequestMessage) -> None:
