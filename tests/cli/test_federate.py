@@ -805,7 +805,9 @@ def test_a_policy_under_the_name_of_another_site_does_not_decide_on_that_sites_f
 ) -> None:
     folder, out = published.parent, tmp_path / "out.csv"
     Policy.load(folder / "policies" / "north.json").save(tmp_path / "south.json")
-    sentence = refused("apply", tmp_path / "south.json", folder / "sites" / "south.parquet", "--out", out, "--seed", "1")
+    sentence = refused(
+        "apply", tmp_path / "south.json", folder / "sites" / "south.parquet", "--out", out, "--seed", "1"
+    )
     assert "is named after site 'south', but the policy is of site 'north' alone" in sentence
     (tmp_path / "east.json").write_text("{}")  # no policy: then the name tells nothing
     assert run("apply", tmp_path / "south.json", folder / "sites" / "east.parquet", "--out", out, "--seed", "1")[0] == 0

@@ -9,7 +9,18 @@ import pytest
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import RefusedError
 from logofair.federation import Server, SiteLimits, late_policy
-from support.sites import BENEFIT, central, clients, federation, go, identities, measured, plan_of, policies_of, same_policy
+from support.sites import (
+    BENEFIT,
+    central,
+    clients,
+    federation,
+    go,
+    identities,
+    measured,
+    plan_of,
+    policies_of,
+    same_policy,
+)
 
 pytestmark = pytest.mark.federation
 
@@ -20,7 +31,8 @@ def own(tolerances, keys=None):
     """Clients of the sites, some with a tolerance of their own."""
     every = clients(SITES, keys)
     return every | {
-        site: replace(every[site], limits=SiteLimits(local_tolerance=tolerance)) for site, tolerance in tolerances.items()
+        site: replace(every[site], limits=SiteLimits(local_tolerance=tolerance))
+        for site, tolerance in tolerances.items()
     }
 
 

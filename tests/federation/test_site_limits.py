@@ -35,7 +35,12 @@ CASES = [
     ({"most_global_tolerance": 0.01}, {}, {"global_tolerance": None}, "over all sites free"),
     ({"local_tolerance": 0.05}, {}, {"local_tolerance": 0.04}, "this site's own, 0.05, is larger"),
     ({"local_tolerance": 0.05}, {"local_tolerance": None}, {"client_tolerances": {"a": 0.01}}, "is larger"),
-    ({"local_tolerance": 0.01, "most_local_tolerance": 0.02}, {"local_tolerance": 0.5}, {"local_tolerance": 0.0}, "own"),
+    (
+        {"local_tolerance": 0.01, "most_local_tolerance": 0.02},
+        {"local_tolerance": 0.5},
+        {"local_tolerance": 0.0},
+        "own",
+    ),
     ({"most_rounds": 200}, {}, {"rounds": 201}, "201 rounds"),
     ({"most_rounds": 4}, {"solver": Algorithm1(rounds=4)}, {"solver": Algorithm1(rounds=5)}, "5 rounds"),
     ({"pooling": False}, {}, {"pooling": "auto"}, "histograms of scores"),

@@ -117,10 +117,10 @@ def test_with_pooling_a_small_group_keeps_to_the_local_tolerance_on_its_scores_a
     every = federation((900, 700, 800))
     sites = {**every, "b": with_few(every["b"], 0, 3)}
     settings = {"smallest_cell": 5, "notion": notion, "local_tolerance": 0.02, "global_tolerance": 0.02}
-    alone, pooled = (run(plan_of(pooling=how, **settings), sites).policies["b"] for how in ("none", "full"))
+    alone, held = (run(plan_of(pooling=how, **settings), sites).policies["b"] for how in ("none", "full"))
     everywhere = SiteColumns(*(np.concatenate([getattr(sites[s], n) for s in "ac"]) for n in ("groups", "scores")))
     for each in given:
-        gaps = [abs(rate_at(p, everywhere, 0, each) - rate_at(p, everywhere, 1, each)) for p in (alone, pooled)]
+        gaps = [abs(rate_at(p, everywhere, 0, each) - rate_at(p, everywhere, 1, each)) for p in (alone, held)]
         assert gaps[0] > 0.03
         assert gaps[1] <= 0.02 + 0.01  # the group's scores are thinned out to 256 values
 

@@ -263,7 +263,7 @@ def _masks(state: ServerState) -> SecureServer:
     if masks is None or masks.roster.number != server.roster:
         masks = SecureServer.start(server.plan.run, server.sites, server.roster)
     if masks.stage == "ready":
-        masks = masks.begin_sum(server.asked, server.sum_steps)
+        masks = masks.begin_sum(server.request_history, server.sum_steps)
     return masks
 
 

@@ -212,8 +212,9 @@ class Client:
         if state.local_tolerance != self.limits.local_tolerance:  # its answers so far were given within that one
             began = "none" if state.local_tolerance is None else f"{state.local_tolerance:g}"
             raise RefusedError(
-                Refusal.PLAN_REFUSED, f"run {state.plan.run!r}: it began with {began} as this site's own tolerance; "
-                "start the site with that again."
+                Refusal.PLAN_REFUSED,
+                f"run {state.plan.run!r}: it began with {began} as this site's own tolerance; "
+                "start the site with that again.",
             )
 
     def _answer(self, message: RequestMessage) -> tuple[Client, Any]:

@@ -162,7 +162,8 @@ class Plan:
     smallest_cell : int
         A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
         rule there: how the group's rows are best decided at the prices of the global requirements alone; with pooling
-        also within the local tolerances, if its scores are there as at all sites. 1: every row counts. Under differential privacy 1, since whether a count is left out would tell of it what the noise hides.
+        also within the local tolerances, if its scores are there as at all sites. 1: every row counts. Under
+        differential privacy 1, since whether a count is left out would tell of it what the noise hides.
     """
 
     run: str
@@ -469,7 +470,7 @@ def _check_combination(plan: Plan) -> None:
     if plan.secure and plan.client_tolerances:
         raise InputError(
             "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
-            "numbers from the others'; agree on one for all sites, and let a site set its own (federate client --local)."
+            "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

@@ -100,11 +100,11 @@ class Server:
             return replace(counted, done=True)
         self._check_rows(total)
         phase = self.phase.take(total, self.plan, len(self.sites))
-        history = next_history(self.asked, total)
+        history = next_history(self.request_history, total)
         return replace(counted, phase=phase, number=self.number + 1, history=history, sent=None)
 
     @property
-    def asked(self) -> bytes:
+    def request_history(self) -> bytes:
         """Fingerprint of all requests and totals of this roster, with the request under way: what a sum is about."""
         return next_history(self.history, self.request)
 

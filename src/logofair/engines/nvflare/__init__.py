@@ -1,8 +1,8 @@
-"""NVIDIA FLARE carries the messages: a transport over its Collab API, and the recipe of a job, which an administrator
-submits for the simulator or for a deployment.
+"""NVIDIA FLARE carries the messages: a transport over its Collab API, and the recipe of a job.
 
-This room needs ``pip install 'logofair[nvflare]'``, in an environment without Flower: each wants a protobuf that the
-other refuses. Nothing outside it knows NVIDIA FLARE.
+An administrator submits the job, to the simulator or to a deployment. This room needs
+``pip install 'logofair[nvflare]'``, in an environment without Flower: each wants a protobuf that the other refuses.
+Nothing outside it knows NVIDIA FLARE.
 """
 
 from __future__ import annotations

@@ -197,7 +197,12 @@ def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
     # All that may be refused is refused by now, but for seals and participants, which know nothing of the rows either.
     client, sums = _own_sums(client, message, len(secure.roster.sites))
     state, masked = secure.masked(
-        _sum_number(client, message), replica.asked, message.sealed, sums.vector(), sums.steps(), _signing_key(client)
+        _sum_number(client, message),
+        replica.request_history,
+        message.sealed,
+        sums.vector(),
+        sums.steps(),
+        _signing_key(client),
     )
     return _with_secure_state(client, state), masked
 

@@ -14,11 +14,11 @@ from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
 from logofair.cli.options import (
     column_options,
+    constrained,
     examples,
     force_option,
     json_option,
     path_option,
-    constrained,
     read_client_file,
     tolerance_option,
 )

@@ -315,11 +315,9 @@ def follow_run(
         yield from events.new()
         seconds = time.monotonic() - start
         if status is None and reminders.due(seconds):
-            yield Event(
-                "waiting",
-                f"Flower has not begun the run for {seconds:.0f} s: this machine is busy, or {folder / 'flower'} says why.",
-                {"awaited": [], "seconds": round(seconds)},
-            )
+            why = f"this machine is busy, or {folder / 'flower'} says why"
+            sentence = f"Flower has not begun the run for {seconds:.0f} s: {why}."
+            yield Event("waiting", sentence, {"awaited": [], "seconds": round(seconds)})
         if status is not None and status.status != "running":
             _wait_for_result(processes, run)
             return status
