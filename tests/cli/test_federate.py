@@ -39,6 +39,7 @@ from logofair.engines.events import Event, append_event
 from logofair.engines.folder import read_plan, read_result, write_plan
 from logofair.engines.notices import LeftOut, Waiting
 from logofair.errors import InputError, RunError
+from logofair.federation import SiteLimits
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 
@@ -772,14 +773,15 @@ def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_column
     assert np.array_equal(decided[own], expected)
 
 
+@pytest.mark.parametrize("names", [(), ("east", "north", "south")], ids=["plain", "secure sums"])
 def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_after_others(
-    published: Path, tmp_path: Path
+    names: tuple[str, ...], published: Path, tmp_path: Path
 ) -> None:
+    """Without secure sums a policy has no names of other sites; but whoever has their files has their policies too."""
     stored, sites, out = published.parent / "policies" / "north.json", published.parent / "sites", tmp_path / "out.csv"
-    policy, own = tmp_path / "north.json", Policy.load(stored)
+    policy, own = (tmp_path / "north.json" if names else stored), Policy.load(stored)
     assert own.info.federation is not None
-    known = replace(own.info.federation, names=("east", "north", "south"))  # as with secure sums
-    replace(own, info=replace(own.info, federation=known)).save(policy)
+    replace(own, info=replace(own.info, federation=replace(own.info.federation, names=names))).save(policy)
     other = refused("apply", policy, sites / "south.parquet", "--out", out, "--seed", "1")
     assert "south.parquet: is named after site 'south', but the policy is of site 'north' alone; take that" in other
     assert "is named after site 'east'" in refused("apply", policy, sites, "--out", out, "--seed", "1")
@@ -796,6 +798,19 @@ def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_afte
     assert "lacks the rule of all clients together" in refused(
         "apply", policy, sites, "--out", tmp_path / "other.csv", "--on-unknown", "merged", "--seed", "1"
     )
+
+
+def test_a_policy_under_the_name_of_another_site_does_not_decide_on_that_sites_file(
+    published: Path, tmp_path: Path
+) -> None:
+    folder, out = published.parent, tmp_path / "out.csv"
+    Policy.load(folder / "policies" / "north.json").save(tmp_path / "south.json")
+    sentence = refused(
+        "apply", tmp_path / "south.json", folder / "sites" / "south.parquet", "--out", out, "--seed", "1"
+    )
+    assert "is named after site 'south', but the policy is of site 'north' alone" in sentence
+    (tmp_path / "east.json").write_text("{}")  # no policy: then the name tells nothing
+    assert run("apply", tmp_path / "south.json", folder / "sites" / "east.parquet", "--out", out, "--seed", "1")[0] == 0
 
 
 # Joining later
@@ -996,12 +1011,12 @@ def test_limits_of_a_file_and_a_digest_go_to_the_site(
     published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = connected(monkeypatch, Policy.load(published.parent / "policies" / "north.json"))
-    line = client(tmp_path, "--insecure", "--accept-plan", "0123 4567 89ab cdef 0123 4567 89AB CDEF")
-    (tmp_path / "site-policy.toml").write_text("only_secure = true\nsmallest_cell = 5\n")
+    line = client(tmp_path, "--insecure", "--accept-plan", "0123 4567 89ab cdef 0123 4567 89AB CDEF", "--local", "0.01")
+    (tmp_path / "site-policy.toml").write_text("only_secure = true\nlocal_tolerance = 0.02\n")
     assert run(*line)[0] == 0
     (given_,) = seen
     digest = "0123-4567-89ab-cdef-0123-4567-89ab-cdef"
-    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, "smallest_cell": 5}
+    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, "local_tolerance": 0.01}
     assert not given_["settings"].asks
 
 
@@ -1010,11 +1025,11 @@ def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from logofair.cli.commands.federate import agreement
-    from logofair.engines.agreement import answer_to, show_plan
+    from logofair.engines.shown_plans import answer_to, show_plan
     from logofair.federation.plan import Members
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert agreement.limits_of(None, None) is None
+    assert agreement.limits_of(None, None, 0.01) == (SiteLimits(local_tolerance=0.01), True)
     plan = planned(options("--groups", "F,\x1b[2K", "--run", "x", "--local", "0.05"))
     monkeypatch.setattr(agreement.click, "confirm", lambda *_, **__: answer == "y")
     watcher = FolderWatcher(tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0)

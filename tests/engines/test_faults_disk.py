@@ -310,9 +310,12 @@ def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is
         raise OSError(code, "No space left on device", f"/data/{MARK}")
 
     with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.mkdir", full)  # already where its folder is locked
+        locking = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
+    with monkeypatch.context() as patch:
         patch.setattr("os.replace", full)
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
-    assert decode(reply).refusal == Refusal.DISK_FULL.name
+    assert decode(locking).refusal == decode(reply).refusal == Refusal.DISK_FULL.name
     assert "disk is full" in Refusal.DISK_FULL.value
     (problem,) = EventReader(homes["a"].parent / "private").new()
     assert "make room on its disk" in problem.sentence

@@ -15,8 +15,8 @@ import traceback
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from logofair.engines.agreement import show_plan, wait_for_answer
 from logofair.engines.events import Event, append_event
+from logofair.engines.shown_plans import show_plan, wait_for_answer
 from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.limits import SiteLimits

@@ -139,7 +139,8 @@ class Plan:
     local, global_ : tuple of Requirement
         Which gaps stay within which tolerance inside each client, and over all.
     client_tolerances : tuple of (site, tolerance)
-        Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums.
+        Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums, where a site
+        sets its own (:class:`SiteLimits`).
     calibration, folds, random_state
         As in :func:`logofair.fit`.
     pooling : str
@@ -160,8 +161,9 @@ class Plan:
         Train a model first; otherwise every site brings scores.
     smallest_cell : int
         A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
-        rule there: how the group's rows are best decided at the prices of the global requirements alone. 1: every row
-        counts. Under differential privacy 1, since whether a count is left out would tell of it what the noise hides.
+        rule there: how the group's rows are best decided at the prices of the global requirements alone; with pooling
+        also within the local tolerances, if its scores are there as at all sites. 1: every row counts. Under
+        differential privacy 1, since whether a count is left out would tell of it what the noise hides.
     """
 
     run: str
@@ -244,10 +246,9 @@ class Plan:
         """Whether a site must have labels."""
         return self.calibration != "none" or self.training is not None
 
-    @property
-    def selection_only(self) -> bool:
-        """Whether nothing but plain selection rates is constrained, at any site or over all."""
-        single = any(tolerance is not None for _, tolerance in self.client_tolerances)
+    def selection_only(self, own: float | None = None) -> bool:
+        """Whether nothing but plain selection rates is constrained, at any site or over all, or by a site's own."""
+        single = any(tolerance is not None for tolerance in (own, *dict(self.client_tolerances).values()))
         local = [r.rate for r in self.local if single or r.tolerance is not None]
         return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.constrained)))
 
@@ -267,9 +268,9 @@ class Plan:
         units = np.array([r.rate.normalised()[1] for r in self.constrained])
         return np.array([r.tolerance for r in self.constrained], dtype=float) * units, units
 
-    def requirements(self, sites: Sequence[str]) -> Requirements:
-        """The requirements of a run with these clients."""
-        single = dict(self.client_tolerances)
+    def requirements(self, sites: Sequence[str], own: float | None = None) -> Requirements:
+        """The requirements of a run with these clients; ``own`` is the local tolerance that they set themselves."""
+        single = dict(self.client_tolerances) if own is None else dict.fromkeys(sites, own)
         tolerances = np.tile([tolerance_of(r) for r in self.local], (len(sites), 1))
         for place, site in enumerate(sites):
             if site in single:
@@ -469,7 +470,7 @@ def _check_combination(plan: Plan) -> None:
     if plan.secure and plan.client_tolerances:
         raise InputError(
             "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
-            "numbers from the others'; agree on one tolerance for all sites."
+            "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

@@ -276,10 +276,12 @@ class Preparation:
         return np.concatenate([strength_losses(rows, maps, pooling.STRENGTHS["auto"]) for rows in self._dealt(model)])
 
     def borrowing(
-        self, own: Chances, model: Model | None, priors: pooling.GroupPriors
+        self, own: Chances, model: Model | None, priors: pooling.GroupPriors, *, fill: bool = False
     ) -> tuple[Chances, pooling.Borrowed]:
-        """The rows together with what their cells borrow."""
-        borrowed = pooling.borrow(self._for_pooling(self.scored(model), len(self.rows)), priors)
+        """The rows together with what their cells borrow; ``fill``: cells without rows borrow one."""
+        rows = self._for_pooling(self.scored(model), len(self.rows))
+        mass = rows.mass[-1]
+        borrowed = pooling.borrow(rows, priors, np.where(mass == 0, 1.0, mass) if fill else mass)
         return Chances(with_borrowed(own.rows, borrowed, own.calibrator), own.calibrator), borrowed
 
     def releases(self, made: tuple[Release, ...]) -> tuple[Release, ...]:

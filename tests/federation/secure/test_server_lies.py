@@ -131,6 +131,22 @@ def test_an_honest_server_gets_the_totals_and_every_site_its_policy():
         assert encode(server.clients[site].stored.replica) == encode(server.server)
 
 
+def test_a_server_whose_numbers_are_rounded_otherwise_is_followed_to_the_end():
+    """Then replicas go on from what was sent, and all sites still know one history."""
+    server, nudged = hostile(calibration="platt"), 0
+    while not isinstance(server.server.request, PublishRequest):
+        request = server.server.request
+        name = next((name for name in ("at", "prices") if hasattr(request, name)), None)
+        if name is not None:
+            server.server = server.server.following(replace(request, **{name: getattr(request, name) * (1 + 1e-12)}))
+            nudged += encode(server.server.request) != encode(request)
+        server.honest()
+    assert nudged > 3
+    for site in SITES:
+        server.say(site, "", server.server.request, relay=server.relay)
+        assert server.clients[site].finished
+
+
 def isolating(thresholds):
     """Prices that reject all of group F, and so everybody where rates must be equal; M is cut at each threshold."""
     mass = np.array([300.0, 400.0])

@@ -137,7 +137,9 @@ def apply(
         files = find_files(new, client=columns.client)
         _check(rules, columns, files, out)
         kept = tuple(dict.fromkeys(keep))
-        decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, on_missing, exact_counts)
+        decider = Decider(
+            rules, columns, id_column, kept, on_unknown, seed, deterministic, on_missing, exact_counts, policy
+        )
         totals = decide_files(decider, files, out, progress)
     _show(totals, out, decider.by_position, as_json, rules.client, checked=columns.client is not None)
 

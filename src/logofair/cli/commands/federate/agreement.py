@@ -9,32 +9,36 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logofair.cli.options import constrained
 from logofair.engines.events import Event, Tell
 from logofair.errors import InputError
 
 if TYPE_CHECKING:
-    from logofair.engines.agreement import ShownPlan
+    from logofair.engines.shown_plans import ShownPlan
     from logofair.federation.limits import SiteLimits
 
 __all__ = ["PlanViewer", "limits_of"]
 
 
-def limits_of(accept_plan: str | None, site_policy: Path | None) -> SiteLimits | None:
-    """What the options agree to; None: a person is asked at this terminal, which must then be one."""
+def limits_of(
+    accept_plan: str | None, site_policy: Path | None, local_tolerance: float | None
+) -> tuple[SiteLimits, bool]:
+    """What the options agree to, and whether a person is asked at this terminal, which must then be one."""
     from logofair.federation.limits import SiteLimits, read_fingerprint
 
-    if accept_plan is None and site_policy is None:
-        if not sys.stdin.isatty():
-            raise InputError(
-                "--accept-plan: missing, and there is no terminal to ask at; pass the digest that the server prints, "
-                "or limits with --site-policy."
-            )
-        return None
+    asks = accept_plan is None and site_policy is None
+    if asks and not sys.stdin.isatty():
+        raise InputError(
+            "--accept-plan: missing, and there is no terminal to ask at; pass the digest that the server prints, "
+            "or limits with --site-policy."
+        )
     limits = SiteLimits() if site_policy is None else SiteLimits.read(site_policy)
+    if local_tolerance is not None:
+        limits = replace(limits, local_tolerance=constrained(local_tolerance))
     if accept_plan is None:
-        return limits
+        return limits, asks
     try:
-        return replace(limits, plan=read_fingerprint(accept_plan))
+        return replace(limits, plan=read_fingerprint(accept_plan)), asks
     except InputError as error:
         raise InputError(f"--accept-{error}") from None
 
@@ -55,14 +59,12 @@ class PlanViewer:
                 self._show(shown)
 
     def _shown(self) -> list[ShownPlan]:
-        if not any(self.folder.glob("*.shown.json")):  # before anything slow is imported
-            return []
-        from logofair.engines.agreement import shown_plans
+        from logofair.engines.shown_plans import shown_plans
 
         return shown_plans(self.folder)
 
     def _show(self, shown: ShownPlan) -> None:
-        from logofair.engines.agreement import answer_plan, answer_to
+        from logofair.engines.shown_plans import answer_plan, answer_to
 
         if self.asks and answer_to(self.folder, shown.run, shown.fingerprint) is not None:
             return

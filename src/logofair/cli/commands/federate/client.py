@@ -14,11 +14,13 @@ from logofair.cli.commands.federate.screen import Screen, quiet_option
 from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
 from logofair.cli.options import (
     column_options,
+    constrained,
     examples,
     force_option,
     json_option,
     path_option,
     read_client_file,
+    tolerance_option,
 )
 from logofair.engines.events import Event, EventReader, Reminders, Tell
 from logofair.engines.flower import require_flower
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderWatcher", "client", "finished_policy", "join"]
 
+
+_own_tolerance = tolerance_option("local", "inside this site, if less than in the plan (it counts only here)")
 
 _LINGER = 5.0  # seconds
 _ROOM = 1 << 20  # bytes without which a disk is as good as full
@@ -143,6 +147,7 @@ class FolderWatcher:
     help="Agree to this plan and no other, by the digest that the server prints.",
 )
 @path_option("--site-policy", "Agree to plans within the limits of this TOML file, such as most_epsilon = 1.")
+@_own_tolerance
 @json_option("Print the policy's rules as JSON in place of the page, and the log as one JSON object a line.")
 @quiet_option
 def client(
@@ -160,6 +165,7 @@ def client(
     columns: ColumnNames,
     accept_plan: str | None,
     site_policy: Path | None,
+    local_tolerance: float | None,
     as_json: bool,
     quiet: bool,
     **agreement: Any,
@@ -173,7 +179,7 @@ def client(
     goes on where it stopped.
     """
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
-    limits = limits_of(accept_plan, site_policy)
+    limits, asks = limits_of(accept_plan, site_policy, local_tolerance)
     read_client_file(data, columns)
     _check_address(server)
     _check_fingerprints(agreement["trusted"], peers)
@@ -192,7 +198,8 @@ def client(
         policy=str(out.resolve()),
         key=None if key is None else str(key.resolve()),
         peers=None if peers is None else str(peers.resolve()),
-        **({"asks": True} if limits is None else {"limits": limits}),
+        limits=limits,
+        asks=asks,
         **agreement,
     )
     _take_part(settings, server, authority, insecure, screen)
@@ -332,9 +339,17 @@ def _check_address(server: str) -> None:
 @column_options
 @path_option("--folder", "The site's private state; needed under --epsilon.", folder=True)
 @path_option("--out", "Where its policy is written.", required=True)
+@_own_tolerance
 @force_option("Replace a file that is there already.")
 def join(
-    result: Path, site: str, data: Path, folder: Path | None, out: Path, force: bool, columns: ColumnNames
+    result: Path,
+    site: str,
+    data: Path,
+    folder: Path | None,
+    out: Path,
+    local_tolerance: float | None,
+    force: bool,
+    columns: ColumnNames,
 ) -> None:
     """Make the policy of a site that comes later, or that missed the end.
 
@@ -358,6 +373,7 @@ def join(
     settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
-    policy = with_columns(late_policy(found, rows, site, release), settings)
+    own = constrained(local_tolerance)
+    policy = with_columns(late_policy(found, rows, site, release, local_tolerance=own), settings)
     policy.save(out)
     _show(policy, out)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import logofair.engines.site as on_disk
-from logofair.engines.agreement import answer_plan, answer_to, shown_plans
+from logofair.engines.shown_plans import answer_plan, answer_to, shown_plans
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.federation import Privacy, Server, SiteLimits
 from logofair.federation.plan import Members
