@@ -306,8 +306,13 @@ def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is
     assert sorted(shown) == ["north", "south"]
     blob = base64.b64decode((keys / "sites" / "north.pub").read_text().split()[1])
     assert shown["north"].replace("-", "") == hashlib.sha256(blob).hexdigest()[:32]
-    output = refused(*client(tmp_path, "--keys", keys, "--trust", "0000-1111"))
-    assert "--trust: got '0000-1111', which is not the fingerprint of a key" in output
+    output = refused(*client(tmp_path, "--keys", keys, "--trust", "north=0000-1111"))
+    assert "north.pub" in output
+    assert "is not the one whose fingerprint you were told" in output
+    assert shown["north"] not in output  # or it would be copied from here
+    assert "there is no key west.pub" in refused(*client(tmp_path, "--keys", keys, "--trust", f"west={shown['north']}"))
+    output = refused(*client(tmp_path, "--keys", keys, "--trust", "south"))
+    assert "no terminal to ask at; pass south=FINGERPRINT" in output
     assert "there is no public key of a site" in refused("federate", "keys", "show", "--keys", tmp_path)
 
 

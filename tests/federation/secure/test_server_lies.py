@@ -32,6 +32,7 @@ from logofair.federation.secure import SecureServer, new_signing_key, public_lin
 from logofair.federation.secure.primitives import private_text
 from logofair.federation.server import check_result
 from logofair.federation.wire import decode, encode
+from logofair.notions import Notion, Rate
 
 pytestmark = pytest.mark.federation
 
@@ -161,6 +162,41 @@ def test_prices_can_isolate_a_site_but_no_site_answers_what_its_replica_does_not
 def test_a_secure_plan_sets_no_tolerance_for_single_sites():
     with pytest.raises(InputError, match="client_tolerances: cannot be combined with secure sums"):
         honest_plan(client_tolerances={"b": 0.0, "c": 0.0})
+
+
+PER_POSITIVE = Notion("both", given=(None, Rate("accepted per positive", 1.0, 0.0, base=(0.0, 1.0))))
+
+
+@pytest.mark.parametrize("local", [{"demographic_parity": 0.0, "equalized_odds": 0.0}, PER_POSITIVE], ids=str)
+def test_no_secure_plan_requires_so_much_inside_sites_that_only_one_with_one_group_has_an_answer(local):
+    """The same plan for all, and the server's own prices: yet every total would be that of site a."""
+    rng, columns = np.random.default_rng(5), of_one_group()
+    for site, n in (("b", 200), ("c", 300)):
+        groups = rng.choice(["F", "M"], n)
+        columns[site] = SiteColumns(groups.tolist(), rng.random(n) ** np.where(groups == "F", 1.5, 2.0))
+    plan = {"notion": {"local": local, "global": "demographic_parity"}, "local_tolerance": 0.0}
+    batch, server = ClientBatch.of(columns, honest_plan(**plan, secure=False)), None
+    server = Server.start(batch.state.plan, SITES)
+    for _ in range(3):
+        batch, sums = batch.answer(server.request)
+        server = server.take(sums.combined())
+        if isinstance(sums, Answers):
+            assert np.all(sums.shares[1:] == 0.0)  # the attack is a real one
+            assert np.any(sums.shares[0] > 0.0)
+    with pytest.raises(InputError, match="local: with secure sums one rate, or two that are shares"):
+        honest_plan(**plan)
+    for fine in ("demographic_parity", "equalized_odds", {"demographic_parity": 0.1, "equal_opportunity": 0.1}):
+        assert honest_plan(notion={"local": fine, "global": local}).secure
+
+
+def test_a_group_that_one_site_alone_counts_has_totals_that_are_that_sites():
+    """No attack but a limit, which docs/THREATS.md names: sites are counted, and not who of them has a group."""
+    columns = of_one_group()
+    for site in "bc":
+        columns[site] = SiteColumns(["F"] * 40 + ["M"] * 4, np.linspace(0.1, 0.9, 44))  # M is too small there
+    server = hostile(columns, smallest_cell=5).honest()
+    assert server.server.roster_counts.mass[1] == pytest.approx(30.0)
+    assert server.server.roster_counts.positives[1] == pytest.approx(np.sum(columns["a"].scores), abs=1e-6)
 
 
 @pytest.mark.parametrize("sums", [0, 1, 2])
