@@ -374,9 +374,10 @@ def test_a_sites_notes_can_be_read_by_it_alone(tmp_path):
     answer_on_disk(str(homes["a"]), first_ask(plan_of(), sites))
     stored = homes["a"].parent / "private" / "test.client.json"
     assert stored.stat().st_mode & 0o077 == 0
-    conduct_from_disk(start(tmp_path, plan_of(), sites), tmp_path / "s", Disk(homes))
+    free = plan_of(local_tolerance=None, global_tolerance=None, run="other")
+    conduct_from_disk(start(tmp_path, free, sites), tmp_path / "s", Disk(homes))
     kept = [path for path in stored.parent.iterdir() if path.suffix != ".lock"]
-    assert {path.name for path in kept} >= {"test.client.json", "test.done.json", "test.shown.json", "events.jsonl"}
+    assert {path.name for path in kept} >= {"test.client.json", "other.done.json", "other.shown.json", "events.jsonl"}
     assert [path.name for path in kept if path.stat().st_mode & 0o077] == []
     assert json.loads(stored.read_text())["format"] == "logofair client"
 
@@ -446,8 +447,8 @@ def test_a_run_whose_name_the_disk_takes_for_anothers_is_another_run(tmp_path):
 def test_exact_counts_after_a_noised_histogram_take_consent_by_the_runs_name(tmp_path):
     sites = small()
     homes = set_up_sites(tmp_path, sites)
-    private = plan_of(privacy=Privacy(epsilon=8.0, delta=1e-6, bins=8))
-    conduct_from_disk(start(tmp_path, private, sites), tmp_path / "s", Disk(homes))
+    (homes["a"].parent / "private").mkdir()
+    (homes["a"].parent / "private" / "release.json").touch()
     for name, agreed in (("plain", None), ("plain", "another"), ("plain", "plain"), ("other", "plain")):
         change(homes["a"], again=agreed)
         reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(run=name), sites)))

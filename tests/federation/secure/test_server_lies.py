@@ -224,6 +224,14 @@ def test_whatever_else_is_asked_is_refused_alike_by_sites_with_any_rows(sums):
     server.honest()
 
 
+def test_a_large_price_leaves_the_small_ones_beside_it_no_room():
+    mass, prices = np.full(2, 50.0), np.array([[[1e7], [-1e7]], [[0.1], [-0.1]]])
+    own = AnswersRequest(mass, mass / 2, prices)
+    assert agrees(own, replace(own, prices=prices * (1 + 1e-12)))
+    for off in (1e-3, 1e-8):
+        assert not agrees(own, replace(own, prices=prices + np.array([0.0, off])[:, None, None]))
+
+
 def test_no_site_goes_on_without_the_last_total_or_with_another():
     server = hostile().honest()
     relay, request = server.relay, server.server.request
