@@ -171,11 +171,9 @@ PER_POSITIVE = Notion("both", given=(None, Rate("accepted per positive", 1.0, 0.
 def test_no_secure_plan_requires_so_much_inside_sites_that_only_one_with_one_group_has_an_answer(local):
     """The same plan for all, and the server's own prices: yet every total would be that of site a."""
     rng, columns = np.random.default_rng(5), of_one_group()
-    for site, n in (("b", 200), ("c", 300)):
-        groups = rng.choice(["F", "M"], n)
-        columns[site] = SiteColumns(groups.tolist(), rng.random(n) ** np.where(groups == "F", 1.5, 2.0))
+    columns |= {"b": two_groups(200, rng), "c": two_groups(300, rng)}
     plan = {"notion": {"local": local, "global": "demographic_parity"}, "local_tolerance": 0.0}
-    batch, server = ClientBatch.of(columns, honest_plan(**plan, secure=False)), None
+    batch = ClientBatch.of(columns, honest_plan(**plan, secure=False))
     server = Server.start(batch.state.plan, SITES)
     for _ in range(3):
         batch, sums = batch.answer(server.request)
@@ -197,6 +195,28 @@ def test_a_group_that_one_site_alone_counts_has_totals_that_are_that_sites():
     server = hostile(columns, smallest_cell=5).honest()
     assert server.server.roster_counts.mass[1] == pytest.approx(30.0)
     assert server.server.roster_counts.positives[1] == pytest.approx(np.sum(columns["a"].scores), abs=1e-6)
+
+
+def two_groups(n, rng):
+    groups = rng.choice(["F", "M"], n)
+    return SiteColumns(groups.tolist(), rng.random(n) ** np.where(groups == "F", 1.5, 2.0))
+
+
+def test_what_changes_in_the_totals_is_mostly_that_of_a_site_with_one_group():
+    """A limit likewise: nothing inside it binds such a site."""
+    columns = of_one_group()
+    columns |= {"b": two_groups(200, np.random.default_rng(1)), "c": two_groups(300, np.random.default_rng(2))}
+    batch = ClientBatch.of(columns, honest_plan(global_tolerance=0.01, trials=0))
+    server, accepted = Server.start(batch.state.plan, SITES), []
+    while not isinstance(server.request, PublishRequest):
+        request = server.request
+        batch, sums = batch.answer(request)
+        if isinstance(sums, Answers):
+            accepted.append(sums.shares[:, :, 1, 0] * request.mass[1])
+        server = server.take(sums.combined())
+    alone, *others = np.concatenate(accepted, axis=1)
+    assert round(np.ptp(alone)) == 22
+    assert round(np.ptp(np.sum(others, axis=0))) == 7
 
 
 @pytest.mark.parametrize("sums", [0, 1, 2])
