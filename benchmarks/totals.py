@@ -3,9 +3,10 @@
 Every site recomputes all totals, so in a roster of three each sees the sums of the other two together. Without a local
 tolerance the answer to a price cuts the scores of each group at a value that everybody can compute, so that the totals
 are points of the distribution of the others' scores: between two neighbouring cuts lies a known number of their rows.
-A plan of more prices has more of them, and Algorithm 1 has one in every round: what a site should refuse to agree to. Where it is one, that row's score is known to within the distance of the cuts, though not whose of the two it is; two
+Where it is one, that row's score is known to within the distance of the cuts, though not whose of the two it is; two
 sites that talk to each other know that of the third. The rows here are generated. A local tolerance moves every site's
-cuts by prices of its own, so that nobody else knows them.
+cuts by prices of its own, so that nobody else knows them. A plan with more prices in a message has more cuts, and
+Algorithm 1 has one in every round.
 """
 
 from __future__ import annotations
@@ -121,8 +122,9 @@ def main(seed: int) -> None:
     sites = generated(300, np.random.default_rng(seed))
     free = {"groups": [0, 1], "local_tolerance": None, "calibration": "none", "pooling": "none", "secure": True}
     many = attacked(sites, make_plan(**free, trials=10_000))  # type: ignore[arg-type]
-    click.echo(f"With 10,000 prices a message one site of three with 300 rows each knows {many.alone(0.1)} scores to 0.1;")
-    click.echo(f"with 500 short steps of Algorithm 1 it sees {attacked_steps(sites, slow_steps(500))} rows cross a cut alone.")
+    crossing = attacked_steps(sites, slow_steps(500))
+    click.echo(f"300 rows per site, 10,000 prices in a message: one site knows {many.alone(0.1)} scores to 0.1.")
+    click.echo(f"300 rows per site, 500 short steps of Algorithm 1: it sees {crossing} rows cross a cut alone.")
 
 
 if __name__ == "__main__":

@@ -330,7 +330,7 @@ def test_a_key_named_without_its_fingerprint_is_asked_about_at_the_terminal(
     if agreed:
         assert agreement.trusted_keys(named, tmp_path / "sites") == shown
     else:
-        with pytest.raises(InputError, match="the key north.pub in .* is not the one"):
+        with pytest.raises(InputError, match=r"the key north\.pub in .* is not the one"):
             agreement.trusted_keys(named, tmp_path / "sites")
     assert questions == ["Have the people of north read you this one, not over the server?"]
     assert shown["north"] in capsys.readouterr().err

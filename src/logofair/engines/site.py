@@ -181,8 +181,8 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
     if stored.run not in ("", message.run):  # on disks that take two names for one
         raise RefusedError(
             Refusal.NOT_AGREED,
-            f"{file}: is of run {stored.run!r}, which this disk does not tell from run {message.run!r}; have the server "
-            "start it under another name.",
+            f"{file}: is of run {stored.run!r}, which this disk does not tell from run {message.run!r}; have it "
+            "started under another name.",
         )
     if known not in ("", data):
         raise RefusedError(Refusal.DATA_CHANGED, f"{settings.data}: is not the file this run began with; put it back.")
@@ -213,11 +213,11 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
 
 
 def _check_released(settings: SiteSettings, plan: Plan, run: str) -> None:
-    """Exact counts would undo a noised histogram of the same rows: the people here may agree to one run, by its name."""
+    """Exact counts undo a noised histogram of the same rows: that takes people's consent to the run by its name."""
     if plan.privacy is None and settings.again != run and (Path(settings.folder) / _RELEASE).exists():
         raise RefusedError(
             Refusal.NOT_AGREED,
-            f"run {run!r} is planned without differential privacy, and this site has released a noised histogram, which "
+            f"run {run!r} is planned without differential privacy; this site has released a noised histogram, which "
             f"exact counts of the same rows undo: agree to that with --again {run}, or leave the run.",
         )
 
@@ -260,8 +260,8 @@ def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:
         if before["digest"] != plan.fingerprint:
             raise RefusedError(
                 Refusal.PLAN_REFUSED,
-                f"run {plan.run!r}: no other plan is looked at, since that of run {before['run']!r} did not fit the rows "
-                f"here and a server could go on asking: start this site again, or remove {path}.",
+                f"run {plan.run!r}: no other plan is looked at, since that of run {before['run']!r} did not fit the "
+                f"rows, and a server could go on asking: start this site again, or remove {path}.",
             )
     try:
         columns = read_site(settings, plan)

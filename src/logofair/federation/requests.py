@@ -237,8 +237,8 @@ def next_history(history: bytes, part: object) -> bytes:
 
 # Of a result, what no number depends on and what only the server knows: who dropped out why, and how often it asked.
 _UNREPLAYED = ("excluded", "exchanges")
-# How far a number may be off, as a share of itself, or of 1: solvers round on every machine alike to far less than this,
-# and no threshold moves by more. Not of the largest beside it: one large price would leave the others to the server.
+# How far a number may be off, as a share of itself, or of 1: solvers round on every machine alike to far less, and no
+# threshold moves by more. Not of the largest beside it: one large price would leave the others to the server.
 _ROUNDING = 1e-9
 
 

@@ -65,8 +65,8 @@ def _confirmed(name: str, fingerprint: str) -> bool:
     """Whether the people at this terminal say that a fingerprint is the one they were told."""
     if not sys.stdin.isatty():
         raise InputError(
-            f"--trust: got {name!r} alone, and there is no terminal to ask at; pass {name}=FINGERPRINT, as the people of "
-            f"{name} read it to you."
+            f"--trust: got {name!r} alone, and there is no terminal to ask at; pass {name}=FINGERPRINT, as its people "
+            "read it to you."
         )
     click.echo(f"The key of {name} here has the fingerprint {fingerprint}", err=True)
     return click.confirm(f"Have the people of {name} read you this one, not over the server?", err=True)
