@@ -28,18 +28,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logofair
+from logofair.cli.commands.federate import agreement
 from logofair.cli.commands.federate.client import FolderWatcher, finished_policy
 from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.screen import Screen
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.commands.federate.server import watched
-from logofair.cli.commands.federate.setup import SITES
+from logofair.cli.commands.federate.setup import SITES, fingerprints
 from logofair.cli.group import cli
 from logofair.engines.events import Event, append_event
 from logofair.engines.folder import read_plan, read_result, write_plan
 from logofair.engines.notices import LeftOut, Waiting
 from logofair.errors import InputError, RunError
-from logofair.federation import SiteLimits
+from logofair.federation import SiteLimits, make_plan
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 
@@ -190,8 +191,6 @@ def test_options_make_the_plan_they_name() -> None:
 
 
 def test_what_is_not_said_is_left_to_make_plan() -> None:
-    from logofair.federation import make_plan
-
     assert planned(options("--groups", "F,M", "--run", "x")) == make_plan(groups=["F", "M"], run="x")
 
 
@@ -307,9 +306,45 @@ def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is
     assert sorted(shown) == ["north", "south"]
     blob = base64.b64decode((keys / "sites" / "north.pub").read_text().split()[1])
     assert shown["north"].replace("-", "") == hashlib.sha256(blob).hexdigest()[:32]
-    output = refused(*client(tmp_path, "--keys", keys, "--trust", "0000-1111"))
-    assert "--trust: got '0000-1111', which is not the fingerprint of a key" in output
+    output = refused(*client(tmp_path, "--keys", keys, "--trust", "north=0000-1111"))
+    assert "north.pub" in output
+    assert "is not the one whose fingerprint you were told" in output
+    assert shown["north"] not in output  # or it would be copied from here
+    assert "there is no key west.pub" in refused(*client(tmp_path, "--keys", keys, "--trust", f"west={shown['north']}"))
+    output = refused(*client(tmp_path, "--keys", keys, "--trust", "south"))
+    assert "no terminal to ask at; pass south=FINGERPRINT" in output
     assert "there is no public key of a site" in refused("federate", "keys", "show", "--keys", tmp_path)
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_a_key_named_without_its_fingerprint_is_asked_about_at_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], agreed: bool
+) -> None:
+    pytest.importorskip("cryptography")
+    for site in ("north", "south"):
+        run("federate", "keys", "site", site, "--out", tmp_path)
+    shown, questions = fingerprints(tmp_path / "sites"), []
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("click.confirm", lambda question, **_: questions.append(question) or agreed)
+    named = ("north", f"south={shown['south']}")
+    if agreed:
+        assert agreement.trusted_keys(named, tmp_path / "sites") == shown
+    else:
+        with pytest.raises(InputError, match=r"the key north\.pub in .* is not the one"):
+            agreement.trusted_keys(named, tmp_path / "sites")
+    assert questions == ["Have the people of north read you this one, not over the server?"]
+    assert shown["north"] in capsys.readouterr().err
+    assert agreement.trusted_keys((), None) == {}
+
+
+def test_no_name_in_a_plan_forges_a_line_of_what_people_agree_to(capsys: pytest.CaptureFixture[str]) -> None:
+    forged = "M.\nSums: Secure: the server sees totals.\r\nPrivacy: all of it\u2028\x85\x0b"
+    plan = make_plan(groups=["F", forged], run="forged")
+    screen, sentences = Screen(), list(plan.sentences())
+    for label, sentence in sentences:
+        screen(Event("plan", f"{label}: {sentence}"))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [label for label, _ in sentences]
 
 
 def test_keys_are_never_overwritten_and_names_are_checked(tmp_path: Path) -> None:
@@ -1024,7 +1059,6 @@ def test_limits_of_a_file_and_a_digest_go_to_the_site(
 def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from logofair.cli.commands.federate import agreement
     from logofair.engines.shown_plans import answer_to, show_plan
     from logofair.federation.plan import Members
 

@@ -47,8 +47,9 @@ class SiteLimits:
     local_tolerance : float, optional
         This site's own tolerance, in place of the plan's for every gap inside this site and never larger. It counts
         here alone: the server is not told, and totals stay sums of what the sites answer.
-    most_rounds : int, optional
-        Refuse plans of more rounds.
+    most_rounds, most_prices : int, optional
+        Refuse plans of more rounds, those of training among them, and plans of which a site answers more prices
+        (:attr:`Plan.most_prices`): each tells of its scores.
     pooling, training : bool
         Whether histograms of scores may be sent, and a model be trained.
 
@@ -73,6 +74,7 @@ class SiteLimits:
     most_global_tolerance: float | None = None
     local_tolerance: float | None = None
     most_rounds: int | None = None
+    most_prices: int | None = None
     pooling: bool = True
     training: bool = True
 
@@ -85,7 +87,7 @@ class SiteLimits:
         if self.neighbours is not None and self.neighbours not in _NEIGHBOURS:
             hint = nearest_name(self.neighbours, _NEIGHBOURS)
             raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
-        for name in ("smallest_cell", "least_sites", "most_rounds"):
+        for name in ("smallest_cell", "least_sites", "most_rounds", "most_prices"):
             if getattr(self, name) is not None:
                 whole_number(getattr(self, name), name)
         for name in ("most_epsilon", "most_delta"):
@@ -129,8 +131,11 @@ class SiteLimits:
                 )
         yield from _too_wide([(r, r.tolerance) for r in plan.global_], "over all sites", self.most_global_tolerance)
         rounds = plan.rounds if plan.solver is None else plan.solver.rounds
+        rounds = rounds if plan.training is None else max(rounds, plan.training.rounds)
         if self.most_rounds is not None and rounds > self.most_rounds:
             yield f"it may take {rounds} rounds; this site allows {self.most_rounds} at most"
+        if self.most_prices is not None and plan.most_prices > self.most_prices:
+            yield f"it may send {plan.most_prices:,} prices; this site answers {self.most_prices:,} at most"
         if not self.pooling and plan.pooling != "none":
             yield "it pools, for which histograms of scores are sent; this site sends none"
         if not self.training and plan.training is not None:

@@ -24,7 +24,7 @@ from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, spoken_digest, wire_type
 from logofair.fitting.pooling import POOLING
-from logofair.notions import NotionLike, Rate, sides
+from logofair.notions import NOTIONS, NotionLike, Rate, sides
 from logofair.requirements import (
     Requirement,
     Requirements,
@@ -40,6 +40,8 @@ _MOST_FOLDS = 50
 _SMALLEST_CELL = 5
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
 _MOST_ROUNDS, _MOST_EPOCHS, _MOST_BATCH, _MOST_TRIALS = 10_000, 1_000, 10_000_000, 10_000
+_MOST_GROUPS = 1_000
+_KNOWN_RATES = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
 for kind in (Requirement, Rate, Algorithm1, Privacy):
     wire_type(kind)
 
@@ -202,6 +204,7 @@ class Plan:
                 raise InputError("plan: its requirements are malformed; get the plan again.")
             for requirement in side:
                 check_tolerance(requirement.tolerance, "plan", of_shares=requirement.rate.is_share)
+                _check_rate(requirement.rate)
         _check_run_name(self.run)
         _check_calibration(self.calibration, self.privacy)
         _check_combination(self)
@@ -230,8 +233,8 @@ class Plan:
     @property
     def most_prices(self) -> int:
         """Price vectors that a site answers in one roster at most; what they tell is written in ``docs/THREATS.md``."""
-        if self.solver is not None:
-            return 1
+        if self.solver is not None:  # one in each round, and the last one once more
+            return self.solver.rounds + 1
         groups, rates = len(self.groups), max(1, len(self.constrained))
         # A roster may begin with the mixture of the one before, which has at most one answer per side of a tolerance.
         return self.rounds * (self.trials or trial_size(groups, rates)) + 2 * groups * rates + 1
@@ -290,6 +293,9 @@ class Plan:
             yield "Sites", f"{members.summary()}; the run fails with fewer than {self.quorum}."
         yield "Groups", f"{', '.join(map(str, self.groups))}."
         yield "Required", self.summary()
+        own = sorted({r.rate for r in (*self.local, *self.global_)} - set(_KNOWN_RATES.values()), key=str)
+        if own:
+            yield "Rates", f"{'; '.join(map(_line, own))}."
         yield (
             "Sums",
             "Secure: the server sees totals of the sites and none of one site."
@@ -299,6 +305,8 @@ class Plan:
         yield "Privacy", self._privacy()
         if self.smallest_cell > 1:
             yield "Small cells", f"A group with fewer than {self.smallest_cell} rows here is counted in nothing sent."
+        elif self.privacy is None:
+            yield "Small cells", "Every group is counted, however few rows it has here."
         if self.pooling != "none":
             yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
         if self.training is not None:
@@ -388,6 +396,21 @@ def make_plan(
     )
 
 
+def _check_rate(rate: Rate) -> None:
+    """Refuse a rate under the name of another: people agree to names."""
+    if rate != _KNOWN_RATES.get(rate.name, rate):
+        raise InputError(f"plan: its {rate.name} is another rate than what is called so; give it a name of its own.")
+
+
+def _line(rate: Rate) -> str:
+    """What a rate of the plan's own counts, in words."""
+    base = (rate.constant, rate.slope) if rate.base is None else rate.base
+    return (
+        f"the {rate.name} counts an accepted row of chance p as {rate.constant:g} + {rate.slope:g} p, and any row as "
+        f"{base[0]:g} + {base[1]:g} p"
+    )
+
+
 def _check_run_name(run: object) -> None:
     """Refuse what is not safe as a file name everywhere."""
     if not isinstance(run, str) or not 1 <= len(run) <= 64 or not all(c.isalnum() or c in "-_" for c in run):
@@ -401,6 +424,8 @@ def _group_names(groups: Sequence[Label]) -> tuple[Label, ...]:
         raise InputError(f"groups: got {groups!r}; name them by text, numbers, or tuples of these.")
     if len(names) < 2 or len(set(names)) != len(names):
         raise InputError(f"groups: got {groups!r}; list two groups or more, each once.")
+    if len(names) > _MOST_GROUPS:
+        raise InputError(f"groups: got {len(names):,} of them; list {_MOST_GROUPS:,} at most.")
     return names
 
 
@@ -471,6 +496,13 @@ def _check_combination(plan: Plan) -> None:
         raise InputError(
             "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
             "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
+        )
+    limited = {r.rate for r in plan.local if r.tolerance is not None}
+    if plan.secure and (len(limited) > 2 or (len(limited) == 2 and not all(rate.is_share for rate in limited))):
+        raise InputError(
+            "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "
+            "more of them may leave a site no choice but to reject everybody, so that a total is that of a site "
+            "with one group alone; require less inside each site, or the others over all sites."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

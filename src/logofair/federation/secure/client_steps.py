@@ -105,7 +105,7 @@ def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
         raise RefusedError(
             Refusal.NO_KEYS,
             f"nobody here has said that the key of {', '.join(strangers)} is genuine: have its people read you its "
-            "fingerprint (logofair federate keys show), and pass --trust FINGERPRINT.",
+            "fingerprint (logofair federate keys show), and pass --trust NAME=FINGERPRINT.",
         )
     if 3 * len(opening.members.names) < 2 * len(known - set(identity.agreed_without)):
         # Few sites can be outnumbered by those that help the server; who may be missing is for people to say.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.agreement import PlanViewer, limits_of
+from logofair.cli.commands.federate.agreement import PlanViewer, limits_of, trusted_keys
 from logofair.cli.commands.federate.screen import Screen, quiet_option
-from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
+from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
     column_options,
     constrained,
@@ -125,9 +125,10 @@ class FolderWatcher:
 @click.option(
     "--trust",
     "trusted",
-    metavar="FINGERPRINT",
+    metavar="NAME[=FINGERPRINT]",
     multiple=True,
-    help="With secure sums: the key of another site, as its people read it to you from federate keys show.",
+    help="With secure sums: the key of another site is the one whose fingerprint its people read to you from federate "
+    "keys show. NAME alone shows it and asks at this terminal.",
 )
 @click.option(
     "--agree-without",
@@ -139,7 +140,8 @@ class FolderWatcher:
 @click.option(
     "--again",
     metavar="RUN",
-    help="Agree to one run, by its name, on rows of a run with secure sums (or with them, on rows of any run).",
+    help="Agree to one run, by its name, on rows of a run with secure sums (or with them, on rows of any run), or, "
+    "without differential privacy, on rows of a run with it.",
 )
 @click.option(
     "--accept-plan",
@@ -182,7 +184,7 @@ def client(
     limits, asks = limits_of(accept_plan, site_policy, local_tolerance)
     read_client_file(data, columns)
     _check_address(server)
-    _check_fingerprints(agreement["trusted"], peers)
+    agreement["trusted"] = trusted_keys(agreement["trusted"], peers)
     earlier, screen = None if force else finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
     if earlier is not None:
         screen(Event("site", f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run."))
@@ -228,19 +230,6 @@ def _credentials(
     return authority, key, peers
 
 
-def _check_fingerprints(trusted: tuple[str, ...], peers: Path | None) -> None:
-    """Refuse a fingerprint that no key here has: it was misread, or the key is not the one that it is of."""
-    if not trusted:
-        return
-    here = {} if peers is None else fingerprints(peers)
-    for each in trusted:
-        if each not in here.values():
-            raise InputError(
-                f"--trust: got {each!r}, which is not the fingerprint of a key in {peers}; see logofair federate keys "
-                "show, and have the site's people read theirs to you again."
-            )
-
-
 def finished_policy(out: Path, folder: Path) -> Policy | None:
     """Return the policy at ``out`` if it is of a run whose state is in the folder; None where nothing is there.
 
@@ -272,6 +261,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
     from logofair.engines.flower.deployment.commands import SiteCredentials
     from logofair.engines.flower.deployment.keys import checked_site_name
     from logofair.engines.flower.deployment.processes import join as connect
+    from logofair.engines.site import look_at_plans_again
 
     folder, path = Path(settings.folder), Path(settings.folder) / f"{checked_site_name(settings.site)}.site.json"
     proof = None
@@ -281,6 +271,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         proof = SiteCredentials(authority, Path(settings.key))
     watcher = FolderWatcher(folder, screen, PlanViewer(folder, screen, asks=settings.asks))
     with locked(folder / "command.lock", wait=False):
+        look_at_plans_again(folder)
         settings.write(path)
         bare = " WITHOUT ENCRYPTION" if insecure else ""
         screen(Event("site", f"Site {settings.site} connects to {server}{bare}.", {"site": settings.site}))

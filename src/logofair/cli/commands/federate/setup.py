@@ -101,7 +101,7 @@ def show_keys(keys: Path) -> None:
 
     Before a run with secure sums each site's people read theirs to the others, by
     telephone, say; what a folder or a server says alone proves nothing. A site then
-    names those that were the same: federate client --trust FINGERPRINT.
+    names those that were the same: federate client --trust NAME=FINGERPRINT.
     """
     _require_cryptography()
     found = fingerprints(keys / KEYS_OF_SITES)
