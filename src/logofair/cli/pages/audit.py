@@ -157,9 +157,15 @@ def _notions(names: Sequence[str], files: DataFiles, columns: ColumnNames) -> li
     return [NOTIONS[name] for name in dict.fromkeys(names or NOTIONS)]
 
 
-def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress) -> FileTally:
-    """Count the rows of every client, group and label, and how many of them are accepted."""
-    read = [_part(path, columns, threshold) for path in progress(files.paths, "Counting", len(files.paths))]
+def count_rows(
+    files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress, *, unknown: bool = False
+) -> FileTally:
+    """Count the rows of every client, group and label, and how many of them are accepted.
+
+    With ``unknown`` rows that lack a group count too: groups are then tuples, None in place of a missing value.
+    """
+    steps = progress(files.paths, "Counting", len(files.paths))
+    read = [_part(path, columns, threshold, unknown=unknown) for path in steps]
     parts, pl = [part for part, _ in read], polars_module()
     if files.by_file:
         parts = [
@@ -168,24 +174,25 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
     used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "client"]
     counted = [role for role in used if role not in ("score", "weight")]
     complete = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
-    group = join_groups([complete.pop(role) for role in used if role.startswith("group ")])
+    parts_of_groups = [complete.pop(role) for role in used if _is_group(role)]
     rows = int(complete["rows"].sum())
     if not rows:
         raise no_rows_error(files, columns)
     if "client" in complete:
         check_clients(complete["client"].n_unique(), rows, columns.client)
-    tally, groups, clients = _tallied(complete, group, columns)
-    if len(groups) < 2:
+    named = list(zip(*parts_of_groups, strict=True)) if unknown else join_groups(parts_of_groups).to_list()
+    tally, groups, clients = _tallied(complete, named, columns)
+    if len(groups) < 2 and not unknown:
         where = " and ".join(map(repr, columns.group))
         raise InputError(f"--group: every row of {where} is of group {groups[0]!r}; a gap needs at least two groups.")
     return FileTally(tally, groups, clients, rows, sum(left_out for _, left_out in read))
 
 
 def _tallied(
-    complete: dict[str, polars.Series], group: polars.Series, columns: ColumnNames
+    complete: dict[str, polars.Series], group: list[Any], columns: ColumnNames
 ) -> tuple[Tally, tuple[Label, ...], tuple[Label | None, ...]]:
     """The lines of the table as arrays by (client, group, label), and the names of groups and clients."""
-    groups = encode(group.to_list(), "groups")
+    groups = encode(group, "groups")
     clients = encode(complete["client"].to_list(), "clients") if "client" in complete else None
     names: tuple[Label | None, ...] = (None,) if clients is None else clients.names
     shape = (len(names), len(groups.names), 2)
@@ -241,8 +248,8 @@ def _integers(counts: Floats) -> Places:
     return counts.round().astype(np.intp)
 
 
-def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.DataFrame, int]:
-    """One file's table, checked; and how many rows were left out."""
+def _part(path: Path, columns: ColumnNames, threshold: float, *, unknown: bool) -> tuple[polars.DataFrame, int]:
+    """One file's table, checked; and how many rows were left out; with ``unknown`` none for lack of a group."""
     pl = polars_module()
     with open_table(path, columns.by_role(), columns.where, missing=columns.na) as table:
         numbers = [role for role in ("score", "weight") if role in table.names]
@@ -255,8 +262,9 @@ def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.Da
             *(each for role in numbers for each in _number(role, schema[role], columns.scale))
         )
         counted = table.collect(rows.group_by(keys).agg(*_sums(numbers, columns, threshold)))
-        _check(table, counted, keys, columns)
-        complete = counted.drop_nulls(keys)
+        needed = [role for role in keys if not (unknown and _is_group(role))]
+        _check(table, counted, keys, needed, columns)
+        complete = counted.drop_nulls(needed) if needed else counted
         left_out = int(counted["lines"].sum()) - int(complete["rows"].sum())
         return complete.filter(pl.col("rows") > 0), left_out
 
@@ -291,8 +299,10 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
     return found
 
 
-def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns: ColumnNames) -> None:
-    """Raise where a column of the file cannot be used."""
+def _check(
+    table: Table, counted: polars.DataFrame, keys: Sequence[str], needed: Sequence[str], columns: ColumnNames
+) -> None:
+    """Raise where a column of the file cannot be used, or one that is needed lacks values."""
     pl, rows = polars_module(), int(counted["lines"].sum())
     if not rows and not columns.where:
         raise InputError(f"{table.file}: has columns but no rows; pass a file with at least one.")
@@ -302,7 +312,7 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
             table.check_numbers(role, columns.scale if role == "score" else "chance")
     if not columns.drop_missing:
-        for role in keys:
+        for role in needed:
             table.check_missing(role, int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows)
         for role in ("score", "weight"):
             if role in table.names and counted["rows"].sum() < rows:
@@ -312,6 +322,10 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
         check_scores(low, high, columns.scale, table.where("score"))
     if "lightest" in counted.columns and (counted["lightest"].min() or 0) < 0:  # type: ignore[operator]
         table.check_weights()
+
+
+def _is_group(role: str) -> bool:
+    return role.startswith("group ")
 
 
 def _but_id(keys: Sequence[str]) -> list[str]:
