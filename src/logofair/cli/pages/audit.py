@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     import polars
 
     from logofair.progress import Progress
+    from logofair.report import ReportHeading
 
 __all__ = [
     "BASE",
@@ -53,9 +53,11 @@ __all__ = [
     "RuleNames",
     "as_dict",
     "count_rows",
+    "data_source",
     "examine",
     "examine_policy",
     "page_parts",
+    "rule_words",
     "write_report_page",
 ]
 
@@ -339,20 +341,19 @@ def _missing(table: Table, role: str, scale: str) -> int:
 
 
 def write_report_page(
-    path: Path, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]
+    path: Path, found: FileAudit, data: Sequence[str], command: str, heading: ReportHeading
 ) -> None:
-    """Write an audit as a report; ``heading`` holds what the options of a report say."""
-    from logofair.report import ReportHeading, write_audit_report
+    """Write an audit as a report."""
+    from logofair.report import write_audit_report
 
-    compared, made = found.compared, date.today().isoformat()
-    words = {name: heading[name] for name in ("title", "purpose", "author")}
+    compared = found.compared
     write_audit_report(
         path,
         found.measured,
-        data=_source(found, data),
+        data=data_source(found, data),
         command=command,
         tolerance=_report_tolerance(found),
-        heading=ReportHeading(**words, made=made, accepted=heading["decision_word"] or "accepted"),
+        heading=heading,
         policy=None if compared is None else compared.policy,
         comparison=None if compared is None else next(iter(compared.by_notion.values())),
     )
@@ -364,7 +365,7 @@ def _report_tolerance(found: FileAudit) -> float:
     return min((float(np.min(limit)) for limit in limits if limit is not None), default=TOLERANCE)
 
 
-def _source(found: FileAudit, data: Sequence[str]) -> DataSource:
+def data_source(found: FileAudit, data: Sequence[str]) -> DataSource:
     """Where the rows came from."""
     if found.compared is not None:
         return found.compared.rows.source
@@ -413,8 +414,12 @@ def _rule(found: FileAudit) -> str:
     """What decides, in words."""
     if found.compared is not None:
         return f"by {found.compared.name}, in expectation over its coins"
-    columns = found.columns
-    return f"decisions {columns.decision!r}" if columns.decision else f"score {columns.score!r} >= {found.threshold:g}"
+    return rule_words(found.columns, found.threshold)
+
+
+def rule_words(columns: ColumnNames, threshold: float | None) -> str:
+    """Which decisions are meant where no policy decides: those of a column, or scores from the threshold on."""
+    return f"decisions {columns.decision!r}" if columns.decision else f"score {columns.score!r} >= {threshold:g}"
 
 
 def _comparison(compared: ComparedRules) -> Iterator[Any]:
