@@ -77,8 +77,10 @@ Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
 
 def examples(*lines: str) -> str:
-    """Return lines to try, for the end of a command's help."""
-    return "\n  ".join(["\b\nExamples:", *lines])  # click keeps the lines of a paragraph that begins with \b
+    """Return lines to try, for the end of a command's help; where they read data/, also what writes it."""
+    made = any(" data/" in line or " 'data/" in line for line in lines)
+    title = f"Examples{' (logofair federate example --out data writes the files)' if made else ''}:"
+    return "\n  ".join([f"\b\n{title}", *lines])  # click keeps the lines of a paragraph that begins with \b
 
 
 def one_of(names: Sequence[str]) -> Check:
@@ -162,6 +164,7 @@ def name_option(
         show_default=default is not None,
         required=required,
         callback=one_of(names),
+        shell_complete=lambda ctx, param, begun: [name for name in names if name.startswith(begun)],
         help=purpose,
     )
 

@@ -46,12 +46,12 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 
 @click.command(
     epilog=examples(
-        "logofair audit people.csv --score p --label income --positive '>50K' --group sex --client state",
-        "logofair audit sites/ --score p --label y --group sex --group race",
-        "logofair audit 'sites/*.parquet' --decision accepted --group sex --json",
-        "logofair audit people.csv --decision accepted --group sex --group race --format ll144",
-        "logofair audit new.csv --policy policy.json --label y --report audit.html",
-        "logofair audit new.csv --policy policy.json --against other.json --label y --id person",
+        "logofair audit data/together.csv --score score --label label --group sex --client site",
+        "logofair audit data/together.csv --score score --group sex --group race --format ll144",
+        "logofair audit 'data/*th.csv' --score score --label label --positive 1 --group sex --json",
+        "logofair audit decisions.csv --decision decision --group sex",
+        "logofair audit data/others.csv --policy policy.json --label label --report audit.html",
+        "logofair audit data/others.csv --policy policy.json --against other.json --label label --id id",
     )
 )
 @data_options

@@ -50,12 +50,16 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 
 @click.command(
     epilog=examples(
-        "logofair fit people.csv --score p --label y --group sex --client state --out policy.json",
-        "logofair fit people.csv --score p --label y --group sex --test-where part=test --out policy.json",
-        "logofair fit sites/ --score p --label y --group sex --test new/ --notion equalized_odds --out policy.json",
-        "logofair fit ... --local 0.05 --local-for north=0.01 --global none --out policy.json --report report.html",
-        "logofair fit ... --local 0.1 --global 0.05 --confidence 0.95 --out policy.json",
-        "logofair fit ... --pooling auto --extra unlabelled.csv --out policy.json",
+        "logofair fit data/north.csv --score score --label label --group sex --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --test data/others.csv "
+        "--notion equalized_odds --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --local 0.05 "
+        "--local-for north=0.1 --global none --out policy.json --report report.html",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --local 0.1 "
+        "--confidence 0.95 --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --pooling full "
+        "--extra data/others.csv --out policy.json --format model-card",
     )
 )
 @data_options

@@ -116,6 +116,7 @@ METHODS = ("fedavg", "fairfed", "fedfb", "fcfl")
 
 @click.command(
     epilog=examples(
+        "logofair train --method fedavg --data generated --rounds 5 --out scores.csv",
         "logofair train --method fairfed --data adult --out scores.parquet",
         "logofair train --method fedfb --data enem --notion equalized_odds --rounds 50 --out scores.csv",
         "logofair train --method fcfl --data acs --partition natural --checkpoint state.npz --out scores.parquet",
