@@ -15,7 +15,7 @@ from logofair.cli.harmless import harmless_streams
 from logofair.cli.options import examples
 from logofair.errors import InputError, LogofairError, RefusedError
 
-__all__ = ["LazyGroup", "cli"]
+__all__ = ["EXTRAS", "LazyGroup", "cli"]
 
 _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 
@@ -34,6 +34,20 @@ _COMMANDS = {
         "Run the paper's experiments; claimed beside obtained.",
     ),
     "train": ("logofair.cli.commands.train:train", "Train a model over clients; write scores for audit and fit."),
+}
+
+
+# Which extra brings a package that not every installation has, for commands that find it missing on their way.
+EXTRAS = {
+    "cryptography": "secure",
+    "cvxpy": "bounds",
+    "flwr": "flower",
+    "matplotlib": "reproduce",
+    "nvflare": "nvflare",
+    "opendp": "privacy",
+    "PIL": "images",
+    "polars": "data",
+    "torch": "train",
 }
 
 
@@ -138,6 +152,10 @@ def _explained(error: Exception) -> tuple[str, int]:
     """Sentence and exit code of an error raised by a command."""
     if isinstance(error, LogofairError):
         return f"logofair: {error}", _BAD_INPUT if isinstance(error, InputError | RefusedError) else _FAILED
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package in EXTRAS:
+        advice = f"run: pip install 'logofair[{EXTRAS[package]}]'"
+        return f"logofair: this needs {package}, which this Python lacks; {advice}.", _BAD_INPUT
     if isinstance(error.__cause__, KeyboardInterrupt):  # while a compiled module was being imported
         return "logofair: interrupted.", _INTERRUPTED
     if isinstance(error, OSError):

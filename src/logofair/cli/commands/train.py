@@ -154,7 +154,7 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     place = {name: options.pop(name) for name in ("source", "cache", "device", "engine")}
     out, force, as_json = (options.pop(name) for name in ("out", "force", "as_json"))
     _check(out, force, **kept)
-    from logofair.training.rows import need_torch
+    from logofair.training import need_torch
 
     need_torch()
     from logofair.cli.pages.console import page, print_json, showing_progress
