@@ -81,7 +81,9 @@ def without(packages: list[str], commands: tuple[str, ...], folder: Path) -> lis
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("extras"), np.random.default_rng(0)
     sex, score = rng.choice(["F", "M"], 60), rng.random(60).round(3)
-    lines = [f"{p},{int(p > 0.5)},{group},{'ab'[row % 2]}" for row, (p, group) in enumerate(zip(score, sex, strict=True))]
+    lines = [
+        f"{p},{int(p > 0.5)},{group},{'ab'[row % 2]}" for row, (p, group) in enumerate(zip(score, sex, strict=True))
+    ]
     (folder / "people.csv").write_text("\n".join(["p,y,sex,site", *lines]) + "\n")
     logofair.fit(score, None, groups=sex, calibration="none").policy.save(folder / "policy.json")
     return folder

@@ -72,7 +72,9 @@ def test_ll144_of_a_policy_is_by_each_column_of_its_groups(people: pl.DataFrame,
     assert f"| B | {known.filter(race='B').height} |" in text
     assert f"{people.height - known.height} people who lack a value" in text
     assert "**Measured on the rows that chose the rule" in text
-    assert "have no value; fill them or add --drop-missing" in refused("audit", file, "--policy", policy, "--format", "ll144")
+    assert "have no value; fill them or add --drop-missing" in refused(
+        "audit", file, "--policy", policy, "--format", "ll144"
+    )
 
 
 def test_one_category_has_no_ratio_and_says_so(tmp_path: Path) -> None:
@@ -90,7 +92,18 @@ def test_other_forms_of_an_audit_and_of_a_fit(people: pl.DataFrame, tmp_path: Pa
     assert code == 0, error
     assert card.startswith('---\nlibrary_name: "logofair"\n')
     assert "| accepted by | `score 'p' >= 0.5` |" in card
-    words = ("--score", "p", "--label", "y", "--group", "sex", "--out", tmp_path / "policy.json", "--author", "A. Person")
+    words = (
+        "--score",
+        "p",
+        "--label",
+        "y",
+        "--group",
+        "sex",
+        "--out",
+        tmp_path / "policy.json",
+        "--author",
+        "A. Person",
+    )
     code, text, error = commandline.run("fit", file, *words, "--format", "annex-iv")
     assert code == 0, error
     assert (tmp_path / "policy.json").exists()
@@ -105,13 +118,17 @@ def test_forms_that_cannot_be_are_refused(tmp_path: Path) -> None:
     assert "--format: given together with --json" in refused("audit", *words, "--format", "ll144", "--json")
     report = tmp_path / "report.html"
     assert "leave --report out" in refused("audit", *words, "--format", "ll144", "--report", report)
-    assert "use one of model-card, annex-iv" in refused("fit", *words, "--format", "ll144", "--out", tmp_path / "p.json")
+    assert "use one of model-card, annex-iv" in refused(
+        "fit", *words, "--format", "ll144", "--out", tmp_path / "p.json"
+    )
     assert "--group: not given" in refused("audit", file, "--score", "p", "--format", "ll144")
     assert "--score: not given" in refused("audit", file, "--group", "sex", "--format", "ll144")
 
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\+?\d+)?")
-VARYING = re.compile(r"^\| (?:SHA-256.*|versions|made|checksum.*|certificate:.*) \|.*$|revision: .*$|gap [\d.e-]+\)", re.MULTILINE)
+VARYING = re.compile(
+    r"^\| (?:SHA-256.*|versions|made|checksum.*|certificate:.*) \|.*$|revision: .*$|gap [\d.e-]+\)", re.MULTILINE
+)
 
 
 def test_the_pages_show_what_the_commands_print(tmp_path: Path) -> None:

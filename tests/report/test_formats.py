@@ -78,7 +78,11 @@ def test_ll144_states_rates_ratios_unknown_people_and_small_categories():
 
 def test_ll144_has_a_table_by_each_column_and_by_all_of_them():
     found = impact_ratios([1, 0, 1, 1], categories={"sex": list("FFMM"), "race": list("ABAB")})
-    assert re.findall("^## By .*$", ll144_text(found), re.MULTILINE) == ["## By sex", "## By race", "## By sex and race"]
+    assert re.findall("^## By .*$", ll144_text(found), re.MULTILINE) == [
+        "## By sex",
+        "## By race",
+        "## By sex and race",
+    ]
 
 
 @pytest.mark.parametrize(("decisions", "sex"), [([0, 0, 0], ["F", "F", "M"]), ([1, 0, 1], ["F", "F", "F"])])
@@ -115,7 +119,9 @@ def test_a_model_card_has_the_front_matter_that_hugging_face_requires(solution):
     rate = figures[f"selection rate, {AWKWARD}"]
     assert rate["value"] == pytest.approx(tested.rates["selection rate"][AWKWARD], abs=1e-6)
     gap = figures["gap between groups, selection rate"]
-    assert (gap["value"], gap["args"]["noise_floor"]) == pytest.approx((tested.global_gap, tested.global_gap.floor), abs=1e-6)
+    assert (gap["value"], gap["args"]["noise_floor"]) == pytest.approx(
+        (tested.global_gap, tested.global_gap.floor), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("form", [model_card_text, annex_iv_text])

@@ -159,7 +159,9 @@ def impact_ratios(
     if not isinstance(categories, Mapping) or not categories:
         raise InputError("categories: pass a mapping of names to columns, such as {'sex': sex}.")
     chance = chances(decisions)
-    columns = {f"categories {name!r}": labels_or_none(each, f"categories {name!r}") for name, each in categories.items()}
+    columns = {
+        f"categories {name!r}": labels_or_none(each, f"categories {name!r}") for name, each in categories.items()
+    }
     weight = inputs.weights(sample_weight, chance.size)
     people = None if ids is None else encode(ids, "ids")
     inputs.same_length(chance.size, ids=people, **columns)

@@ -66,9 +66,7 @@ class LazyGroup(click.Group):
     its help.
     """
 
-    def __init__(
-        self, name: str, *, lazy: Mapping[str, tuple[str, str]], beginning: str = "", **settings: Any
-    ) -> None:
+    def __init__(self, name: str, *, lazy: Mapping[str, tuple[str, str]], beginning: str = "", **settings: Any) -> None:
         super().__init__(name, callback=_help_alone, invoke_without_command=True, **settings)
         self.lazy, self.beginning = lazy, beginning
 

@@ -130,6 +130,7 @@ def fit_lines(solution: Solution) -> Iterator[tuple[str, str]]:
 
 
 def made_lines(heading: ReportHeading) -> Iterator[tuple[str, str]]:
+    """With which versions, and when."""
     yield "versions", ", ".join(f"{name} {version}" for name, version in _versions())
     if heading.made:
         yield "made", heading.made

@@ -172,9 +172,7 @@ def _categories(
     return categories_text(data, columns, threshold, command, heading_of(**heading), progress)
 
 
-def _in_form(
-    form: str, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]
-) -> str:
+def _in_form(form: str, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]) -> str:
     from logofair.cli.pages.formats import audit_text, heading_of
 
     return audit_text(form, found, data, command, heading_of(**heading))

@@ -340,9 +340,7 @@ def _missing(table: Table, role: str, scale: str) -> int:
     return int(table.collect(table.rows.select(read.is_null().sum())).item())
 
 
-def write_report_page(
-    path: Path, found: FileAudit, data: Sequence[str], command: str, heading: ReportHeading
-) -> None:
+def write_report_page(path: Path, found: FileAudit, data: Sequence[str], command: str, heading: ReportHeading) -> None:
     """Write an audit as a report."""
     from logofair.report import write_audit_report
 

@@ -19,9 +19,7 @@ __all__ = ["audit_text", "categories_text", "fit_text", "heading_of"]
 _TEXTS: Mapping[str, Callable[..., str]] = {"model-card": model_card_text, "annex-iv": annex_iv_text}
 
 
-def heading_of(
-    title: str | None, purpose: str | None, author: str | None, decision_word: str | None
-) -> ReportHeading:
+def heading_of(title: str | None, purpose: str | None, author: str | None, decision_word: str | None) -> ReportHeading:
     """What the options of a report say, and the day."""
     return ReportHeading(title, purpose, author, date.today().isoformat(), decision_word or "accepted")
 

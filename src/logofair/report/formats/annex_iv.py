@@ -105,9 +105,9 @@ def _logic(about: Described) -> str:
         return f"What was audited: {decided}. {to_fill('the logic of the rule.')}"
     by = "score, group and client" if solution.rows.has_clients else "score and group"
     return (
-        f"A policy turns a person's {by} into a decision by thresholds per group, some of them mixed by a coin that the "
-        f"person's id decides; {code('logofair explain POLICY')} lists every rule. It was chosen for the highest expected "
-        "accuracy of such rules that keep the requirements on the calibration rows."
+        f"A policy turns a person's {by} into a decision by thresholds per group, some of them mixed by a coin that "
+        f"the person's id decides; {code('logofair explain POLICY')} lists every rule. It was chosen for the highest "
+        "expected accuracy of such rules that keep the requirements on the calibration rows."
     )
 
 
@@ -125,7 +125,9 @@ def _choices(solution: Solution) -> Iterator[str]:
 
 def _oversight(solution: Solution | None) -> str:
     help_ = "The rules can be read by people, and the same id at the same client always gets the same decision. "
-    return f"{help_ if solution is not None else ''}{to_fill('who oversees the decisions, and how they can be changed.')}"
+    return (
+        f"{help_ if solution is not None else ''}{to_fill('who oversees the decisions, and how they can be changed.')}"
+    )
 
 
 def _monitoring(about: Described) -> Iterator[str]:

@@ -77,7 +77,9 @@ class Described:
         lines += [[escaped(f"{line.what} ({gap_words(line.after)})"), *_cells(line.after.value)] for line in gaps]
         yield table(["figure", "value", "95% interval", "rows", "chance alone shows"], lines)
         shown = [f"- {escaped(sentence(f'{line.what}: {line.after.finding}'))}" for line in gaps if line.after.finding]
-        shown += [f"- {escaped(sentence(line.what))} {escaped(with_few_rows(line.worst))}" for line in gaps if line.worst]
+        shown += [
+            f"- {escaped(sentence(line.what))} {escaped(with_few_rows(line.worst))}" for line in gaps if line.worst
+        ]
         if shown:
             yield "\n".join(shown)
 

@@ -38,7 +38,7 @@ def model_card_text(
     rule: str | None = None,
     warning: str = "",
 ) -> str:
-    """Return a model card of the rule that a fit made, or of the one that an audit measured.
+    r"""Return a model card of the rule that a fit made, or of the one that an audit measured.
 
     Figures on rows that took no part in the fit come first; ``model-index`` holds those of the first rows alone.
 
@@ -59,7 +59,7 @@ def model_card_text(
     --------
     >>> import logofair
     >>> card = model_card_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], groups=["F", "F", "M", "M"]))
-    >>> print("\\n".join(card.splitlines()[:4]))
+    >>> print("\n".join(card.splitlines()[:4]))
     ---
     library_name: "logofair"
     pipeline_tag: "tabular-classification"

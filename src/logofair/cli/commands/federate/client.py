@@ -322,8 +322,8 @@ def _check_address(server: str) -> None:
 
 @click.command(
     epilog=examples(
-        "logofair federate join state/result.json --site west --data data/west.csv --group sex --score score --label label "
-        "--out west.json"
+        "logofair federate join state/result.json --site west --data data/west.csv --group sex --score score "
+        "--label label --out west.json"
     )
 )
 @click.argument("result", type=click.Path(path_type=Path))

@@ -48,7 +48,8 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @click.command(
     epilog=examples(
-        "logofair federate simulate data/together.csv --client site --score score --label label --group sex --folder try",
+        "logofair federate simulate data/together.csv --client site --score score --label label --group sex "
+        "--folder try",
         "logofair federate simulate data/together.csv --client site --score score --group sex --calibration none "
         "--engine inprocess --folder quick",
     )
