@@ -182,7 +182,7 @@ def ratio_floor(shares: Floats, people: Floats, name: str) -> tuple[float, float
 
 
 class _DrawnRates(NamedTuple):
-    """How shares are drawn again: on how many people, with which chance; which are known, and where they are compared."""
+    """How shares are drawn again: on how many people, by which chance; which are known, and where some are compared."""
 
     counts: Indices
     chance: Floats
