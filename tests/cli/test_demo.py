@@ -349,18 +349,6 @@ def test_a_traceback_is_shown_to_those_who_ask(monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(CliRunner().invoke(cli, ["demo"]).exception, ZeroDivisionError)
 
 
-def test_without_a_command_the_help_is_shown() -> None:
-    assert run() == run("--help")
-    assert run()[0] == 0
-
-
-@pytest.mark.parametrize("command", [(), *((name,) for name in cli.list_commands(click.Context(cli)))], ids="/".join)
-def test_the_help_of_every_command_has_an_example(command: tuple[str, ...]) -> None:
-    code, output = run(*command, "--help")
-    assert code == 0
-    assert re.search(r"Examples?:\n +logofair ", output)
-
-
 def test_the_commands_choices_are_those_of_the_package() -> None:
     assert set(DEFAULT_TOLERANCES) == set(NOTIONS)
     for scheme in SCHEMES:

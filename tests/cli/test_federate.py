@@ -1168,13 +1168,14 @@ def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrite
 
     code, output = run("federate", "example", "--out", tmp_path / "data")
     assert code == 0, output
-    adult, seen = load_adult(), []
+    adult, race, seen = load_adult(), load_adult("race").sensitive, []
     for name in (*SITES, "new-north"):
         with (tmp_path / "data" / f"{name}.csv").open() as file:
             rows = list(csv.DictReader(file))
         ids = [int(row["id"]) for row in rows]
         seen += ids
         assert [row["sex"] for row in rows] == adult.sensitive[ids].tolist()
+        assert [row["race"] for row in rows] == race[ids].tolist()
         assert [int(row["label"]) for row in rows] == adult.labels[ids].astype(int).tolist()
         assert 17 <= min(int(row["age"]) for row in rows) < max(int(row["age"]) for row in rows) <= 90
     assert len(set(seen)) == len(seen) < len(adult)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -208,6 +208,19 @@ class Tally:
             self.labelled,
             None if self.products is None else self.products.sum(axis, keepdims=True),
         )
+
+    def gathered(self, place: Sequence[int], count: int) -> Tally:
+        """Groups summed to ``count`` others, each to the one at its place; those with place -1 are left out."""
+        at = np.asarray(place, dtype=np.intp)
+
+        def sums(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            found = np.zeros((part.shape[0], count, part.shape[2]), part.dtype)
+            np.add.at(found, (slice(None), at[at >= 0]), part[:, at >= 0])
+            return found
+
+        counts = map(sums, (self.rows, self.mass, self.accepted, self.people, self.squares))
+        products = None if self.products is None else sums(self.products)
+        return Tally(*counts, self.labelled, products, self.over_all and self.over_all.gathered(place, count))
 
     def accepting(self, accepted: Floats) -> Tally:
         """The same rows with another rule's accepted mass; how far weights go with its decisions is not known."""

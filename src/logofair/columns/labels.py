@@ -12,7 +12,7 @@ import numpy.typing as npt
 from logofair.columns.checks import Integers, Label, column, shown
 from logofair.errors import InputError
 
-__all__ = ["Codes", "encode", "encode_known", "one_client"]
+__all__ = ["Codes", "encode", "encode_known", "labels_or_none", "one_client"]
 
 
 # Integer labels spanning at most this many values per row are looked up in a table instead of sorted.
@@ -96,6 +96,12 @@ def _labels(values: object, where: str) -> npt.NDArray[Any]:
             f"{where}: row {missing} is missing; drop such rows, or give them a label of their own such as 'unknown'."
         )
     return array
+
+
+def labels_or_none(values: object, where: str) -> list[Label | None]:
+    """Return a column of labels, None where one is missing."""
+    array = _listed(values) if isinstance(values, list | tuple) else column(values, where)
+    return [None if _is_nan(label) else label for label in array.tolist()]
 
 
 def _listed(values: Sequence[Any]) -> npt.NDArray[Any]:

@@ -129,12 +129,21 @@ def _path(path: FileName) -> Path:
 def _encoded(format: str, version: int, body: Mapping[str, Any], what: str) -> bytes:
     """The whole file."""
     try:
-        # Through JSON and back: keys that are no text become text, which sorts otherwise and so sums otherwise.
-        plain = json.loads(json.dumps(dict(body), allow_nan=False))
+        plain = _plain(body)
         document = {"format": format, "version": version, "checksum": _checksum(plain), what: plain}
         return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False).encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"save: the {what} holds a label or value that JSON cannot hold ({error}).") from None
+
+
+def document_checksum(body: Mapping[str, Any]) -> str:
+    """Return the checksum that a document of this body has on disk."""
+    return _checksum(_plain(body))
+
+
+def _plain(body: Mapping[str, Any]) -> Any:
+    # Through JSON and back: keys that are no text become text, which sorts otherwise and so sums otherwise.
+    return json.loads(json.dumps(dict(body), allow_nan=False))
 
 
 def _checksum(body: object) -> str:

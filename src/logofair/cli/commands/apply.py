@@ -50,9 +50,9 @@ def out_option(what: str) -> Decorator[Any]:
 
 @click.command(
     epilog=examples(
-        "logofair apply policy.json new.csv --out decisions.csv --id person",
-        "logofair apply policy.json sites/ --out decisions.parquet --id person --keep name --on-unknown merged",
-        "logofair apply policy.json new.parquet --score p --group sex --client site --seed 1 --out decisions.parquet",
+        "logofair apply policy.json data/others.csv --id id --keep sex --out decisions.csv",
+        "logofair apply policy.json data/new-north.csv --on-unknown merged --id id --keep age --out north.parquet",
+        "logofair apply policy.json data/others.csv --score score --group sex --client site --seed 1 --out all.parquet",
     )
 )
 @click.argument("policy", type=click.Path(path_type=Path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -66,6 +65,11 @@ class FitOptions:
     purpose: str | None = None
     author: str | None = None
     decision_word: str | None = None
+
+    @property
+    def heading(self) -> dict[str, str | None]:
+        """What the options of a report say."""
+        return {name: getattr(self, name) for name in ("title", "purpose", "author", "decision_word")}
 
     def notions(self) -> dict[str, dict[str, float | None]]:
         """Per side the notions with their tolerances."""
@@ -168,7 +172,8 @@ def write_report_page(
     extra: DataRows | None = None,
 ) -> None:
     """Write the report, with the trade-off where it can be drawn: for one notion."""
-    from logofair.report import ReportHeading, write_report
+    from logofair.cli.pages.formats import heading_of
+    from logofair.report import write_report
     from logofair.tradeoff import frontier
 
     trade_off = None
@@ -190,18 +195,17 @@ def write_report_page(
             sample_weight=rows.weights,
             random_state=wanted.seed,
         )
-    heading = ReportHeading(
-        title=wanted.title,
-        purpose=wanted.purpose,
-        author=wanted.author,
-        made=date.today().isoformat(),
-        accepted=wanted.decision_word or "accepted",
-    )
+    heading = heading_of(**wanted.heading)
     write_report(path, solution, data=rows.source, command=command, frontier=trade_off, heading=heading)
 
 
 def repeat_command(
-    data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
+    data: Sequence[str],
+    columns: ColumnNames,
+    wanted: FitOptions,
+    out: Path,
+    report: Path | None,
+    form: str | None = None,
 ) -> str:
     """The command that makes the same rules again, and with a seed the same coins."""
     words = ["logofair", "fit", *data, *column_words(columns)]
@@ -219,8 +223,9 @@ def repeat_command(
     words += ["--confidence", f"{wanted.confidence:g}"] if wanted.confidence is not None else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
     words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
-    for name in ("title", "purpose", "author", "decision_word"):
-        words += [f"--{name.replace('_', '-')}", value] if (value := getattr(wanted, name)) is not None else []
+    for name, value in wanted.heading.items():
+        words += [f"--{name.replace('_', '-')}", value] if value is not None else []
+    words += ["--format", form] if form else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 

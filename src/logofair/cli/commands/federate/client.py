@@ -106,7 +106,7 @@ class FolderWatcher:
 
 @click.command(
     epilog=examples(
-        "logofair federate client --site north --data north.csv --group sex --score score --label label "
+        "logofair federate client --site north --data data/north.csv --group sex --score score --label label "
         "--server 127.0.0.1:9300 --keys keys --folder north --out north.json",
     )
 )
@@ -320,8 +320,8 @@ def _check_address(server: str) -> None:
 
 @click.command(
     epilog=examples(
-        "logofair federate join state/result.json --site west --data west.csv --group sex --score score --label label "
-        "--out west.json"
+        "logofair federate join state/result.json --site west --data data/west.csv --group sex --score score "
+        "--label label --out west.json"
     )
 )
 @click.argument("result", type=click.Path(path_type=Path))

@@ -48,8 +48,9 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @click.command(
     epilog=examples(
-        "logofair federate simulate people.csv --client site --score score --label label --group sex --folder try",
-        "logofair federate simulate people.csv --client site --score score --group sex --calibration none "
+        "logofair federate simulate data/together.csv --client site --score score --label label --group sex "
+        "--folder try",
+        "logofair federate simulate data/together.csv --client site --score score --group sex --calibration none "
         "--engine inprocess --folder quick",
     )
 )
