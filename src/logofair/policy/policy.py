@@ -24,7 +24,7 @@ from logofair.policy.mixtures import Mixtures, base_rule
 from logofair.policy.rules import RuleTable
 
 FORMAT = "logofair policy"
-VERSION = 2
+VERSION = 3
 _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
 _ADVICE_ON_CLIENTS = "use on_unknown='merged' for the merged rule, or 'base'"
