@@ -36,7 +36,7 @@ _CHUNK = 1 << 16
 class Policy:
     """Weighted thresholds per client and group on the calibrated score, with the calibrator.
 
-    Make one with :func:`logofair.fit`; save it as JSON and load it anywhere.
+    Make one with :func:`logofair.fit`; save it to a file and load it anywhere.
 
     Attributes
     ----------
@@ -169,7 +169,10 @@ class Policy:
         return RuleTable(self.groups, self.clients, self.mixtures, self.too_small)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all."""
+        """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all.
+
+        The numbers of very many clients are packed beside the JSON, in a ZIP file (:mod:`logofair.files.documents`).
+        """
         body = {
             "groups": [label_out(name, "group") for name in self.groups],
             "clients": [label_out(name, "client") for name in self.clients],

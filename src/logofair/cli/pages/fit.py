@@ -22,6 +22,7 @@ from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
+from logofair.progress import Progress, no_progress
 from logofair.requirements import requirement_sentences
 
 _HOW_TO_KNOW = (
@@ -100,7 +101,9 @@ class FitOptions:
         return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
 
 
-def solve(rows: DataRows, wanted: FitOptions, extra: DataRows | None = None) -> Solution:
+def solve(
+    rows: DataRows, wanted: FitOptions, extra: DataRows | None = None, progress: Progress = no_progress
+) -> Solution:
     """Fit on the rows read; ``extra`` have no labels."""
     return logofair.fit(
         rows.scores,
@@ -119,6 +122,7 @@ def solve(rows: DataRows, wanted: FitOptions, extra: DataRows | None = None) -> 
         confidence=wanted.confidence,
         sample_weight=rows.weights,
         random_state=wanted.seed,
+        progress=progress,
     )
 
 
