@@ -413,7 +413,8 @@ main()
 def test_the_time_left_is_that_of_all_steps_done_so_far() -> None:
     now = [0.0]
     bar = Progress(get_time=lambda: now[0], auto_refresh=False, console=Console(file=io.StringIO()))
-    task, left = bar.tasks[bar.add_task("Fitting", total=10)], TimeLeft()
+    bar.add_task("Fitting", total=10)
+    (task,), left = bar.tasks, TimeLeft()
     texts = []
     for seconds, done in ((3.0, 0), (40.0, 4), (45.0, 4), (70.0, 7), (130.0, 7), (140.0, 10)):
         now[0] = seconds

@@ -271,7 +271,7 @@ def test_a_packed_file_without_its_arrays_or_with_others_is_refused(packed, tmp_
 
 
 def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(packed, tmp_path):
-    with pytest.raises(InputError, match=r"other\.json: unpacks to more than 200 times its size, as no policy does"):
+    with pytest.raises(InputError, match=r"other\.json: unpacks to more than 1000 times its size, as no policy does"):
         load_bytes(zipped({"document.json": b" " * (1 << 27)}), tmp_path)
 
 

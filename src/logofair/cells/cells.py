@@ -207,33 +207,37 @@ def _label_levels(
     bits = (scores + 0.0).view(np.int64) << 1  # + 0.0: -0.0 has its bit set
     bits |= labels.astype(np.int64)
     ordered, starts = _ordered(scores, groups, clients, n_groups, n_clients, bits.view(np.float64))
-    bits = ordered.view(np.int64)
-    level = (bits >> 1).view(np.float64)
+    level_starts, level, mass, values, mass_below, positives_below = _counted(ordered.view(np.int64), starts)
+    lowest = level.view(np.float64)
+    rows = np.diff(starts)
+    levels = Cells(n_groups, n_clients, level_starts, lowest, lowest, values, positives_below, mass_below, rows)
+    return levels, mass
+
+
+def _counted(bits: Indices, starts: Indices) -> tuple[Indices, Indices, Floats, Floats, Floats, Floats]:
+    """Levels of sorted scores with their labels as last bit.
+
+    Where each cell's begin, the bits of their scores, their mass and mean label, and running sums of mass and labels.
+    """
+    if accelerated(bits.size):
+        from logofair.cells.compiled import counted
+
+        return counted(bits, starts)  # type: ignore[no-any-return]
+    level = bits >> 1
     positives = np.concatenate([[0], np.cumsum(bits & 1)])
     new = np.ones(level.size, dtype=bool)
     np.not_equal(level[1:], level[:-1], out=new[1:])
     new[starts[:-1][np.diff(starts) > 0]] = True
     first = np.flatnonzero(new)
-    last, level = np.append(first[1:], bits.size)[: first.size], level[first]
+    last = np.append(first[1:], bits.size)[: first.size]
     level_starts = np.searchsorted(first, starts).astype(np.int64)
     cell = np.repeat(np.arange(starts.size - 1), np.diff(level_starts))
-    below = np.zeros((2, level.size + starts.size - 1))  # whole numbers: exact in any order of summing
-    after = np.arange(level.size) + cell + 1
-    below[0, after] = last - starts[cell]
-    below[1, after] = positives[last] - positives[starts[cell]]
+    mass_below, positives_below = np.zeros((2, first.size + starts.size - 1))
+    after = np.arange(first.size) + cell + 1
+    mass_below[after] = last - starts[cell]  # whole numbers: exact in any order of summing
+    positives_below[after] = positives[last] - positives[starts[cell]]
     mass = (last - first).astype(np.float64)
-    levels = Cells(
-        n_groups,
-        n_clients,
-        level_starts,
-        lowest=level,
-        highest=level,
-        values=(positives[last] - positives[first]) / mass,
-        positives_below=below[1],
-        mass_below=below[0],
-        rows=np.diff(starts),
-    )
-    return levels, mass
+    return level_starts, level[first], mass, (positives[last] - positives[first]) / mass, mass_below, positives_below
 
 
 def _levels(

@@ -33,7 +33,7 @@ Kind = TypeVar("Kind")
 _LISTED = 100_000  # numbers of an array up to which it is written as a list
 _MAIN = "document.json"
 _KINDS = ("<f8", "<i8", "|b1")
-_MOST_RATIO, _SMALL = 200, 1 << 26  # a file unpacks to no more than so many times its size, or so many bytes
+_MOST_RATIO, _SMALL = 1000, 1 << 26  # a file unpacks to no more than so many times its size, or so many bytes
 _ZIP = b"PK\3\4"
 _ZIP_FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError)  # of damaged ZIP files
 
@@ -133,7 +133,7 @@ def numbers_in(values: Any, shape: tuple[int | None, ...], low: float = -np.inf,
     array = (
         np.zeros((0, *(length or 0 for length in shape[1:])))
         if isinstance(values, list) and not values
-        else np.array(values)
+        else np.asarray(values)
     )
     fits = array.ndim == len(shape) and all(w in (None, n) for w, n in zip(shape, array.shape, strict=True))
     if not fits or array.dtype.kind not in "if" or not np.all((array >= low) & (array <= high) & np.isfinite(array)):

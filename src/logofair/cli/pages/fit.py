@@ -16,6 +16,7 @@ from rich.text import Text
 import logofair
 from logofair.cli.options import column_words, constrained, typed
 from logofair.cli.pages.console import counted, lined, notes, print_page, titled
+from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
@@ -265,7 +266,7 @@ def show(
 def _rows_read(rows: DataRows) -> str:
     """Which rows were read, in words."""
     source = rows.source
-    clients = "" if rows.clients is None else f" at {counted(len(set(rows.clients.tolist())), 'client')}"
+    clients = "" if rows.clients is None else f" at {counted(len(encode(rows.clients, 'clients').names), 'client')}"
     known = source.rows if rows.ids is None else len(set(rows.ids.tolist()))
     people = f" of {known:,} people" if known < source.rows else ""
     dropped = f" ({rows.dropped:,} left out for lack of a value)" if rows.dropped else ""
