@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -192,14 +193,64 @@ def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, fl
     return {name: 1e3 * seconds for name, seconds in taken.items()}
 
 
-def text_columns(size: Size, repeat: int) -> dict[str, float]:
-    """Milliseconds to number text groups and clients, beside integer ones."""
+# What text groups and clients may cost beside integer ones, in sorts.
+TEXT_GOALS = {"numpy text": 8.0, "Python text": 8.0, "pandas text": 8.0, "polars text": 8.0}
+TEXT_GOALS |= dict.fromkeys(("pandas Categorical", "polars Categorical", "polars Enum", "Arrow dictionary"), 1.0)
+
+
+def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, float]]:
+    """Cost of numbering groups and clients in every form, beside integer ones, in multiples of the sort.
+
+    Examples
+    --------
+    >>> found = text_columns(Size(5, 200), 1.0, 1)
+    >>> found["integers"]["goal"], found["numpy text"]["goal"]
+    (0.0, 8.0)
+    """
     _, groups, clients = federation(size)
-    words = np.array([f"site {c}" for c in range(size.clients)])[clients], np.array(["female", "male"])[groups]
-    return {
-        "integers": 1e3 * best(lambda: (encode(groups, "groups"), encode(clients, "clients")), repeat),
-        "text": 1e3 * best(lambda: (encode(words[1], "groups"), encode(words[0], "clients")), repeat),
+    names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.clients)])
+    text = names[0][groups], names[1][clients]
+    forms: dict[str, tuple[Any, Any]] = {
+        "integers": (groups, clients),
+        "numpy text": text,
+        "Python text": (text[0].tolist(), text[1].tolist()),
     }
+    forms |= _frames(text)
+    seconds = {
+        form: best(lambda two=two: (encode(two[0], "groups"), encode(two[1], "clients")), repeat)  # type: ignore[misc]
+        for form, two in forms.items()
+    }
+    plain = seconds["integers"]
+    return {
+        form: {"ms": 1e3 * each, "on_top": (each - plain) / unit, "goal": TEXT_GOALS.get(form, 0.0)}
+        for form, each in seconds.items()
+    }
+
+
+def _frames(text: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
+    """The same columns as other libraries hold them, of those that are installed."""
+    forms: dict[str, tuple[Any, Any]] = {}
+    if find_spec("pandas"):
+        import pandas
+
+        shared = [pandas.Series(pandas.Categorical(column)) for column in text]
+        forms["pandas Categorical"] = shared[0], shared[1]
+        # As a file is read: equal texts share one object.
+        forms["pandas text"] = shared[0].astype("str"), shared[1].astype("str")
+    if find_spec("polars"):
+        import polars
+
+        plain = [polars.Series(column) for column in text]
+        forms["polars text"] = plain[0], plain[1]
+        forms["polars Categorical"] = plain[0].cast(polars.Categorical), plain[1].cast(polars.Categorical)
+        enums = [column.cast(polars.Enum(column.unique())) for column in plain]
+        forms["polars Enum"] = enums[0], enums[1]
+    if find_spec("pyarrow"):
+        import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        arrow = [pyarrow.array(column).dictionary_encode() for column in text]
+        forms["Arrow dictionary"] = arrow[0], arrow[1]
+    return forms
 
 
 def as_plain(timings: list[Timing]) -> list[dict[str, Any]]:

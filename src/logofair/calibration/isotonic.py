@@ -17,7 +17,7 @@ from logofair.calibration.newton import IDENTITY_ROWS, Units
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, grouped
 from logofair.errors import InputError
-from logofair.files.documents import numbers_in
+from logofair.files.documents import numbers_in, numbers_out
 
 __all__ = ["IsotonicMaps", "fit_isotonic", "isotonic_knots"]
 
@@ -66,10 +66,10 @@ class IsotonicMaps:
     def as_json(self) -> dict[str, object]:
         """The knots as lists."""
         return {
-            "shares": self.shares.tolist(),
-            "starts": self.starts.tolist(),
-            "scores": self.scores.tolist(),
-            "values": self.values.tolist(),
+            "shares": numbers_out(self.shares),
+            "starts": numbers_out(self.starts),
+            "scores": numbers_out(self.scores),
+            "values": numbers_out(self.values),
         }
 
     @classmethod

@@ -17,7 +17,7 @@ from logofair.calibration.newton import IDENTITY_ROWS, Normal, Runs, Units, most
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, grouped
 from logofair.errors import InputError
-from logofair.files.documents import numbers_in
+from logofair.files.documents import numbers_in, numbers_out
 
 __all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "fit_logistic", "platt_targets", "sharp"]
 
@@ -96,7 +96,7 @@ class LogisticMaps:
 
     def as_json(self) -> dict[str, object]:
         """The parameters as lists."""
-        return {"parameters": self.parameters.tolist()}
+        return {"parameters": numbers_out(self.parameters)}
 
     @classmethod
     def from_json(cls, method: str, data: Mapping[str, Any], units: Units) -> LogisticMaps:

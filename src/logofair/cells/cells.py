@@ -164,25 +164,80 @@ def build_cells(
     ``rising`` says that the values rise with the scores in every cell, so that no hull is needed. ``order`` is that of
     the rows by cell and score, where it is known already; plain scores need none, since sorting bare numbers is faster.
     """
+    columns = scores, groups, clients, n_groups, n_clients
     if values is None and weights is None:
-        ordered, starts, sums = _ordered(scores, groups, clients, n_groups, n_clients)
+        ordered, starts = _ordered(*columns)
+        sums = _running_sums(ordered, starts)
         return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
-    if order is None:
-        order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
-    levels, mass = _levels(scores, order, n_groups, n_clients, values, weights)
+    if order is None and weights is None and values is not None and np.all((values == 0.0) | (values == 1.0)):
+        levels, mass = _label_levels(*columns, values)
+    else:
+        if order is None:
+            order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
+        levels, mass = _levels(scores, order, n_groups, n_clients, values, weights)
     return levels if values is None or rising else _hulled(levels, mass)
 
 
 def _ordered(
-    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int
-) -> tuple[Floats, Indices, Floats]:
-    """Scores by cell and ascending, where cells start, and their running sums."""
+    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int, data: Floats | None = None
+) -> tuple[Floats, Indices]:
+    """Scores (or ``data`` in their place) by cell and ascending, and where cells start."""
     if accelerated(scores.size):
         from logofair.cells.compiled import sorted_cells
 
-        return sorted_cells(groups, clients, n_groups, n_clients, scores)
-    ordered, starts = sorted_by_cell(groups, clients, n_groups, n_clients, scores)
-    return ordered, starts, cumulative(ordered, starts)
+        return sorted_cells(groups, clients, n_groups, n_clients, scores, data)
+    return sorted_by_cell(groups, clients, n_groups, n_clients, scores, data)
+
+
+def _running_sums(ordered: Floats, starts: Indices) -> Floats:
+    if accelerated(ordered.size):
+        from logofair.cells.compiled import running_sums
+
+        return running_sums(ordered, starts)  # type: ignore[no-any-return]
+    return cumulative(ordered, starts)
+
+
+def _label_levels(
+    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int, labels: Floats
+) -> tuple[Cells, Floats]:
+    """One block per score, and its mass, for labels of equal weight: the same as `_levels` finds, by a faster sort.
+
+    A score in [0, 1] leaves one bit of a double unused. With the label there, bare numbers are sorted instead of rows.
+    """
+    bits = (scores + 0.0).view(np.int64) << 1  # + 0.0: -0.0 has its bit set
+    bits |= labels.astype(np.int64)
+    ordered, starts = _ordered(scores, groups, clients, n_groups, n_clients, bits.view(np.float64))
+    level_starts, level, mass, values, mass_below, positives_below = _counted(ordered.view(np.int64), starts)
+    lowest = level.view(np.float64)
+    rows = np.diff(starts)
+    levels = Cells(n_groups, n_clients, level_starts, lowest, lowest, values, positives_below, mass_below, rows)
+    return levels, mass
+
+
+def _counted(bits: Indices, starts: Indices) -> tuple[Indices, Indices, Floats, Floats, Floats, Floats]:
+    """Levels of sorted scores with their labels as last bit.
+
+    Where each cell's begin, the bits of their scores, their mass and mean label, and running sums of mass and labels.
+    """
+    if accelerated(bits.size):
+        from logofair.cells.compiled import counted
+
+        return counted(bits, starts)  # type: ignore[no-any-return]
+    level = bits >> 1
+    positives = np.concatenate([[0], np.cumsum(bits & 1)])
+    new = np.ones(level.size, dtype=bool)
+    np.not_equal(level[1:], level[:-1], out=new[1:])
+    new[starts[:-1][np.diff(starts) > 0]] = True
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], bits.size)[: first.size]
+    level_starts = np.searchsorted(first, starts).astype(np.int64)
+    cell = np.repeat(np.arange(starts.size - 1), np.diff(level_starts))
+    mass_below, positives_below = np.zeros((2, first.size + starts.size - 1))
+    after = np.arange(first.size) + cell + 1
+    mass_below[after] = last - starts[cell]  # whole numbers: exact in any order of summing
+    positives_below[after] = positives[last] - positives[starts[cell]]
+    mass = (last - first).astype(np.float64)
+    return level_starts, level[first], mass, (positives[last] - positives[first]) / mass, mass_below, positives_below
 
 
 def _levels(

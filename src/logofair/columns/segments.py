@@ -65,9 +65,12 @@ def bucket_count(rows: int, n_cells: int) -> int:
 
 
 def sorted_by_cell(
-    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats
+    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats, data: Floats | None = None
 ) -> tuple[Floats, Indices]:
-    """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts."""
+    """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts.
+
+    ``data`` stands for the scores: numbers that rise with them and may tell equal ones apart.
+    """
     n_cells = n_groups * n_clients
     buckets = bucket_count(scores.size, n_cells)
     keys = np.empty(scores.size, dtype=np.int32)
@@ -80,7 +83,7 @@ def sorted_by_cell(
             # Rounding is monotone, so a larger score never falls into a lower bucket.
             key += np.minimum(scores[piece] * buckets, buckets - 1).astype(np.int32)
         keys[piece] = key
-    ordered, starts = group_by(keys, n_cells * buckets, scores)
+    ordered, starts = group_by(keys, n_cells * buckets, scores if data is None else data)
     if buckets == 1:
         sort_runs(ordered, starts)
         return ordered, starts

@@ -30,6 +30,7 @@ from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
+from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import Requirements, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
 from logofair.solvers.certificate import Certificate, certify
@@ -38,6 +39,9 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.problem import Problem, make_problem
 
 __all__ = ["certified", "fit", "merged_cells", "merged_rules"]
+
+# About how long each part of a fit takes, for those who wait: in hundredths of the default call.
+_CHECKING, _CALIBRATING, _POOLING, _ORDERING, _SOLVING, _STORING = 5, 40, 25, 5, 15, 10
 
 
 def fit(
@@ -60,6 +64,7 @@ def fit(
     random_state: int | None = None,
     folds: int = 5,
     merged: bool = True,
+    progress: Progress = no_progress,
 ) -> Solution:
     """Find the most accurate decision rule that is fair inside every client and over all of them.
 
@@ -114,6 +119,8 @@ def fit(
         Number of calibration folds.
     merged : bool
         Also store the rule of the merged federation, for clients that are not known yet.
+    progress : Progress, optional
+        ``progress(steps, what, total)`` passes steps through and shows how many are done.
 
     Returns
     -------
@@ -152,7 +159,11 @@ def fit(
             "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "
             "alone; leave one of the two out."
         )
+    preparing = _ORDERING + _CALIBRATING * (calibration != "none") + _POOLING * (lent != "none")
+    stages = Stages(progress, "Fitting", _CHECKING + preparing + _SOLVING + _STORING)
+    stages.done(_CHECKING)
     prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra)
+    stages.done(preparing)
     parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0, lent)
     with_merged = bool(merged) and clients is not None
     solved, promises = None, none_made(requirements, level)
@@ -161,8 +172,11 @@ def fit(
         solved, promises = _for_new_rows(solved, parted, requirements, level, number or 0, settings, basis)
     if solved is None or not promises.bounded:  # rules that nothing can be said of are those of a fit on all rows
         solved = _solved(prepared, requirements, settings, basis, merged=with_merged)
+    stages.done(_SOLVING)
     key = secrets.randbits(64) if number is None else number
-    return _handed_over(solved, requirements, promises, calibration, key)
+    solution = _handed_over(solved, requirements, promises, calibration, key)
+    stages.done(_STORING)
+    return solution
 
 
 @dataclass(frozen=True, eq=False)

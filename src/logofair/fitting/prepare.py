@@ -128,7 +128,8 @@ class Prepared:
     """Calibrated rows and their cells: one sort, on which any number of requirements can be solved.
 
     ``rising`` is the order of the rows by score alone, from which any order by cell and score follows without another
-    sort; None where bare scores were sorted, which is faster and all that rows of equal weight and value need.
+    sort; None where bare scores, or scores with labels, were sorted, which is faster and all that rows of equal weight
+    need.
     ``pooling`` says what the cells borrow besides.
     """
 
@@ -212,7 +213,7 @@ def prepare(
 ) -> Prepared:
     """Calibrate checked rows, let small cells borrow, and order all into cells."""
     folds = _checked_folds(folds, rows.scores.size)
-    bare = calibration == "none" and basis == "eta" and rows.weights is None
+    bare = calibration == "none" and rows.weights is None
     rising = None if bare else np.argsort(rows.scores, kind="stable")
     order = order_by_cell(rows, rising)
     scored = None if pooling == "none" else _scored(rows, extra)

@@ -33,7 +33,7 @@ from logofair.policy.rules import RuleTable
 from logofair.policy.tosses import Tosses
 
 FORMAT = "logofair policy"
-VERSION = 2
+VERSION = 3
 _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
 _ADVICE_ON_CLIENTS = "use on_unknown='merged' for the merged rule, or 'base'"
@@ -45,7 +45,7 @@ _CHUNK = 1 << 16
 class Policy:
     """Weighted thresholds per client and group on the calibrated score, with the calibrator.
 
-    Make one with :func:`logofair.fit`; save it as JSON and load it anywhere.
+    Make one with :func:`logofair.fit`; save it to a file and load it anywhere.
 
     Attributes
     ----------
@@ -225,7 +225,10 @@ class Policy:
         return RuleTable(self.groups, self.clients, self.mixtures, self.too_small)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all."""
+        """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all.
+
+        The numbers of very many clients are packed beside the JSON, in a ZIP file (:mod:`logofair.files.documents`).
+        """
         write_document(path, FORMAT, VERSION, self._body(), what="policy")
 
     @property

@@ -147,7 +147,7 @@ def fit(
         wanted.check_extra()
         rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
         extra = read_extra(files, columns, wanted.extra, rows, other, progress)
-        (solution,) = progress(map(work.solve, [rows], [wanted], [extra]), "Fitting", total=1)
+        solution = work.solve(rows, wanted, extra, progress)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)

@@ -15,12 +15,14 @@ from rich.text import Text
 import logofair
 from logofair.cli.options import column_words, constrained, typed
 from logofair.cli.pages.console import counted, lined, notes, print_page, titled
+from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
+from logofair.progress import Progress, no_progress
 from logofair.requirements import requirement_sentences
 
 _HOW_TO_KNOW = (
@@ -104,7 +106,9 @@ class FitOptions:
         return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
 
 
-def solve(rows: DataRows, wanted: FitOptions, extra: DataRows | None = None) -> Solution:
+def solve(
+    rows: DataRows, wanted: FitOptions, extra: DataRows | None = None, progress: Progress = no_progress
+) -> Solution:
     """Fit on the rows read; ``extra`` have no labels."""
     return logofair.fit(
         rows.scores,
@@ -123,6 +127,7 @@ def solve(rows: DataRows, wanted: FitOptions, extra: DataRows | None = None) -> 
         confidence=wanted.confidence,
         sample_weight=rows.weights,
         random_state=wanted.seed,
+        progress=progress,
     )
 
 
@@ -266,7 +271,7 @@ def show(
 def _rows_read(rows: DataRows) -> str:
     """Which rows were read, in words."""
     source = rows.source
-    clients = "" if rows.clients is None else f" at {counted(len(set(rows.clients.tolist())), 'client')}"
+    clients = "" if rows.clients is None else f" at {counted(len(encode(rows.clients, 'clients').names), 'client')}"
     known = source.rows if rows.ids is None else len(set(rows.ids.tolist()))
     people = f" of {known:,} people" if known < source.rows else ""
     dropped = f" ({rows.dropped:,} left out for lack of a value)" if rows.dropped else ""
