@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logofair
-from logofair.cells.cells import ENOUGH_ROWS, accelerated
+from logofair.columns.acceleration import ENOUGH_ROWS, accelerated
 from logofair.columns.segments import cumulative, sorted_by_cell
 from logofair.notions import NOTIONS
 from support.examples import examples

@@ -26,7 +26,7 @@ def sorted_cells(
         starts = sort_buckets(ordered, starts, buckets)
     else:
         sort_runs(ordered, starts, _sort_padded)
-    return ordered, starts, _running(ordered, starts)
+    return ordered, starts, running(ordered, starts)
 
 
 @numba.njit(cache=True)
@@ -87,7 +87,8 @@ def _take(data, block, starts, sizes):
 
 
 @numba.njit(cache=True)
-def _running(data, starts):
+def running(data, starts):
+    """Running sums within each run, a leading 0 for each."""
     n_runs = starts.size - 1
     sums = np.empty(data.size + n_runs)
     for run in range(n_runs):
