@@ -43,7 +43,7 @@ def fit(sample: Sample, method: str = "beta", seed: int = 0) -> CrossFit:
 def merged_eta(result: CrossFit, sample: Sample) -> Array:
     """Chances by the maps of the groups, in the rows' own order."""
     assert result.held_out is not None
-    return result.held_out.merged(np.arange(sample.scores.size), sample.group_codes)
+    return result.held_out.merged(sample.scores, sample.group_codes, np.arange(sample.scores.size))
 
 
 def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]:

@@ -195,7 +195,7 @@ def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str, n
             assert fitted.eta[place] == pytest.approx(own[0], abs=1e-7)
             merged = central[fold](one_score, one_group, np.array([-1], np.int32))
             assert fitted.held_out is not None
-            of_group = fitted.held_out.merged(np.array([place]), one_group)
+            of_group = fitted.held_out.merged(one_score, one_group, np.array([place]))
             assert of_group[0] == pytest.approx(merged[0], abs=1e-7)
 
 
@@ -447,7 +447,8 @@ def test_the_only_row_of_a_cell_gets_the_chance_of_its_group(method: str) -> Non
     federation = odd_clients(method)
     alone = cell_calibrators(federation.clients[1], federation.levels().published)
     assert alone.held_out is not None
-    assert alone.eta[0] == alone.held_out.merged(np.arange(1), federation.clients[1].sample.group_codes)[0]
+    only = federation.clients[1].sample
+    assert alone.eta[0] == alone.held_out.merged(only.scores, only.group_codes, np.arange(1))[0]
 
 
 @methods
@@ -479,7 +480,8 @@ def test_a_client_that_comes_later_leans_on_the_published_maps_alone() -> None:
     parameters = parameters_of(newcomer.calibrator)
     np.testing.assert_allclose(parameters[3:], maps.groups[:, -1].T, atol=0.05)
     assert newcomer.held_out is not None
-    assert np.array_equal(newcomer.eta, newcomer.held_out.merged(np.arange(2), np.array([0, 1], np.int32)))
+    merged = newcomer.held_out.merged(np.array([0.3, 0.7]), np.array([0, 1], np.int32), np.arange(2))
+    assert np.array_equal(newcomer.eta, merged)
 
 
 # Refusals

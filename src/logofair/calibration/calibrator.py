@@ -129,17 +129,28 @@ class Fits:
     rows: DealtRows | SortedRows
 
     @classmethod
-    def of(cls, sample: Sample, method: str, order: RowOrder, fold: npt.NDArray[np.int16], folds: int) -> Fits:
-        """From the order of the rows by cell and score, and their folds in it."""
-        places, cells, units = order.rows, order.cells, sample.units
-        if sample.weights is not None and not sample.weights.all():
-            counted = sample.weights[places] > 0.0
-            places, cells, fold = places[counted], cells[counted], fold[counted]
+    def of(
+        cls,
+        method: str,
+        units: Units,
+        scores: Floats,
+        labels: Floats,
+        weights: Floats | None,
+        cells: Indices,
+        fold: npt.NDArray[np.int16],
+        folds: int,
+    ) -> Fits:
+        """From columns of rows by cell and score."""
+        if weights is not None and not weights.all():
+            counted = np.flatnonzero(weights > 0.0)
+            scores, labels, weights, cells, fold = (each[counted] for each in (scores, labels, weights, cells, fold))
         if method == "isotonic":
-            return cls(method, units, SortedRows.of(*sample.columns_at(places), cells, fold, units))
-        by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, places)
+            return cls(method, units, SortedRows.of(scores, labels, weights, cells, fold, units))
+        by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, np.arange(cells.size))
         counts = np.diff(starts).reshape(units.n_cells, folds)
-        return cls(method, units, DealtRows.of(FAMILIES[method], units, *sample.columns_at(by_fold), counts))
+        weights = None if weights is None else weights[by_fold]
+        rows = DealtRows.of(FAMILIES[method], units, scores[by_fold], labels[by_fold], weights, counts)
+        return cls(method, units, rows)
 
     def calibrators(self, strengths: tuple[float, float], without: Indices) -> list[Calibrator]:
         """A calibrator for each number: fitted to the rows outside that fold, or to all for ``NO_FOLD``.
@@ -164,6 +175,7 @@ def fit_calibrator(
     Where all rows are one client's, a cell is its group and has its map.
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
-    fits = Fits.of(sample, method, order, np.zeros(order.rows.size, dtype=np.int16), 1)
+    fold = np.zeros(order.rows.size, dtype=np.int16)
+    fits = Fits.of(method, sample.units, *sample.columns_at(order.rows), order.cells, fold, 1)
     strengths = (strength, strength if cell_strength is None else cell_strength)
     return fits.calibrators(strengths, np.array([NO_FOLD]))[0]

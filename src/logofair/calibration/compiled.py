@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from logofair.calibration.newton import Runs
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices
 
 _NO_WEIGHTS = np.zeros(0)
@@ -65,6 +67,68 @@ def _add_run(total, first, second, targets, weights, begin, end, parameters):
         h01 += curvature * x * y
         h11 += curvature * y * y
     total[:] = (loss, g0, g1, g2, h00, h01, h02, h11, h12, h22)
+
+
+def beta_class_sums(
+    runs: Runs, first_class: Indices, classes: int, size: int, per_odds: float, widest: float
+) -> Floats:
+    """Mass, summed features and summed targets of the rows of each class of log-odds, (4, size)."""
+    weights = _NO_WEIGHTS if runs.weights is None else runs.weights
+    columns = (*runs.columns, runs.targets, weights, runs.starts, first_class)
+    return np.asarray(_class_sums(*columns, classes, size, per_odds, widest).T)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _class_sums(first, second, targets, weights, starts, first_class, classes, size, per_odds, widest):
+    sums = np.zeros((size, 4))
+    for run in range(starts.size - 1):
+        for i in range(starts[run], starts[run + 1]):
+            place = (first[i] + second[i] + widest) * per_odds
+            row = sums[first_class[run] + int(min(max(place, 0.0), classes - 1.0))]
+            weight = weights[i] if weights.size else 1.0
+            row[0] += weight
+            row[1] += weight * first[i]
+            row[2] += weight * second[i]
+            row[3] += weight * targets[i]
+    return sums
+
+
+def beta_chances(scores: Floats, unit: Indices, fold: npt.NDArray[np.int16], tables: Floats, edge: float) -> Floats:
+    """Chances by the map of each row's unit in the table of its fold, (folds, units, 3)."""
+    return np.asarray(_chances(scores, unit, fold, tables, edge))
+
+
+@numba.njit(cache=True, parallel=True, error_model="numpy")
+def _chances(scores, unit, fold, tables, edge):
+    chances = np.empty_like(scores)
+    for i in numba.prange(scores.size):
+        score = min(max(scores[i], edge), 1.0 - edge)
+        a, b, c = tables[fold[i], unit[i]]
+        margin = a * math.log(score) - b * math.log1p(-score) + c
+        tail = math.exp(-abs(margin))
+        likely = 1.0 / (1.0 + tail)
+        chances[i] = likely if margin >= 0.0 else tail * likely
+    return chances
+
+
+def dealt_in_turn(drawn: Integers, place: Integers, n_places: int, dealt: npt.NDArray[np.int16]) -> Any:
+    """Give rows what is dealt: all of the first place first, those of one place in the order in which they are drawn."""
+    return _dealt_in_turn(drawn, place, n_places, dealt)
+
+
+@numba.njit(cache=True)
+def _dealt_in_turn(drawn, place, n_places, dealt):
+    turn = np.zeros(n_places + 1, np.int64)
+    for i in range(place.size):
+        turn[place[i] + 1] += 1
+    for each in range(n_places):
+        turn[each + 1] += turn[each]
+    given = np.empty_like(dealt)
+    for i in range(drawn.size):
+        row = drawn[i]
+        given[row] = dealt[turn[place[row]]]
+        turn[place[row]] += 1
+    return given
 
 
 def rising_means(values: Floats, mass: Floats | None, starts: Indices) -> Floats:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from logofair.calibration.calibrator import STRENGTH, Calibrator, Fits, Sample
 from logofair.calibration.fits import NO_FOLD
-from logofair.calibration.logistic import LogisticMaps
+from logofair.calibration.logistic import EDGE, LogisticMaps
 from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
@@ -84,17 +84,14 @@ def _positive(weights: Floats, order: RowOrder) -> Floats:
 class HeldOut:
     """Chances of rows, each by the calibrator fitted without the row's fold."""
 
-    scores: Floats
     order: RowOrder  # of the rows by cell and score
     fold: npt.NDArray[np.int16]  # of each row, in that order
     without: tuple[Calibrator, ...]  # the calibrator without each fold
     chances: Floats  # of each row, in that order, by the map of its cell
 
-    def merged(self, rows: Indices, groups: Integers) -> Floats:
-        """Chances of some rows, whose groups are given, by the maps of the groups: for rules that ignore the client."""
-        fold = np.empty_like(self.fold)
-        fold[self.order.rows] = self.fold
-        return held_out_chances(self.scores[rows], groups + 1, fold[rows], self.without)
+    def merged(self, scores: Floats, groups: Integers, rows: Indices) -> Floats:
+        """Chances by the maps of the groups, for rules that ignore the client: of the rows at some places."""
+        return held_out_chances(scores, groups + 1, self.order.as_they_came(self.fold)[rows], self.without)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +126,9 @@ def cross_fit(
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells) if order is None else order
     fold = deal_folds(order, folds, rng)
-    fits = Fits.of(sample, method, order, fold, folds)
+    columns, unit = sample.columns_at(order.rows), order.cells + (1 + sample.units.n_groups)
+    fits, scores = Fits.of(method, sample.units, *columns, order.cells, fold, folds), columns[0]
     numbers = np.arange(folds)
-    scores, unit = sample.scores[order.rows], order.cells + (1 + sample.units.n_groups)
-
     enough = folds_compared(folds, fold.size)
     compared = np.flatnonzero(fold < enough)
 
@@ -145,11 +141,8 @@ def cross_fit(
     strength = walked(strengths, loss)
     *without, calibrator = fits.calibrators((STRENGTH, strength), np.append(numbers, NO_FOLD))
     chances = held_out_chances(scores, unit, fold, without)
-    labels = sample.labels[order.rows]
-    weights = None if sample.weights is None else sample.weights[order.rows]
-    errors = calibration_errors(scores, labels, weights, chances, order.starts)
-    held_out = HeldOut(sample.scores, order, fold, tuple(without), chances)
-    return CrossFit(calibrator, held_out, errors, strength)
+    errors = calibration_errors(*columns, chances, order.starts)
+    return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, strength)
 
 
 def folds_compared(folds: int, rows: int) -> int:
@@ -194,7 +187,12 @@ def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.N
         rng.shuffle(place[part * share : (part + 1) * share])
         # In an order of their own, or the few rows of each small client would all lie in the first folds.
         dealt[first:last] = np.tile(rng.permutation(folds).astype(np.int16), -(-(last - first) // folds))[: last - first]
-    by_cell, _ = group_by(np.repeat(place, np.diff(order.starts))[drawn], cells, drawn)
+    of_row = np.repeat(place, np.diff(order.starts))
+    if accelerated(rows):
+        from logofair.calibration.compiled import dealt_in_turn
+
+        return np.asarray(dealt_in_turn(drawn, of_row, cells, dealt))
+    by_cell, _ = group_by(of_row[drawn], cells, drawn)
     fold = np.empty_like(dealt)
     fold[by_cell] = dealt
     return fold
@@ -206,6 +204,10 @@ def held_out_chances(
     """Chance of every row, by its unit's map in the calibrator without the row's fold."""
     maps = [calibrator.maps for calibrator in without]
     tables = [each.parameters for each in maps if isinstance(each, LogisticMaps)]
+    if without[0].method == "beta" and accelerated(scores.size):
+        from logofair.calibration.compiled import beta_chances
+
+        return beta_chances(scores, unit, fold, np.stack(tables), EDGE)
     if len(tables) == len(maps):
         together = replace(without[0], maps=LogisticMaps(without[0].method, np.vstack(tables)))
         return together.at(scores, unit + fold * np.int64(len(tables[0])))

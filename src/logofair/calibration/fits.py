@@ -100,21 +100,12 @@ class Coarse:
     @classmethod
     def of(cls, runs: Runs, unit: Indices, classes: int) -> Coarse:
         """Put the rows of every unit into classes; ``unit`` is that of each run."""
-        place = runs.columns[0] + _WIDEST_ODDS if len(runs.columns) == 1 else sum(runs.columns) + _WIDEST_ODDS
-        place *= classes / (2.0 * _WIDEST_ODDS)
-        keys = np.clip(place, 0, classes - 1, out=place).astype(np.int64)
-        keys += np.repeat(unit * classes, np.diff(runs.starts))
-        mass = np.bincount(keys, weights=runs.weights)
+        mass, *sums = _class_sums(runs, unit, classes)
         present = np.flatnonzero(mass)
-        mass = mass[present].astype(np.float64)
-
-        def mean(column: Floats) -> Floats:
-            column = column if runs.weights is None else column * runs.weights
-            return np.asarray(np.bincount(keys, weights=column)[present] / mass)
-
+        mass = mass[present]
+        *columns, targets = (each[present] / mass for each in sums)
         units, first = np.unique(present // classes, return_index=True)
-        columns, starts = tuple(mean(column) for column in runs.columns), np.append(first, present.size)
-        return cls(Runs(columns, runs.intercept, mean(runs.targets), mass, starts), units)
+        return cls(Runs(tuple(columns), runs.intercept, targets, mass, np.append(first, present.size)), units)
 
     def bend(self, before: Floats, after: Floats) -> Floats:
         """How the curvature per row changes between two points of every unit, (k, k, units)."""
@@ -123,6 +114,23 @@ class Coarse:
         mass = np.bincount(self.unit, weights=self.runs.mass, minlength=units)
         per_row = np.divide(change[1 + k :], mass, out=np.zeros_like(change[1 + k :]), where=mass > 0.0)
         return np.asarray(per_row[packed_places(k)])
+
+
+def _class_sums(runs: Runs, unit: Indices, classes: int) -> list[Floats]:
+    """Mass, summed features and summed targets of each class of each unit, (units * classes,) each."""
+    size, per_odds = (int(unit.max(initial=-1)) + 1) * classes, classes / (2.0 * _WIDEST_ODDS)
+    if len(runs.columns) == 2 and accelerated(runs.targets.size):
+        from logofair.calibration.compiled import beta_class_sums
+
+        return list(beta_class_sums(runs, unit * classes, classes, size, per_odds, _WIDEST_ODDS))
+    place = sum(runs.columns[1:], runs.columns[0]) + _WIDEST_ODDS
+    place *= per_odds
+    keys = np.clip(place, 0, classes - 1, out=place).astype(np.int64)
+    keys += np.repeat(unit * classes, np.diff(runs.starts))
+    columns: list[Floats | None] = [None, *runs.columns, runs.targets]
+    if runs.weights is not None:
+        columns = [runs.weights, *(column * runs.weights for column in (*runs.columns, runs.targets))]
+    return [np.bincount(keys, weights=column, minlength=size).astype(np.float64) for column in columns]
 
 
 def fit_logistic(method: str, rows: DealtRows, strengths: tuple[float, float], without: Indices) -> list[LogisticMaps]:
@@ -141,7 +149,7 @@ def fit_logistic(method: str, rows: DealtRows, strengths: tuple[float, float], w
     groups, prior = _level(rows, prior.of(_parents(fits, 1, units.n_groups)), of_groups, strengths[1], without)
     alone, cells = _of_one_client(rows, without), np.tile(groups, (1, 1, units.n_clients))
     if not alone.all():
-        own, _ = _level(rows, prior.of(_parents(fits, units.n_groups, units.n_cells)), of_cells, 0.0, without)
+        own, _ = _level(rows, prior.of(_parents(fits, units.n_groups, units.n_cells)), of_cells, None, without)
         cells = np.where(alone[:, None], cells, own)
     tables = np.concatenate([everyone, groups, cells], axis=2)
     return [LogisticMaps(method, table.T) for table in tables.swapaxes(0, 1)]
@@ -171,9 +179,9 @@ def _outside(rows: DealtRows, by_run: Floats, size: int, without: Indices) -> Fl
 
 
 def _level(
-    rows: DealtRows, prior: Prior, coarse: Coarse | None, strength: float, without: Indices
+    rows: DealtRows, prior: Prior, coarse: Coarse | None, strength: float | None, without: Indices
 ) -> tuple[Floats, Prior]:
-    """Parameters of the units of one level in every fit, (k, fits, units), and the prior of those below.
+    """Parameters of the units of one level in every fit, (k, fits, units), and the prior of those below, if any are.
 
     The unit of a run is its cell modulo their number: if there is one, all rows are its, if there is one for each
     group, the group's. A unit without rows keeps its prior exactly.
@@ -195,12 +203,12 @@ def _level(
         live, point = descent.live, descent.best + descent.step
         descent = descent.take(aimed(_sums_at(rows, point, live, without), point[:, live], shift[:, live]))
     level = descent.result
-    if coarse is not None:
+    if strength is not None and coarse is not None:
         # The curvature is that before the last step: what the step changes is seen well enough in coarse rows.
         ends = zip(*(np.split(point, fits, axis=1) for point in (descent.best, level.centre)), strict=True)
         bends = np.concatenate([coarse.bend(before, after) for before, after in ends], axis=2)
-        level = Normal(level.centre, level.precision + seen * bends)
-    return level.centre.reshape(-1, fits, size), prior.on(level, seen, strength)
+        prior = prior.on(Normal(level.centre, level.precision + seen * bends), seen, strength)
+    return level.centre.reshape(-1, fits, size), prior
 
 
 def _sums_at(rows: DealtRows, point: Floats, live: Indices, without: Indices) -> Floats:

@@ -218,14 +218,12 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     later gets its own in the same way. Where all rows of a fit are one client's, its cells have the groups' maps.
     """
     *without, calibrator = _calibrators(rows, maps)
-    fold = np.empty_like(rows.fold)
+    fold, order = np.empty_like(rows.fold), rows.by_score
     fold[rows.order] = rows.fold
-    order, sample = rows.by_score, rows.sample.at(np.argsort(rows.order))
-    scores, labels, weights = sample.columns_at(order.rows)
-    unit, fold = order.cells + (1 + rows.n_groups), fold[order.rows]
-    chances = held_out_chances(scores, unit, fold, without)
-    errors = calibration_errors(scores, labels, weights, chances, order.starts)
-    return CrossFit(calibrator, HeldOut(sample.scores, order, fold, tuple(without), chances), errors, maps.strength)
+    columns, fold = rows.sample.at(np.argsort(rows.order)).columns_at(order.rows), fold[order.rows]
+    chances = held_out_chances(columns[0], order.cells + (1 + rows.n_groups), fold, without)
+    errors = calibration_errors(*columns, chances, order.starts)
+    return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, maps.strength)
 
 
 def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:

@@ -354,8 +354,9 @@ def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     if fitted.held_out is None:
         return one
     order = order_by_cell(one)
-    scores = fitted.calibrator.at(rows.scores[order.rows], order.cells + 1)
-    chances = fitted.held_out.merged(order.rows, order.cells)
+    scores = rows.scores[order.rows]
+    chances = fitted.held_out.merged(scores, order.cells, order.rows)
+    scores = fitted.calibrator.at(scores, order.cells + 1)
     return replace(one, calibration=CalibratedScores.of(order, scores, chances, one.cells, one.weights))
 
 
