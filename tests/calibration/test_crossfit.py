@@ -110,7 +110,9 @@ def test_a_rows_own_label_does_not_touch_its_eta(method: str) -> None:
         other = fit(flipped, method)
         same_fold = fold == fold[row]
         np.testing.assert_allclose(other.eta[same_fold], result.eta[same_fold], atol=1e-7)
-        np.testing.assert_allclose(merged_eta(other, flipped)[same_fold], merged_eta(result, sample)[same_fold], atol=1e-7)
+        np.testing.assert_allclose(
+            merged_eta(other, flipped)[same_fold], merged_eta(result, sample)[same_fold], atol=1e-7
+        )
         assert np.abs(other.eta - result.eta).max() > 1e-4
 
 

@@ -112,7 +112,7 @@ def _chances(scores, unit, fold, tables, edge):
 
 
 def dealt_in_turn(drawn: Integers, place: Integers, n_places: int, dealt: npt.NDArray[np.int16]) -> Any:
-    """Give rows what is dealt: all of the first place first, those of one place in the order in which they are drawn."""
+    """Give rows what is dealt: those of the first place first, those of one place in the order they are drawn."""
     return _dealt_in_turn(drawn, place, n_places, dealt)
 
 

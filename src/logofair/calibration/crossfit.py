@@ -186,7 +186,8 @@ def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.N
         # Cells in an order drawn at random: in their own, five rows at each client would put a group into one fold.
         rng.shuffle(place[part * share : (part + 1) * share])
         # In an order of their own, or the few rows of each small client would all lie in the first folds.
-        dealt[first:last] = np.tile(rng.permutation(folds).astype(np.int16), -(-(last - first) // folds))[: last - first]
+        numbers = np.tile(rng.permutation(folds).astype(np.int16), 1 + (last - first) // folds)
+        dealt[first:last] = numbers[: last - first]
     of_row = np.repeat(place, np.diff(order.starts))
     if accelerated(rows):
         from logofair.calibration.compiled import dealt_in_turn

@@ -2,8 +2,8 @@
 
 All fits of a unit have nearly the same rows, so they start at one point: there one pass over the rows, summed by cell
 and fold, gives every fit its first step. The point is the optimum of coarse rows, a few hundred for each unit, so that
-the first step is the last of the fit that leaves out nothing. The others go on until their steps are small. Cells of too
-few rows to be made coarse start at their group's map.
+the first step is the last of the fit that leaves out nothing. The others go on until their steps are small. Cells that
+have too few rows to be made coarse start at their group's map.
 """
 
 from __future__ import annotations
@@ -112,8 +112,7 @@ class Coarse:
         k, units = before.shape
         change = unit_sums(self.runs, self.unit, after) - unit_sums(self.runs, self.unit, before)
         mass = np.bincount(self.unit, weights=self.runs.mass, minlength=units)
-        per_row = np.divide(change[1 + k :], mass, out=np.zeros_like(change[1 + k :]), where=mass > 0.0)
-        return np.asarray(per_row[packed_places(k)])
+        return np.asarray(change[1 + k :][packed_places(k)] / np.where(mass > 0.0, mass, 1.0))
 
 
 def _class_sums(runs: Runs, unit: Indices, classes: int) -> list[Floats]:

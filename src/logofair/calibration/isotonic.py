@@ -122,7 +122,7 @@ class SortedRows:
 
 
 def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int) -> IsotonicMaps:
-    """Fit the curve of all rows, of every group and of every cell outside a fold; one client's cells as in logistic fits."""
+    """Fit the curve of all rows, every group and every cell outside a fold; one client's cells as in logistic fits."""
     units = rows.units
     sizes, worth = (1, units.n_groups, units.n_cells), (IDENTITY_ROWS, *strengths)
     shares, lengths, knots = [], [], []

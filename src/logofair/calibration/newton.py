@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 
-
 def packed_places(k: int) -> Indices:
     """Where entry (i, j) of a symmetric (k, k) matrix lies among its k(k+1)/2 packed ones, (k, k)."""
     places = np.zeros((k, k), dtype=np.int64)

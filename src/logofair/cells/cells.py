@@ -34,6 +34,7 @@ from logofair.columns.segments import (
     sorted_by_cell,
 )
 
+
 @dataclass(frozen=True)
 class Cells:
     """Blocks of rows per cell, lowest score first; cells in the order of :func:`cell_numbers`.
@@ -158,7 +159,7 @@ def build_cells(
 def cells_in_order(
     scores: Floats, values: Floats, weights: Floats | None, starts: Indices, *, n_groups: int, rising: bool = False
 ) -> Cells:
-    """Cells of rows that stand by cell and score already, those of cell i from ``starts[i]``; as :func:`build_cells`."""
+    """As :func:`build_cells`, of rows that stand by cell and score already, those of cell i from ``starts[i]``."""
     levels, mass = _levels(scores, values, weights, starts, n_groups)
     return levels if rising else _hulled(levels, mass)
 
