@@ -88,8 +88,8 @@ def _take(data, block, starts, sizes):
 
 
 @numba.njit(cache=True)
-def running_sums(data, starts):
-    """Running sums of each run, with a leading 0."""
+def running(data, starts):
+    """Running sums within each run, a leading 0 for each."""
     n_runs = starts.size - 1
     sums = np.empty(data.size + n_runs)
     for run in range(n_runs):

@@ -304,11 +304,8 @@ class Preparation:
             raise RefusedError(Refusal.OUT_OF_TURN)
         rows, fits = self._columns(self.scored(model)), [cell_calibrators(each, maps) for each in self._dealt(model)]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
-        eta, order = (
-            np.concatenate([fit.eta for fit in fits]),
-            order_by_cell(rows, np.argsort(rows.scores, kind="stable")),
-        )
-        return Chances(with_chances(rows, calibrator, eta, rows.clients.codes, order), calibrator)
+        eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
+        return Chances(with_chances(rows, calibrator, order, eta[order.rows]), calibrator)
 
     def _columns(self, rows: ScoredRows) -> CalibrationRows:
         """The rows under the names of the plan."""

@@ -11,7 +11,6 @@ import numpy as np
 from logofair._version import __version__
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
-from logofair.columns.labels import one_client
 from logofair.errors import InputError, SolverError
 from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
 from logofair.fitting.prepare import (
@@ -19,10 +18,9 @@ from logofair.fitting.prepare import (
     checked_extra,
     checked_pooling,
     checked_rows,
-    order_by_cell,
     ordered_cells,
     prepare,
-    with_chances,
+    with_merged,
 )
 from logofair.fitting.promises import Promises, none_made
 from logofair.fitting.solution import Solution, cell_warnings
@@ -320,12 +318,7 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
 
 def merged_cells(prepared: Prepared, basis: str) -> Cells:
     """The cells of the federation taken as one client, with the groups' calibrators."""
-    rows, fitted = prepared.rows, prepared.fitted
-    one = replace(rows, clients=one_client(rows.scores.size))
-    unknown = np.full_like(rows.clients.codes, -1)
-    order = order_by_cell(one, prepared.rising)
-    one = with_chances(one, fitted.calibrator, fitted.merged_eta, unknown, order)
-    return ordered_cells(one, basis, order)
+    return ordered_cells(with_merged(prepared.rows, prepared.fitted), basis, None)
 
 
 def merged_rules(cells: Cells, requirements: Requirements, basis: str) -> Mixtures:

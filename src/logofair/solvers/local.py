@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.cells.cells import accelerated
+from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, search_runs
 from logofair.solvers.problem import Problem, zero_sum
