@@ -19,14 +19,17 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
-from logofair.solvers.simplex import PIVOT, TIE
+from logofair.solvers.certificate import LARGEST_VIOLATION
+from logofair.solvers.simplex import PIVOT
 
 _OPTIMAL = 1e-12  # a gain below this, over all that a variable can move, is none
 _REFRESH = 50  # pivots after which the inverse is computed anew
 _PIVOTS = 50  # for each row: more than any sound program needs
-# Widths are rounded up by this and a little more, each by its own: answers that are equal but for rounding can then be
-# mixed at tolerance 0, and no two slacks are stopped by the same step, on which a simplex may turn in circles.
-_WIDER = 2.0**-41
+# Tolerances are widened by a hundredth of a certificate's precision and a little more, each by its own: answers that are
+# equal but for rounding can then be mixed at tolerance 0, and no two slacks are stopped by the same step, on which a
+# simplex may turn in circles. Steps that differ by less than a hundredth of that count as one.
+_WIDER = 0.01 * LARGEST_VIOLATION
+_TIE = 0.01 * _WIDER
 
 
 @dataclass(eq=False)
@@ -113,7 +116,7 @@ class Master:
         step = float(ratio.min())
         end = self.highest[moving] if direction > 0 else self.lowest[moving]
         own = abs(float(end - self.value[moving]))
-        row = -1 if own <= step else int(np.argmax(np.where(ratio <= step + TIE, np.abs(falls), -1.0)))
+        row = -1 if own <= step else int(np.argmax(np.where(ratio <= step + _TIE, np.abs(falls), -1.0)))
         step = own if row < 0 else float(ratio[row])
         self.value[self.basic] = at - step * falls
         self.value[moving] = end if row < 0 else self.value[moving] + direction * step
