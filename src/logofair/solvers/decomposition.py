@@ -41,8 +41,8 @@ class TriedPrices:
     """Prices tried so far and the clients' summed answers; "reject everybody" is always known besides.
 
     In memory the answers are summed over each bunch of clients: gains and rates then have one more axis after the
-    first. ``bounds`` are the clients' summed values at these prices, without what the tolerances are worth at them; infinite
-    where an answer proves nothing.
+    first. ``bounds`` are the clients' summed values at these prices, without what the tolerances are worth at them;
+    infinite where an answer proves nothing.
     """
 
     prices: Floats  # (t, groups, global rates)

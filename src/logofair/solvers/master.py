@@ -25,9 +25,9 @@ from logofair.solvers.simplex import PIVOT
 _OPTIMAL = 1e-12  # a gain below this, over all that a variable can move, is none
 _REFRESH = 50  # pivots after which the inverse is computed anew
 _PIVOTS = 50  # for each row: more than any sound program needs
-# Tolerances are widened by a hundredth of a certificate's precision and a little more, each by its own: answers that are
-# equal but for rounding can then be mixed at tolerance 0, and no two slacks are stopped by the same step, on which a
-# simplex may turn in circles. Steps that differ by less than a hundredth of that count as one.
+# Tolerances are widened by a hundredth of a certificate's precision and a little more, each by its own: answers that
+# are equal but for rounding can then be mixed at tolerance 0, and no two slacks are stopped by the same step, on which
+# a simplex may turn in circles. Steps that differ by less than a hundredth of that count as one.
 _WIDER = 0.01 * LARGEST_VIOLATION
 _TIE = 0.01 * _WIDER
 
@@ -149,7 +149,7 @@ class Master:
 
     @property
     def weights(self) -> Floats:
-        """The weights of the answers, (t + 1, bunches), of which the first rejects everybody: the nearest that are any."""
+        """The weights of the answers, (t + 1, bunches), of which the first rejects everybody; never negative."""
         others = int(np.isfinite(self.tolerance).sum() + np.isfinite(self.tolerance).any(axis=0).sum())
         weights = np.maximum(self.value[others:].reshape(-1, self.bunches), 0.0)
         return np.asarray(weights / weights.sum(axis=0))
