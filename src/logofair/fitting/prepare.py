@@ -148,8 +148,8 @@ class ExtraRows:
 class Prepared:
     """Calibrated rows and their cells: one sort, on which any number of requirements can be solved.
 
-    ``order`` is that of the rows by cell and raw score; None where bare scores, or scores with labels, were sorted, which
-    is faster and all that rows of equal weight need. ``pooling`` says what the cells borrow besides.
+    ``order`` is that of the rows by cell and raw score; None where bare scores, or scores with labels, were sorted,
+    which is faster and all that rows of equal weight need. ``pooling`` says what the cells borrow besides.
     """
 
     rows: CalibrationRows
