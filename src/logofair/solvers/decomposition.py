@@ -31,7 +31,9 @@ TARGET = 2e-7
 _ROUNDS = 200
 _RETREATS = 6
 _ROUNDING = 1e-10  # by which a mixture's gaps may exceed the tolerances: a tenth of a certificate's precision
-_BUNCHES = 64  # of clients: more of them save hardly any rounds, and the master's pivots cost their square
+# Bunches of clients: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
+# rounds; more bunches save hardly any, and a pivot of the master costs their square.
+_BUNCHES_EACH, _MOST_BUNCHES = 8, 64
 # What clients may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
 _MISSED, _MISSED_FIRST = 0.1, 1e-3
 
@@ -164,18 +166,18 @@ class ExactSolver:
             local = self._local(problem, unpriced, 0.0)
             return Optimum(local.u, local.v, local.prices, unpriced, 1, "exact") if local.sound else None
         if self.tried is None:
-            self.tried = TriedPrices.none(*unpriced.shape, _bunches(problem.shape[0]).size)
+            self.tried = TriedPrices.none(*unpriced.shape, _bunches(problem).size)
         if not np.isfinite(self.tried.bounds).any() and self._try(problem, unpriced, _MISSED_FIRST) is None:
             return None
         tolerance = np.where(problem.global_counts, problem.global_tolerance, np.inf)
-        master, before = Master.start(tolerance, _bunches(problem.shape[0]).size), -np.inf
+        master, before = Master.start(tolerance, _bunches(problem).size), -np.inf
         more: TriedPrices | None = self.tried
         for done in range(1, _ROUNDS + 1):
             if more is None or (found := self._incumbent(master, more)) is None:
                 return None
             if found.optimality_gap <= TARGET:
                 local_prices = self.answers[found.best].prices
-                return Optimum(*self._mixture(found.weights), local_prices, found.centre, done, "exact")
+                return Optimum(*self._mixture(problem, found.weights), local_prices, found.centre, done, "exact")
             # After a round in vain the master's own prices.
             prices = found.half_way(problem.global_counts) if found.value > before else found.prices
             more, before = self._try_near(problem, prices, found), found.value
@@ -205,15 +207,22 @@ class ExactSolver:
         return None
 
     def _try(self, problem: Problem, prices: Floats, missed: float) -> TriedPrices | None:
-        """Get the clients' answers at some prices, nearly their best, and remember them; None where not sound."""
+        """Get the clients' answers at some prices and remember them; None where they are not sound.
+
+        One mixture of all has few rounds, so that the best answers are worth their time; else nearly the best will do.
+        """
         assert self.tried is not None
+        bunches = _bunches(problem)
+        missed = missed if bunches.size > 1 else 0.0
         local = self._local(problem, prices, missed)
         if not local.sound:
             return None
-        bunches = _bunches(problem.shape[0])
         gains = np.add.reduceat(problem.client_gains(local.u, local.v), bunches)
         rates = np.add.reduceat(problem.client_shares(local.u, local.v), bunches)
-        bound = float(problem.client_mass @ local_bound(problem, *problem.priced_gain(prices), local.prices))
+        # What the clients gain at their optimum is also the bound; the certificate proves it in the end.
+        bound = float(gains.sum() - np.sum(prices * rates.sum(axis=0)))
+        if missed:
+            bound = float(problem.client_mass @ local_bound(problem, *problem.priced_gain(prices), local.prices))
         new = TriedPrices(prices[None], gains[None], rates[None], np.array([bound]))
         self.tried = self.tried.and_also(new)
         self.answers.append(replace(local, tableau=None))
@@ -225,12 +234,11 @@ class ExactSolver:
         self.tableau = local.tableau if local.sound else None
         return local
 
-    def _mixture(self, weights: Floats) -> tuple[Floats, Floats]:
+    def _mixture(self, problem: Problem, weights: Floats) -> tuple[Floats, Floats]:
         """The mixed (u, v); the master's first answer rejects everybody and adds nothing."""
         part = np.flatnonzero((weights[1:] > 0).any(axis=1)).tolist()
         self.mixed.update(part)
-        clients = len(self.answers[0].u)
-        each = np.diff(_bunches(clients), append=clients)
+        each = np.diff(_bunches(problem), append=problem.shape[0])
         u = v = np.zeros_like(self.answers[0].u)
         for i in part:
             weight = np.repeat(weights[i + 1], each)[:, None]
@@ -238,7 +246,9 @@ class ExactSolver:
         return u, v
 
 
-def _bunches(clients: int) -> Indices:
+def _bunches(problem: Problem) -> Indices:
     """The first client of every bunch."""
-    bunches = min(clients, _BUNCHES)
+    clients, groups = problem.shape
+    free = (groups - 1) * len(problem.global_rates)
+    bunches = min(clients, _MOST_BUNCHES, max(1, _BUNCHES_EACH * (free - 2)))
     return np.arange(bunches) * clients // bunches
