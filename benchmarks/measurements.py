@@ -256,12 +256,12 @@ def _frames(text: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
     """The same columns as other libraries hold them, of those that are installed."""
     forms: dict[str, tuple[Any, Any]] = {}
     if find_spec("pandas"):
-        import pandas
+        import pandas  # type: ignore[import-untyped,unused-ignore]
 
-        shared = [pandas.Series(pandas.Categorical(column)) for column in text]
-        forms["pandas Categorical"] = shared[0], shared[1]
-        # As a file is read: equal texts share one object.
-        forms["pandas text"] = shared[0].astype("str"), shared[1].astype("str")
+        categorical = [pandas.Series(pandas.Categorical(column)) for column in text]
+        forms["pandas Categorical"] = categorical[0], categorical[1]
+        # As a file is read: equal texts are one object.
+        forms["pandas text"] = categorical[0].astype("str"), categorical[1].astype("str")
     if find_spec("polars"):
         import polars
 

@@ -37,7 +37,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 640, 400, 64, 44, 16, 150
 
 def rows_of(rows: int) -> dict[str, Any]:
     """Scores, labels, groups and clients, made piece by piece so that the making needs little memory."""
-    columns = {"scores": np.empty(rows), "labels": np.empty(rows, dtype=np.int8)}
+    columns: dict[str, Any] = {"scores": np.empty(rows), "labels": np.empty(rows, dtype=np.int8)}
     columns |= {name: np.empty(rows, dtype=np.int32) for name in ("groups", "clients")}
     shift = np.random.default_rng(0).normal(0.0, 0.3, (CLIENTS, 2)) + np.array([0.0, 0.5])
     for first in range(0, rows, _PIECE):
@@ -116,9 +116,9 @@ def drawn(lines: dict[str, list[dict[str, float]]]) -> str:
     dear = math.ceil(max(math.log10(p["seconds"]) for p in points))
 
     def place(rows: float, seconds: float) -> tuple[float, float]:
-        across = (math.log10(rows) - low) / max(high - low, 1e-9)
+        right = (math.log10(rows) - low) / max(high - low, 1e-9)
         up = (math.log10(seconds) - cheap) / max(dear - cheap, 1)
-        return _LEFT + across * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - up * (_HEIGHT - _BOTTOM - _TOP)
+        return _LEFT + right * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - up * (_HEIGHT - _BOTTOM - _TOP)
 
     parts = list(_axes(range(math.ceil(low), math.floor(high) + 1), range(cheap, dear + 1), place))
     for number, (name, line) in enumerate(lines.items()):

@@ -205,8 +205,8 @@ def _table(
     unknown, undefined = people - int(counts.sum()), _why_no_ratio(side)
     if undefined:
         return CategoryTable(by, categories, unknown, side.worst(), None, None, undefined)
-    floor = map(value_of, ratio_floor(side.values[0, 0], side.effective[0, 0], "selection rate"))
-    return CategoryTable(by, categories, unknown, side.worst(), *floor, "")
+    low, high = map(value_of, ratio_floor(side.values[0, 0], side.effective[0, 0], "selection rate"))
+    return CategoryTable(by, categories, unknown, side.worst(), low, high, "")
 
 
 def _ratios(side: Side, which: Booleans) -> list[Measured | None]:

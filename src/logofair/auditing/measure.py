@@ -215,12 +215,19 @@ class Tally:
 
         def sums(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
             found = np.zeros((part.shape[0], count, part.shape[2]), part.dtype)
-            np.add.at(found, (slice(None), at[at >= 0]), part[:, at >= 0])
+            np.add.at(np.swapaxes(found, 0, 1), at[at >= 0], np.swapaxes(part[:, at >= 0], 0, 1))
             return found
 
-        counts = map(sums, (self.rows, self.mass, self.accepted, self.people, self.squares))
-        products = None if self.products is None else sums(self.products)
-        return Tally(*counts, self.labelled, products, self.over_all and self.over_all.gathered(place, count))
+        return Tally(
+            sums(self.rows),
+            sums(self.mass),
+            sums(self.accepted),
+            sums(self.people),
+            sums(self.squares),
+            self.labelled,
+            None if self.products is None else sums(self.products),
+            self.over_all and self.over_all.gathered(place, count),
+        )
 
     def accepting(self, accepted: Floats) -> Tally:
         """The same rows with another rule's accepted mass; how far weights go with its decisions is not known."""

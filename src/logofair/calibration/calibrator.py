@@ -143,7 +143,8 @@ class Fits:
         """From columns of rows by cell and score."""
         if weights is not None and not weights.all():
             counted = np.flatnonzero(weights > 0.0)
-            scores, labels, weights, cells, fold = (each[counted] for each in (scores, labels, weights, cells, fold))
+            scores, labels, weights = scores[counted], labels[counted], weights[counted]
+            cells, fold = cells[counted], fold[counted]
         if method == "isotonic":
             return cls(method, units, SortedRows.of(scores, labels, weights, cells, fold, units))
         by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, np.arange(cells.size))

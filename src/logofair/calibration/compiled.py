@@ -23,7 +23,9 @@ def beta_sums(runs: Runs, parameters: Floats, wanted: Booleans) -> Floats:
     # Runs side by side in parts of about equal rows: each run is summed by one thread, in its own order.
     parts = np.searchsorted(runs.starts[:-1], np.arange(0, runs.targets.size, _ROWS_PER_PART))
     bounds = np.unique(np.append(parts, runs.size))
-    return np.asarray(_sums(*runs.columns, runs.targets, weights, runs.starts, parameters.T.copy(), wanted, bounds).T)
+    first, second = runs.columns
+    found = _sums(first, second, runs.targets, weights, runs.starts, parameters.T.copy(), wanted, bounds)
+    return np.asarray(found.T)
 
 
 @numba.njit(cache=True, parallel=True, error_model="numpy")
@@ -74,8 +76,9 @@ def beta_class_sums(
 ) -> Floats:
     """Mass, summed features and summed targets of the rows of each class of log-odds, (4, size)."""
     weights = _NO_WEIGHTS if runs.weights is None else runs.weights
-    columns = (*runs.columns, runs.targets, weights, runs.starts, first_class)
-    return np.asarray(_class_sums(*columns, classes, size, per_odds, widest).T)
+    first, second = runs.columns
+    found = _class_sums(first, second, runs.targets, weights, runs.starts, first_class, classes, size, per_odds, widest)
+    return np.asarray(found.T)
 
 
 @numba.njit(cache=True, error_model="numpy")

@@ -13,7 +13,7 @@ from logofair.calibration.calibrator import STRENGTH, Calibrator, Fits, Sample
 from logofair.calibration.fits import NO_FOLD
 from logofair.calibration.logistic import EDGE, LogisticMaps
 from logofair.columns.acceleration import accelerated
-from logofair.columns.checks import Floats, Integers
+from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
 __all__ = [
@@ -89,7 +89,7 @@ class HeldOut:
     without: tuple[Calibrator, ...]  # the calibrator without each fold
     chances: Floats  # of each row, in that order, by the map of its cell
 
-    def merged(self, scores: Floats, groups: Integers, rows: Indices) -> Floats:
+    def merged(self, scores: Floats, groups: Indices, rows: Indices) -> Floats:
         """Chances by the maps of the groups, for rules that ignore the client: of the rows at some places."""
         return held_out_chances(scores, groups + 1, self.order.as_they_came(self.fold)[rows], self.without)
 
@@ -192,7 +192,7 @@ def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.N
     if accelerated(rows):
         from logofair.calibration.compiled import dealt_in_turn
 
-        return np.asarray(dealt_in_turn(drawn, of_row, cells, dealt))
+        return np.asarray(dealt_in_turn(drawn, of_row, cells, dealt))  # type: ignore[arg-type]  # of either width
     by_cell, _ = group_by(of_row[drawn], cells, drawn)
     fold = np.empty_like(dealt)
     fold[by_cell] = dealt

@@ -116,16 +116,17 @@ class SortedRows:
         levels = []
         for size in (1, units.n_groups):
             unit = cells % size
-            order = RowOrder.of(scores, unit, size).rows
-            levels.append(tuple(column[order] for column in (unit, *by_cell[1:])))
-        return cls(units, (levels[0], levels[1], by_cell))
+            at = RowOrder.of(scores, unit, size).rows
+            levels.append((unit[at], scores[at], labels[at], weights[at], fold[at]))
+        return cls(units, (*levels, by_cell))
 
 
 def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int) -> IsotonicMaps:
     """Fit the curve of all rows, every group and every cell outside a fold; one client's cells as in logistic fits."""
     units = rows.units
     sizes, worth = (1, units.n_groups, units.n_cells), (IDENTITY_ROWS, *strengths)
-    shares, lengths, knots = [], [], []
+    shares: list[Floats] = []
+    lengths, knots = [], []
     for level, size, parent in zip(rows.levels, sizes, worth, strict=True):
         inside = level[-1] != without
         unit, scores, labels, weights = (column[inside] for column in level[:-1])

@@ -157,8 +157,9 @@ def build_cells(
         return levels if rising else _hulled(levels, mass)
     order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
     scores = scores[order.rows]
-    own = [scores if values is None else values[order.rows], None if weights is None else weights[order.rows]]
-    return cells_in_order(scores, *own, order.starts, n_groups=n_groups, rising=rising or values is None)
+    own = scores if values is None else values[order.rows]
+    weights = None if weights is None else weights[order.rows]
+    return cells_in_order(scores, own, weights, order.starts, n_groups=n_groups, rising=rising or values is None)
 
 
 def cells_in_order(
@@ -258,7 +259,7 @@ def _running(data: Floats, starts: Indices) -> Floats:
     if accelerated(data.size):
         from logofair.cells.compiled import running
 
-        return running(data, starts)
+        return running(data, starts)  # type: ignore[no-any-return]
     return cumulative(data, starts)
 
 

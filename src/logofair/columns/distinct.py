@@ -71,8 +71,8 @@ def distinct_rows(words: Words) -> tuple[Integers, Indices] | None:
     return None
 
 
-def seldom_shared(objects: Sequence[Any] | npt.NDArray[np.object_]) -> bool:
-    """Whether of many rows, in runs taken from everywhere, hardly two share their object."""
+def mostly_apart(objects: Sequence[Any] | npt.NDArray[np.object_]) -> bool:
+    """Whether of many rows, in runs taken from everywhere, hardly two are the same object."""
     if len(objects) < 16 * _RUNS * _RUN:
         return False
     first = np.linspace(0, len(objects) - _RUN, _RUNS).astype(np.int64)

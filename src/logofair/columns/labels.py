@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import Integers, Label, column, shown
-from logofair.columns.distinct import distinct_rows, object_words, seldom_shared, text_words
+from logofair.columns.distinct import distinct_rows, mostly_apart, object_words, text_words
 from logofair.errors import InputError
 
 __all__ = ["Codes", "encode", "encode_known", "labels_or_none", "one_client"]
@@ -259,7 +259,7 @@ def _alike(rows: npt.NDArray[Any] | list[Any]) -> tuple[Integers, npt.NDArray[An
     """Numbers of rows that hold the same text or the same object, and what it is; None where few do."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind == "U":
         found = distinct_rows(text_words(rows))
-    elif seldom_shared(rows):
+    elif mostly_apart(rows):
         return None
     else:
         rows = np.fromiter(rows, dtype=object, count=len(rows)) if isinstance(rows, list) else rows

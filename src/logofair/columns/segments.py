@@ -310,7 +310,7 @@ class RowOrder:
         """A column in this order, put back into that of the user's columns."""
         column = np.empty_like(ordered)
         column[self.rows] = ordered
-        return column
+        return column  # type: ignore[no-any-return]  # as the one given
 
     def falls(self, levels: Floats) -> bool:
         """Whether levels, given in this order, fall somewhere inside a cell, as by rounding."""

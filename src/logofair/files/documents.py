@@ -68,11 +68,11 @@ def read_document(path: FileName, format: str, version: int, *, what: str, remed
     if type(found) is not int or found != version or not isinstance(body, dict):
         raise InputError(f"{source}: its version mark {found!r} or its contents are damaged; {again}.")
     packed = _Unpacked(members)
-    whole = or_damaged(lambda: (_checksum(body), packed.filled(body)), source, what=what, remedy=remedy)
-    if document.get("checksum") != whole[0] or packed.damaged:
+    checksum, filled = or_damaged(lambda: (_checksum(body), packed.filled(body)), source, what=what, remedy=remedy)
+    if document.get("checksum") != checksum or packed.damaged:
         advice = remedy or "save it again"
         raise InputError(f"{source}: its contents do not match its checksum; it was damaged or edited: {advice}.")
-    return whole[1]  # type: ignore[no-any-return]  # a body is a dict
+    return filled  # type: ignore[no-any-return]  # a body is a dict
 
 
 def or_damaged(read: Callable[[], Kind], path: FileName, *, what: str, remedy: str | None = None) -> Kind:
@@ -188,13 +188,13 @@ class _Packed:
 
     def with_document(self, text: bytes) -> bytes:
         """The whole file, without the time it was made at."""
-        whole = io.BytesIO()
-        with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
             for name, data in ((_MAIN, text), *((str(place), each) for place, each in enumerate(self.members))):
                 entry = zipfile.ZipInfo(name)
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, data, compresslevel=4)
-        return whole.getvalue()
+        return buffer.getvalue()
 
 
 class _Unpacked:

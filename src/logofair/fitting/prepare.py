@@ -298,8 +298,8 @@ def with_borrowed(
     read = calibrator(more[0], more[1], more[2])
     scores, chances = (np.concatenate([each, read]) for each in (rows.calibrated, rows.out_of_fold))
     order = RowOrder.of(scores, longer.cells, len(groups) * len(clients))
-    columns = scores[order.rows], chances[order.rows]
-    return replace(longer, calibration=CalibratedScores.of(order, *columns, longer.cells, longer.weights))
+    made = CalibratedScores.of(order, scores[order.rows], chances[order.rows], longer.cells, longer.weights)
+    return replace(longer, calibration=made)
 
 
 def order_by_cell(rows: CalibrationRows) -> RowOrder:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from logofair.cells.cells import accelerated
+from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, run_sums
 from logofair.errors import InputError
@@ -202,7 +202,7 @@ class OrderedPairs:
         if accelerated(cells.values.size):
             from logofair.solvers.compiled import accepted_shares
 
-            return accepted_shares(cells.values, self.share, cells.starts, constant, slope)
+            return accepted_shares(cells.values, self.share, cells.starts, constant, slope)  # type: ignore[no-any-return]
         accepted = np.repeat(slope, self.sizes)
         accepted *= cells.values
         accepted += np.repeat(constant, self.sizes)

@@ -189,7 +189,8 @@ def _reports(
     from logofair.cli.pages.audit import write_report_page
     from logofair.cli.pages.formats import heading_of
 
-    yield write_report_page(path, found, data, command, heading_of(**heading))
+    write_report_page(path, found, data, command, heading_of(**heading))
+    yield
 
 
 def _command(data: Sequence[str], columns: ColumnNames, notion: Sequence[str], options: Mapping[str, Any]) -> str:

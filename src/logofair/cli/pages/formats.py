@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from typing import Any
 
 from logofair.auditing.impact import impact_tables
 from logofair.cli.pages.audit import FileAudit, count_rows, data_source, rule_words
@@ -57,7 +58,7 @@ def audit_text(form: str, found: FileAudit, data: Sequence[str], command: str, h
     policy = None if compared is None else compared.policy
     rule = rule_words(found.columns, found.threshold) if compared is None else f"{compared.name}, its coins averaged"
     warning = compared.sentence if compared is not None and compared.in_fit != "none" else ""
-    common = {"data": source, "command": command, "heading": heading, "policy": policy}
+    common: dict[str, Any] = {"data": source, "command": command, "heading": heading, "policy": policy}
     if form != "ll144":
         return _TEXTS[form](found.measured, rule=rule, warning=warning, **common)
     assert compared is not None  # without a policy people of unknown category count too: categories_text

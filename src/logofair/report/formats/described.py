@@ -55,8 +55,8 @@ class Described:
             return tuple(rows for rows in (other_rows(self.found), calibration_rows(self.found)) if rows is not None)
         if isinstance(self.found, RuleAudit):
             return (audited_rows(self.found, None, np.inf),)
-        free = (np.full(side.gaps.shape, np.inf) for side in (self.found.local, self.found.global_))
-        return (MeasuredRows("audited rows", self.found, None, *free, (("", self.found, None),)),)
+        local, global_ = (np.full(side.gaps.shape, np.inf) for side in (self.found.local, self.found.global_))
+        return (MeasuredRows("audited rows", self.found, None, local, global_, (("", self.found, None),)),)
 
     def source(self, rows: MeasuredRows) -> DataSource | None:
         """Where some of the rows measured came from."""
@@ -117,7 +117,7 @@ def one_name(title: str | None, data: DataSource | None) -> str:
 
 
 def _group(rate: str, group: object) -> str:
-    return escaped(f"{rate}, {name_of(group)}")  # type: ignore[arg-type]
+    return escaped(f"{rate}, {name_of(group)}")
 
 
 def _cells(figure: Measured | None) -> list[str]:
