@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-wheel test-lowest test-declearn test-nvflare bench lint types imports examples tests browser clean
+.PHONY: demo test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare bench lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -42,7 +42,8 @@ browser:
 test-slow: $(VENV)/.test
 	LOGOFAIR_ALL_EXAMPLES=1 $(BIN)/pytest
 
-# A short selection on what users get: the built wheel, away from the sources ...
+# What users get: the built wheel in an environment of its own passes the demo with no more than the command line's extra,
+# and a short selection of the tests, away from the sources ...
 SELECTION := tests/test_public_names.py tests/solvers/test_decomposition.py tests/policy/test_policy.py \
 	tests/auditing tests/cli/test_fit.py tests/federation/test_replay.py
 
@@ -50,11 +51,28 @@ test-wheel: .venv-wheel/.ready
 	.venv-wheel/bin/pytest -m "not slow" $(SELECTION)
 
 .venv-wheel/.ready: pyproject.toml constraints.txt $(shell find src -name '*.py')
+	rm -rf .venv-wheel
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .venv-wheel/dist .
 	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--force-reinstall "$$(ls .venv-wheel/dist/*.whl)[cli,data]" hypothesis pandas pytest
+		--force-reinstall "$$(ls .venv-wheel/dist/*.whl)[cli]"
+	cd .venv-wheel && bin/logofair demo --force
+	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		"$$(ls .venv-wheel/dist/*.whl)[cli,data]" hypothesis pandas pytest
 	touch $@
+
+# ... the same with every Python that pyproject.toml names, each of which must be here: what is stated was tried ...
+PYTHONS := $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
+
+test-pythons: $(PYTHONS:%=test-python-%)
+
+test-python-%:
+	python$* -m venv --clear .venv-python-$*
+	.venv-python-$*/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .venv-python-$*/dist .
+	.venv-python-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		"$$(ls .venv-python-$*/dist/*.whl)[cli,data]" hypothesis pandas pytest
+	cd .venv-python-$* && bin/logofair demo --force
+	.venv-python-$*/bin/pytest -m "not slow" $(SELECTION)
 
 # ... and on the lowest versions that pyproject.toml allows.
 test-lowest: .venv-lowest/.ready
@@ -100,4 +118,4 @@ $(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@ $(VENV)/.cli
 
 clean:
-	rm -rf $(VENV) .venv-wheel .venv-lowest .venv-declearn .venv-nvflare .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-wheel .venv-lowest .venv-declearn .venv-nvflare .venv-python-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,15 @@ def accelerate(compiled: bool) -> Iterator[None]:
             os.environ["LOGOFAIR_ACCELERATE"] = before
 
 
-def time_fit(size: Size, notion: str, compiled: bool, unit: float, goal: float | None, repeat: int) -> Timing:
+def time_fit(
+    size: Size,
+    notion: str,
+    compiled: bool,
+    unit: float,
+    goal: float | None,
+    repeat: int,
+    tolerances: tuple[float, float] = (0.02, 0.005),
+) -> Timing:
     """Time ``fit`` from raw arrays: calibration none, no labels, no merged rule, tolerances that bind."""
     scores, groups, clients = federation(size)
 
@@ -147,8 +156,8 @@ def time_fit(size: Size, notion: str, compiled: bool, unit: float, goal: float |
             groups=groups,
             clients=clients,
             notion=notion,
-            local_tolerance=0.02,
-            global_tolerance=0.005,
+            local_tolerance=tolerances[0],
+            global_tolerance=tolerances[1],
             calibration="none",
             merged=False,
         )
@@ -161,6 +170,23 @@ def time_fit(size: Size, notion: str, compiled: bool, unit: float, goal: float |
     return Timing(
         str(size), notion, code, seconds, seconds / unit, goal, proof.optimality_gap, proof.violation, solution.rounds
     )
+
+
+def many_groups(compiled: list[bool], shrink: int) -> list[dict[str, Any]]:
+    """Fits with many groups under equalized odds, where rounds are many: seconds, with what was proved."""
+    cases = [
+        (Size(30, 1_000, 20), 0.0),
+        (Size(200, 1_000, 12), 0.0),
+        (Size(200, 1_000, 12), 0.02),
+        (Size(35, 1_000, 5), 0.0),
+    ]
+    found = []
+    for size, local in cases:
+        small = Size(max(size.clients // shrink, 5), size.rows_each, size.groups)
+        for code in compiled:
+            timing = time_fit(small, "equalized_odds", code, 1.0, None, 1, (local, local / 4))
+            found.append(asdict(timing) | {"tolerance": local})
+    return found
 
 
 def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, float]:
@@ -192,14 +218,64 @@ def stages(size: Size, notion: str, compiled: bool, repeat: int) -> dict[str, fl
     return {name: 1e3 * seconds for name, seconds in taken.items()}
 
 
-def text_columns(size: Size, repeat: int) -> dict[str, float]:
-    """Milliseconds to number text groups and clients, beside integer ones."""
+# What text groups and clients may cost beside integer ones, in sorts.
+TEXT_GOALS = {"numpy text": 8.0, "Python text": 8.0, "pandas text": 8.0, "polars text": 8.0}
+TEXT_GOALS |= dict.fromkeys(("pandas Categorical", "polars Categorical", "polars Enum", "Arrow dictionary"), 1.0)
+
+
+def text_columns(size: Size, unit: float, repeat: int) -> dict[str, dict[str, float]]:
+    """Cost of numbering groups and clients in every form, beside integer ones, in multiples of the sort.
+
+    Examples
+    --------
+    >>> found = text_columns(Size(5, 200), 1.0, 1)
+    >>> found["integers"]["goal"], found["numpy text"]["goal"]
+    (0.0, 8.0)
+    """
     _, groups, clients = federation(size)
-    words = np.array([f"site {c}" for c in range(size.clients)])[clients], np.array(["female", "male"])[groups]
-    return {
-        "integers": 1e3 * best(lambda: (encode(groups, "groups"), encode(clients, "clients")), repeat),
-        "text": 1e3 * best(lambda: (encode(words[1], "groups"), encode(words[0], "clients")), repeat),
+    names = np.array(["female", "male"]), np.array([f"site {c}" for c in range(size.clients)])
+    text = names[0][groups], names[1][clients]
+    forms: dict[str, tuple[Any, Any]] = {
+        "integers": (groups, clients),
+        "numpy text": text,
+        "Python text": (text[0].tolist(), text[1].tolist()),
     }
+    forms |= _frames(text)
+    seconds = {
+        form: best(lambda two=two: (encode(two[0], "groups"), encode(two[1], "clients")), repeat)  # type: ignore[misc]
+        for form, two in forms.items()
+    }
+    plain = seconds["integers"]
+    return {
+        form: {"ms": 1e3 * each, "on_top": (each - plain) / unit, "goal": TEXT_GOALS.get(form, 0.0)}
+        for form, each in seconds.items()
+    }
+
+
+def _frames(text: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
+    """The same columns as other libraries hold them, of those that are installed."""
+    forms: dict[str, tuple[Any, Any]] = {}
+    if find_spec("pandas"):
+        import pandas  # type: ignore[import-untyped,unused-ignore]
+
+        categorical = [pandas.Series(pandas.Categorical(column)) for column in text]
+        forms["pandas Categorical"] = categorical[0], categorical[1]
+        # As a file is read: equal texts are one object.
+        forms["pandas text"] = categorical[0].astype("str"), categorical[1].astype("str")
+    if find_spec("polars"):
+        import polars
+
+        plain = [polars.Series(column) for column in text]
+        forms["polars text"] = plain[0], plain[1]
+        forms["polars Categorical"] = plain[0].cast(polars.Categorical), plain[1].cast(polars.Categorical)
+        enums = [column.cast(polars.Enum(column.unique())) for column in plain]
+        forms["polars Enum"] = enums[0], enums[1]
+    if find_spec("pyarrow"):
+        import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        arrow = [pyarrow.array(column).dictionary_encode() for column in text]
+        forms["Arrow dictionary"] = arrow[0], arrow[1]
+    return forms
 
 
 def as_plain(timings: list[Timing]) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -105,9 +107,12 @@ class GivenScores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scik
         return True
 
 
-def peak_memory(size: Size, notion: str, compiled: bool) -> float | None:
-    """Peak memory of a fit as a multiple of its input arrays, in a child process; None where it cannot be read."""
-    code = f"from benchmarks.peers import *; print_peak(Size({size.clients}, {size.rows_each}), {notion!r})"
+def peak_memory(size: Size, notion: str, compiled: bool, *, default: bool = False) -> float | None:
+    """Peak memory of a fit as a multiple of its input arrays, in a child process; None where it cannot be read.
+
+    ``default``: with labels, beta calibration and the merged rule; else without all three.
+    """
+    code = f"from benchmarks.peers import *; print_peak(Size({size.clients}, {size.rows_each}), {notion!r}, {default})"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"LOGOFAIR_ACCELERATE": "1" if compiled else "0"},
@@ -118,19 +123,37 @@ def peak_memory(size: Size, notion: str, compiled: bool) -> float | None:
     return float(json.loads(done.stdout)) if done.returncode == 0 and done.stdout.strip() else None
 
 
-def print_peak(size: Size, notion: str) -> None:
+def print_peak(size: Size, notion: str, default: bool) -> None:
     """Fit once small (to load everything), then measure the peak of a large fit."""
-    keywords: dict[str, Any] = {"notion": notion, "calibration": "none", "merged": False}
-    small = federation(Size(5, 1000))
-    logofair.fit(small[0], None, groups=small[1], clients=small[2], **keywords)
-    scores, groups, clients = federation(size)
+    given: dict[str, Any] = {"pooling": "none"} if default else {"calibration": "none", "merged": False}
+
+    def fit(size: Size, measure: Callable[[Callable[[], Any], int], Any]) -> Any:
+        scores, groups, clients = federation(size)
+        labels = (np.random.default_rng(1).random(scores.size) < scores).astype(float) if default else None
+        inputs = sum(column.nbytes for column in (scores, groups, clients, *([] if labels is None else [labels])))
+        return measure(
+            lambda: logofair.fit(scores, labels, groups=groups, clients=clients, notion=notion, **given), inputs
+        )
+
+    fit(Size(5, 1000), lambda work, inputs: work())
+    found = fit(size, peak_of)
+    print("" if found is None else found["multiple"])
+
+
+def peak_of(work: Callable[[], Any], inputs: int) -> dict[str, float] | None:
+    """Peak memory of some work on inputs of so many bytes: in GB with these, as a multiple of them; and its seconds."""
     gc.collect()
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-    before = _status("VmRSS")
-    logofair.fit(scores, None, groups=groups, clients=clients, **keywords)
-    inputs = scores.nbytes + groups.nbytes + clients.nbytes
-    print((_status("VmHWM") - before + inputs) / inputs)
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+        before = _status("VmRSS")
+    except OSError:
+        return None
+    begin = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - begin
+    peak = _status("VmHWM") - before + inputs
+    return {"gb": peak / 1e9, "multiple": peak / inputs, "seconds": seconds}
 
 
 def _status(field: str) -> int:

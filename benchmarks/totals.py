@@ -5,7 +5,8 @@ tolerance the answer to a price cuts the scores of each group at a value that ev
 are points of the distribution of the others' scores: between two neighbouring cuts lies a known number of their rows.
 Where it is one, that row's score is known to within the distance of the cuts, though not whose of the two it is; two
 sites that talk to each other know that of the third. The rows here are generated. A local tolerance moves every site's
-cuts by prices of its own, so that nobody else knows them.
+cuts by prices of its own, so that nobody else knows them. A plan with more prices in a message has more cuts, and
+Algorithm 1 has one in every round.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.federation import ClientBatch, Plan, Server, SiteColumns, make_plan
-from logofair.federation.replies import Answers
-from logofair.federation.requests import AnswersRequest, PublishRequest
+from logofair.federation.replies import Answers, Steps
+from logofair.federation.requests import AnswersRequest, PublishRequest, StepsRequest
+from logofair.solvers.algorithm1 import Algorithm1
 
 _SITES = ("a", "b", "c")
 
@@ -47,6 +49,15 @@ def generated(rows: int, rng: np.random.Generator) -> dict[str, SiteColumns]:
     return sites
 
 
+def slow_steps(rounds: int) -> Plan:
+    """A plan of Algorithm 1 whose cuts move by little in every round."""
+    solver = Algorithm1(rounds=rounds, local_steps=1, sharpness=1e9, step=0.01)
+    return make_plan(
+        groups=[0, 1], local_tolerance=None, global_tolerance=0.0, calibration="none", pooling="none", secure=True,
+        solver=solver,
+    )  # fmt: skip
+
+
 def attacked(sites: dict[str, SiteColumns], plan: Plan, allies: int = 1) -> Seen:
     """What the first sites read off a run's totals; for selection rates without local tolerance or calibration."""
     batch, server, sums, numbers = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), 0, 0
@@ -64,6 +75,23 @@ def attacked(sites: dict[str, SiteColumns], plan: Plan, allies: int = 1) -> Seen
                 cuts.append((-gain_u[0] / gain_v[0], np.rint(others)))
         server = server.take(total)
     return Seen(sums, len(cuts), numbers, tuple(_intervals(cuts, server)))
+
+
+def attacked_steps(sites: dict[str, SiteColumns], plan: Plan) -> int:
+    """Rows of the others that the first site sees crossing a cut alone, from one round of Algorithm 1 to another."""
+    batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
+    seen: dict[float, float] = {}
+    while not isinstance(server.request, PublishRequest):
+        request = server.request
+        batch, replies = batch.answer(request)
+        if isinstance(request, StepsRequest) and isinstance(replies, Steps):
+            ahead, behind = replies.change[1:].sum(axis=0)[:, 0] / request.step  # unless stopped at 0, opposites
+            price = float(request.multipliers[0, 0] - request.multipliers[1, 0])
+            seen[price] = ahead if ahead != 0.0 else -behind
+            mass = request.mass
+        server = server.take(replies.combined())
+    moves = np.abs(np.diff([seen[price] for price in sorted(seen)]))
+    return int(sum(np.isclose(moves, 1.0 / each, rtol=1e-6).sum() for each in mass))
 
 
 def _intervals(cuts: list[tuple[Floats, Floats]], server: Server) -> list[tuple[int, float, float, int]]:
@@ -91,6 +119,12 @@ def main(seed: int) -> None:
             exchanged = f"{seen.sums} | {seen.prices} | {plan.most_prices} | {seen.numbers}"
             known = f"{seen.alone(0.1)} of {(3 - allies) * rows} | {seen.alone(0.01)}"
             click.echo(f"| {rows} | {exchanged} | {who} | {known} |")
+    sites = generated(300, np.random.default_rng(seed))
+    free = {"groups": [0, 1], "local_tolerance": None, "calibration": "none", "pooling": "none", "secure": True}
+    many = attacked(sites, make_plan(**free, trials=10_000))  # type: ignore[arg-type]
+    crossing = attacked_steps(sites, slow_steps(500))
+    click.echo(f"300 rows per site, 10,000 prices in a message: one site knows {many.alone(0.1)} scores to 0.1.")
+    click.echo(f"300 rows per site, 500 short steps of Algorithm 1: it sees {crossing} rows cross a cut alone.")
 
 
 if __name__ == "__main__":

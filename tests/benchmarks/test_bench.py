@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from benchmarks import __main__ as command
-from benchmarks import measurements, peers
+from benchmarks import measurements, peers, scaling
 from logofair.cli.pages.console import page
 
 pytestmark = pytest.mark.tool
@@ -49,11 +51,13 @@ def results():
         "machine": {"processor": "x", "cores": 2},
         "sort_seconds": {400: {"default": 0.01}},
         "fit": measurements.as_plain([timing]),
+        "many_groups": [measurements.as_plain([timing])[0] | {"tolerance": 0.0}],
         "stages": {"equalized_odds, numpy": {"solve": 1.0}},
-        "text_columns": {"integers": 1.0, "text": 2.0},
+        "text_columns": {"4 x 100": measurements.text_columns(measurements.Size(4, 100), 1e-3, 1)},
         "decide": {"plain thresholds": 30.0},
         "fairlearn": None,
-        "memory": {"numpy": 3.0, "numba": None},
+        "memory": {"default call, numpy": 3.0, "default call, numba": None},
+        "policy": {"clients": 9, "fit_seconds": 1.0, "save_seconds": 0.5, "load_seconds": 0.1, "megabytes": 2.0},
         "federated": [
             {"size": "4 x 100", "notion": "equalized_odds", "code": "numpy", "multiple": 2.0, "goal": 3.0, "rounds": 4}
             | {"optimality_gap": 1e-6}
@@ -73,11 +77,31 @@ def test_the_page_shows_multiples_beside_goals(capsys):
     assert "4 met" in shown
     assert "fairlearn is not installed" in shown
     assert "3.0 times the input arrays" in shown
+    assert "numpy text" in shown
+    assert "9 clients with 10 rows each: fit 1.0 s (goal 60)" in " ".join(shown.split())
     assert "2.0 times the central fit (goal 3 met)" in " ".join(shown.split())
     assert "with beta calibration 8 s (goal 90 s met), 2.0 times" in " ".join(shown.split())
     assert "plain: 5 sites 900 bytes, 500 sites 900 bytes" in " ".join(shown.split())
     assert "no secure sums" in shown
     assert "flwr is not installed" in shown
+
+
+def test_the_figure_of_cost_against_rows_is_drawn_on_logarithmic_axes():
+    lines = {"default call": [{"rows": 10**power, "seconds": 10.0 ** (power - 6)} for power in range(4, 9)]}
+    figure = ElementTree.fromstring(scaling.drawn(lines))
+    paths = [line.attrib["points"] for line in figure.iter("{http://www.w3.org/2000/svg}polyline")]
+    measured, straight = ([tuple(map(float, point.split(","))) for point in path.split()] for path in paths)
+    steps = np.diff(measured, axis=0)
+    assert np.ptp(steps, axis=0).max() < 0.2  # equal factors are equal steps
+    assert measured[0] == straight[0]
+    assert measured[-1] == straight[-1]
+    texts = [text.text for text in figure.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"10,000", "100,000,000", "0.01 s", "100 s", "default call"} <= set(texts)
+
+
+def test_sizes_without_room_in_memory_are_left_out(monkeypatch):
+    monkeypatch.setattr(scaling, "_available", lambda: 0.0)
+    assert list(scaling.measured([10_000, 30_000], "default call")) == [None, None]
 
 
 def test_json_is_what_was_measured(monkeypatch):

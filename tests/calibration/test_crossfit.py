@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from logofair.calibration import CalibrationErrors, CrossFit, Sample, calibration_errors, cross_fit, fit_calibrator
-from logofair.calibration.crossfit import deal_folds, out_of_fold
+from logofair.calibration.crossfit import deal_folds
+from logofair.calibration.logistic import FAMILIES
 from logofair.calibration.newton import Units
 from logofair.columns.segments import RowOrder
 from support.examples import examples
@@ -36,6 +38,12 @@ def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_clients: int = 3,
 
 def fit(sample: Sample, method: str = "beta", seed: int = 0) -> CrossFit:
     return cross_fit(sample, method, rng=np.random.default_rng(seed))
+
+
+def merged_eta(result: CrossFit, sample: Sample) -> Array:
+    """Chances by the maps of the groups, in the rows' own order."""
+    assert result.held_out is not None
+    return result.held_out.merged(sample.scores, sample.group_codes, np.arange(sample.scores.size))
 
 
 def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]:
@@ -92,18 +100,20 @@ def test_cells_of_one_row_are_spread_over_all_folds() -> None:
 
 @fitted
 def test_a_rows_own_label_does_not_touch_its_eta(method: str) -> None:
+    """All fits start where all rows lead them; that the row's label was among these leaves no trace."""
     sample = drawn(200)
-    fold = folds_of(sample)
-    eta, merged = out_of_fold(sample, fold, method)
+    fold, result = folds_of(sample), fit(sample, method)
     for row in (0, 57, 199):
         labels = sample.labels.copy()
         labels[row] = 1.0 - labels[row]
-        flipped = Sample(sample.scores, labels, sample.group_codes, sample.client_codes, None, sample.units)
-        new_eta, new_merged = out_of_fold(flipped, fold, method)
+        flipped = replace(sample, labels=labels)
+        other = fit(flipped, method)
         same_fold = fold == fold[row]
-        assert np.array_equal(new_eta[same_fold], eta[same_fold])
-        assert np.array_equal(new_merged[same_fold], merged[same_fold])
-        assert not np.array_equal(new_eta, eta)
+        np.testing.assert_allclose(other.eta[same_fold], result.eta[same_fold], atol=1e-7)
+        np.testing.assert_allclose(
+            merged_eta(other, flipped)[same_fold], merged_eta(result, sample)[same_fold], atol=1e-7
+        )
+        assert np.abs(other.eta - result.eta).max() > 1e-4
 
 
 @fitted
@@ -117,8 +127,64 @@ def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
         groups, clients = sample.group_codes[held_out], sample.client_codes[held_out]
         eta = calibrator(sample.scores[held_out], groups, clients)
         merged = calibrator(sample.scores[held_out], groups, np.full_like(clients, -1))
-        np.testing.assert_allclose(result.eta[held_out], eta, atol=1e-9)
-        np.testing.assert_allclose(result.merged_eta[held_out], merged, atol=1e-9)
+        np.testing.assert_allclose(result.eta[held_out], eta, atol=2e-6)
+        np.testing.assert_allclose(merged_eta(result, sample)[held_out], merged, atol=2e-6)
+
+
+def most_probable(features: Array, targets: Array, weights: Array, centre: Array, precision: Array) -> Array:
+    """Parameters of least penalised log-loss with slopes >= 0, by scipy to convergence."""
+
+    def loss(point: Array) -> tuple[float, Array]:
+        margin, away = features @ point, point - centre
+        value = weights @ (np.logaddexp(0.0, margin) - targets * margin) + 0.5 * away @ precision @ away
+        return float(value), features.T @ (weights * (expit(margin) - targets)) + precision @ away
+
+    bounds = [(0.0, None), (0.0, None), (None, None)]
+    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000, "maxls": 60}
+    return np.asarray(minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x)
+
+
+def fitted_by_scipy(sample: Sample, at: Sample) -> Array:
+    """Beta maps of all rows, groups and cells, each around the one above, by their definitions; eta of other rows."""
+    family = FAMILIES["beta"]
+    reference = family.reference_information()
+    weights = np.ones_like(sample.scores) if sample.weights is None else sample.weights
+    features = np.column_stack([*family.features(sample.scores), np.ones_like(sample.scores)])
+
+    def below(rows: Array, centre: Array, information: Array, worth: float, parent: float) -> tuple[Array, Array]:
+        precision = worth * information + 1e-6 * reference
+        columns = features[rows], sample.labels[rows], weights[rows]
+        point = most_probable(*columns, centre, precision)
+        chance = expit(columns[0] @ point)
+        curvature = (columns[0] * (columns[2] * chance * (1.0 - chance))[:, None]).T @ columns[0]
+        return point, (curvature + precision) / (columns[2].sum() + parent)
+
+    everyone = below(weights > 0, np.array(family.identity), reference, 1.0, 1.0)
+    eta = np.empty_like(at.scores)
+    for group in np.unique(at.group_codes):
+        of_group = below((weights > 0) & (sample.group_codes == group), *everyone, 200.0, 200.0)
+        for cell in np.unique(at.cells[at.group_codes == group]):
+            point, _ = below((weights > 0) & (sample.cells == cell), *of_group, 200.0, 200.0)
+            here = at.cells == cell
+            eta[here] = expit(family.margin(at.scores[here], np.repeat(point[:, None], here.sum(), axis=1)))
+    return eta
+
+
+@pytest.mark.parametrize(
+    ("n", "n_clients", "width", "weighted"),
+    [(150, 3, 0.7, False), (2000, 40, 1.5, False), (6000, 4, 1.0, True), (40_000, 2, 1.0, False)],
+)
+def test_out_of_fold_chances_are_those_of_every_fold_fitted_to_convergence(
+    n: int, n_clients: int, width: float, weighted: bool
+) -> None:
+    sample = drawn(n, seed=n, n_clients=n_clients, width=width)
+    if weighted:
+        sample = replace(sample, weights=np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], n))
+    fold, result = folds_of(sample), fit(sample)
+    for number in (0, 3):
+        held_out = fold == number
+        oracle = fitted_by_scipy(sample.at(~held_out), sample.at(held_out))
+        np.testing.assert_allclose(result.eta[held_out], oracle, atol=3e-5)
 
 
 @fitted
@@ -126,7 +192,7 @@ def test_the_calibrator_is_fitted_to_all_rows(method: str) -> None:
     sample = drawn(300)
     expected = fit_calibrator(sample, method)
     rows = (sample.scores, sample.group_codes, sample.client_codes)
-    np.testing.assert_allclose(fit(sample, method).calibrator(*rows), expected(*rows), atol=1e-9)
+    np.testing.assert_allclose(fit(sample, method).calibrator(*rows), expected(*rows), atol=2e-6)
 
 
 @fitted
@@ -137,8 +203,9 @@ def test_the_only_row_of_a_cell_gets_the_eta_of_its_group(method: str) -> None:
     sample = sample.at(~lonely)
     alone = (sample.group_codes == 0) & (sample.client_codes == 1)
     result = fit(sample, method)
-    assert np.array_equal(result.eta[alone], result.merged_eta[alone])
-    assert not np.any(result.eta[~alone] == result.merged_eta[~alone])
+    merged = merged_eta(result, sample)
+    assert np.array_equal(result.eta[alone], merged[alone])
+    assert not np.any(result.eta[~alone] == merged[~alone])
 
 
 @fitted
@@ -167,8 +234,9 @@ def test_a_row_of_weight_0_still_gets_an_eta(method: str) -> None:
 @fitted
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_a_handful_of_rows_is_no_trouble(method: str, n: int) -> None:
-    result = fit(drawn(n), method)
-    assert result.eta.shape == result.merged_eta.shape == (n,)
+    sample = drawn(n)
+    result = fit(sample, method)
+    assert result.eta.shape == merged_eta(result, sample).shape == (n,)
     assert np.all((result.eta >= 0.0) & (result.eta <= 1.0))
 
 
@@ -181,7 +249,7 @@ def test_a_fold_that_holds_every_positive_is_no_trouble(
     # With so few positives the rows outside a fold often have one label only, and most cells less rows than folds.
     sample = drawn(n, seed=seed, n_clients=n_clients)
     result = fit(replace(sample, labels=(np.arange(n) < positives).astype(float)), method, seed)
-    for eta in (result.eta, result.merged_eta):
+    for eta in (result.eta, merged_eta(result, sample)):
         assert np.all((eta > 0.0) & (eta < 1.0))
 
 
@@ -208,7 +276,7 @@ def test_out_of_fold_chances_cannot_tell_coins(method: str) -> None:
         sample = coin_flips(seed)
         result = fit(sample, method, seed)
         right.append(float(np.mean((result.eta >= 0.5) == (sample.labels == 1.0))))
-        merged_right.append(float(np.mean((result.merged_eta >= 0.5) == (sample.labels == 1.0))))
+        merged_right.append(float(np.mean((merged_eta(result, sample) >= 0.5) == (sample.labels == 1.0))))
     assert_no_better_than_coins(right)
     assert_no_better_than_coins(merged_right)
 
@@ -240,7 +308,8 @@ def naive_error(scores: Array, predictions: Array, labels: Array, weights: Array
 
 
 def measured_errors(sample: Sample, eta: Array) -> CalibrationErrors:
-    return calibration_errors(sample, eta, RowOrder.of(sample.scores, sample.cells, sample.units.n_cells))
+    order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
+    return calibration_errors(*sample.columns_at(order.rows), eta[order.rows], order.starts)
 
 
 @examples(25)

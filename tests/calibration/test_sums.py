@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from logofair.calibration import Calibrator, fit_calibrator, logistic
+from logofair.calibration import Calibrator, fit_calibrator, fits
 from logofair.calibration import sums as sums_module
 from logofair.calibration.calibrator import Sample
 from logofair.calibration.crossfit import deal_folds
 from logofair.calibration.levels import GroupMaps, Levels, cell_calibrators, strength_losses
 from logofair.calibration.logistic import FAMILIES, LogisticMaps
-from logofair.calibration.newton import Descent, Normal, Runs, Units, unit_sums
+from logofair.calibration.newton import Units
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, calibration_sums, deal_rows
 from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
@@ -30,14 +30,6 @@ seeds = st.integers(0, 2**32 - 1)
 
 # The curvature that a level hands down is the one before its last step: to compare digits, that step must be tiny.
 LAST_DIGIT = 1e-18
-
-
-def to_the_last_digit(runs: Runs, owner: NDArray[np.int64], prior: Normal, slopes: tuple[int, ...]) -> Normal:
-    descent = Descent.start(prior, slopes, least_gain=LAST_DIGIT)
-    while not descent.done:
-        everywhere = unit_sums(runs, owner, descent.best + descent.step)
-        descent = descent.take(everywhere[:, descent.live])
-    return descent.result
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,7 @@ class Federation:
         parts = [client.sample.at(rows) for client, rows in zip(self.clients, inside, strict=True)]
         weighted = any(part.weights is not None for part in parts)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(logistic, "most_probable", to_the_last_digit)
+            patch.setattr(fits, "_LEAST_GAIN", LAST_DIGIT / 1000.0)
             sample = Sample(
                 np.concatenate([part.scores for part in parts]),
                 np.concatenate([part.labels for part in parts]),
@@ -202,7 +194,9 @@ def test_a_clients_cells_and_chances_are_those_of_the_central_fit(method: str, n
             own = central[fold](one_score, one_group, np.array([code], np.int32))
             assert fitted.eta[place] == pytest.approx(own[0], abs=1e-7)
             merged = central[fold](one_score, one_group, np.array([-1], np.int32))
-            assert fitted.merged_eta[place] == pytest.approx(merged[0], abs=1e-7)
+            assert fitted.held_out is not None
+            of_group = fitted.held_out.merged(one_score, one_group, np.array([place]))
+            assert of_group[0] == pytest.approx(merged[0], abs=1e-7)
 
 
 def test_the_order_of_the_clients_changes_nothing_beyond_rounding() -> None:
@@ -452,7 +446,9 @@ def test_odd_clients_are_fitted_like_any_other(method: str) -> None:
 def test_the_only_row_of_a_cell_gets_the_chance_of_its_group(method: str) -> None:
     federation = odd_clients(method)
     alone = cell_calibrators(federation.clients[1], federation.levels().published)
-    assert alone.eta[0] == alone.merged_eta[0]
+    assert alone.held_out is not None
+    only = federation.clients[1].sample
+    assert alone.eta[0] == alone.held_out.merged(only.scores, only.group_codes, np.arange(1))[0]
 
 
 @methods
@@ -483,7 +479,9 @@ def test_a_client_that_comes_later_leans_on_the_published_maps_alone() -> None:
     newcomer = cell_calibrators(few, maps)
     parameters = parameters_of(newcomer.calibrator)
     np.testing.assert_allclose(parameters[3:], maps.groups[:, -1].T, atol=0.05)
-    assert np.array_equal(newcomer.eta, newcomer.merged_eta)
+    assert newcomer.held_out is not None
+    merged = newcomer.held_out.merged(np.array([0.3, 0.7]), np.array([0, 1], np.int32), np.arange(2))
+    assert np.array_equal(newcomer.eta, merged)
 
 
 # Refusals

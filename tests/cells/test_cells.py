@@ -228,3 +228,21 @@ def test_labels_against_the_order_of_the_scores_are_pooled_by_hand():
     for constant, expected in ((-0.9, 0.1 / 4), (-0.4, (2 - 3 * 0.4) / 4), (-0.6, 0.4 / 4)):
         value, _, _ = cells.best_corner(np.array([0]), np.array([1.0]), np.array([constant]))
         assert value[0] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("accelerate", ["0", "1"])
+@pytest.mark.parametrize(("rows", "clients", "digits"), [(1, 1, 1), (400, 30, 1), (30_000, 2, 3)])
+def test_labels_sorted_with_their_scores_give_the_cells_of_rows_in_order(
+    accelerate, rows, clients, digits, monkeypatch
+):
+    monkeypatch.setenv("LOGOFAIR_ACCELERATE", accelerate)
+    rng = np.random.default_rng(rows)
+    scores = np.round(rng.random(rows), digits)
+    scores[::7], scores[1::9] = -0.0, 1.0
+    labels, codes = (rng.random(rows) < scores).astype(float), rng.integers(0, 2 * clients + 1, rows).astype(np.int32)
+    sizes = {"n_groups": 2, "n_clients": clients + 1}
+    found = build_cells(scores, codes % 2, codes // 2, values=labels, **sizes)
+    expected = build_cells(scores, codes % 2, codes // 2, values=labels, weights=np.ones(rows), **sizes)
+    for one, other in ((found, expected), (found.levels, expected.levels)):
+        for name in ("starts", "lowest", "highest", "values", "positives_below", "mass_below", "rows"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)

@@ -27,6 +27,7 @@ from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import read_rows
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
+from logofair.report import ReportHeading
 
 pytestmark = pytest.mark.tool
 
@@ -307,7 +308,6 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         path.write_text("<html>")
 
     monkeypatch.setattr("logofair.report.write_audit_report", write, raising=False)
-    monkeypatch.setattr("logofair.report.ReportHeading", dict, raising=False)
     return written
 
 
@@ -322,8 +322,8 @@ def test_a_report_gets_the_figures_the_words_and_the_command(
     assert "Flagged (by policy.json" in page
     assert "Wrote" in page
     (found,) = reports
-    assert found["heading"].pop("made")
-    assert found["heading"] == {"title": "Loans", "purpose": "To lend.", "author": "Us", "accepted": "flagged"}
+    assert found["heading"].made
+    assert found["heading"] == ReportHeading("Loans", "To lend.", "Us", found["heading"].made, "flagged")
     assert (found["tolerance"], found["data"].rows) == (0.1, stored.rows("test").height)
     assert found["policy"].groups == ("F", "M")
     assert found["audits"].accuracy == found["comparison"].second.accuracy
@@ -331,7 +331,7 @@ def test_a_report_gets_the_figures_the_words_and_the_command(
     assert "exists already" in refused(stored.data, *words, "--report", "a.html")
     again = run(*shlex.split(found["command"])[2:], "--force")
     assert again[0] == 0, again[2]
-    assert (reports[1]["command"], reports[1]["heading"]["title"]) == (found["command"], "Loans")
+    assert (reports[1]["command"], reports[1]["heading"].title) == (found["command"], "Loans")
     assert reports[1]["audits"].as_dict() == found["audits"].as_dict()
 
 

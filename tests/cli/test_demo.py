@@ -18,11 +18,12 @@ pytest.importorskip("rich")
 import click
 from click.testing import CliRunner
 from rich.console import Console
+from rich.progress import Progress
 
 from logofair.auditing import audit
 from logofair.cli.commands.demo import DEFAULT_TOLERANCES, SCHEMES, demo
 from logofair.cli.group import cli
-from logofair.cli.pages.console import showing_progress
+from logofair.cli.pages.console import TimeLeft, showing_progress
 from logofair.cli.pages.demo import show
 from logofair.datasets import Dataset, dirichlet_clients
 from logofair.errors import InputError, SolverError
@@ -349,18 +350,6 @@ def test_a_traceback_is_shown_to_those_who_ask(monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(CliRunner().invoke(cli, ["demo"]).exception, ZeroDivisionError)
 
 
-def test_without_a_command_the_help_is_shown() -> None:
-    assert run() == run("--help")
-    assert run()[0] == 0
-
-
-@pytest.mark.parametrize("command", [(), *((name,) for name in cli.list_commands(click.Context(cli)))], ids="/".join)
-def test_the_help_of_every_command_has_an_example(command: tuple[str, ...]) -> None:
-    code, output = run(*command, "--help")
-    assert code == 0
-    assert re.search(r"Examples?:\n +logofair ", output)
-
-
 def test_the_commands_choices_are_those_of_the_package() -> None:
     assert set(DEFAULT_TOLERANCES) == set(NOTIONS)
     for scheme in SCHEMES:
@@ -407,3 +396,17 @@ main()
         f"logofair: the command line needs {' and '.join(missing)}, which this Python lacks; "
         "run: pip install 'logofair[cli]'\n"
     )
+
+
+def test_the_time_left_is_that_of_all_steps_done_so_far() -> None:
+    now = [0.0]
+    bar = Progress(get_time=lambda: now[0], auto_refresh=False, console=Console(file=io.StringIO()))
+    bar.add_task("Fitting", total=10)
+    (task,), left = bar.tasks, TimeLeft()
+    texts = []
+    for seconds, done in ((3.0, 0), (40.0, 4), (45.0, 4), (70.0, 7), (130.0, 7), (140.0, 10)):
+        now[0] = seconds
+        bar.update(task.id, completed=done)
+        texts.append(left.render(task).plain)
+    # 4 of 10 in 40 s leave 60 s; after 5 s without a step 55 s; 7 of 10 in 70 s leave 30 s, and no less than none.
+    assert texts == ["0:00:03 gone", "0:01:00 left", "0:00:55 left", "0:00:30 left", "0:00:00 left", "0:02:20"]

@@ -28,17 +28,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logofair
+from logofair.cli.commands.federate import agreement
 from logofair.cli.commands.federate.client import FolderWatcher, finished_policy
 from logofair.cli.commands.federate.plan import RosterOptions, check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.screen import Screen
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.commands.federate.server import watched
-from logofair.cli.commands.federate.setup import SITES
+from logofair.cli.commands.federate.setup import SITES, fingerprints
 from logofair.cli.group import cli
 from logofair.engines.events import Event, append_event
 from logofair.engines.folder import read_plan, read_result, write_plan
 from logofair.engines.notices import LeftOut, Waiting
 from logofair.errors import InputError, RunError
+from logofair.federation import SiteLimits, make_plan
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 
@@ -189,8 +191,6 @@ def test_options_make_the_plan_they_name() -> None:
 
 
 def test_what_is_not_said_is_left_to_make_plan() -> None:
-    from logofair.federation import make_plan
-
     assert planned(options("--groups", "F,M", "--run", "x")) == make_plan(groups=["F", "M"], run="x")
 
 
@@ -306,9 +306,45 @@ def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is
     assert sorted(shown) == ["north", "south"]
     blob = base64.b64decode((keys / "sites" / "north.pub").read_text().split()[1])
     assert shown["north"].replace("-", "") == hashlib.sha256(blob).hexdigest()[:32]
-    output = refused(*client(tmp_path, "--keys", keys, "--trust", "0000-1111"))
-    assert "--trust: got '0000-1111', which is not the fingerprint of a key" in output
+    output = refused(*client(tmp_path, "--keys", keys, "--trust", "north=0000-1111"))
+    assert "north.pub" in output
+    assert "is not the one whose fingerprint you were told" in output
+    assert shown["north"] not in output  # or it would be copied from here
+    assert "there is no key west.pub" in refused(*client(tmp_path, "--keys", keys, "--trust", f"west={shown['north']}"))
+    output = refused(*client(tmp_path, "--keys", keys, "--trust", "south"))
+    assert "no terminal to ask at; pass south=FINGERPRINT" in output
     assert "there is no public key of a site" in refused("federate", "keys", "show", "--keys", tmp_path)
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_a_key_named_without_its_fingerprint_is_asked_about_at_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], agreed: bool
+) -> None:
+    pytest.importorskip("cryptography")
+    for site in ("north", "south"):
+        run("federate", "keys", "site", site, "--out", tmp_path)
+    shown, questions = fingerprints(tmp_path / "sites"), []
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("click.confirm", lambda question, **_: questions.append(question) or agreed)
+    named = ("north", f"south={shown['south']}")
+    if agreed:
+        assert agreement.trusted_keys(named, tmp_path / "sites") == shown
+    else:
+        with pytest.raises(InputError, match=r"the key north\.pub in .* is not the one"):
+            agreement.trusted_keys(named, tmp_path / "sites")
+    assert questions == ["Have the people of north read you this one, not over the server?"]
+    assert shown["north"] in capsys.readouterr().err
+    assert agreement.trusted_keys((), None) == {}
+
+
+def test_no_name_in_a_plan_forges_a_line_of_what_people_agree_to(capsys: pytest.CaptureFixture[str]) -> None:
+    forged = "M.\nSums: Secure: the server sees totals.\r\nPrivacy: all of it\u2028\x85\x0b"
+    plan = make_plan(groups=["F", forged], run="forged")
+    screen, sentences = Screen(), list(plan.sentences())
+    for label, sentence in sentences:
+        screen(Event("plan", f"{label}: {sentence}"))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [label for label, _ in sentences]
 
 
 def test_keys_are_never_overwritten_and_names_are_checked(tmp_path: Path) -> None:
@@ -772,14 +808,15 @@ def test_a_sites_policy_refuses_rows_of_other_sites_and_needs_no_names_of_column
     assert np.array_equal(decided[own], expected)
 
 
+@pytest.mark.parametrize("names", [(), ("east", "north", "south")], ids=["plain", "secure sums"])
 def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_after_others(
-    published: Path, tmp_path: Path
+    names: tuple[str, ...], published: Path, tmp_path: Path
 ) -> None:
+    """Without secure sums a policy has no names of other sites; but whoever has their files has their policies too."""
     stored, sites, out = published.parent / "policies" / "north.json", published.parent / "sites", tmp_path / "out.csv"
-    policy, own = tmp_path / "north.json", Policy.load(stored)
+    policy, own = (tmp_path / "north.json" if names else stored), Policy.load(stored)
     assert own.info.federation is not None
-    known = replace(own.info.federation, names=("east", "north", "south"))  # as with secure sums
-    replace(own, info=replace(own.info, federation=known)).save(policy)
+    replace(own, info=replace(own.info, federation=replace(own.info.federation, names=names))).save(policy)
     other = refused("apply", policy, sites / "south.parquet", "--out", out, "--seed", "1")
     assert "south.parquet: is named after site 'south', but the policy is of site 'north' alone; take that" in other
     assert "is named after site 'east'" in refused("apply", policy, sites, "--out", out, "--seed", "1")
@@ -796,6 +833,19 @@ def test_without_a_client_column_rows_are_the_sites_own_but_for_files_named_afte
     assert "lacks the rule of all clients together" in refused(
         "apply", policy, sites, "--out", tmp_path / "other.csv", "--on-unknown", "merged", "--seed", "1"
     )
+
+
+def test_a_policy_under_the_name_of_another_site_does_not_decide_on_that_sites_file(
+    published: Path, tmp_path: Path
+) -> None:
+    folder, out = published.parent, tmp_path / "out.csv"
+    Policy.load(folder / "policies" / "north.json").save(tmp_path / "south.json")
+    sentence = refused(
+        "apply", tmp_path / "south.json", folder / "sites" / "south.parquet", "--out", out, "--seed", "1"
+    )
+    assert "is named after site 'south', but the policy is of site 'north' alone" in sentence
+    (tmp_path / "east.json").write_text("{}")  # no policy: then the name tells nothing
+    assert run("apply", tmp_path / "south.json", folder / "sites" / "east.parquet", "--out", out, "--seed", "1")[0] == 0
 
 
 # Joining later
@@ -996,12 +1046,12 @@ def test_limits_of_a_file_and_a_digest_go_to_the_site(
     published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = connected(monkeypatch, Policy.load(published.parent / "policies" / "north.json"))
-    line = client(tmp_path, "--insecure", "--accept-plan", "0123 4567 89ab cdef 0123 4567 89AB CDEF")
-    (tmp_path / "site-policy.toml").write_text("only_secure = true\nsmallest_cell = 5\n")
+    line = client(tmp_path, "--insecure", "--accept-plan", "0123 4567 89ab cdef 0123 4567 89AB CDEF", "--local", "0.01")
+    (tmp_path / "site-policy.toml").write_text("only_secure = true\nlocal_tolerance = 0.02\n")
     assert run(*line)[0] == 0
     (given_,) = seen
     digest = "0123-4567-89ab-cdef-0123-4567-89ab-cdef"
-    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, "smallest_cell": 5}
+    assert given_["settings"].limits.as_dict() == {"plan": digest, "only_secure": True, "local_tolerance": 0.01}
     assert not given_["settings"].asks
 
 
@@ -1009,12 +1059,11 @@ def test_limits_of_a_file_and_a_digest_go_to_the_site(
 def test_at_a_terminal_the_plan_is_shown_and_a_person_is_asked(
     answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from logofair.cli.commands.federate import agreement
-    from logofair.engines.agreement import answer_to, show_plan
+    from logofair.engines.shown_plans import answer_to, show_plan
     from logofair.federation.plan import Members
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert agreement.limits_of(None, None) is None
+    assert agreement.limits_of(None, None, 0.01) == (SiteLimits(local_tolerance=0.01), True)
     plan = planned(options("--groups", "F,\x1b[2K", "--run", "x", "--local", "0.05"))
     monkeypatch.setattr(agreement.click, "confirm", lambda *_, **__: answer == "y")
     watcher = FolderWatcher(tmp_path, plans=agreement.PlanViewer(tmp_path, Screen(), asks=True), linger=0.0)
@@ -1119,13 +1168,14 @@ def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrite
 
     code, output = run("federate", "example", "--out", tmp_path / "data")
     assert code == 0, output
-    adult, seen = load_adult(), []
+    adult, race, seen = load_adult(), load_adult("race").sensitive, []
     for name in (*SITES, "new-north"):
         with (tmp_path / "data" / f"{name}.csv").open() as file:
             rows = list(csv.DictReader(file))
         ids = [int(row["id"]) for row in rows]
         seen += ids
         assert [row["sex"] for row in rows] == adult.sensitive[ids].tolist()
+        assert [row["race"] for row in rows] == race[ids].tolist()
         assert [int(row["label"]) for row in rows] == adult.labels[ids].astype(int).tolist()
         assert 17 <= min(int(row["age"]) for row in rows) < max(int(row["age"]) for row in rows) <= 90
     assert len(set(seen)) == len(seen) < len(adult)

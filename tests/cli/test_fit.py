@@ -459,7 +459,6 @@ def test_the_report_is_headed_as_asked(file: Path, tmp_path: Path, monkeypatch: 
     import logofair.report
 
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(logofair.report, "ReportHeading", lambda **heading: heading, raising=False)
     monkeypatch.setattr(logofair.report, "write_report", lambda path, solution, **rest: seen.update(rest))
     monkeypatch.setattr("logofair.tradeoff.frontier", lambda *columns, **options: None)
     heading_words = (
@@ -475,8 +474,9 @@ def test_the_report_is_headed_as_asked(file: Path, tmp_path: Path, monkeypatch: 
     words = ("--test-where", "race=B", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")
     assert run(file, *COLUMNS, *heading_words, *words)[0] == 0
     heading = seen["heading"]
-    assert heading.pop("made")
-    assert heading == {"title": "Loans 2026", "purpose": "Who gets a loan", "author": "Risk", "accepted": "granted"}
+    assert heading.made
+    expected = logofair.report.ReportHeading("Loans 2026", "Who gets a loan", "Risk", heading.made, "granted")
+    assert heading == expected
     again = shlex.split(seen["command"])
     assert again[again.index("--title") + 1] == "Loans 2026"
     assert "--decision-word" in again

@@ -48,7 +48,9 @@ def test_experiments_that_are_named_are_listed_alone():
 def test_a_folder_that_cannot_be_is_refused_in_one_sentence(small, tmp_path):
     (tmp_path / "file").touch()
     out = tmp_path / "file" / "out"
-    sentence = f"{out}: cannot be written (Not a directory); choose another folder."
+    sentence = (
+        f"{out}: cannot be written (Not a directory); choose a folder that exists, has room and may be written to."
+    )
     assert sentence in refused("reproduce", "comparison_dp", "--out", out)
 
 

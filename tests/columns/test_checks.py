@@ -369,6 +369,53 @@ def test_pandas_labels_are_encoded_as_their_values():
     assert encode(pairs, "groups").names == (("a", 1), ("b", 2))
 
 
+coded_columns = {
+    "pandas": lambda frames, values: frames.Categorical(values, categories=["unused", *dict.fromkeys(values)]),
+    "pandas series": lambda frames, values: frames.Series(values, dtype="category"),
+    "pandas index": lambda frames, values: frames.CategoricalIndex(values),
+    "pandas text": lambda frames, values: frames.Series(values, dtype="str"),
+    "polars": lambda frames, values: frames.Series(values).cast(frames.Categorical),
+    "polars enum": lambda frames, values: frames.Series(values).cast(
+        frames.Enum([*sorted(set(values), reverse=True), "?"])
+    ),
+    "polars text": lambda frames, values: frames.Series(values),
+    "pyarrow": lambda frames, values: frames.array(values).dictionary_encode(),
+    "pyarrow chunks": lambda frames, values: frames.chunked_array(
+        [frames.array(part, frames.string()).dictionary_encode() for part in (values[:2], values[2:])]
+    ),
+    "pyarrow text": lambda frames, values: frames.array(values),
+}
+
+
+@pytest.mark.parametrize("form", coded_columns)
+def test_columns_that_hold_codes_are_numbered_like_their_labels(form):
+    frames = pytest.importorskip(form.split()[0])
+    values = ["M", "F", "M", "x", "F", "M"]
+    column = coded_columns[form](frames, values)
+    expected = encode(values, "groups")
+    found = encode(column, "groups")
+    assert (found.names, found.codes.tolist()) == (expected.names, expected.codes.tolist())
+    assert found.codes.dtype == np.int32
+    assert encode_known(column, ("x", "M"), "groups").tolist() == [1, -1, 1, 0, -1, 1]
+    assert encode(column[:0], "groups").names == ()
+
+
+@pytest.mark.parametrize("form", [form for form in coded_columns if form != "pandas"])
+def test_missing_labels_of_columns_that_hold_codes_are_refused_by_their_row(form):
+    frames = pytest.importorskip(form.split()[0])
+    make = {"polars enum": lambda: frames.Series(["a", "b", None]).cast(frames.Enum(["a", "b"]))}
+    column = make.get(form, lambda: coded_columns[form](frames, ["a", "b", None]))()
+    with pytest.raises(InputError, match=r"^groups: row 2 is missing"):
+        encode(column, "groups")
+
+
+def test_categories_need_not_be_text():
+    pandas = pytest.importorskip("pandas")
+    column = pandas.Series([3, 1, 3, 2]).astype("category")[:3]
+    assert (encode(column, "groups").names, encode(column, "groups").codes.tolist()) == ((1, 3), [1, 0, 1])
+    assert encode_known(column, (3,), "groups").tolist() == [0, -1, 0]
+
+
 @pytest.mark.parametrize(
     ("values", "row"),
     [

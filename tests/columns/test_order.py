@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logofair.columns import segments
 from logofair.columns.segments import RowOrder
 from support.examples import examples
 
@@ -25,21 +27,30 @@ def test_rows_stand_by_cell_then_score_then_as_they_came(drawn):
     order = RowOrder.of(scores, cells, 4)
     assert order.rows.tolist() == np.lexsort((scores, cells)).tolist()
     assert order.cells.tolist() == sorted(cells.tolist())
-    known = RowOrder.of(scores, cells, 4, np.argsort(scores, kind="stable"))
-    assert known.rows.tolist() == order.rows.tolist()
+    assert order.as_they_came(scores[order.rows]).tolist() == scores.tolist()
+
+
+@modest
+@given(rows, st.integers(0, 8), st.sampled_from([1e-300, 1e-9, 1.0, 1e6]))
+def test_scores_that_differ_by_less_than_a_packed_number_tells_are_still_in_order(drawn, bits, width):
+    """Most of the score is left out of the number that is sorted: as with very many rows and cells."""
+    scores, cells = columns(drawn)
+    scores = width * (scores - 0.5) + np.tile([0.0, 1e-9 * width], scores.size)[: scores.size]
+    with pytest.MonkeyPatch.context() as patch:
+        real = segments._packed
+        patch.setattr(segments, "_packed", lambda *columns: real(*columns[:2], bits, columns[3]))
+        order = RowOrder.of(scores, cells, 4)
+    assert order.rows.tolist() == np.lexsort((scores, cells)).tolist()
 
 
 @modest
 @given(rows, st.lists(st.integers(-1, 3), min_size=7, max_size=7))
-def test_the_order_along_other_levels_is_that_of_sorting_afresh(drawn, steps):
+def test_levels_that_fall_inside_a_cell_are_noticed(drawn, steps):
     """Levels rise, stay or, as by rounding, fall with the score."""
     scores, cells = columns(drawn)
     levels = np.cumsum(steps)[np.rint(6 * scores).astype(int)].astype(float)
-    along = RowOrder.of(scores, cells, 4).along(levels)
-    assert along.rows.tolist() == np.lexsort((levels, cells)).tolist()
-
-
-def test_an_order_that_fits_is_kept():
-    scores, cells = np.array([0.3, 0.1, 0.3]), np.zeros(3, dtype=np.int32)
-    order = RowOrder.of(scores, cells, 1)
-    assert order.along(2 * scores) is order
+    order = RowOrder.of(scores, cells, 4)
+    ordered = levels[order.rows]
+    assert order.falls(ordered) == bool(np.any((np.diff(ordered) < 0) & (np.diff(order.cells) == 0)))
+    changes = (np.diff(ordered) != 0) | (np.diff(order.cells) != 0)
+    assert order.changes(ordered).tolist() == changes.tolist()

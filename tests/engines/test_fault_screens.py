@@ -1,6 +1,7 @@
 """Each fault of a deployment is named on the screens that it concerns, with what to do; real processes on loopback.
 
-With ``LOGOFAIR_FAULTS`` set to a file, that file becomes the page of all faults and what was said (docs/FAULTS.md).
+With ``LOGOFAIR_FAULTS`` set to a file, that file becomes the page of all faults and what was said (docs/FAULTS.md); of
+faults that were not made this time, or not said, it keeps what it had.
 """
 
 from __future__ import annotations
@@ -55,11 +56,14 @@ SAID = {
 
 @pytest.fixture(scope="module")
 def page():
-    """The rows of the page's table, written at the end where that was asked for."""
-    rows = []
-    yield rows
+    """The rows of the page's table by fault, written at the end where that was asked for."""
+    made = {}
+    yield made
     if os.environ.get("LOGOFAIR_FAULTS"):
-        Path(os.environ["LOGOFAIR_FAULTS"]).write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+        file = Path(os.environ["LOGOFAIR_FAULTS"])
+        known = faults.rows_by_fault(file.read_text(encoding="utf-8")) if file.exists() else {}
+        every = [(known | made).get(faults.title(fault), []) for fault in (*SAID, faults.site_without_room)]
+        file.write_text(HEAD + "".join(f"{row}\n" for rows in every for row in rows), encoding="utf-8")
 
 
 def check(made, fault, screens, said, page):
@@ -68,7 +72,7 @@ def check(made, fault, screens, said, page):
         for words in sentences:
             assert words in " ".join(screens[name]), screens
     assert not any("Traceback" in line or "Ctrl-C" in line for lines in screens.values() for line in lines)
-    page.extend(faults.table_rows(" ".join(fault.__doc__.split()).rstrip(".").replace("``", "`"), screens, said))
+    page[faults.title(fault)] = list(faults.table_rows(faults.title(fault), screens, said))
 
 
 @pytest.mark.parametrize("fault", SAID, ids=lambda fault: fault.__name__)

@@ -86,12 +86,17 @@ def with_keys(root, homes):
     for site, path in homes.items():
         key = path.parent / "key"
         key.write_text(private_key(site), encoding="utf-8")
-        trusted = tuple(key_fingerprint(public_key(other).encode()) for other in homes)
+        trusted = {other: key_fingerprint(public_key(other).encode()) for other in homes}
         replace(SiteSettings.read(path), key=str(key), peers=str(peers), trusted=trusted).write(path)
 
 
 def change(path, **settings):
     replace(SiteSettings.read(path), **settings).write(path)
+
+
+def said(path):
+    """What a site's own screen was told."""
+    return (path.parent / "private" / "events.jsonl").read_text()
 
 
 def small():
@@ -310,9 +315,12 @@ def test_a_full_disk_is_a_refusal_and_the_same_request_is_answered_once_there_is
         raise OSError(code, "No space left on device", f"/data/{MARK}")
 
     with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.mkdir", full)  # already where its folder is locked
+        locking = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
+    with monkeypatch.context() as patch:
         patch.setattr("os.replace", full)
         reply = answer_on_disk(str(homes["a"]), first_ask(plan, sites))
-    assert decode(reply).refusal == Refusal.DISK_FULL.name
+    assert decode(locking).refusal == decode(reply).refusal == Refusal.DISK_FULL.name
     assert "disk is full" in Refusal.DISK_FULL.value
     (problem,) = EventReader(homes["a"].parent / "private").new()
     assert "make room on its disk" in problem.sentence
@@ -369,6 +377,11 @@ def test_a_sites_notes_can_be_read_by_it_alone(tmp_path):
     answer_on_disk(str(homes["a"]), first_ask(plan_of(), sites))
     stored = homes["a"].parent / "private" / "test.client.json"
     assert stored.stat().st_mode & 0o077 == 0
+    free = plan_of(local_tolerance=None, global_tolerance=None, run="other")
+    conduct_from_disk(start(tmp_path, free, sites), tmp_path / "s", Disk(homes))
+    kept = [path for path in stored.parent.iterdir() if path.suffix != ".lock"]
+    assert {path.name for path in kept} >= {"test.client.json", "other.done.json", "other.shown.json", "events.jsonl"}
+    assert [path.name for path in kept if path.stat().st_mode & 0o077] == []
     assert json.loads(stored.read_text())["format"] == "logofair client"
 
 
@@ -400,13 +413,69 @@ def test_a_peers_key_that_nobody_has_compared_is_not_believed(tmp_path):
     homes = set_up_sites(tmp_path, sites)
     with_keys(tmp_path, homes)
     for path in homes.values():  # another key under the name of b, as a server's folder might hold it
-        change(path, trusted=tuple(key_fingerprint(public_key(other).encode()) for other in (*"ac", "stranger")))
+        whose = {"a": "a", "b": "stranger", "c": "c"}
+        change(path, trusted={site: key_fingerprint(public_key(key).encode()) for site, key in whose.items()})
     file = start(tmp_path, plan_of(secure=True), sites)
     with pytest.raises((QuorumLostError, RunError), match="lacks the keys"):
         conduct_from_disk(file, tmp_path / "s", Disk(homes))
-    said = (homes["a"].parent / "private" / "events.jsonl").read_text()
-    assert "the key of b is genuine" in said
-    assert "--trust FINGERPRINT" in said
+    assert "the key of b is genuine" in said(homes["a"])
+    assert "--trust NAME=FINGERPRINT" in said(homes["a"])
+
+
+def test_a_site_that_helps_the_server_stands_under_no_other_name(tmp_path):
+    """The folder of keys may come from the server: it could hold one ally's key, which everybody trusts, many times."""
+    homes = set_up_sites(tmp_path, small())
+    with_keys(tmp_path, homes)
+    (tmp_path / "peers" / "b.pub").write_text(public_key("c"), encoding="utf-8")
+    assert sorted(SiteSettings.read(homes["a"]).identity().peers) == ["a", "c"]
+    same = dict.fromkeys("bc", key_fingerprint(public_key("c").encode()))
+    with pytest.raises(InputError, match="'b' and 'c' have the same fingerprint"):
+        change(homes["a"], trusted=same)
+
+
+def test_a_run_whose_name_the_disk_takes_for_anothers_is_another_run(tmp_path):
+    """Where files differ in more than case alone, run TEST would find the state of run test and need no consent."""
+    sites = small()
+    homes = set_up_sites(tmp_path, sites)
+    answer_on_disk(str(homes["a"]), first_ask(plan_of(), sites))
+    stored = homes["a"].parent / "private" / "test.client.json"
+    before = stored.read_bytes()
+    (stored.parent / "TEST.client.json").write_bytes(before)  # as such a disk shows it
+    reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(run="TEST", local_tolerance=0.5), sites)))
+    assert (reply.refusal, reply.body) == ("NOT_AGREED", None)
+    assert "does not tell from run 'TEST'" in said(homes["a"])
+    assert stored.read_bytes() == before
+
+
+def test_exact_counts_after_a_noised_histogram_take_consent_by_the_runs_name(tmp_path):
+    sites = small()
+    homes = set_up_sites(tmp_path, sites)
+    (homes["a"].parent / "private").mkdir()
+    (homes["a"].parent / "private" / "release.json").touch()
+    for name, agreed in (("plain", None), ("plain", "another"), ("plain", "plain"), ("other", "plain")):
+        change(homes["a"], again=agreed)
+        reply = decode(answer_on_disk(str(homes["a"]), first_ask(plan_of(run=name), sites)))
+        assert reply.refusal == (None if name == agreed else "NOT_AGREED"), (name, agreed)
+        assert "--again plain" in said(homes["a"])
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_one_plan_that_does_not_fit_the_rows_is_the_last_until_the_site_is_started_again(tmp_path, pinned):
+    """Each refusal tells which groups and columns there are: a server must not go on asking."""
+    sites = small()
+    homes = set_up_sites(tmp_path, sites)
+    first, *others = (plan_of(groups=groups, run=f"r{i}") for i, groups in enumerate([[0, 2], [1, 2], [0, 1]]))
+    for _ in range(2):  # the same plan gets the same word
+        assert decode(answer_on_disk(str(homes["a"]), first_ask(first, sites))).refusal == "UNKNOWN_GROUP"
+    for plan, unpinned in zip(others, ("UNKNOWN_GROUP", None), strict=True):
+        assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal == "PLAN_REFUSED"
+        if pinned:  # a plan that people have named is looked at
+            change(homes["a"], limits=SiteLimits(plan=plan.fingerprint))
+            assert decode(answer_on_disk(str(homes["a"]), first_ask(plan, sites))).refusal == unpinned
+            change(homes["a"], limits=SiteLimits())
+    if not pinned:
+        on_disk.look_at_plans_again(homes["a"].parent / "private")
+        assert decode(answer_on_disk(str(homes["a"]), first_ask(others[1], sites))).refusal is None
 
 
 def test_a_site_that_wants_secure_sums_refuses_plans_without_them(tmp_path):

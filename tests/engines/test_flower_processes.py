@@ -338,6 +338,17 @@ def test_the_outcome_is_what_the_server_app_wrote_after_all_its_lines(tmp_path, 
 
 
 @pytest.mark.parametrize("left", ["running", None])
+def test_a_run_that_flower_does_not_begin_is_said_to_wait(tmp_path, left, monkeypatch):
+    monkeypatch.setattr("logofair.engines.events.Reminders.due", lambda self, seconds: True)
+    if left is not None:
+        write_status(tmp_path, left)
+    lines, _ = followed(tmp_path, ["running", "finished:failed"], check_every=0.0)
+    said = [event.sentence for event in lines]
+    assert all("Flower has not begun the run for" in each and "busy" in each for each in said)
+    assert bool(said) == (left is None)
+
+
+@pytest.mark.parametrize("left", ["running", None])
 def test_a_server_app_that_ended_without_a_status_is_a_failure_though_its_command_succeeded(tmp_path, left):
     if left is not None:
         write_status(tmp_path, left)

@@ -16,7 +16,7 @@ from logofair.engines.folder import RunOptions, read_result, write_plan
 from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, read_site, with_columns
 from logofair.federation import Plan, make_plan
-from logofair.federation.secure import new_signing_key, public_line
+from logofair.federation.secure import key_fingerprint, new_signing_key, public_line
 from logofair.federation.secure.primitives import private_text
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
@@ -32,8 +32,7 @@ import json, sys
 from pathlib import Path
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
 from nvflare.recipe.sim_env import SimEnv
-from logofair.engines.nvflare import JobRecipe
-from logofair.engines.nvflare.job import CLASSES
+from logofair.engines.nvflare import CLASSES, JobRecipe
 
 if __name__ == "__main__":
     home, sites = Path(sys.argv[1]), sys.argv[2:]
@@ -52,6 +51,7 @@ def with_files(home: Path, plan: Plan) -> dict[str, SiteSettings]:
     (home / "keys").mkdir()
     write_plan(home / "plan.json", plan, RunOptions(SITES, wait=60.0, timeout=60.0))
     signing = {site: new_signing_key() for site in SITES}
+    trusted = tuple(key_fingerprint(public_line(key).encode(), site) for site, key in signing.items())
     settings = {}
     for number, site in enumerate(SITES):
         rng = np.random.default_rng(number)
@@ -70,6 +70,7 @@ def with_files(home: Path, plan: Plan) -> dict[str, SiteSettings]:
             policy=str(home / f"{site}.policy.json"),
             key=str(home / f"{site}.key") if plan.secure else None,
             peers=str(home / "keys") if plan.secure else None,
+            trusted=trusted,
         )
         settings[site].write(home / "sites" / f"{site}.json")
     return settings

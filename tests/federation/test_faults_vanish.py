@@ -14,7 +14,19 @@ from logofair.federation import ClientBatch, Server, Training
 from logofair.federation.plan import Members
 from logofair.federation.wire import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import Tampered, central, clients, federation, go, gone_from, instead, measured, plan_of, policies_of
+from support.sites import (
+    Tampered,
+    central,
+    clients,
+    federation,
+    go,
+    gone_from,
+    identities,
+    instead,
+    measured,
+    plan_of,
+    policies_of,
+)
 
 pytestmark = pytest.mark.federation
 
@@ -196,6 +208,21 @@ def test_a_straggler_past_the_timeout_is_excluded_and_its_late_reply_is_never_us
     assert result.accuracy == pytest.approx(best, abs=2 * plan.optimality_gap)
     assert transport.clock == pytest.approx(60.0 + len(steps) - 1)
     assert transport.late  # it lies there still
+
+
+def test_with_secure_sums_a_straggler_has_the_timeout_once_before_the_run_stops():
+    sites, plan = small(), plan_of(secure=True)
+    stalled = []
+
+    def seconds(site, message):
+        stalled.extend([site] if (late := site == "c" and message.number > 1) else [])
+        return 700.0 if late else 0.0
+
+    transport = Slow(clients(sites, identities(sites)), seconds)
+    with pytest.raises(RunError, match=r"c \(no reply within 600 seconds\)"):
+        go(plan, transport)
+    assert stalled == ["c"]
+    assert transport.clock == 600.0
 
 
 def test_a_late_reply_handed_over_under_the_next_request_excludes_the_site():

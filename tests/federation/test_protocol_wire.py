@@ -172,6 +172,11 @@ def test_hostile_heads_are_refused(message):
         decode(message)
 
 
+def test_a_text_that_would_fill_the_memory_is_not_read():
+    with pytest.raises(InputError, match="longer than it is, or than any"):
+        decode(headed(b"[" + b" " * (1 << 24) + b"]"))
+
+
 @pytest.mark.parametrize("place", [{"run": 5}, {"roster": "1"}, {"roster": True}, {"number": 1.0}, {"step": None}])
 def test_an_ask_without_a_proper_place_cannot_be_read(place):
     message = {

@@ -10,8 +10,9 @@ from logofair.engines.inprocess import LocalTransport
 from logofair.errors import InputError, RunError
 from logofair.federation import Client, Privacy, Server, SiteLimits, Training
 from logofair.federation.plan import Members
+from logofair.notions import Notion, Rate
 from logofair.solvers.algorithm1 import Algorithm1
-from support.sites import clients, federation, go, identities, plan_of
+from support.sites import BENEFIT, clients, federation, go, identities, plan_of
 
 pytestmark = pytest.mark.federation
 
@@ -33,8 +34,19 @@ CASES = [
     ({"most_local_tolerance": 0.05}, {}, {"client_tolerances": {"a": None}}, "inside this site free"),
     ({"most_global_tolerance": 0.01}, {}, {"global_tolerance": 0.02}, "over all sites is 0.02"),
     ({"most_global_tolerance": 0.01}, {}, {"global_tolerance": None}, "over all sites free"),
+    ({"local_tolerance": 0.05}, {}, {"local_tolerance": 0.04}, "this site's own, 0.05, is larger"),
+    ({"local_tolerance": 0.05}, {"local_tolerance": None}, {"client_tolerances": {"a": 0.01}}, "is larger"),
+    (
+        {"local_tolerance": 0.01, "most_local_tolerance": 0.02},
+        {"local_tolerance": 0.5},
+        {"local_tolerance": 0.0},
+        "own",
+    ),
     ({"most_rounds": 200}, {}, {"rounds": 201}, "201 rounds"),
     ({"most_rounds": 4}, {"solver": Algorithm1(rounds=4)}, {"solver": Algorithm1(rounds=5)}, "5 rounds"),
+    ({"most_rounds": 200}, {}, {"training": Training(("x",), rounds=201)}, "201 rounds"),
+    ({"most_prices": 405}, {}, {"trials": 3}, "605 prices"),
+    ({"most_prices": 5}, {"solver": Algorithm1(rounds=4)}, {"solver": Algorithm1(rounds=5)}, "6 prices"),
     ({"pooling": False}, {}, {"pooling": "auto"}, "histograms of scores"),
     ({"training": False}, {}, {"training": Training(("x",))}, "trains a model"),
 ]
@@ -165,8 +177,24 @@ def test_a_plan_says_all_that_is_agreed_to():
     assert "At most 7 rounds" in lines["Rounds"]
     assert "2 prices" in lines["Rounds"]
     assert "Histograms" in lines["Pooling"]
+    assert "however few rows" in dict(plan_of(smallest_cell=1).sentences())["Small cells"]
     private = dict(plan_of(privacy=PRIVACY).sentences())
+    assert "Small cells" not in private
     assert all(word in private["Privacy"] for word in ("epsilon 1,", "delta 1e-06", "replace"))
     trained = dict(plan_of(training=Training(("age", "hours"), rounds=3)).sentences())
     assert all(word in trained["Training"] for word in ("age, hours", "3 rounds", "50%"))
     assert "Not secure" in trained["Sums"]
+
+
+def test_a_plan_calls_no_rate_by_anothers_name_and_says_what_its_own_rates_count():
+    disguised = Notion("demographic_parity", given=(Rate("selection rate", 0.0, 1.0),))
+    with pytest.raises(InputError, match="its selection rate is another rate"):
+        plan_of(notion=disguised)
+    assert "Rates" not in dict(plan_of(notion="equalized_odds").sentences())
+    said = dict(plan_of(notion=BENEFIT).sentences())["Rates"]
+    assert "benefit counts an accepted row of chance p as -1 + 2 p, and any row as 1 + 0 p" in said
+
+
+def test_a_plan_of_absurdly_many_groups_is_refused():
+    with pytest.raises(InputError, match="1,001 of them; list 1,000 at most"):
+        plan_of(groups=list(range(1001)))

@@ -101,6 +101,44 @@ def test_a_small_group_takes_the_rule_that_is_best_at_the_prices_of_the_global_r
     assert 0 < expected.mean() < 1
 
 
+def rate_at(policy, columns, group, given=None):
+    """The selection rate of a group's rows, in expectation; ``given``: among those of this label, by their chances."""
+    own = np.asarray(columns.groups) == group
+    score = np.asarray(columns.scores)[own]
+    weight = {None: np.ones_like(score), 1: score, 0: 1 - score}[given]
+    return np.average(policy.probabilities(score, groups=[group] * score.size), weights=weight)
+
+
+@pytest.mark.parametrize(
+    ("notion", "given"), [("demographic_parity", (None,)), ("equal_opportunity", (1,)), ("equalized_odds", (1, 0))]
+)
+def test_with_pooling_a_small_group_keeps_to_the_local_tolerance_on_its_scores_at_all_sites(notion, given):
+    """Where only local tolerances bind, the global prices are 0: decided by them alone, the group stays behind."""
+    every = federation((900, 700, 800))
+    sites = {**every, "b": with_few(every["b"], 0, 3)}
+    settings = {"smallest_cell": 5, "notion": notion, "local_tolerance": 0.02, "global_tolerance": 0.02}
+    alone, held = (run(plan_of(pooling=how, **settings), sites).policies["b"] for how in ("none", "full"))
+    everywhere = SiteColumns(*(np.concatenate([getattr(sites[s], n) for s in "ac"]) for n in ("groups", "scores")))
+    for each in given:
+        gaps = [abs(rate_at(p, everywhere, 0, each) - rate_at(p, everywhere, 1, each)) for p in (alone, held)]
+        assert gaps[0] > 0.03
+        assert gaps[1] <= 0.02 + 0.01  # the group's scores are thinned out to 256 values
+
+
+def test_a_small_group_is_held_to_the_local_tolerance_at_the_least_cost():
+    every = federation((900, 700, 800))
+    sites = {**every, "b": with_few(every["b"], 0, 3)}
+    plan = plan_of(pooling="full", smallest_cell=5, local_tolerance=0.02, global_tolerance=None)
+    policy = run(plan, sites).policies["b"]
+    score = np.sort(np.concatenate([np.asarray(sites[s].scores)[np.asarray(sites[s].groups) == 0] for s in "ac"]))
+    other = np.concatenate([np.asarray(c.scores)[np.asarray(c.groups) == 1] for c in sites.values()])
+    least = policy.probabilities(other, groups=[1] * other.size).mean() - 0.02
+    best = score[-round(least * score.size) :]  # of all rules with so many accepted
+    accepted = policy.probabilities(score, groups=[0] * score.size)
+    assert accepted.mean() == pytest.approx(least, abs=0.01)
+    assert np.sum(accepted * (2 * score - 1)) == pytest.approx(np.sum(2 * best - 1), abs=0.01 * score.size)
+
+
 def test_where_nothing_is_required_inside_the_merged_rule_is_that_of_every_site():
     """Every cell is then decided at the prices of the global requirements alone, up to the rows around a threshold."""
     every = federation((400, 350, 300))

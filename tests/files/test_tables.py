@@ -148,7 +148,7 @@ def test_numbers_in_a_column_of_text_stay_as_they_are():
     [
         ("_MOST_MEMBERS", 2, "holds 3 files, more than 2"),
         ("_MOST_BYTES", 1 << 18, "unpacks to more than"),
-        ("_SMALL", 1 << 10, "'b.csv' unpacks to more than 200 times its size"),
+        ("_SMALL", 1 << 10, "unpacks to more than 200 times its size"),
     ],
 )
 def test_a_zip_file_that_would_unpack_to_too_much_is_refused(name, limit, words, tmp_path, monkeypatch):
@@ -597,6 +597,18 @@ def test_a_packed_csv_is_read_like_the_csv(name, encoding, tmp_path):
 def test_a_file_that_is_not_packed_as_its_name_says_is_refused(content, tmp_path):
     file = written(tmp_path / "site.csv.gz", content)
     assert refused(file, {"score": "score"}) == f"{file}: is damaged or cut short, or no GZIP file; write it again."
+
+
+@pytest.mark.parametrize("name", ["_MOST_BYTES", "_SMALL"])
+def test_a_gzip_file_that_would_unpack_to_too_much_is_refused_before_all_of_it_is_unpacked(name, tmp_path, monkeypatch):
+    file = written(tmp_path / "site.csv.gz", gzip.compress(b"score\n" + b"0\n" * (1 << 22), mtime=0))
+    assert read_columns(file, {"score": "score"})["score"].size == 1 << 22
+    unpacked = []
+    real = tables.check_unpacked
+    monkeypatch.setattr(tables, "check_unpacked", lambda path, size: (unpacked.append(size), real(path, size)))
+    monkeypatch.setattr(tables, name, 1 << 21)
+    assert "unpacks to more than" in refused(file, {"score": "score"})
+    assert unpacked[-1] <= tables.BLOCK
 
 
 def test_the_ending_may_be_in_capitals(tmp_path):

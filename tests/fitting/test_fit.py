@@ -578,3 +578,23 @@ def test_many_single_tolerances_are_cut_and_counted_in_the_summary():
     )
     assert "19 at most 0.5 and 5 more" in solution.summary()
     assert "20 within 0.5" not in solution.summary()
+
+
+def test_every_step_of_a_fit_is_handed_to_progress_and_changes_nothing():
+    seen = []
+
+    def progress(steps, what, total):
+        for step in steps:
+            yield step
+            seen.append((what, step + 1, total))
+
+    rng = np.random.default_rng(0)
+    score, group = rng.random(200), rng.integers(0, 2, 200)
+    given = {"groups": group, "clients": rng.integers(0, 2, 200), "random_state": 0}
+    label = rng.random(200) < score
+    shown = logofair.fit(score, label, **given, progress=progress)
+    (what,), (total,) = ({each[place] for each in seen} for place in (0, 2))
+    assert what == "Fitting"
+    assert [step for _, step, _ in seen] == list(range(1, total + 1))
+    silent = logofair.fit(score, label, **given)
+    assert shown.policy.mixtures.threshold.tolist() == silent.policy.mixtures.threshold.tolist()

@@ -67,7 +67,9 @@ def test_chances_rise_with_the_order_and_keep_the_mean_of_each_cell():
     rng = np.random.default_rng(0)
     order, chances = np.round(rng.random(400), 2), rng.random(400)
     cells, weights = rng.integers(0, 5, 400).astype(np.int32), rng.uniform(0.1, 2.0, 400)
-    smooth = rising_chances(RowOrder.of(order, cells, 5), order, chances, weights)
+    by_cell = RowOrder.of(order, cells, 5)
+    columns = (column[by_cell.rows] for column in (order, chances, weights))
+    smooth = by_cell.as_they_came(rising_chances(by_cell, *columns))
     for cell in range(5):
         here = np.flatnonzero(cells == cell)
         by_order = here[np.argsort(order[here], kind="stable")]
@@ -77,8 +79,8 @@ def test_chances_rise_with_the_order_and_keep_the_mean_of_each_cell():
         assert np.average(smooth[here], weights=weights[here]) == pytest.approx(
             np.average(chances[here], weights=weights[here]), abs=1e-12
         )
-    already = rising_chances(RowOrder.of(order, cells, 5), order, order, weights)
-    np.testing.assert_allclose(already, order, atol=1e-15)
+    columns = (column[by_cell.rows] for column in (order, order, weights))
+    np.testing.assert_allclose(by_cell.as_they_came(rising_chances(by_cell, *columns)), order, atol=1e-15)
 
 
 def coin_flips(seed):

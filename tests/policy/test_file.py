@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import datetime
 import hashlib
+import io
 import json
 import os
 import stat
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from hypothesis import strategies as st
 import logofair
 from logofair.calibration import Calibrator
 from logofair.errors import InputError
+from logofair.files import documents
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
@@ -76,6 +79,16 @@ def saved(tmp_path_factory) -> tuple[Policy, bytes]:
     path = tmp_path_factory.mktemp("saved") / "policy.json"
     policy.save(path)
     return policy, path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def packed(saved, tmp_path_factory) -> tuple[Policy, bytes]:
+    """The same policy as if it had many clients: its arrays are packed."""
+    path = tmp_path_factory.mktemp("packed") / "policy.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "_LISTED", 5)
+        saved[0].save(path)
+    return saved[0], path.read_bytes()
 
 
 def load_bytes(data: bytes, tmp_path) -> Policy:
@@ -170,7 +183,7 @@ def test_the_file_is_plain_json_with_format_version_and_the_checksum_of_its_cont
     _, data = saved
     document = json.loads(data)
     assert list(document) == ["format", "version", "checksum", "policy"]
-    assert (document["format"], document["version"]) == ("logofair policy", 2)
+    assert (document["format"], document["version"]) == ("logofair policy", 3)
     assert document["checksum"] == checksum(document["policy"])
     assert "Clínica" in data.decode("utf-8")
     assert document["policy"]["info"]["version"] == logofair.__version__
@@ -186,17 +199,19 @@ def test_a_path_may_be_text_or_a_path(as_path, tmp_path):
 # ---------------------------------------------------------------- damage
 
 
-def test_a_file_cut_short_anywhere_is_refused(saved, tmp_path):
-    _, data = saved
+@pytest.mark.parametrize("form", ["saved", "packed"])
+def test_a_file_cut_short_anywhere_is_refused(form, request, tmp_path):
+    _, data = request.getfixturevalue(form)
     for length in [*range(0, len(data), 97), *range(len(data) - 5, len(data))]:
         with pytest.raises(InputError, match=r"other\.json: "):
             load_bytes(data[:length], tmp_path)
 
 
+@pytest.mark.parametrize("form", ["saved", "packed"])
 @given(st.data())
 @modest
-def test_a_changed_byte_is_noticed_or_changes_nothing(saved, tmp_path, data):
-    policy, file = saved
+def test_a_changed_byte_is_noticed_or_changes_nothing(form, request, tmp_path, data):
+    policy, file = request.getfixturevalue(form)
     place, mask = data.draw(st.integers(0, len(file) - 1)), data.draw(st.integers(1, 255))
     damaged = bytearray(file)
     damaged[place] ^= mask
@@ -221,6 +236,51 @@ def test_a_changed_digit_is_noticed_unless_the_number_stays_the_same(saved, tmp_
         assert contents(loaded) == contents(policy)
         unnoticed += 1  # the seventeenth digit of a number may change nothing
     assert unnoticed < 0.1 * len(chosen)
+
+
+@pytest.mark.parametrize("calibration", ["beta", "isotonic", "none"])
+def test_a_policy_whose_arrays_are_packed_is_the_same(calibration, tmp_path, monkeypatch):
+    policy = make_policy(calibration)
+    monkeypatch.setattr(documents, "_LISTED", 5)
+    policy.save(tmp_path / "policy.json")
+    with zipfile.ZipFile(tmp_path / "policy.json") as archive:
+        document = json.loads(archive.read("document.json"))
+        place = document["policy"]["mixtures"]["threshold"]
+        raw = archive.read(place["packed"])
+    assert document["checksum"] == checksum(document["policy"])
+    assert (place["kind"], place["shape"]) == ("<f8", [4, 3])
+    # Byte by byte: the first bytes of all cells, then the second ones.
+    planes = np.frombuffer(raw, np.uint8).reshape(24, 4)
+    assert planes.T.copy().view("<f8").tolist() == policy.mixtures.threshold.tolist()
+    again = tmp_path / "again.json"
+    policy.save(again)
+    assert again.read_bytes() == (tmp_path / "policy.json").read_bytes()
+    loaded = Policy.load(again)
+    monkeypatch.undo()
+    assert contents(loaded) == contents(policy)
+
+
+def test_a_packed_file_without_its_arrays_or_with_others_is_refused(packed, tmp_path):
+    with zipfile.ZipFile(io.BytesIO(packed[1])) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in members:
+        for other in (None, b"", members[name][:-1], members[name] + b"\0", bytes(len(members[name]))):
+            changed = members | {name: other}
+            with pytest.raises(InputError, match=r"other\.json: (its contents do not match|not a policy file)"):
+                load_bytes(zipped({name: data for name, data in changed.items() if data is not None}), tmp_path)
+
+
+def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(packed, tmp_path):
+    with pytest.raises(InputError, match=r"other\.json: unpacks to more than 1000 times its size, as no policy does"):
+        load_bytes(zipped({"document.json": b" " * (1 << 27)}), tmp_path)
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return whole.getvalue()
 
 
 def test_layout_and_line_ends_do_not_matter(saved, tmp_path):
@@ -256,16 +316,16 @@ def test_other_json_is_refused(data, tmp_path):
         load_bytes(data, tmp_path)
 
 
-@pytest.mark.parametrize("version", [3, 10, 10**30])
+@pytest.mark.parametrize("version", [4, 10, 10**30])
 def test_a_newer_file_asks_for_an_upgrade_whatever_else_it_holds(version, tmp_path):
     newer = {"format": "logofair policy", "version": version, "rules": "in some new form"}
-    with pytest.raises(InputError, match=rf"written by a newer version \(file {version}, known 2\); upgrade logofair"):
+    with pytest.raises(InputError, match=rf"written by a newer version \(file {version}, known 3\); upgrade logofair"):
         load_bytes(json.dumps(newer).encode(), tmp_path)
 
 
 def test_a_file_whose_coins_knew_no_clients_asks_to_be_made_again(saved, tmp_path):
     document = {**json.loads(saved[1]), "version": 1}
-    with pytest.raises(InputError, match=r"written by an older version \(file 1, known 2\); make the policy again\.$"):
+    with pytest.raises(InputError, match=r"written by an older version \(file 1, known 3\); make the policy again\.$"):
         load_bytes(json.dumps(document).encode(), tmp_path)
 
 
@@ -355,9 +415,15 @@ WRONG = [
     ("mixtures.threshold.0.0", [0.5]),
     ("mixtures.above.0.0", 1),
     ("mixtures.above.0", ["x", "y", "z"]),
-    ("mixtures.single.0", 2.0),
-    ("mixtures.single.0", "0.5"),
     ("mixtures.single", [0.5]),
+    ("mixtures.single", {"rejecting": [], "cells": [0], "threshold": [2.0]}),
+    ("mixtures.single", {"rejecting": [], "cells": [0], "threshold": ["0.5"]}),
+    ("mixtures.single", {"rejecting": [], "cells": [0], "threshold": []}),
+    ("mixtures.single", {"rejecting": [], "cells": [1, 0], "threshold": [0.5, 0.5]}),
+    ("mixtures.single.rejecting", [4]),
+    ("mixtures.single.rejecting", [-1]),
+    ("mixtures.single.rejecting", [0.5]),
+    ("mixtures.single.rejecting", [True]),
     ("merged.weight.0", [0.6, 0.6, 0.0]),
     ("calibrator.method", "magic"),
     ("calibrator.n_groups", 3),

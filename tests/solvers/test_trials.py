@@ -13,13 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_clients, load_adult
 from logofair.solvers.certificate import LARGEST_VIOLATION
-from logofair.solvers.decomposition import (
-    ContinuedDecomposition,
-    Decomposition,
-    Incumbent,
-    TriedPrices,
-    solve_exact,
-)
+from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, gap_of
@@ -105,20 +99,6 @@ def test_a_batch_holds_the_prices_that_a_solve_in_memory_would_try(seed, notion)
         # Where the master's prices are cut off, the two are projected in different units.
         if np.array_equal(state.incumbent.near_prices, state.incumbent.prices):
             assert np.abs(known - wanted).max(axis=(1, 2)).min() <= 1e-9 * (1.0 + np.abs(wanted).max())
-
-
-@modest
-@given(seed=st.integers(0, 10_000))
-def test_a_master_that_goes_on_and_one_that_begins_anew_find_the_same_mixture_and_bound(seed):
-    problem = small_problem(seed, tolerances=(0.01, 0.05))
-    first = answered(problem, beginning(problem), np.zeros((1, *beginning(problem).tolerance.shape)))
-    state = ContinuedDecomposition.start(first.tolerance, first.tried)
-    for _ in range(4):
-        more = answered(problem, beginning(problem), state.next_prices(state.incumbent)[None]).tried
-        state = state.take(more)
-        anew = Decomposition(state.tolerance, state.tried).incumbent
-        assert state.incumbent.value == pytest.approx(anew.value, abs=1e-9)
-        assert state.incumbent.bound == anew.bound
 
 
 @modest

@@ -191,6 +191,20 @@ def lines_of(screen, made):
     return list(dict.fromkeys(lines[:page]))
 
 
+def title(fault):
+    """What a fault is called in the page's table."""
+    return " ".join(fault.__doc__.split()).rstrip(".").replace("``", "`")
+
+
+def rows_by_fault(page):
+    """The rows of a page's table by the fault that they are about."""
+    found, fault = {}, ""
+    for row in page.partition("|---|---|---|\n")[2].splitlines():
+        fault = row.split("|")[1].strip() or fault
+        found.setdefault(fault, []).append(row)
+    return found
+
+
 def table_rows(fault, screens, said):
     """A fault as rows of the page's table: which screen says what, in the lines that hold the decisive words."""
     for name, sentences in said.items():

@@ -148,7 +148,7 @@ class Deployment:
 
     def client(self, site, *options, access=None, columns=("--score", "score"), name=None):
         """Start a site's client; ``access`` in place of its keys. A later option replaces an earlier one."""
-        trusted = [part for each in fingerprints(self.keys / "sites").values() for part in ("--trust", each)]
+        trusted = [f"--trust={name}={shown}" for name, shown in fingerprints(self.keys / "sites").items()]
         access = ("--keys", self.keys, *trusted) if access is None else access
         where = ("--server", f"127.0.0.1:{self.port}", "--folder", self.notes(site), "--out", self.policy(site))
         anything = self.folder / "site-policy.toml"  # no limits: there is no terminal to ask at

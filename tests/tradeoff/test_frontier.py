@@ -161,13 +161,13 @@ def test_a_wrong_answer_of_the_sweep_is_never_returned(monkeypatch):
 
 def test_rows_are_calibrated_once_and_sorted_once(monkeypatch):
     calls = []
-    for name in ("cross_fit", "build_cells"):
+    for name in ("cross_fit", "cells_in_order"):
         real = getattr(preparing, name)
         monkeypatch.setattr(
             preparing, name, lambda *a, _real=real, _name=name, **k: (calls.append(_name), _real(*a, **k))[1]
         )
     assert len(surface(calibration="beta").points) == 25
-    assert sorted(calls) == ["build_cells", "cross_fit"]
+    assert sorted(calls) == ["cells_in_order", "cross_fit"]
 
 
 # --- the shape of the value

@@ -7,6 +7,7 @@ carries its interval and the rows it rests on, every largest gap the noise floor
 """
 
 from logofair.auditing.comparison import Comparison, compare
+from logofair.auditing.impact import CategoryTable, ImpactRatios, impact_ratios
 from logofair.auditing.measure import FEW_ROWS, Gap, Measured
 from logofair.auditing.result import Audit, ClientAudit, ClientCheck, ClientTable
 from logofair.auditing.rows import audit
@@ -14,12 +15,15 @@ from logofair.auditing.rows import audit
 __all__ = [
     "FEW_ROWS",
     "Audit",
+    "CategoryTable",
     "ClientAudit",
     "ClientCheck",
     "ClientTable",
     "Comparison",
     "Gap",
+    "ImpactRatios",
     "Measured",
     "audit",
     "compare",
+    "impact_ratios",
 ]

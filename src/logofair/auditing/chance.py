@@ -18,7 +18,17 @@ from scipy.special import betaincinv
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 
-__all__ = ["TAIL", "Floor", "common_shares", "limits_against", "noise_floor", "pair_limits", "share_limits"]
+__all__ = [
+    "TAIL",
+    "Floor",
+    "common_shares",
+    "limits_against",
+    "noise_floor",
+    "pair_limits",
+    "ratio_floor",
+    "ratio_limits",
+    "share_limits",
+]
 
 TAIL = 0.025  # chance of an error at either end of an interval: both together 5%
 _DRAWS, _DRAWN = 600, 5_000_000  # draws of the noise floor, fewer where there are very many cells
@@ -73,6 +83,40 @@ def limits_against(first: int, shares: Floats, low: Floats, high: Floats, *, upp
     return np.asarray(limit)
 
 
+def ratio_limits(shares: Floats, people: Floats) -> tuple[Floats, Floats]:
+    """Both ends of the 95% interval of each share divided by the largest, for one row of groups.
+
+    The limits of a quotient combine those of its two shares (Donner and Zou 2012, with exact limits of the shares). In
+    truth the largest share is that of one fixed group, so the least of all lower limits is low enough; each quotient is
+    at least the one to the largest, so the least upper limit serves where the error is divided among them. NaN where
+    a share is, or where fewer than two are known.
+
+    Examples
+    --------
+    >>> low, high = ratio_limits(np.array([0.5, 0.4]), np.array([400.0, 400.0]))
+    >>> np.round(low, 3).tolist(), np.round(high, 3).tolist()
+    ([1.0, 0.682], [1.0, 0.937])
+    """
+    known = ~np.isnan(shares) & (people > 0)
+    others = max(int(known.sum()) - 1, 1)
+    low, high = (_quotient_limits(shares, people, tail, upper=upper) for tail, upper in ((TAIL, 0), (TAIL / others, 1)))
+    compared = known & (known.sum() >= 2)
+    return np.where(compared, np.minimum(low, 1.0), np.nan), np.where(compared, np.minimum(high, 1.0), np.nan)
+
+
+def _quotient_limits(shares: Floats, people: Floats, tail: float, *, upper: int) -> Floats:
+    """The least limit of each share divided by any other's; infinite where there is no other."""
+    low, high = share_limits(shares, people, tail)
+    near, far = (high, low) if upper else (low, high)  # the ends of the numerator and of the denominator that count
+    product = shares[:, None] * shares
+    top, bottom = (near * (2.0 * shares - near))[:, None], far * (2.0 * shares - far)
+    root = np.sqrt(np.maximum(product * product - top * bottom, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limit = (product + root) / bottom if upper else np.where(top > 0, top / (product + root), 0.0)
+    limit = np.where(np.isnan(shares) | np.eye(shares.size, dtype=bool) | np.isnan(limit), np.inf, limit)
+    return np.asarray(limit.min(axis=1))
+
+
 class Floor(NamedTuple):
     """Gaps that rules without any gap show by chance.
 
@@ -95,22 +139,16 @@ def noise_floor(shares: Floats, people: Floats, names: Sequence[str], gap: float
     whichever others stand beside it. With a ``gap`` the groups that a client has differ by so much in truth, at
     equal steps about the common share, or as near to it as shares can be.
     """
-    known = ~np.isnan(shares) & (people > 0)
-    compared = known.sum(axis=-1) >= 2
-    counts = np.maximum(np.rint(np.where(known, people, 1.0)), 1.0).astype(np.int64)
-    everybody = np.where(known, people, 0.0).sum(-1, keepdims=True)
-    common = (common_shares(shares, people) * everybody + 1.0) / (everybody + 2.0)
-    among = (known.cumsum(axis=-1) - 1) / np.maximum(known.sum(axis=-1, keepdims=True) - 1, 1)  # 0 to 1: first to last
-    apart = gap * (among - 0.5)
-    chance = np.clip(np.clip(common, gap / 2, 1.0 - gap / 2) + apart, 0.0, 1.0)
+    drawn = _drawn_rates(shares, people, gap)
+    counts, compared = drawn.counts, drawn.compared
     draws = int(np.clip(_DRAWN // max(counts.size, 1), _FEWEST_DRAWS, _DRAWS))
-    # fixed streams: the same rows have the same floor
-    streams = [np.random.default_rng(zlib.crc32(name.encode("utf-8", "replace"))) for name in names]
+    streams = _streams(names)
     by_client, largest = np.zeros(shares.shape[1]), np.empty((draws, shares.shape[0]))
     step = max(1, _CHUNK // max(counts.size, 1))
     for first in range(0, draws, step):
         size = min(step, draws - first)
-        gaps = _drawn_gaps(streams, size, counts, chance, known, compared)
+        low, high = drawn.ends(streams, size)
+        gaps = np.where(compared, high - low, 0.0)
         by_client += gaps.max(axis=1).sum(axis=0)
         largest[first : first + size] = gaps.max(axis=2)
     by_client = np.where(compared.any(axis=0), by_client / draws, np.nan)
@@ -129,17 +167,48 @@ def common_shares(shares: Floats, people: Floats) -> Floats:
     return np.asarray(np.clip(common, 0.0, 1.0)[..., None])
 
 
-def _drawn_gaps(
-    streams: Sequence[np.random.Generator],
-    size: int,
-    counts: Indices,
-    chance: Floats,
-    known: Booleans,
-    compared: Booleans,
-) -> Floats:
-    """Gaps of so many draws, (draws, rates, clients); 0 where nothing is compared."""
-    every = zip(streams, counts, chance, strict=True)
-    drawn = np.stack([rng.binomial(n, p, size=(size, *n.shape)) / n for rng, n, p in every], axis=1)
-    high = np.max(drawn, axis=-1, where=known, initial=0.0)
-    low = np.min(drawn, axis=-1, where=known, initial=1.0)
-    return np.where(compared, high - low, 0.0)
+def ratio_floor(shares: Floats, people: Floats, name: str) -> tuple[float, float]:
+    """The least share divided by the largest that a rule with equal rates shows on as many people, by chance.
+
+    Its mean, and the 5% quantile: 19 of 20 draws show more. Draws in which nobody is accepted show nothing and are left
+    out; NaN where fewer than two shares are known, or nobody is accepted in any draw.
+    """
+    drawn = _drawn_rates(shares[None, None], people[None, None])
+    low, high = drawn.ends(_streams([name]), _DRAWS)
+    ratios = low[high > 0] / high[high > 0]
+    if not drawn.compared.any() or not ratios.size:
+        return np.nan, np.nan
+    return float(ratios.mean()), float(np.quantile(ratios, 0.05))
+
+
+class _DrawnRates(NamedTuple):
+    """How shares are drawn again: on how many people, by which chance; which are known, and where some are compared."""
+
+    counts: Indices
+    chance: Floats
+    known: Booleans
+    compared: Booleans
+
+    def ends(self, streams: Sequence[np.random.Generator], size: int) -> tuple[Floats, Floats]:
+        """The least and the largest share of so many draws, (draws, rates, clients)."""
+        every = zip(streams, self.counts, self.chance, strict=True)
+        drawn = np.stack([rng.binomial(n, p, size=(size, *n.shape)) / n for rng, n, p in every], axis=1)
+        low = np.min(drawn, axis=-1, where=self.known, initial=1.0)
+        return low, np.max(drawn, axis=-1, where=self.known, initial=0.0)
+
+
+def _drawn_rates(shares: Floats, people: Floats, gap: float = 0.0) -> _DrawnRates:
+    """Equal rates about every client's common share, or rates that differ by ``gap`` in equal steps."""
+    known = ~np.isnan(shares) & (people > 0)
+    counts = np.maximum(np.rint(np.where(known, people, 1.0)), 1.0).astype(np.int64)
+    everybody = np.where(known, people, 0.0).sum(-1, keepdims=True)
+    common = (common_shares(shares, people) * everybody + 1.0) / (everybody + 2.0)
+    among = (known.cumsum(axis=-1) - 1) / np.maximum(known.sum(axis=-1, keepdims=True) - 1, 1)  # 0 to 1: first to last
+    apart = gap * (among - 0.5)
+    chance = np.clip(np.clip(common, gap / 2, 1.0 - gap / 2) + apart, 0.0, 1.0)
+    return _DrawnRates(counts, chance, known, known.sum(axis=-1) >= 2)
+
+
+def _streams(names: Sequence[str]) -> list[np.random.Generator]:
+    """Fixed streams, one for each name: the same rows have the same floor."""
+    return [np.random.default_rng(zlib.crc32(name.encode("utf-8", "replace"))) for name in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -207,6 +207,26 @@ class Tally:
             self.squares.sum(axis, keepdims=True),
             self.labelled,
             None if self.products is None else self.products.sum(axis, keepdims=True),
+        )
+
+    def gathered(self, place: Sequence[int], count: int) -> Tally:
+        """Groups summed to ``count`` others, each to the one at its place; those with place -1 are left out."""
+        at = np.asarray(place, dtype=np.intp)
+
+        def sums(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            found = np.zeros((part.shape[0], count, part.shape[2]), part.dtype)
+            np.add.at(np.swapaxes(found, 0, 1), at[at >= 0], np.swapaxes(part[:, at >= 0], 0, 1))
+            return found
+
+        return Tally(
+            sums(self.rows),
+            sums(self.mass),
+            sums(self.accepted),
+            sums(self.people),
+            sums(self.squares),
+            self.labelled,
+            None if self.products is None else sums(self.products),
+            self.over_all and self.over_all.gathered(place, count),
         )
 
     def accepting(self, accepted: Floats) -> Tally:

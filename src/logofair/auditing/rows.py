@@ -18,7 +18,7 @@ from logofair.errors import InputError
 from logofair.notions import Notion, named_notion, sides
 from logofair.policy.policy import Policy
 
-__all__ = ["AuditedRows", "audit", "checked_columns"]
+__all__ = ["AuditedRows", "audit", "chances", "checked_columns"]
 
 
 _MOST_CELLS = 20_000_000  # more (client, group) pairs than this are ids passed by mistake
@@ -125,7 +125,7 @@ def checked_columns(
 ) -> AuditedRows:
     """Check every column of an audit."""
     local, global_ = map(_merged, (notion, notion) if isinstance(notion, list | tuple) else sides(notion))
-    chance = _chances(decisions)
+    chance = chances(decisions)
     positive = None if labels is None else inputs.binary(labels)
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
@@ -160,7 +160,7 @@ def _merged(side: object) -> Notion:
     return Notion("audited", given=rates)
 
 
-def _chances(decisions: object) -> Floats:
+def chances(decisions: object) -> Floats:
     """Chances of acceptance, one per row."""
     chance = inputs.numbers(decisions, "decisions")
     inputs.not_empty(chance.size, "decisions")

@@ -9,7 +9,14 @@ nondecreasing curve, "none" takes the scores as they are.
 from __future__ import annotations
 
 from logofair.calibration.calibrator import METHODS, STRENGTH, Calibrator, Sample, fit_calibrator
-from logofair.calibration.crossfit import CalibrationErrors, CrossFit, calibration_errors, cross_fit, rising_chances
+from logofair.calibration.crossfit import (
+    CalibrationErrors,
+    CrossFit,
+    HeldOut,
+    calibration_errors,
+    cross_fit,
+    rising_chances,
+)
 
 __all__ = [
     "METHODS",
@@ -17,6 +24,7 @@ __all__ = [
     "CalibrationErrors",
     "Calibrator",
     "CrossFit",
+    "HeldOut",
     "Sample",
     "calibration_errors",
     "cross_fit",

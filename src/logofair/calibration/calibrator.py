@@ -7,23 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from logofair.calibration.isotonic import IsotonicMaps, fit_isotonic
-from logofair.calibration.logistic import FAMILIES, LogisticMaps, fit_logistic
+from logofair.calibration.fits import NO_FOLD, DealtRows, fit_logistic
+from logofair.calibration.isotonic import IsotonicMaps, SortedRows, fit_isotonic
+from logofair.calibration.logistic import FAMILIES, LogisticMaps
 from logofair.calibration.newton import Units
+from logofair.columns.acceleration import piece_by_piece
 from logofair.columns.checks import Floats, Integers, whole_number
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.segments import Booleans, Indices, RowOrder, group_by
 from logofair.errors import InputError
 from logofair.files.documents import of_type, or_damaged
 
-__all__ = ["METHODS", "STRENGTH", "Calibrator", "Sample", "fit_calibrator"]
+__all__ = ["METHODS", "STRENGTH", "Calibrator", "Fits", "Sample", "fit_calibrator"]
 
 METHODS = (*FAMILIES, "isotonic", "none")
 # Default weight of a parent's map, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was
 # lowest at 100 and 300 on census income by state and sex or race, for 2,000 to 250,000 calibration rows alike.
 STRENGTH = 200.0
-# Rows mapped at once, so that the columns between score and eta stay in cache.
-_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +41,18 @@ class Calibrator:
 
     def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers) -> Floats:
         """Eta of every row; client code -1 (unknown) takes the map of the row's group."""
+        return self.at(scores, Units(self.n_groups, self.n_clients).of(group_codes, client_codes))
+
+    def at(self, scores: Floats, unit: Indices) -> Floats:
+        """Eta of every row by the map of a unit, as :class:`Units` number them: of its cell or of its group."""
         if self.maps is None:
             return scores
-        units = Units(self.n_groups, self.n_clients)
-        eta = np.empty_like(scores)
-        for first in range(0, scores.size, _CHUNK):
-            rows = slice(first, first + _CHUNK)
-            eta[rows] = self.maps(scores[rows], group_codes[rows], client_codes[rows], units)
+        maps, eta = self.maps, np.empty_like(scores)
+
+        def read(rows: slice) -> None:
+            eta[rows] = maps(scores[rows], unit[rows], self.n_groups)
+
+        piece_by_piece(read, scores.size)
         return eta
 
     @classmethod
@@ -98,6 +104,10 @@ class Sample:
         """The cell of every row."""
         return self.units.cells(self.group_codes, self.client_codes)
 
+    def columns_at(self, rows: Indices) -> tuple[Floats, Floats, Floats | None]:
+        """Scores, labels and weights of the rows at some places."""
+        return self.scores[rows], self.labels[rows], None if self.weights is None else self.weights[rows]
+
     def at(self, rows: Indices | Booleans) -> Sample:
         """The rows at some places."""
         return Sample(
@@ -110,6 +120,52 @@ class Sample:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Rows of positive weight and their folds, to which calibrators can be fitted that leave out a fold."""
+
+    method: str
+    units: Units
+    rows: DealtRows | SortedRows
+
+    @classmethod
+    def of(
+        cls,
+        method: str,
+        units: Units,
+        scores: Floats,
+        labels: Floats,
+        weights: Floats | None,
+        cells: Indices,
+        fold: npt.NDArray[np.int16],
+        folds: int,
+    ) -> Fits:
+        """From columns of rows by cell and score."""
+        if weights is not None and not weights.all():
+            counted = np.flatnonzero(weights > 0.0)
+            scores, labels, weights = scores[counted], labels[counted], weights[counted]
+            cells, fold = cells[counted], fold[counted]
+        if method == "isotonic":
+            return cls(method, units, SortedRows.of(scores, labels, weights, cells, fold, units))
+        by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, np.arange(cells.size))
+        counts = np.diff(starts).reshape(units.n_cells, folds)
+        weights = None if weights is None else weights[by_fold]
+        rows = DealtRows.of(FAMILIES[method], units, scores[by_fold], labels[by_fold], weights, counts)
+        return cls(method, units, rows)
+
+    def calibrators(self, strengths: tuple[float, float], without: Indices) -> list[Calibrator]:
+        """A calibrator for each number: fitted to the rows outside that fold, or to all for ``NO_FOLD``.
+
+        The ``strengths`` say how many rows the parent's map is worth, for groups and for cells.
+        """
+        fitted: Sequence[LogisticMaps | IsotonicMaps]
+        if isinstance(self.rows, DealtRows):
+            fitted = fit_logistic(self.method, self.rows, strengths, without)
+        else:
+            fitted = [fit_isotonic(self.rows, strengths, int(fold)) for fold in without]
+        return [Calibrator(self.method, self.units.n_groups, self.units.n_clients, maps) for maps in fitted]
+
+
 def fit_calibrator(
     sample: Sample, method: str, strength: float = STRENGTH, cell_strength: float | None = None
 ) -> Calibrator:
@@ -119,9 +175,8 @@ def fit_calibrator(
     lies about halfway between its group's map and its own. ``cell_strength`` is another one for the cells alone.
     Where all rows are one client's, a cell is its group and has its map.
     """
-    if sample.weights is not None and not sample.weights.all():
-        sample = sample.at(sample.weights > 0.0)
+    order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
+    fold = np.zeros(order.rows.size, dtype=np.int16)
+    fits = Fits.of(method, sample.units, *sample.columns_at(order.rows), order.cells, fold, 1)
     strengths = (strength, strength if cell_strength is None else cell_strength)
-    columns = (sample.scores, sample.labels, sample.cells, sample.weights, sample.units, strengths)
-    maps = fit_isotonic(*columns) if method == "isotonic" else fit_logistic(method, *columns)
-    return Calibrator(method, sample.units.n_groups, sample.units.n_clients, maps)
+    return fits.calibrators(strengths, np.array([NO_FOLD]))[0]

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.calibrator import STRENGTH, Calibrator, Sample, fit_calibrator
+from logofair.calibration.calibrator import STRENGTH, Calibrator, Fits, Sample
+from logofair.calibration.fits import NO_FOLD
+from logofair.calibration.logistic import EDGE, LogisticMaps
+from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices, RowOrder, group_by, pool_starts, run_starts, run_sums
 
 __all__ = [
     "CalibrationErrors",
     "CrossFit",
+    "HeldOut",
     "calibration_errors",
     "cross_fit",
     "deal_folds",
     "folds_compared",
     "held_out_chances",
     "log_losses",
-    "out_of_fold",
     "rising_chances",
     "walked",
 ]
@@ -37,23 +40,36 @@ LEAST_CHANCE = 1e-12
 def rising_chances(order: RowOrder, levels: Floats, chances: Floats, weights: Floats | None = None) -> Floats:
     """Smooth ``chances`` to rise with ``levels`` inside each cell; rows of equal level get the same.
 
-    ``order`` is that of the rows by cell and level. The means of rows side by side are kept, so a rule that decides
-    them alike has the expected accuracy it had. But each row's smooth chance is a mean with its neighbours', whose fits
-    knew its label: no chances rise with the score and are all free of their own labels. Test ``chances`` on labels.
+    All columns are in the ``order`` of the rows by cell and level. The means of rows side by side are kept, so a rule
+    that decides them alike has the expected accuracy it had. But each row's smooth chance is a mean with its
+    neighbours', whose fits knew its label: no chances rise with the score and are all free of their own labels. Test
+    ``chances`` on labels.
     """
     if levels.size == 0:
         return chances
-    place = order.rows
-    mass = np.ones(levels.size) if weights is None else _positive(weights[place], order)
-    sums = mass * chances[place]
-    starts = run_starts(order.changes(levels[place]))
-    level_mass = run_sums(mass, starts)
-    pools = pool_starts(run_sums(sums, starts) / level_mass, level_mass, order.cells[starts[:-1]])
-    begins = np.append(starts[pools], levels.size)
-    means = run_sums(sums, begins) / run_sums(mass, begins)
-    smooth = np.empty_like(chances)
-    smooth[place] = np.repeat(np.clip(means, 0.0, 1.0), np.diff(begins))
-    return smooth
+    changes = order.changes(levels)
+    mass = None if weights is None else _positive(weights, order)
+    if changes.all():
+        return np.clip(_rising(chances, mass, order.starts), 0.0, 1.0)
+    levels_from = run_starts(changes)
+    lengths = np.diff(levels_from)
+    level_mass = lengths.astype(np.float64) if mass is None else run_sums(mass, levels_from)
+    means = run_sums(chances if mass is None else mass * chances, levels_from) / level_mass
+    cells_from = np.searchsorted(levels_from, order.starts)
+    return np.repeat(np.clip(_rising(means, level_mass, cells_from), 0.0, 1.0), lengths)
+
+
+def _rising(values: Floats, mass: Floats | None, starts: Indices) -> Floats:
+    """Isotonic regression of values in [0, 1] in each run by itself."""
+    if accelerated(values.size):
+        from logofair.calibration.compiled import rising_means
+
+        return rising_means(values, mass, starts)
+    mass = np.ones_like(values) if mass is None else mass
+    pools = pool_starts(values, mass, np.repeat(np.arange(starts.size - 1), np.diff(starts)))
+    begins = np.append(pools, values.size)
+    means = run_sums(mass * values, begins) / run_sums(mass, begins)
+    return np.repeat(means, np.diff(begins))
 
 
 def _positive(weights: Floats, order: RowOrder) -> Floats:
@@ -65,14 +81,33 @@ def _positive(weights: Floats, order: RowOrder) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFit:
-    """Out-of-fold chances and the calibrator refitted on all rows."""
+class HeldOut:
+    """Chances of rows, each by the calibrator fitted without the row's fold."""
 
-    eta: Floats  # of every row, by the calibrator fitted without the row's fold
-    merged_eta: Floats  # likewise by the map of the row's group, for rules that ignore the client
+    order: RowOrder  # of the rows by cell and score
+    fold: npt.NDArray[np.int16]  # of each row, in that order
+    without: tuple[Calibrator, ...]  # the calibrator without each fold
+    chances: Floats  # of each row, in that order, by the map of its cell
+
+    def merged(self, scores: Floats, groups: Indices, rows: Indices) -> Floats:
+        """Chances by the maps of the groups, for rules that ignore the client: of the rows at some places."""
+        return held_out_chances(scores, groups + 1, self.order.as_they_came(self.fold)[rows], self.without)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """The calibrator of all rows, and what calibrators without each fold say of the fold's rows."""
+
     calibrator: Calibrator  # fitted on all rows: for new ones
-    errors: CalibrationErrors | None  # of the scores and of eta; None for method "none", which measures nothing
+    held_out: HeldOut | None = None  # None for method "none"
+    errors: CalibrationErrors | None = None  # of the scores and of eta; None for method "none", which measures nothing
     strength: float = STRENGTH  # how many rows the group's map is worth in a cell
+
+    @property
+    def eta(self) -> Floats:
+        """Chance of every row, by the calibrator fitted without the row's fold."""
+        assert self.held_out is not None
+        return self.held_out.order.as_they_came(self.held_out.chances)
 
 
 def cross_fit(
@@ -90,18 +125,24 @@ def cross_fit(
     maps, rising, the one with the least held-out log-loss is taken, as far as a walk from the middle one finds it.
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells) if order is None else order
-    ordered, fold = sample.at(order.rows), deal_folds(order, folds, rng)
+    fold = deal_folds(order, folds, rng)
+    columns, unit = sample.columns_at(order.rows), order.cells + (1 + sample.units.n_groups)
+    fits, scores = Fits.of(method, sample.units, *columns, order.cells, fold, folds), columns[0]
+    numbers = np.arange(folds)
+    enough = folds_compared(folds, fold.size)
+    compared = np.flatnonzero(fold < enough)
 
     @cache
-    def chances(strength: float, first: int) -> tuple[Floats, Floats]:
-        return out_of_fold(ordered, fold, method, strength, first)
+    def loss(strength: float) -> float:
+        without = fits.calibrators((STRENGTH, strength), numbers[:enough])
+        chances = held_out_chances(scores[compared], unit[compared], fold[compared], without)
+        return float(log_losses(sample.at(order.rows[compared]), chances).sum())
 
-    enough = folds_compared(folds, fold.size)
-    strength = walked(strengths, lambda each: log_losses(ordered, chances(each, enough)[0], fold, enough).sum())
-    eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
-    eta[order.rows], merged_eta[order.rows] = chances(strength, folds)
-    errors = calibration_errors(sample, eta, order)
-    return CrossFit(eta, merged_eta, fit_calibrator(ordered, method, cell_strength=strength), errors, strength)
+    strength = walked(strengths, loss)
+    *without, calibrator = fits.calibrators((STRENGTH, strength), np.append(numbers, NO_FOLD))
+    chances = held_out_chances(scores, unit, fold, without)
+    errors = calibration_errors(*columns, chances, order.starts)
+    return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, strength)
 
 
 def folds_compared(folds: int, rows: int) -> int:
@@ -118,14 +159,11 @@ def walked(points: tuple[float, ...], loss: Callable[[float], float]) -> float:
     return points[at]
 
 
-def log_losses(sample: Sample, chances: Floats, fold: npt.NDArray[np.int16], first: int) -> Floats:
-    """Summed negative log-likelihood of the labels in each of the first folds, of every client, (clients, first)."""
-    here, clients = fold < first, sample.units.n_clients
-    right = np.where(sample.labels > 0.5, chances, 1.0 - chances)[here]
-    weights = 1.0 if sample.weights is None else sample.weights[here]
-    places = sample.client_codes[here].astype(np.int64) * first + fold[here]
-    losses = np.bincount(places, -np.log(np.maximum(right, LEAST_CHANCE)) * weights, clients * first)
-    return np.asarray(losses, dtype=np.float64).reshape(clients, first)
+def log_losses(sample: Sample, chances: Floats) -> Floats:
+    """Negative log-likelihood of each row's label, times its weight."""
+    right = np.where(sample.labels > 0.5, chances, 1.0 - chances)
+    losses = -np.log(np.maximum(right, LEAST_CHANCE))
+    return losses if sample.weights is None else losses * sample.weights
 
 
 def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.NDArray[np.int16]:
@@ -136,53 +174,49 @@ def deal_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt.N
     Each of the ``rngs`` deals an equal part of the cells, one part after the other: the folds of its rows do not depend
     on the other parts.
     """
-    cells = order.starts.size - 1
+    cells, rows = order.starts.size - 1, order.rows.size
+    narrow = np.int32 if max(rows, cells) < 2**31 else np.int64  # half the memory to go through at random
     share = cells // len(rngs)
     begins = order.starts[:: max(share, 1)]
-    drawn = np.empty(order.rows.size, dtype=np.int64)
-    place, numbers = np.empty(cells, dtype=np.int64), np.empty((len(rngs), folds), dtype=np.int16)
+    drawn, place = np.arange(rows, dtype=narrow), np.arange(cells, dtype=narrow)
+    dealt = np.empty(rows, dtype=np.int16)
     for part, rng in enumerate(rngs):
         first, last = begins[part], begins[part + 1]
-        drawn[first:last] = first + rng.permutation(last - first)
+        rng.shuffle(drawn[first:last])
         # Cells in an order drawn at random: in their own, five rows at each client would put a group into one fold.
-        place[part * share : (part + 1) * share] = part * share + rng.permutation(share)
+        rng.shuffle(place[part * share : (part + 1) * share])
         # In an order of their own, or the few rows of each small client would all lie in the first folds.
-        numbers[part] = rng.permutation(folds)
-    by_cell, _ = group_by(place[order.cells[drawn]], cells, drawn)
-    dealer = np.repeat(np.arange(len(rngs)), np.diff(begins))
-    fold = np.empty(drawn.size, dtype=np.int16)
-    fold[by_cell] = numbers[dealer, (np.arange(drawn.size) - begins[dealer]) % folds]
+        numbers = np.tile(rng.permutation(folds).astype(np.int16), 1 + (last - first) // folds)
+        dealt[first:last] = numbers[: last - first]
+    of_row = np.repeat(place, np.diff(order.starts))
+    if accelerated(rows):
+        from logofair.calibration.compiled import dealt_in_turn
+
+        return np.asarray(dealt_in_turn(drawn, of_row, cells, dealt))  # type: ignore[arg-type]  # of either width
+    by_cell, _ = group_by(of_row[drawn], cells, drawn)
+    fold = np.empty_like(dealt)
+    fold[by_cell] = dealt
     return fold
 
 
-def out_of_fold(
-    sample: Sample, fold: npt.NDArray[np.int16], method: str, cell_strength: float = STRENGTH, first: int | None = None
-) -> tuple[Floats, Floats]:
-    """Eta of every row, by its cell's map and by its group's, from fits without the row's fold.
-
-    Of the ``first`` folds only, where that is given.
-    """
-
-    def without(number: int) -> Calibrator:
-        return fit_calibrator(sample.at(fold != number), method, cell_strength=cell_strength)
-
-    return held_out_chances(sample, fold, without, first)
-
-
 def held_out_chances(
-    sample: Sample,
-    fold: npt.NDArray[np.int16],
-    calibrator_without: Callable[[int], Calibrator],
-    first: int | None = None,
-) -> tuple[Floats, Floats]:
-    """Eta of every row, by its cell's map and by its group's, from the calibrator without the row's fold."""
-    eta, merged_eta = np.empty_like(sample.scores), np.empty_like(sample.scores)
-    for number in np.unique(fold)[:first]:
-        held_out = fold == number
-        calibrator, rows = calibrator_without(int(number)), sample.at(held_out)
-        eta[held_out] = calibrator(rows.scores, rows.group_codes, rows.client_codes)
-        merged_eta[held_out] = calibrator(rows.scores, rows.group_codes, np.full_like(rows.client_codes, -1))
-    return eta, merged_eta
+    scores: Floats, unit: Indices, fold: npt.NDArray[np.int16], without: Sequence[Calibrator]
+) -> Floats:
+    """Chance of every row, by its unit's map in the calibrator without the row's fold."""
+    maps = [calibrator.maps for calibrator in without]
+    tables = [each.parameters for each in maps if isinstance(each, LogisticMaps)]
+    if without[0].method == "beta" and accelerated(scores.size):
+        from logofair.calibration.compiled import beta_chances
+
+        return beta_chances(scores, unit, fold, np.stack(tables), EDGE)
+    if len(tables) == len(maps):
+        together = replace(without[0], maps=LogisticMaps(without[0].method, np.vstack(tables)))
+        return together.at(scores, unit + fold * np.int64(len(tables[0])))
+    chances = np.empty_like(scores)
+    for number, calibrator in enumerate(without):
+        here = fold == number
+        chances[here] = calibrator.at(scores[here], unit[here])
+    return chances
 
 
 # A bin holds at least this many rows, as long as the cell has that many: fewer are mostly noise.
@@ -206,36 +240,39 @@ class CalibrationErrors:
     global_after: float
 
 
-def calibration_errors(sample: Sample, eta: Floats, order: RowOrder) -> CalibrationErrors:
-    """Measure the error of scores and of eta, given the order of the rows by cell and score.
+def calibration_errors(
+    scores: Floats, labels: Floats, weights: Floats | None, eta: Floats, starts: Indices
+) -> CalibrationErrors:
+    """Measure the error of scores and of eta; columns of rows by cell and score, those of cell i from ``starts[i]``.
 
     ``eta`` should not have been fitted to the same rows' labels (see :func:`cross_fit`).
     """
-    scores, labels = sample.scores, sample.labels
-    counts = np.diff(order.starts)
-    starts = _bin_starts(scores[order.rows], counts)
-    cell_of_bin = order.cells[starts]
-    weights = np.ones_like(scores) if sample.weights is None else sample.weights
-    mass = np.bincount(sample.cells, weights=weights, minlength=counts.size).astype(np.float64)
-    before, global_before = _errors((weights * (labels - scores))[order.rows], starts, cell_of_bin, mass)
-    after, global_after = _errors((weights * (labels - eta))[order.rows], starts, cell_of_bin, mass)
+    counts = np.diff(starts)
+    bins = _bin_starts(scores, starts)
+    cell_of_bin = np.searchsorted(starts, bins, "right") - 1
+    mass = counts.astype(np.float64) if weights is None else run_sums(weights, starts)
+
+    def errors(predictions: Floats) -> tuple[Floats, float]:
+        residuals = labels - predictions
+        return _errors(residuals if weights is None else weights * residuals, bins, cell_of_bin, mass)
+
+    (before, global_before), (after, global_after) = errors(scores), errors(eta)
     return CalibrationErrors(before, after, counts, global_before, global_after)
 
 
-def _bin_starts(scores: Floats, counts: Indices) -> Indices:
+def _bin_starts(scores: Floats, starts: Indices) -> Indices:
     """First row of every bin, from scores ordered within their cells; equal scores share a bin."""
-    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
-    bins = np.clip(counts // _ROWS_PER_BIN, 1, _MOST_BINS)
-    place = np.arange(scores.size)
-    new_cell = np.zeros(scores.size, dtype=bool)
-    new_cell[starts[counts > 0]] = True
-    new_score = new_cell.copy()
-    new_score[1:] |= np.diff(scores) != 0.0
-    first_equal = np.maximum.accumulate(np.where(new_score, place, 0))
-    bin_of_row = (first_equal - np.repeat(starts, counts)) * np.repeat(bins, counts) // np.repeat(counts, counts)
-    changes = new_cell
-    changes[1:] |= np.diff(bin_of_row) != 0
-    return np.flatnonzero(changes)
+    counts = np.diff(starts)
+    bins = np.clip(counts // _ROWS_PER_BIN, 1, _MOST_BINS) * (counts > 0)
+    cell = np.repeat(np.arange(counts.size), bins)
+    number = np.arange(cell.size) - np.repeat(np.cumsum(bins) - bins, bins)
+    begins = starts[cell] - (-number * counts[cell] // bins[cell])
+    # A bin begins with the first row of a score: where one would cut equal scores, at the next score.
+    tied = np.flatnonzero((number > 0) & (scores[begins] == scores[begins - 1]))
+    if tied.size:
+        ends = np.append(np.flatnonzero(np.diff(scores)) + 1, scores.size)
+        begins[tied] = np.minimum(ends[np.searchsorted(ends, begins[tied])], starts[cell[tied] + 1])
+    return np.unique(begins[begins < starts[cell + 1]])
 
 
 def _errors(residuals: Floats, starts: Indices, cell_of_bin: Indices, mass: Floats) -> tuple[Floats, float]:

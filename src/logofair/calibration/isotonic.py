@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
 from logofair.calibration.newton import IDENTITY_ROWS, Units
-from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import Indices, grouped
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Indices, RowOrder
 from logofair.errors import InputError
-from logofair.files.documents import numbers_in
+from logofair.files.documents import numbers_in, numbers_out
 
-__all__ = ["IsotonicMaps", "fit_isotonic", "isotonic_knots"]
+__all__ = ["IsotonicMaps", "SortedRows", "fit_isotonic", "isotonic_knots"]
 
 # Curves fitted in one call: each is lifted 2 above the one before, which costs the last ones nine bits.
 _CURVES_AT_ONCE = 256
@@ -38,14 +39,14 @@ class IsotonicMaps:
     scores: Floats
     values: Floats
 
-    def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers, units: Units) -> Floats:
-        """Eta of every row."""
+    def __call__(self, scores: Floats, unit: Indices, n_groups: int) -> Floats:
+        """Eta of every row by its unit's map."""
         if not self.scores.size:
             return scores.copy()
-        groups = group_codes.astype(np.int64) + 1
+        cell = unit - (1 + n_groups)
+        groups = np.where(cell < 0, unit, 1 + cell % n_groups)
         of_group = self._blended(self._blended(scores, scores, np.zeros_like(groups)), scores, groups)
-        own = self._blended(of_group, scores, units.of(group_codes, client_codes))
-        return np.where(client_codes < 0, of_group, own)
+        return np.where(cell < 0, of_group, self._blended(of_group, scores, unit))
 
     def _blended(self, parent: Floats, scores: Floats, units: Indices) -> Floats:
         """The units' own values at the scores, mixed with the parent's."""
@@ -66,10 +67,10 @@ class IsotonicMaps:
     def as_json(self) -> dict[str, object]:
         """The knots as lists."""
         return {
-            "shares": self.shares.tolist(),
-            "starts": self.starts.tolist(),
-            "scores": self.scores.tolist(),
-            "values": self.values.tolist(),
+            "shares": numbers_out(self.shares),
+            "starts": numbers_out(self.starts),
+            "scores": numbers_out(self.scores),
+            "values": numbers_out(self.values),
         }
 
     @classmethod
@@ -92,32 +93,49 @@ class IsotonicMaps:
         return cls(shares, all_rows, scores, values)
 
 
-def fit_isotonic(
-    scores: Floats,
-    labels: Floats,
-    cells: Indices,
-    weights: Floats | None,
-    units: Units,
-    strengths: tuple[float, float],
-) -> IsotonicMaps:
-    """Fit the curve of all rows, of every group and of every cell; one client's cells as in `fit_logistic`."""
-    weights = np.ones_like(scores) if weights is None else weights
-    rising = np.argsort(scores, kind="stable")
-    scores, labels, cells, weights = scores[rising], labels[rising], cells[rising], weights[rising]
+@dataclass(frozen=True, eq=False)
+class SortedRows:
+    """Labelled rows of positive weight by score, by group and score, and by cell and score."""
+
+    units: Units
+    levels: tuple[tuple[Indices, Floats, Floats, Floats, npt.NDArray[np.int16]], ...]
+
+    @classmethod
+    def of(
+        cls,
+        scores: Floats,
+        labels: Floats,
+        weights: Floats | None,
+        cells: Indices,
+        fold: npt.NDArray[np.int16],
+        units: Units,
+    ) -> SortedRows:
+        """From columns by cell and score."""
+        weights = np.ones_like(scores) if weights is None else weights
+        by_cell = (cells, scores, labels, weights, fold)
+        levels = []
+        for size in (1, units.n_groups):
+            unit = cells % size
+            at = RowOrder.of(scores, unit, size).rows
+            levels.append((unit[at], scores[at], labels[at], weights[at], fold[at]))
+        return cls(units, (*levels, by_cell))
+
+
+def fit_isotonic(rows: SortedRows, strengths: tuple[float, float], without: int) -> IsotonicMaps:
+    """Fit the curve of all rows, every group and every cell outside a fold; one client's cells as in logistic fits."""
+    units = rows.units
+    sizes, worth = (1, units.n_groups, units.n_cells), (IDENTITY_ROWS, *strengths)
     shares: list[Floats] = []
     lengths, knots = [], []
-    for owner, size, rows in (
-        (np.zeros_like(cells), 1, IDENTITY_ROWS),
-        (cells % units.n_groups, units.n_groups, strengths[0]),
-        (cells, units.n_cells, strengths[1]),
-    ):
-        if len(shares) == 2 and units.of_one_client(cells):
-            owner, scores, labels, weights = owner[:0], scores[:0], labels[:0], weights[:0]
-        mass = np.bincount(owner, weights=weights, minlength=size)
-        shares.append(np.divide(mass, mass + rows, out=np.zeros(size), where=mass > 0.0))
-        order = grouped(owner, size)
-        unit, at, value = isotonic_knots(owner[order], scores[order], labels[order], weights[order])
-        lengths.append(np.bincount(unit, minlength=size))
+    for level, size, parent in zip(rows.levels, sizes, worth, strict=True):
+        inside = level[-1] != without
+        unit, scores, labels, weights = (column[inside] for column in level[:-1])
+        if len(shares) == 2 and units.of_one_client(unit):
+            unit, scores, labels, weights = unit[:0], scores[:0], labels[:0], weights[:0]
+        mass = np.bincount(unit, weights=weights, minlength=size)
+        shares.append(np.divide(mass, mass + parent, out=np.zeros(size), where=mass > 0.0))
+        of_knot, at, value = isotonic_knots(unit, scores, labels, weights)
+        lengths.append(np.bincount(of_knot, minlength=size))
         knots.append((at, value))
     starts = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
     at, value = (np.concatenate(column) for column in zip(*knots, strict=True))

@@ -11,6 +11,7 @@ The formulas are those of :func:`fit_logistic`. A round costs a real engine seco
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -19,13 +20,14 @@ import numpy as np
 from logofair.calibration.calibrator import STRENGTH, Calibrator
 from logofair.calibration.crossfit import (
     CrossFit,
+    HeldOut,
     calibration_errors,
     folds_compared,
     held_out_chances,
     log_losses,
     walked,
 )
-from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, platt_targets, sharp
+from logofair.calibration.logistic import FAMILIES, Family, LogisticMaps, Prior, aimed, platt_targets, sharp
 from logofair.calibration.newton import Descent, Normal, most_probable, packed_places
 from logofair.calibration.sums import OwnRows, Points, calibration_counts, summable_family
 from logofair.columns.checks import Floats
@@ -181,10 +183,7 @@ class Levels:
         low, high = platt_targets(*self._mass.sum(axis=2)[:, :, None])
         by_group = (1.0 - high) * self.counts[1] - low * self.counts[0]
         shift = np.concatenate([by_group.sum(axis=2, keepdims=True), by_group], axis=2)
-        aimed = sums.copy()
-        aimed[0] += np.sum(shift * self.request.at, axis=0)
-        aimed[1 : 1 + len(shift)] += shift
-        return aimed
+        return aimed(sums, self.request.at, shift)
 
     @property
     def _family(self) -> Family:
@@ -218,12 +217,13 @@ def cell_calibrators(rows: OwnRows, maps: GroupMaps) -> CrossFit:
     as dealt; the calibrator knows these clients alone. It needs nothing but the published maps, so a client that joins
     later gets its own in the same way. Where all rows of a fit are one client's, its cells have the groups' maps.
     """
-    fitted = _calibrators(rows, maps)
-    eta, merged_eta = np.empty_like(rows.sample.scores), np.empty_like(rows.sample.scores)
-    eta[rows.order], merged_eta[rows.order] = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
-    sample = rows.sample.at(np.argsort(rows.order))
-    errors = calibration_errors(sample, eta, rows.by_score)
-    return CrossFit(eta, merged_eta, fitted[-1], errors, maps.strength)
+    *without, calibrator = _calibrators(rows, maps)
+    fold, order = np.empty_like(rows.fold), rows.by_score
+    fold[rows.order] = rows.fold
+    columns, fold = rows.sample.at(np.argsort(rows.order)).columns_at(order.rows), fold[order.rows]
+    chances = held_out_chances(columns[0], order.cells + (1 + rows.n_groups), fold, without)
+    errors = calibration_errors(*columns, chances, order.starts)
+    return CrossFit(calibrator, HeldOut(order, fold, tuple(without), chances), errors, maps.strength)
 
 
 def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
@@ -231,12 +231,15 @@ def strength_losses(rows: OwnRows, maps: GroupMaps, strengths: tuple[float, ...]
 
     (clients, strengths, folds).
     """
-    found = np.zeros((rows.sample.units.n_clients, len(strengths), rows.folds))
-    for number, strength in enumerate(strengths):
-        fitted = _calibrators(rows, replace(maps, strength=strength))
-        chances, _ = held_out_chances(rows.sample, rows.fold, fitted.__getitem__)
-        found[:, number] = log_losses(rows.sample, chances, rows.fold, rows.folds)
-    return found
+    sample, shape = rows.sample, (rows.sample.units.n_clients, rows.folds)
+    unit = sample.units.of(sample.group_codes, sample.client_codes)
+    places = sample.client_codes.astype(np.int64) * rows.folds + rows.fold
+    found = []
+    for strength in strengths:
+        without = _calibrators(rows, replace(maps, strength=strength))[:-1]
+        losses = log_losses(sample, held_out_chances(sample.scores, unit, rows.fold, without))
+        found.append(np.bincount(places, weights=losses, minlength=math.prod(shape)).reshape(shape))
+    return np.stack(found, axis=1).astype(np.float64)
 
 
 def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from logofair.calibration.newton import IDENTITY_ROWS, Normal, Runs, Units, most_probable
-from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import Indices, grouped
+from logofair.calibration.newton import IDENTITY_ROWS, Normal, Units
+from logofair.columns.checks import Floats
+from logofair.columns.segments import Indices
 from logofair.errors import InputError
-from logofair.files.documents import numbers_in
+from logofair.files.documents import numbers_in, numbers_out
 
-__all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "fit_logistic", "platt_targets", "sharp"]
+__all__ = ["EDGE", "FAMILIES", "Family", "LogisticMaps", "Prior", "aimed", "platt_targets", "sharp"]
 
 
 # Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: 0 and 1 have none.
@@ -88,15 +88,14 @@ class LogisticMaps:
     method: str
     parameters: Floats
 
-    def __call__(self, scores: Floats, group_codes: Integers, client_codes: Integers, units: Units) -> Floats:
-        """Eta of every row."""
-        rows = units.of(group_codes, client_codes)
-        chosen = np.vstack([np.take(parameter, rows) for parameter in self.parameters.T])
+    def __call__(self, scores: Floats, unit: Indices, n_groups: int) -> Floats:
+        """Eta of every row by its unit's map."""
+        chosen = np.vstack([np.take(parameter, unit) for parameter in self.parameters.T])
         return np.asarray(expit(FAMILIES[self.method].margin(scores, chosen)))
 
     def as_json(self) -> dict[str, object]:
         """The parameters as lists."""
-        return {"parameters": self.parameters.tolist()}
+        return {"parameters": numbers_out(self.parameters)}
 
     @classmethod
     def from_json(cls, method: str, data: Mapping[str, Any], units: Units) -> LogisticMaps:
@@ -106,38 +105,6 @@ class LogisticMaps:
         if np.any(parameters[:, list(family.slopes)] < 0.0):
             raise InputError("'parameters' holds a negative slope, which would reverse the scores.")
         return cls(method, parameters)
-
-
-def fit_logistic(
-    method: str,
-    scores: Floats,
-    labels: Floats,
-    cells: Indices,
-    weights: Floats | None,
-    units: Units,
-    strengths: tuple[float, float],
-) -> LogisticMaps:
-    """Fit all rows, then the groups around them, then the cells around their groups, each with a strength.
-
-    Where all rows are one client's, its cells are the groups and have their maps: fitted again, the same rows would
-    count twice.
-    """
-    family = FAMILIES[method]
-    runs, cell_of_run = _runs(family, scores, labels, cells, weights, units)
-    prior, levels = Prior.on_identity(family), []
-    of_groups, of_cells = strengths
-    for owner, parent, strength in (
-        (np.zeros_like(cell_of_run), np.zeros(1, dtype=np.int64), of_groups),
-        (cell_of_run % units.n_groups, np.zeros(units.n_groups, dtype=np.int64), of_cells),
-        (cell_of_run, np.arange(units.n_cells) % units.n_groups, of_cells),
-    ):
-        level = most_probable(runs, owner, prior.beliefs.of(parent), family.slopes)
-        seen = np.asarray(np.bincount(owner, weights=runs.mass, minlength=parent.size), dtype=np.float64)
-        prior = prior.on(level, seen, strength)
-        levels.append(level.centre.T)
-        if len(levels) == 2 and units.of_one_client(cell_of_run):
-            return LogisticMaps(method, np.vstack([*levels, np.tile(levels[-1], (units.n_clients, 1))]))
-    return LogisticMaps(method, np.vstack(levels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +120,10 @@ class Prior:
         """Of all rows, on the map that changes nothing; one unit."""
         centre, information = np.array(family.identity)[:, None], family.reference_information()[:, :, None]
         return cls(family, sharp(family, centre, information, IDENTITY_ROWS), IDENTITY_ROWS)
+
+    def of(self, units: Indices) -> Prior:
+        """What is believed of units that inherit from these."""
+        return Prior(self.family, self.beliefs.of(units), self.rows)
 
     def on(self, level: Normal, seen: Floats, strength: float) -> Prior:
         """Of the next level, on this level's fitted units, which have seen so many rows each, (units,)."""
@@ -171,29 +142,6 @@ def sharp(family: Family, centre: Floats, information: Floats, rows: float) -> N
     return Normal(centre, precision)
 
 
-def _runs(
-    family: Family, scores: Floats, labels: Floats, cells: Indices, weights: Floats | None, units: Units
-) -> tuple[Runs, Indices]:
-    """Rows in order of cell, and the cell of each run."""
-    if np.any(cells[1:] < cells[:-1]):
-        order = grouped(cells, units.n_cells)
-        scores, labels, cells = scores[order], labels[order], cells[order]
-        weights = None if weights is None else weights[order]
-    counts = np.bincount(cells, minlength=units.n_cells)
-    present = np.flatnonzero(counts)
-    starts = np.concatenate(([0], np.cumsum(counts[present])))
-    targets = _smoothed(labels, weights) if family.smoothed else labels
-    return Runs(family.features(scores), family.intercept, targets, weights, starts), present
-
-
-def _smoothed(labels: Floats, weights: Floats | None) -> Floats:
-    """Platt's targets in place of the labels."""
-    mass = float(labels.size if weights is None else weights.sum())
-    positives = float(labels.sum() if weights is None else weights @ labels)
-    low, high = platt_targets(np.array(mass - positives), np.array(positives))
-    return np.where(labels > 0.5, high, low)
-
-
 def platt_targets(negatives: Floats, positives: Floats) -> tuple[Floats, Floats]:
     """Platt's targets: 1/(N- + 2) for label 0 and (N+ + 1)/(N+ + 2) for label 1.
 
@@ -201,3 +149,11 @@ def platt_targets(negatives: Floats, positives: Floats) -> tuple[Floats, Floats]
     parent's map is what is known.
     """
     return 1.0 / (negatives + 2.0), (positives + 1.0) / (positives + 2.0)
+
+
+def aimed(sums: Floats, point: Floats, shift: Floats) -> Floats:
+    """Turn sums that aim at labels into sums that aim at other targets: the difference is linear in the point."""
+    sums = sums.copy()
+    sums[0] += np.sum(shift * point, axis=0)
+    sums[1 : 1 + len(shift)] += shift
+    return sums

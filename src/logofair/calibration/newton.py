@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from logofair.arithmetic import solve
+from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, cell_numbers
 
@@ -30,9 +31,6 @@ __all__ = [
     "penalised_loss",
     "unit_sums",
 ]
-
-# Rows worked on at once: a table of ten numbers per row should stay in the processor's second cache.
-_CHUNK = 1 << 15
 
 
 def packed_places(k: int) -> Indices:
@@ -78,7 +76,7 @@ class Runs:
             np.concatenate(([0], np.cumsum(lengths[wanted]))),
         )
 
-    def sums(self, parameters: Floats, chunk: int = _CHUNK) -> Floats:
+    def sums(self, parameters: Floats, chunk: int = PIECE) -> Floats:
         """Each run's log-loss, its gradient and packed Hessian in the parameters, stacked, ``chunk`` rows at a time.
 
         Parameters (k, runs) to sums (1 + k + k(k+1)/2, runs).
@@ -92,11 +90,15 @@ class Runs:
         starts = self.starts[run] + chunk * (np.arange(run.size) - first_piece[run])
         ends = np.append(starts[1:], self.targets.size)
         totals = np.zeros((1 + k + k * (k + 1) // 2, run.size))
-        for some in np.split(np.arange(run.size), np.flatnonzero(np.diff(starts // chunk)) + 1):
-            if some.size:
-                rows, lengths = slice(starts[some[0]], ends[some[-1]]), ends[some] - starts[some]
-                terms = self._terms(rows, [np.repeat(p[run[some]], lengths) for p in parameters])
-                totals[:, some] = np.add.reduceat(terms, starts[some] - rows.start, axis=1)
+
+        def add(some: Indices) -> None:
+            rows, lengths = slice(starts[some[0]], ends[some[-1]]), ends[some] - starts[some]
+            terms = self._terms(rows, [np.repeat(p[run[some]], lengths) for p in parameters])
+            totals[:, some] = np.add.reduceat(terms, starts[some] - rows.start, axis=1)
+
+        if run.size:
+            together = np.split(np.arange(run.size), np.flatnonzero(np.diff(starts // chunk)) + 1)
+            side_by_side(add, together, self.targets.size)
         return totals if run.size == self.size else np.add.reduceat(totals, first_piece[:-1], axis=1)
 
     def _terms(self, rows: slice, parameters: list[Floats]) -> Floats:
@@ -133,7 +135,7 @@ def _logistic(margin: Floats, targets: Floats) -> tuple[Floats, Floats, Floats]:
     unlikely = tail * likely
     against = np.where(up, 1.0 - targets, targets)
     excess = against - unlikely
-    return size * against + np.log1p(tail), np.where(up, excess, -excess), likely * unlikely
+    return size * against - np.log(likely), np.where(up, excess, -excess), likely * unlikely
 
 
 # The identity map counts as this many rows of evenly spread scores: enough to keep one row, one label or
@@ -274,7 +276,7 @@ class Descent:
     sums: Floats  # there, without the penalty, as in Runs.sums; before anything is known the loss is infinite
     step: Floats  # from best to the point to try next, (k, units)
     live: Indices  # the units not done yet, ascending
-    least_gain: float  # a unit is done when its next step would gain no more than this many nats
+    least_gain: float | Floats  # a unit is done when its next step would gain no more than this many nats; (units,)
     slack: float  # an increase up to this many nats does not count as one; for sums of limited precision
 
     @classmethod
@@ -284,7 +286,7 @@ class Descent:
         slopes: tuple[int, ...],
         *,
         at: Floats | None = None,
-        least_gain: float = _LEAST_GAIN,
+        least_gain: float | Floats = _LEAST_GAIN,
         slack: float = 0.0,
     ) -> Descent:
         """Begin at the prior's centres, or at other points (k, units)."""
@@ -348,7 +350,8 @@ class Descent:
         step, going = self.step.copy(), np.zeros(self.best.shape[1], dtype=bool)
         step[:, units] = move
         going[self.live] = True
-        going[units] = -model_change(hessian, gradient, move) > self.least_gain
+        least_gain = np.broadcast_to(self.least_gain, going.size)[units]
+        going[units] = -model_change(hessian, gradient, move) > least_gain
         return replace(self, step=step, live=np.flatnonzero(going))
 
 

@@ -13,14 +13,13 @@ so every cell has blocks of rising value, and a corner is found by one binary se
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.util import find_spec
+from functools import cached_property
 
 import numpy as np
 
 from logofair.cells.hulls import upper_hull
+from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import (
     Booleans,
@@ -28,26 +27,12 @@ from logofair.columns.segments import (
     RowOrder,
     cell_numbers,
     cumulative,
+    level_changes,
     run_starts,
     run_sums,
     search_runs,
     sorted_by_cell,
 )
-
-# The optional compiled code (numba, ``pip install 'logofair[fast]'``) gives certified results of the same value. It
-# pays its loading time (a third of a second; ten seconds the first time ever) back from this many rows on.
-ENOUGH_ROWS = 200_000
-
-
-@cache
-def _numba_installed() -> bool:
-    return find_spec("numba") is not None
-
-
-def accelerated(rows: int) -> bool:
-    """Whether to use the compiled code; the variable ``LOGOFAIR_ACCELERATE`` forces it: ``0`` never, ``1`` always."""
-    wish = os.environ.get("LOGOFAIR_ACCELERATE", "")
-    return wish != "0" and (rows >= ENOUGH_ROWS or wish == "1") and _numba_installed()
 
 
 @dataclass(frozen=True)
@@ -157,68 +142,133 @@ def build_cells(
     values: Floats | None = None,
     weights: Floats | None = None,
     rising: bool = False,
-    order: RowOrder | None = None,
 ) -> Cells:
     """Order rows into cells; ``values`` default to the scores, ``weights`` to 1.
 
-    ``rising`` says that the values rise with the scores in every cell, so that no hull is needed. ``order`` is that of
-    the rows by cell and score, where it is known already; plain scores need none, since sorting bare numbers is faster.
+    ``rising`` says that the values rise with the scores in every cell, so that no hull is needed.
     """
-    if values is None and weights is None:
-        ordered, starts, sums = _ordered(scores, groups, clients, n_groups, n_clients)
+    columns = scores, groups, clients, n_groups, n_clients
+    if values is None and weights is None:  # sorting bare numbers is faster
+        ordered, starts = _ordered(*columns)
+        sums = _running(ordered, starts)
         return Cells(n_groups, n_clients, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
-    if order is None:
-        order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
-    levels, mass = _levels(scores, order, n_groups, n_clients, values, weights)
-    return levels if values is None or rising else _hulled(levels, mass)
+    if weights is None and values is not None and np.all((values == 0.0) | (values == 1.0)):
+        levels, mass = _label_levels(*columns, values)
+        return levels if rising else _hulled(levels, mass)
+    order = RowOrder.of(scores, cell_numbers(groups, clients, n_groups), n_groups * n_clients)
+    scores = scores[order.rows]
+    own = scores if values is None else values[order.rows]
+    weights = None if weights is None else weights[order.rows]
+    return cells_in_order(scores, own, weights, order.starts, n_groups=n_groups, rising=rising or values is None)
+
+
+def cells_in_order(
+    scores: Floats, values: Floats, weights: Floats | None, starts: Indices, *, n_groups: int, rising: bool = False
+) -> Cells:
+    """As :func:`build_cells`, of rows that stand by cell and score already, those of cell i from ``starts[i]``."""
+    levels, mass = _levels(scores, values, weights, starts, n_groups)
+    return levels if rising else _hulled(levels, mass)
 
 
 def _ordered(
-    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int
-) -> tuple[Floats, Indices, Floats]:
-    """Scores by cell and ascending, where cells start, and their running sums."""
+    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int, data: Floats | None = None
+) -> tuple[Floats, Indices]:
+    """Scores (or ``data`` in their place) by cell and ascending, and where cells start."""
     if accelerated(scores.size):
         from logofair.cells.compiled import sorted_cells
 
-        return sorted_cells(groups, clients, n_groups, n_clients, scores)
-    ordered, starts = sorted_by_cell(groups, clients, n_groups, n_clients, scores)
-    return ordered, starts, cumulative(ordered, starts)
+        return sorted_cells(groups, clients, n_groups, n_clients, scores, data)
+    return sorted_by_cell(groups, clients, n_groups, n_clients, scores, data)
+
+
+def _label_levels(
+    scores: Floats, groups: Integers, clients: Integers, n_groups: int, n_clients: int, labels: Floats
+) -> tuple[Cells, Floats]:
+    """One block per score, and its mass, for labels of equal weight: the same as `_levels` finds, by a faster sort.
+
+    A score in [0, 1] leaves one bit of a double unused. With the label there, bare numbers are sorted instead of rows.
+    """
+    bits = (scores + 0.0).view(np.int64) << 1  # + 0.0: -0.0 has its bit set
+    bits |= labels.astype(np.int64)
+    ordered, starts = _ordered(scores, groups, clients, n_groups, n_clients, bits.view(np.float64))
+    level_starts, level, mass, values, mass_below, positives_below = _counted(ordered.view(np.int64), starts)
+    lowest = level.view(np.float64)
+    rows = np.diff(starts)
+    levels = Cells(n_groups, n_clients, level_starts, lowest, lowest, values, positives_below, mass_below, rows)
+    return levels, mass
+
+
+def _counted(bits: Indices, starts: Indices) -> tuple[Indices, Indices, Floats, Floats, Floats, Floats]:
+    """Levels of sorted scores with their labels as last bit.
+
+    Where each cell's begin, the bits of their scores, their mass and mean label, and running sums of mass and labels.
+    """
+    if accelerated(bits.size):
+        from logofair.cells.compiled import counted
+
+        return counted(bits, starts)  # type: ignore[no-any-return]
+    level = bits >> 1
+    positives = np.concatenate([[0], np.cumsum(bits & 1)])
+    new = np.ones(level.size, dtype=bool)
+    np.not_equal(level[1:], level[:-1], out=new[1:])
+    new[starts[:-1][np.diff(starts) > 0]] = True
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], bits.size)[: first.size]
+    level_starts = np.searchsorted(first, starts).astype(np.int64)
+    cell = np.repeat(np.arange(starts.size - 1), np.diff(level_starts))
+    mass_below, positives_below = np.zeros((2, first.size + starts.size - 1))
+    after = np.arange(first.size) + cell + 1
+    mass_below[after] = last - starts[cell]  # whole numbers: exact in any order of summing
+    positives_below[after] = positives[last] - positives[starts[cell]]
+    mass = (last - first).astype(np.float64)
+    return level_starts, level[first], mass, (positives[last] - positives[first]) / mass, mass_below, positives_below
 
 
 def _levels(
-    scores: Floats, order: RowOrder, n_groups: int, n_clients: int, values: Floats | None, weights: Floats | None
-) -> tuple[Cells, Floats]:
-    """One block per score, and its mass, for rows with weights or with values other than their scores."""
-    score, cell = scores[order.rows], order.cells
-    value = score if values is None else values[order.rows]
-    weight = np.ones(scores.size) if weights is None else weights[order.rows]
+    scores: Floats, values: Floats, weights: Floats | None, row_starts: Indices, n_groups: int
+) -> tuple[Cells, Floats | None]:
+    """One block per score, and its mass (None: each is one row of weight 1)."""
+    starts, n_clients = row_starts, (row_starts.size - 1) // n_groups
     if weights is not None and not weights.all():
-        kept = weight > 0  # a row of weight 0 must not become a corner of its own
-        score, value, weight, cell = score[kept], value[kept], weight[kept], cell[kept]
-    new = (np.diff(score) != 0) | (np.diff(cell) != 0)
-    blocks = run_starts(new) if cell.size else np.zeros(1, dtype=np.int64)
-    mass, sums = run_sums(weight, blocks), run_sums(weight * value, blocks)
-    first = blocks[:-1]
-    starts = np.searchsorted(cell[first], np.arange(order.starts.size)).astype(np.int64)
-    level = score[first]
+        kept = weights > 0  # a row of weight 0 must not become a corner of its own
+        scores, values, weights = scores[kept], values[kept], weights[kept]
+        starts = np.concatenate([[0], np.cumsum(kept)])[starts]
+    changes = level_changes(scores, starts)
+    mass, sums = weights, values if weights is None else weights * values
+    if not changes.all():
+        blocks = run_starts(changes)
+        mass = np.diff(blocks).astype(np.float64) if weights is None else run_sums(weights, blocks)
+        sums, scores = run_sums(sums, blocks), scores[blocks[:-1]]
+        starts = np.searchsorted(blocks, starts)
     levels = Cells(
         n_groups,
         n_clients,
         starts,
-        lowest=level,
-        highest=level,
-        values=sums / mass,
-        positives_below=cumulative(sums, starts),
-        mass_below=cumulative(mass, starts),
-        rows=np.diff(order.starts),
+        lowest=scores,
+        highest=scores,
+        values=sums if mass is None else sums / mass,
+        positives_below=_running(sums, starts),
+        mass_below=None if mass is None else _running(mass, starts),
+        rows=np.diff(row_starts),
     )
     return levels, mass
 
 
-def _hulled(levels: Cells, mass_of: Floats) -> Cells:
+def _running(data: Floats, starts: Indices) -> Floats:
+    """Running sums within each run, as in :func:`cumulative`."""
+    if accelerated(data.size):
+        from logofair.cells.compiled import running
+
+        return running(data, starts)  # type: ignore[no-any-return]
+    return cumulative(data, starts)
+
+
+def _hulled(levels: Cells, mass_of: Floats | None) -> Cells:
     """Cells whose blocks are the edges of the convex hulls, lowest slope first."""
     below, positives_below = levels.mass_below, levels.positives_below
-    assert below is not None
+    if below is None or mass_of is None:
+        mass_of = np.ones_like(levels.values)
+        below = cumulative(mass_of, levels.starts)
     hull = upper_hull(levels.starts, mass_of, levels.values, below, positives_below)
     empty = np.flatnonzero(np.diff(levels.starts) == 0)
     order = np.argsort(np.concatenate([hull.cell, empty]), kind="stable")

@@ -14,19 +14,20 @@ from logofair.columns.segments import Indices, bucket_count, sort_buckets, sort_
 
 
 def sorted_cells(
-    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats
-) -> tuple[Floats, Indices, Floats]:
-    """Scores ascending within each cell, where cells start, and running sums with a leading 0 for each cell."""
+    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats, data: Floats | None = None
+) -> tuple[Floats, Indices]:
+    """Scores, or what stands for them, ascending within each cell, and where cells start."""
     n_cells = n_groups * n_clients
     buckets = bucket_count(scores.size, n_cells)
     # Waking threads pays on large inputs only, and every part needs counters of its own.
     parts = min(numba.get_num_threads(), 4, 1 + scores.size // 400_000)
-    ordered, starts = _deal(groups, clients, np.int32(n_groups), n_cells, scores, np.int32(buckets), parts)
+    data = scores if data is None else data
+    ordered, starts = _deal(groups, clients, np.int32(n_groups), n_cells, scores, data, np.int32(buckets), parts)
     if buckets > 1:
         starts = sort_buckets(ordered, starts, buckets)
     else:
         sort_runs(ordered, starts, _sort_padded)
-    return ordered, starts, _running(ordered, starts)
+    return ordered, starts
 
 
 @numba.njit(cache=True)
@@ -36,7 +37,7 @@ def _key(group, client, n_groups, score, buckets):
 
 
 @numba.njit(cache=True, parallel=True)
-def _deal(groups, clients, n_groups, n_cells, scores, buckets, parts):
+def _deal(groups, clients, n_groups, n_cells, scores, data, buckets, parts):
     """Stable counting sort by cell and bucket of the score; parts of the rows are dealt side by side."""
     n, n_keys = scores.size, n_cells * buckets
     place = np.zeros((parts, n_keys), dtype=np.int64)
@@ -57,7 +58,7 @@ def _deal(groups, clients, n_groups, n_cells, scores, buckets, parts):
         for i in range(part * n // parts, (part + 1) * n // parts):
             # Computed again rather than remembered: an array of keys would cost more in page faults.
             key = _key(groups[i], clients[i], n_groups, scores[i], buckets)
-            ordered[place[part, key]] = scores[i]
+            ordered[place[part, key]] = data[i]
             place[part, key] += 1
     return ordered, starts
 
@@ -87,7 +88,8 @@ def _take(data, block, starts, sizes):
 
 
 @numba.njit(cache=True)
-def _running(data, starts):
+def running(data, starts):
+    """Running sums within each run, a leading 0 for each."""
     n_runs = starts.size - 1
     sums = np.empty(data.size + n_runs)
     for run in range(n_runs):
@@ -97,3 +99,31 @@ def _running(data, starts):
             total += data[i]
             sums[i + run + 1] = total
     return sums
+
+
+@numba.njit(cache=True)
+def counted(bits, starts):
+    """Levels of sorted scores with their labels as last bit: see the numpy code in ``cells``."""
+    n_cells, n_levels = starts.size - 1, 0
+    level_starts = np.empty(n_cells + 1, dtype=np.int64)
+    for cell in range(n_cells):
+        level_starts[cell] = n_levels
+        for i in range(starts[cell], starts[cell + 1]):
+            n_levels += i == starts[cell] or bits[i] >> 1 != bits[i - 1] >> 1
+    level_starts[n_cells] = n_levels
+    level, mass, values = np.empty(n_levels, dtype=np.int64), np.empty(n_levels), np.empty(n_levels)
+    mass_below, positives_below = np.empty(n_levels + n_cells), np.empty(n_levels + n_cells)
+    at = -1
+    for cell in range(n_cells):
+        mass_below[level_starts[cell] + cell] = positives_below[level_starts[cell] + cell] = 0.0
+        rows, positives, before, positives_before = 0.0, 0.0, 0.0, 0.0
+        for i in range(starts[cell], starts[cell + 1]):
+            if i == starts[cell] or bits[i] >> 1 != bits[i - 1] >> 1:
+                at += 1
+                level[at] = bits[i] >> 1
+                before, positives_before = rows, positives
+            rows += 1.0
+            positives += bits[i] & 1
+            mass[at], values[at] = rows - before, (positives - positives_before) / (rows - before)
+            mass_below[at + cell + 1], positives_below[at + cell + 1] = rows, positives
+    return level_starts, level, mass, values, mass_below, positives_below

@@ -167,6 +167,7 @@ class Decider:
     deterministic: bool = False
     on_missing: str = "refuse"  # rows without group or client; or "base": score from 1/2 on
     exact_counts: bool = False
+    policy_file: Path | None = None  # where the policy lies, maybe beside those of other sites
 
     def __post_init__(self) -> None:
         if self.exact_counts and self.deterministic:
@@ -297,14 +298,28 @@ class Decider:
         return InputError(f"{found}, but the policy is of site {self.policy.client!r} alone; {advice}.")
 
     def _at_site(self, path: Path, height: int) -> npt.NDArray[np.int32] | None:
-        """Rows without a column of clients are the site's own, except in a file named after another site it knows."""
-        run = self.policy.info.federation
+        """Rows without a column of clients are the site's own, except in a file named after another site."""
         name = client_name(path)
-        if run is None or name == self.policy.client or name not in run.names:
+        if name == self.policy.client or not self._is_other_site(name):
             return None
         if self.on_unknown == "raise":
             raise self._other_site_error(f"{path}: is named after site {name!r}")
         return np.full(height, -1, dtype=np.int32)
+
+    def _is_other_site(self, name: str) -> bool:
+        """Whether a name is that of a site of the run, or of a policy of the run beside this one.
+
+        Only with secure sums does a policy know the names of the other sites.
+        """
+        run = self.policy.info.federation
+        if run is None or self.policy_file is None or name in run.names:
+            return run is not None and name in run.names
+        beside = self.policy_file.with_name(f"{name}{self.policy_file.suffix}")
+        try:
+            other = Policy.load(beside).info.federation if beside.is_file() else None
+        except InputError:  # it is something else
+            return False
+        return other is not None and other.run == run.run
 
     def _client(self, batch: Batch) -> npt.NDArray[np.int32] | None:
         """Numbers of clients, -1 where unknown; None where the policy needs none."""

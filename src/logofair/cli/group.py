@@ -15,7 +15,7 @@ from logofair.cli.harmless import harmless_streams
 from logofair.cli.options import examples
 from logofair.errors import InputError, LogofairError, RefusedError
 
-__all__ = ["LazyGroup", "cli"]
+__all__ = ["EXTRAS", "LazyGroup", "cli"]
 
 _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 
@@ -37,22 +37,38 @@ _COMMANDS = {
 }
 
 
+# Which extra brings a package that not every installation has, for commands that find it missing on their way.
+EXTRAS = {
+    "cryptography": "secure",
+    "cvxpy": "bounds",
+    "flwr": "flower",
+    "matplotlib": "reproduce",
+    "nvflare": "nvflare",
+    "opendp": "privacy",
+    "PIL": "images",
+    "polars": "data",
+    "torch": "train",
+}
+
+
 @click.pass_context
 def _help_alone(ctx: click.Context) -> None:
-    """Print the help of a group that is called without a command."""
+    """Print what a group that is called without a command begins with, or its help."""
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        assert isinstance(ctx.command, LazyGroup)
+        click.echo(ctx.command.beginning or ctx.get_help(), nl=not ctx.command.beginning)
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they run, and whose failures are one sentence and an exit code.
 
-    0 is success, 2 bad input, 1 any other failure, 130 an interrupt.
+    0 is success, 2 bad input, 1 any other failure, 130 an interrupt. Without a command it prints ``beginning``, or else
+    its help.
     """
 
-    def __init__(self, name: str, *, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+    def __init__(self, name: str, *, lazy: Mapping[str, tuple[str, str]], beginning: str = "", **settings: Any) -> None:
         super().__init__(name, callback=_help_alone, invoke_without_command=True, **settings)
-        self.lazy = lazy
+        self.lazy, self.beginning = lazy, beginning
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, in the order of the help."""
@@ -134,6 +150,10 @@ def _explained(error: Exception) -> tuple[str, int]:
     """Sentence and exit code of an error raised by a command."""
     if isinstance(error, LogofairError):
         return f"logofair: {error}", _BAD_INPUT if isinstance(error, InputError | RefusedError) else _FAILED
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package in EXTRAS:
+        advice = f"run: pip install 'logofair[{EXTRAS[package]}]'"
+        return f"logofair: this needs {package}, which this Python lacks; {advice}.", _BAD_INPUT
     if isinstance(error.__cause__, KeyboardInterrupt):  # while a compiled module was being imported
         return "logofair: interrupted.", _INTERRUPTED
     if isinstance(error, OSError):
@@ -145,15 +165,34 @@ def _explained(error: Exception) -> tuple[str, int]:
     )
 
 
+_BEGINNING = """Fair decisions inside every client and over all of them.
+
+Three commands to begin with:
+  logofair demo
+      the whole story on embedded data in seconds, and a report of it
+  logofair audit data/together.csv --score score --label label --group sex \\
+                 --client site
+      how fair decisions are now, inside every client and over all
+  logofair fit data/together.csv --score score --label label --group sex \\
+               --client site --out policy.json
+      the most accurate fair rules, with a certificate; then explain and apply
+
+Files to try it on: logofair federate example --out data
+All commands:       logofair --help
+"""
+
 cli = LazyGroup(
     "logofair",
     lazy=_COMMANDS,
+    beginning=_BEGINNING,
     help="""Fair decisions inside every client and over all of them.
 
     LoGoFair turns the scores of a trained model into decisions whose rates agree
     across groups, and certifies how good they are.
     """,
-    epilog=examples("logofair demo", "logofair demo --notion equalized_odds --alpha 5", "logofair demo --help"),
+    epilog=examples("logofair demo", "logofair demo --notion equalized_odds --alpha 5", "logofair demo --help")
+    + "\n\n\b\nShell completion, for ~/.bashrc (zsh_source and fish_source likewise):"
+    + '\n  eval "$(_LOGOFAIR_COMPLETE=bash_source logofair)"',
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 click.version_option(__version__, message="logofair %(version)s")(cli)

@@ -1,32 +1,15 @@
-"""Text that may hold anything, on its way to a terminal: control characters are shown and not obeyed.
-
-Names, notes and cells come from files and from other machines. What they hold could move a terminal's cursor, forge
-lines or change what is copied, so all that commands print passes through here.
-"""
+"""The one way of all text to a terminal: control characters are shown and not obeyed."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from logofair.columns.harmless import harmless
+
 __all__ = ["harmless", "harmless_streams", "unfiltered"]
-
-# All but tab and line feed, and the marks that reverse the order in which text is shown.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def harmless(text: str) -> str:
-    r"""Return text in which control characters are written as escapes.
-
-    Examples
-    --------
-    >>> print(harmless("north\x1b[2J\rsouth"))
-    north\x1b[2J\rsouth
-    """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class _HarmlessStream:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
+from logofair.errors import InputError
 from logofair.files.inputs import MISSING, SCALES, ColumnNames, one_file
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BASES",
     "CALIBRATIONS",
+    "FORMATS",
     "NOTIONS",
     "POOLING",
     "TOLERANCE",
@@ -30,6 +32,7 @@ __all__ = [
     "Decorator",
     "basis_option",
     "calibration_option",
+    "check_format",
     "column_options",
     "column_words",
     "constrained",
@@ -37,6 +40,7 @@ __all__ = [
     "drop_missing_option",
     "examples",
     "force_option",
+    "format_option",
     "id_option",
     "json_option",
     "na_option",
@@ -64,6 +68,7 @@ TOLERANCE = 0.05  # by which an audit judges clients where nobody said
 BASES = ("eta", "labels")
 CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 POOLING = ("auto", "none", "full")  # as in logofair.fitting.pooling
+FORMATS = ("ll144", "model-card", "annex-iv")
 
 _FREE = "none"
 _RATIO = "ratio:"
@@ -74,8 +79,10 @@ Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
 
 def examples(*lines: str) -> str:
-    """Return lines to try, for the end of a command's help."""
-    return "\n  ".join(["\b\nExamples:", *lines])  # click keeps the lines of a paragraph that begins with \b
+    """Return lines to try, for the end of a command's help; where they read data/, also what writes it."""
+    made = any(" data/" in line or " 'data/" in line for line in lines)
+    title = f"Examples{' (logofair federate example --out data writes the files)' if made else ''}:"
+    return "\n  ".join([f"\b\n{title}", *lines])  # click keeps the lines of a paragraph that begins with \b
 
 
 def one_of(names: Sequence[str]) -> Check:
@@ -159,16 +166,23 @@ def typed(number: Tolerance) -> str:
 
 
 def name_option(
-    option: str, names: Sequence[str], purpose: str, default: str | None = None, *, required: bool = False
+    option: str,
+    names: Sequence[str],
+    purpose: str,
+    default: str | None = None,
+    *,
+    required: bool = False,
+    parameter: str = "",
 ) -> Decorator[Any]:
     """Return an option that takes one of some names; without a default it may be left out, unless required."""
     return click.option(
-        option,
+        *((option, parameter) if parameter else (option,)),
         metavar="NAME",
         default=default,
         show_default=default is not None,
         required=required,
         callback=one_of(names),
+        shell_complete=lambda ctx, param, begun: [name for name in names if name.startswith(begun)],
         help=purpose,
     )
 
@@ -200,6 +214,17 @@ def force_option(purpose: str = "Write over files that exist.") -> Decorator[Any
 def json_option(purpose: str = "Print JSON in place of tables.") -> Decorator[Any]:
     """Return the flag ``--json``, which is passed as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help=purpose)
+
+
+def format_option(names: Sequence[str], purpose: str) -> Decorator[Any]:
+    """Return the option ``--format``, which is passed as ``form``."""
+    return name_option("--format", names, purpose, parameter="form")
+
+
+def check_format(form: str | None, *, as_json: bool) -> None:
+    """Raise where a form is asked for together with JSON."""
+    if form is not None and as_json:
+        raise InputError("--format: given together with --json; print one of the two.")
 
 
 def seed_option(purpose: str, parameter: str = "seed", *, default: int | None = 0) -> Decorator[Any]:

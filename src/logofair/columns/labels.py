@@ -1,18 +1,25 @@
-"""Columns of labels (groups, clients) as integers, without missing values: any hashable labels, any number of them."""
+"""Columns of labels (groups, clients) as integers, without missing values: any hashable labels, any number of them.
+
+A column that holds codes already (a categorical of pandas or polars, a dictionary of Arrow) is numbered by these.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import Integers, Label, column, shown
+from logofair.columns.distinct import distinct_rows, mostly_apart, object_words, text_words
 from logofair.errors import InputError
 
-__all__ = ["Codes", "encode", "encode_known", "one_client"]
+__all__ = ["Codes", "encode", "encode_known", "labels_or_none", "one_client"]
 
 
 # Integer labels spanning at most this many values per row are looked up in a table instead of sorted.
@@ -54,13 +61,8 @@ def one_client(rows: int) -> Codes:
 
 def encode(values: object, where: str) -> Codes:
     """Number the labels of a column in sorted order (order of text where they do not compare)."""
-    array = _labels(values, where)
-    if array.dtype.kind in "bui" and array.size:
-        return _encode_integers(array)
-    if array.dtype.kind not in "buifcmM":
-        return _encode_objects(array, where)
-    names, codes = np.unique(array, return_inverse=True)
-    return Codes(tuple(names.tolist()), codes.astype(np.int32))
+    brought = _brought_codes(values)
+    return _encode_array(_labels(values, where), where) if brought is None else _encode_brought(*brought, where)
 
 
 def encode_known(values: object, names: Sequence[Label], where: str) -> Integers:
@@ -70,32 +72,118 @@ def encode_known(values: object, names: Sequence[Label], where: str) -> Integers
     """
     if isinstance(values, Codes) and values.names == tuple(names):
         return values.codes
-    array = _labels(values, where)
-    if len(names) and all(type(n) is int for n in names) and array.dtype.kind in "ui" and array.dtype != np.uint64:
-        low, high = min(cast("Sequence[int]", names)), max(cast("Sequence[int]", names))
-        if high - low < max(1024, _TABLE_SPAN * len(names)) and low > -(2**63) and high < 2**63 - 1:
-            table = np.full(high - low + 3, -1, dtype=np.int32)
-            table[np.asarray(names) - (low - 1)] = np.arange(len(names), dtype=np.int32)
-            # Clip in 64 bits before subtracting: narrow types wrap round, and far values would too.
-            found_at: Integers = table[np.clip(array.astype(np.int64), low - 1, high + 1) - (low - 1)]
-            return found_at
-    found = encode(array, where)
+    if (brought := _brought_codes(values)) is not None:
+        found = _encode_brought(*brought, where)
+    else:
+        array = _labels(values, where)
+        if (places := _integer_places(array, names)) is not None:
+            return places
+        found = _encode_array(array, where)
     place = {name: i for i, name in enumerate(names)}
     lookup = np.array([place.get(name, -1) for name in found.names], dtype=np.int32)
     return lookup[found.codes] if lookup.size else found.codes
 
 
-def _labels(values: object, where: str) -> npt.NDArray[Any]:
-    """Return a column of labels without missing values."""
+def _integer_places(array: npt.NDArray[Any] | list[Any], names: Sequence[Label]) -> Integers | None:
+    """The same by a table, where labels and names are integers that lie close together; else None."""
+    if isinstance(array, list) or array.dtype.kind not in "ui" or array.dtype == np.uint64:
+        return None
+    if not names or not all(type(n) is int for n in names):
+        return None
+    low, high = min(cast("Sequence[int]", names)), max(cast("Sequence[int]", names))
+    if high - low >= max(1024, _TABLE_SPAN * len(names)) or low <= -(2**63) or high >= 2**63 - 1:
+        return None
+    table = np.full(high - low + 3, -1, dtype=np.int32)
+    table[np.asarray(names) - (low - 1)] = np.arange(len(names), dtype=np.int32)
+    # Clip in 64 bits before subtracting: narrow types wrap round, and far values would too.
+    return table[np.clip(array.astype(np.int64), low - 1, high + 1) - (low - 1)]
+
+
+def _brought_codes(values: Any) -> tuple[npt.NDArray[Any], Any] | None:
+    """The codes that a column holds itself (-1: missing) and the labels they stand for; None where it holds none."""
+    library = type(values).__module__.partition(".")[0]
+    if library == "pandas":
+        values = getattr(values, "array", values) if getattr(values, "nlevels", 1) == 1 else None
+        if hasattr(values, "categories") and hasattr(values, "codes"):
+            return values.codes, values.categories
+        if getattr(getattr(values, "dtype", None), "storage", "") == "pyarrow":
+            values, library = values.__arrow_array__(), "pyarrow"
+    if library == "pyarrow" and str(getattr(values, "type", "")).startswith(("dictionary", "string", "large_string")):
+        return _arrow_codes(values)
+    if library == "polars" and str(getattr(values, "dtype", "")).startswith(("Categorical", "Enum", "String")):
+        return _polars_codes(values)
+    return None
+
+
+def _arrow_codes(values: Any) -> tuple[npt.NDArray[Any], Any]:
+    """The indices of an Arrow column of text, and its dictionary."""
+    values = values.dictionary_encode()
+    if hasattr(values, "combine_chunks"):
+        values = values.unify_dictionaries().combine_chunks()
+    if values.dictionary.null_count:  # then a label is missing where its index is not
+        values = values.dictionary_decode().dictionary_encode()
+    return np.asarray(values.indices.fill_null(-1) if values.null_count else values.indices), values.dictionary
+
+
+def _polars_codes(values: Any) -> tuple[npt.NDArray[Any], Any]:
+    """The codes of a polars column of text, and the text of each."""
+    polars, kind = sys.modules["polars"], str(values.dtype)  # loaded, since it made the column
+    if kind == "String":
+        values = values.cast(polars.Categorical)
+    codes = values.to_physical()
+    codes = (codes.cast(polars.Int64).fill_null(-1) if codes.null_count() else codes).to_numpy()
+    if kind.startswith("Enum"):
+        return codes, values.dtype.categories.to_list()
+    # The codes of a categorical count the labels of all such columns: those that are not here take that of some row.
+    some_row = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int32)
+    some_row[codes] = np.arange(codes.size, dtype=np.int32)
+    return codes, values.gather(some_row if codes.size else []).to_list()
+
+
+def _encode_brought(codes: npt.NDArray[Any], labels: Any, where: str) -> Codes:
+    """Number labels by the codes that stand for them, less those that do not occur."""
+    if codes.min(initial=0) < 0:
+        raise _missing(int(np.argmax(codes < 0)), where)
+    known = _encode_array(_labels(labels, where), where)
+    present = np.bincount(codes, minlength=len(known)) > 0
+    used = np.zeros(len(known.names), dtype=bool)
+    used[known.codes[present]] = True
+    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    names = tuple(name for name, kept in zip(known.names, used.tolist(), strict=True) if kept)
+    return Codes(names, np.take(place[known.codes], codes))
+
+
+def _labels(values: object, where: str) -> npt.NDArray[Any] | list[Any]:
+    """Return a column of labels as an array of their own kind, or of objects; a list of text as it is."""
+    if isinstance(values, list) and values and isinstance(values[0], str):
+        return values
     array = _listed(values) if isinstance(values, list | tuple) else column(values, where)
-    if array.dtype.kind not in "buifcmMO":  # text: hashing beats sorting
-        array = np.fromiter(array.tolist(), dtype=object, count=array.size)
-    missing = _missing(array)
-    if missing is not None:
-        raise InputError(
-            f"{where}: row {missing} is missing; drop such rows, or give them a label of their own such as 'unknown'."
-        )
-    return array
+    return array if array.dtype.kind in "buifcmMOU" else np.fromiter(array.tolist(), dtype=object, count=array.size)
+
+
+def _encode_array(array: npt.NDArray[Any] | list[Any], where: str) -> Codes:
+    """Number the labels of an array, or of a list of text."""
+    if isinstance(array, list) or array.dtype.kind in "OU":
+        return _encode_objects(array, where)
+    if array.dtype.kind in "bui" and array.size:
+        return _encode_integers(array)
+    empty = np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array)
+    if empty.any():
+        raise _missing(int(np.argmax(empty)), where)
+    names, codes = np.unique(array, return_inverse=True)
+    return Codes(tuple(names.tolist()), codes.astype(np.int32))
+
+
+def _missing(row: int, where: str) -> InputError:
+    return InputError(
+        f"{where}: row {row} is missing; drop such rows, or give them a label of their own such as 'unknown'."
+    )
+
+
+def labels_or_none(values: object, where: str) -> list[Label | None]:
+    """Return a column of labels, None where one is missing."""
+    array = _listed(values) if isinstance(values, list | tuple) else column(values, where)
+    return [None if _is_nan(label) else label for label in array.tolist()]
 
 
 def _listed(values: Sequence[Any]) -> npt.NDArray[Any]:
@@ -107,23 +195,6 @@ def _listed(values: Sequence[Any]) -> npt.NDArray[Any]:
         if array.dtype.kind in kinds:
             return array
     return np.fromiter(values, dtype=object, count=len(values))
-
-
-def _missing(array: npt.NDArray[Any]) -> int | None:
-    """First row whose label is None or NaN, if any."""
-    if array.dtype.kind in "fcmM":
-        empty = np.isnan(array) if array.dtype.kind in "fc" else np.isnat(array)
-    elif array.dtype.kind == "O":
-        rows = array.tolist()
-        try:  # few labels are distinct: look at those first
-            if not any(map(_is_nan, set(rows))):
-                return None
-        except TypeError:  # unhashable labels, refused later by their own sentence
-            pass
-        empty = np.fromiter(map(_is_nan, rows), dtype=bool, count=array.size)
-    else:
-        return None
-    return int(np.flatnonzero(empty)[0]) if empty.any() else None
 
 
 def _is_nan(value: object) -> bool:
@@ -161,29 +232,59 @@ def _above(array: npt.NDArray[Any], low: int) -> npt.NDArray[np.intp]:
     return wide - low if low else wide
 
 
-def _encode_objects(array: npt.NDArray[Any], where: str) -> Codes:
-    rows = array.tolist()
+def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
+    """Number text and objects: rows that are alike first, since they are many, then the labels these stand for."""
+    alike = _alike(rows)
+    codes, some = (None, rows) if alike is None else alike
     try:
-        distinct = list(dict.fromkeys(rows))
+        numbers, labels = _by_first(some if isinstance(some, list) else some.tolist())
     except TypeError:
-        raise InputError(
-            f"{where}: labels must be hashable (text, numbers, tuples), got {shown(_unhashable(array))}."
-        ) from None
+        raise _first_unusable(list(rows), where) from None
+    codes = numbers if codes is None else numbers[codes]
+    empty = np.fromiter(map(_is_nan, labels), dtype=bool, count=len(labels))
+    if empty.any():
+        raise _missing(int(np.argmax(empty[codes])), where)
     try:
         with np.errstate(all="ignore"):  # comparing a float with a numpy scalar may overflow in the cast
-            names = sorted(distinct)
+            names = sorted(labels)
     except TypeError:  # labels of mixed type: any fixed order will do
-        names = sorted(distinct, key=lambda name: (type(name).__name__, str(name)))
+        names = sorted(labels, key=lambda name: (type(name).__name__, str(name)))
     place = {name: i for i, name in enumerate(names)}
-    codes = np.fromiter(map(place.__getitem__, rows), dtype=np.int32, count=array.size)
+    rank = np.fromiter(map(place.__getitem__, labels), dtype=np.int32, count=len(labels))
     plain = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
-    return Codes(plain, codes)
+    return Codes(plain, rank[codes] if rank.size else codes)
 
 
-def _unhashable(array: npt.NDArray[Any]) -> object:
-    for value in array:
-        try:
-            hash(value)
-        except TypeError:
-            return value
-    return None
+def _alike(rows: npt.NDArray[Any] | list[Any]) -> tuple[Integers, npt.NDArray[Any]] | None:
+    """Numbers of rows that hold the same text or the same object, and what it is; None where few do."""
+    if isinstance(rows, np.ndarray) and rows.dtype.kind == "U":
+        found = distinct_rows(text_words(rows))
+    elif mostly_apart(rows):
+        return None
+    else:
+        rows = np.fromiter(rows, dtype=object, count=len(rows)) if isinstance(rows, list) else rows
+        found = distinct_rows(object_words(rows))
+    return None if found is None else (found[0], rows[found[1]])
+
+
+def _by_first(rows: list[Any]) -> tuple[Integers, list[Any]]:
+    """Number labels in the order they come."""
+    place: defaultdict[Any, int] = defaultdict(count().__next__)
+    return np.fromiter(map(place.__getitem__, rows), dtype=np.int32, count=len(rows)), list(place)
+
+
+def _first_unusable(rows: list[Any], where: str) -> InputError:
+    """The first row whose label is missing or, if there is none, cannot be hashed."""
+    for row, value in enumerate(rows):
+        if _is_nan(value):
+            return _missing(row, where)
+    value = next(value for value in rows if not _is_hashable(value))
+    return InputError(f"{where}: labels must be hashable (text, numbers, tuples), got {shown(value)}.")
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

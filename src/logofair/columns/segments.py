@@ -65,9 +65,12 @@ def bucket_count(rows: int, n_cells: int) -> int:
 
 
 def sorted_by_cell(
-    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats
+    groups: Integers, clients: Integers, n_groups: int, n_clients: int, scores: Floats, data: Floats | None = None
 ) -> tuple[Floats, Indices]:
-    """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts."""
+    """Scores in [0, 1] ordered by cell and ascending inside each, and where each cell starts.
+
+    ``data`` stands for the scores: numbers that rise with them and may tell equal ones apart.
+    """
     n_cells = n_groups * n_clients
     buckets = bucket_count(scores.size, n_cells)
     keys = np.empty(scores.size, dtype=np.int32)
@@ -80,7 +83,7 @@ def sorted_by_cell(
             # Rounding is monotone, so a larger score never falls into a lower bucket.
             key += np.minimum(scores[piece] * buckets, buckets - 1).astype(np.int32)
         keys[piece] = key
-    ordered, starts = group_by(keys, n_cells * buckets, scores)
+    ordered, starts = group_by(keys, n_cells * buckets, scores if data is None else data)
     if buckets == 1:
         sort_runs(ordered, starts)
         return ordered, starts
@@ -197,8 +200,16 @@ def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *,
 
 
 def run_starts(changes: Booleans) -> Indices:
-    """Starts of the runs of a column, and its end, from where neighbours differ."""
+    """Starts of the runs of a column of at least one entry, and its end, from where neighbours differ."""
     return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]]).astype(np.int64)
+
+
+def level_changes(levels: Floats, starts: Indices) -> Booleans:
+    """Where a row's level, or the run it is in, differs from that of the row before."""
+    changes = np.asarray(levels[1:] != levels[:-1])
+    inside = (starts > 0) & (starts < levels.size)
+    changes[starts[inside] - 1] = True
+    return changes
 
 
 def pool_starts(values: Floats, weights: Floats, runs: npt.NDArray[Any], *, rising: bool = True) -> Indices:
@@ -228,6 +239,37 @@ def run_sums(data: npt.NDArray[Any], starts: Indices) -> Floats:
     return sums
 
 
+def _packed(scores: Floats, cells: npt.NDArray[Any], score_bits: int, row_bits: int) -> Indices:
+    """Cell, score rounded down and row of each row in one number: sorting bare numbers is several times faster.
+
+    Rounding is monotone, so a larger score never has a lower number.
+    """
+    low, high = float(scores.min()), float(scores.max())
+    levels = (1 << score_bits) - 1
+    keys = np.empty(scores.size, dtype=np.int64)
+    for first in range(0, scores.size, _CHUNK):
+        piece = slice(first, first + _CHUNK)
+        share = (scores[piece] - low) / (high - low) if high > low else np.zeros_like(scores[piece])
+        key = np.minimum(share * levels, levels).astype(np.int64)
+        key += cells[piece].astype(np.int64) << score_bits
+        key <<= row_bits
+        key += np.arange(first, first + key.size)
+        keys[piece] = key
+    return keys
+
+
+def _sort_alike(rows: Indices, scores: Floats, alike: Indices, falls: Indices) -> None:
+    """Sort, in place, the runs of rows that share a number and have falling scores; ``alike``: as the row after."""
+    first = np.append(True, np.diff(alike) > 1)
+    starts, lengths = alike[first], np.diff(np.append(np.flatnonzero(first), alike.size)) + 1
+    wrong = np.unique(np.searchsorted(starts, falls, "right") - 1)
+    starts, lengths = starts[wrong], lengths[wrong]
+    ends = np.cumsum(lengths)
+    places = np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1])
+    run = np.repeat(np.arange(wrong.size), lengths)
+    rows[places] = rows[places][np.lexsort((scores[rows[places]], run))]
+
+
 @dataclass(frozen=True, eq=False)
 class RowOrder:
     """Rows by cell and, inside each, by rising score; rows of equal score stand in the order they came.
@@ -239,12 +281,21 @@ class RowOrder:
     starts: Indices
 
     @classmethod
-    def of(cls, scores: Floats, cells: npt.NDArray[Any], n_cells: int, rising: Indices | None = None) -> RowOrder:
-        """Order rows; ``rising`` is their stable order by score alone, where it is known already."""
+    def of(cls, scores: Floats, cells: npt.NDArray[Any], n_cells: int) -> RowOrder:
+        """Order rows by cell and score."""
         # Stable, or tied rows would be dealt to other folds on a machine that sorts in another way.
-        rising = np.argsort(scores, kind="stable") if rising is None else rising
-        rows, starts = group_by(cells[rising], n_cells, rising)
-        return cls(rows, starts)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=n_cells))]).astype(np.int64)
+        if scores.size == 0:
+            return cls(np.zeros(0, dtype=np.int64), starts)
+        row_bits, cell_bits = (max(number - 1, 1).bit_length() for number in (scores.size, n_cells))
+        keys = _packed(scores, cells, min(max(63 - row_bits - cell_bits, 0), 52), row_bits)
+        keys.sort()
+        alike = np.flatnonzero(keys[1:] >> row_bits == keys[:-1] >> row_bits)
+        keys &= (1 << row_bits) - 1
+        falls = alike[scores[keys[alike + 1]] < scores[keys[alike]]]
+        if falls.size:
+            _sort_alike(keys, scores, alike, falls)
+        return cls(keys, starts)
 
     @cached_property
     def cells(self) -> Indices:
@@ -253,24 +304,15 @@ class RowOrder:
 
     def changes(self, levels: Floats) -> Booleans:
         """Where a row's level, given in this order, or its cell differs from that of the row before."""
-        return np.asarray((np.diff(levels) != 0) | (np.diff(self.cells) != 0))
+        return level_changes(levels, self.starts)
 
-    def along(self, levels: Floats) -> RowOrder:
-        """The order by a column that rises with the scores inside each cell, as calibrated scores do.
+    def as_they_came(self, ordered: Column) -> Column:
+        """A column in this order, put back into that of the user's columns."""
+        column = np.empty_like(ordered)
+        column[self.rows] = ordered
+        return column  # type: ignore[no-any-return]  # as the one given
 
-        The order stays as it is but for two things. Scores that a calibrator sends to one level are tied from now on,
-        so their rows stand as they came. And where rounding let a level fall, rows are sorted afresh.
-        """
-        if self.rows.size == 0:
-            return self
-        ordered = levels[self.rows]
-        changes = self.changes(ordered)
-        if np.any((np.diff(ordered) < 0) & (np.diff(self.cells) == 0)):
-            cells = np.empty_like(self.cells)
-            cells[self.rows] = self.cells
-            return RowOrder.of(levels, cells, self.starts.size - 1)
-        if not np.any(~changes & (np.diff(self.rows) < 0)):
-            return self
-        level_of = np.empty(self.rows.size, dtype=np.int64)
-        level_of[self.rows] = np.cumsum(np.append(0, changes))
-        return RowOrder(grouped(level_of, int(level_of.max()) + 1), self.starts)
+    def falls(self, levels: Floats) -> bool:
+        """Whether levels, given in this order, fall somewhere inside a cell, as by rounding."""
+        falling = np.flatnonzero(levels[1:] < levels[:-1]) + 1
+        return bool(np.any(self.starts[np.searchsorted(self.starts, falling)] != falling))

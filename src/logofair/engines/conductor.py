@@ -17,7 +17,7 @@ from logofair.errors import InputError, RunError, SumError
 from logofair.federation.phases import AfterTotals, Finished
 from logofair.federation.replies import Received, Refusal, ReplyMessage, Sums, Totals
 from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault
-from logofair.federation.requests import RequestMessage, next_history
+from logofair.federation.requests import RequestMessage
 from logofair.federation.result import RunResult
 from logofair.federation.server import Server, check_result
 from logofair.federation.wire import decode, encode, wire_type
@@ -110,7 +110,8 @@ def conduct(
 
     Start with ``ServerState(Server.start(plan, sites))``, or go on with a state that was stored: ``save`` stores one
     before the first exchange and after each. A site that has not answered within ``timeout`` seconds is absent; with
-    secure sums absent sites are sent their message ``retries`` times again before the run stops (it can be resumed).
+    secure sums absent sites are sent their message ``retries`` times again before the run stops (it can be resumed),
+    unless they had their time.
     ``tell`` is told when an exchange begins.
     """
     save(state)
@@ -262,7 +263,7 @@ def _masks(state: ServerState) -> SecureServer:
     if masks is None or masks.roster.number != server.roster:
         masks = SecureServer.start(server.plan.run, server.sites, server.roster)
     if masks.stage == "ready":
-        masks = masks.begin_sum(next_history(server.history, server.request), server.sum_steps)
+        masks = masks.begin_sum(server.request_history, server.sum_steps)
     return masks
 
 
@@ -295,12 +296,13 @@ def _secure_messages(state: ServerState, masks: SecureServer) -> dict[str, Reque
 def _collected(
     messages: Mapping[str, RequestMessage], transport: Transport, timeout: float, tries: int
 ) -> tuple[dict[str, Any], dict[str, str], tuple[int, int]]:
-    """Replies by site, why others are missing, and the largest messages; who is missing is asked again."""
+    """Replies by site, why others are missing, and the largest messages; who is missing and not late is asked again."""
     bodies: dict[str, Any] = {}
     reasons: dict[str, str] = {}
+    late: set[str] = set()
     out = back = 0
     for _ in range(tries):
-        waiting = {site: encode(message) for site, message in messages.items() if site not in bodies}
+        waiting = {site: encode(message) for site, message in messages.items() if site not in {*bodies, *late}}
         if not waiting:
             break
         out = max(out, *map(len, waiting.values()))
@@ -313,6 +315,7 @@ def _collected(
                 back = max(back, 0 if isinstance(data, NoReply) else len(data))
             else:
                 reasons[site] = read
+                late |= {site} if isinstance(data, NoReply) and data.late else set()
     return bodies, {site: why for site, why in reasons.items() if site not in bodies}, (out, back)
 
 

@@ -12,11 +12,13 @@ import contextlib
 import re
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 
-from logofair.engines.agreement import show_plan, wait_for_answer
 from logofair.engines.events import Event, append_event
+from logofair.engines.shown_plans import show_plan, wait_for_answer
 from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.limits import SiteLimits
@@ -36,8 +38,8 @@ from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 
 _FORMAT, _VERSION, _WHAT = "logofair site", 1, "site settings"
-_LISTS = ("trusted", "agreed_without")
 _RELEASE = "release.json"
+_UNFIT = "unfit.json"  # of a plan that the rows here did not fit
 REFUSED = ".refused.json"  # of a run whose published result the site does not believe
 _PATIENCE = 600.0  # seconds for the site's people to answer
 _STATE, _STATE_WHAT = "logofair client", "client state"
@@ -55,7 +57,9 @@ class SiteSettings:
     policy: str  # where its policy is written
     key: str | None = None  # for secure sums: the file of its private key
     peers: str | None = None  # for secure sums: a folder of the other sites' public keys, NAME.pub
-    trusted: tuple[str, ...] = ()  # for secure sums: fingerprints of peers' keys, as read out by their people
+    # For secure sums: the fingerprint of each peer's key by name, as read out by its people. A fingerprint without a
+    # name would let one site that helps the server stand under all of their names.
+    trusted: Mapping[str, str] = field(default_factory=dict)
     agreed_without: tuple[str, ...] = ()  # for secure sums: sites without whom it agrees to go on
     # One further run, by its name, that may use rows of a run before it: the difference of two can tell more than each.
     again: str | None = None
@@ -63,11 +67,20 @@ class SiteSettings:
     limits: SiteLimits = field(default_factory=SiteLimits)
     asks: bool = False  # whether they are asked when a plan comes, at the terminal of the site's command
 
+    def __post_init__(self) -> None:
+        names = sorted(self.trusted)
+        for name, other in combinations(names, 2):
+            if self.trusted[name] == self.trusted[other]:
+                raise InputError(
+                    f"trusted: {name!r} and {other!r} have the same fingerprint, and every site has a key of its own; "
+                    "have the people of both read you theirs again."
+                )
+
     def write(self, path: str | Path) -> None:
         """Store the settings."""
         body = {name: getattr(self, name) for name in self.__dataclass_fields__}
         body |= {"columns": self.columns.as_dict(), "limits": self.limits.as_dict()}
-        body |= {name: list(getattr(self, name)) for name in _LISTS}
+        body |= {"trusted": dict(self.trusted), "agreed_without": list(self.agreed_without)}
         write_document(path, _FORMAT, _VERSION, body, what=_WHAT, private=True)
 
     @classmethod
@@ -76,8 +89,8 @@ class SiteSettings:
         body = read_document(path, _FORMAT, _VERSION, what=_WHAT, remedy="start the site again")
         try:
             columns, limits = ColumnNames.from_dict(body["columns"]), SiteLimits.from_dict(body["limits"])
-            lists = {name: tuple(body[name]) for name in _LISTS}
-            return cls(**{**body, "columns": columns, "limits": limits, **lists})
+            agreed = {"trusted": dict(body["trusted"]), "agreed_without": tuple(body["agreed_without"])}
+            return cls(**{**body, "columns": columns, "limits": limits, **agreed})
         except (LookupError, TypeError, ValueError):
             raise InputError(f"{path}: parts of the {_WHAT} are missing; start the site again.") from None
 
@@ -89,8 +102,9 @@ class SiteSettings:
         from logofair.federation.secure import key_fingerprint
 
         peers: dict[str, str] = {}
-        for file in sorted(Path(self.peers).glob("*.pub")) if self.peers and self.trusted else []:
-            if key_fingerprint(_text(file).encode(), str(file)) in self.trusted:
+        for file in sorted(Path(self.peers).glob("*.pub")) if self.peers else []:
+            known = self.trusted.get(file.stem)
+            if known is not None and key_fingerprint(_text(file).encode(), str(file)) == known:
                 peers[file.stem] = _text(file)
         return SecureIdentity(_text(Path(self.key)), peers, self.agreed_without)
 
@@ -164,6 +178,12 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
     folder, data = Path(settings.folder), fingerprint(settings.data)
     file = folder / f"{message.run}.client.json"
     stored, known = _stored_client(file)
+    if stored.run not in ("", message.run):  # on disks that take two names for one
+        raise RefusedError(
+            Refusal.NOT_AGREED,
+            f"{file}: is of run {stored.run!r}, which this disk does not tell from run {message.run!r}; have it "
+            "started under another name.",
+        )
     if known not in ("", data):
         raise RefusedError(Refusal.DATA_CHANGED, f"{settings.data}: is not the file this run began with; put it back.")
     plan = stored.state.plan if stored.state is not None else message.opening.plan if message.opening else None
@@ -174,7 +194,8 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
         _agreed(settings, plan, message.opening.members)
     if not stored.run:
         _first_time(settings, plan)
-    client = Client(settings.site, read_site(settings, plan), stored, identity, limits=settings.limits)
+    columns = read_site(settings, plan) if stored.run else _fitting_columns(settings, plan)
+    client = Client(settings.site, columns, stored, identity, limits=settings.limits)
     if plan.privacy is not None:
         client = replace(client, releases=(stored_release(folder, client.columns, plan),))
     client, reply = client.handle(message)
@@ -184,18 +205,20 @@ def _answer(settings: SiteSettings, identity: SecureIdentity | None, message: Re
         _store(file, client.stored, data)
     if client.forged:
         body = {"run": message.run, "sentence": client.forged}
-        write_document(folder / f"{message.run}{REFUSED}", "logofair refused", 1, body, what="refused result")
+        path = folder / f"{message.run}{REFUSED}"
+        write_document(path, "logofair refused", 1, body, what="refused result", private=True)
     elif client.finished:
         _write_policy(SitePolicies(client.batch)[settings.site], settings, client)
     return reply
 
 
 def _check_released(settings: SiteSettings, plan: Plan, run: str) -> None:
-    """Exact counts would undo a noised histogram of the same rows."""
-    if plan.privacy is None and (Path(settings.folder) / _RELEASE).exists():
+    """Exact counts undo a noised histogram of the same rows: that takes people's consent to the run by its name."""
+    if plan.privacy is None and settings.again != run and (Path(settings.folder) / _RELEASE).exists():
         raise RefusedError(
             Refusal.NOT_AGREED,
-            f"run {run!r} is planned without differential privacy; this site has released a noised histogram before.",
+            f"run {run!r} is planned without differential privacy; this site has released a noised histogram, which "
+            f"exact counts of the same rows undo: agree to that with --again {run}, or leave the run.",
         )
 
 
@@ -223,6 +246,36 @@ def _first_time(settings: SiteSettings, plan: Plan) -> None:
                 f"this site took part in run {other['run']!r} before; the difference of two runs can tell more about "
                 f"it than each alone: agree to run {plan.run!r}, and to no other, with --again {plan.run}.",
             )
+
+
+def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:
+    """The columns at the beginning of a run, checked against its plan.
+
+    Whether rows fit a plan says something about them: which groups and columns there are. So where only limits decide
+    which plans are looked at, one that does not fit is the last until the site is started again.
+    """
+    path = Path(settings.folder) / _UNFIT
+    if path.exists() and settings.limits.plan is None and not settings.asks:
+        before = read_document(path, "logofair unfit plan", 1, what="unfit plan", remedy="remove it")
+        if before["digest"] != plan.fingerprint:
+            raise RefusedError(
+                Refusal.PLAN_REFUSED,
+                f"run {plan.run!r}: no other plan is looked at, since that of run {before['run']!r} did not fit the "
+                f"rows, and a server could go on asking: start this site again, or remove {path}.",
+            )
+    try:
+        columns = read_site(settings, plan)
+        site_rows(columns, plan)
+    except (InputError, RefusedError):
+        body = {"run": plan.run, "digest": plan.fingerprint}
+        write_document(path, "logofair unfit plan", 1, body, what="unfit plan", private=True)
+        raise
+    return columns
+
+
+def look_at_plans_again(folder: Path) -> None:
+    """Forget that a plan did not fit the rows: the site's people have started it again."""
+    (folder / _UNFIT).unlink(missing_ok=True)
 
 
 def stored_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
@@ -263,7 +316,7 @@ def _write_policy(policy: Policy, settings: SiteSettings, client: Client) -> Non
     with_columns(policy, settings).save(settings.policy)
     done = {"run": client.stored.run, "policy": settings.policy, "warnings": list(policy.info.warnings)}
     path = Path(settings.folder) / f"{client.stored.run}.done.json"
-    write_document(path, "logofair done", 1, done, what="end of a run")
+    write_document(path, "logofair done", 1, done, what="end of a run", private=True)
 
 
 def refused_result(path: Path) -> str:

@@ -161,7 +161,7 @@ def _solver(
     if plan.solver == "exact":
         return "exact", []
     found: list[tuple[tuple[float, float], Algorithm1, dict[str, Any]]] = []
-    problem, runs = _algorithm1_runs(replace(case, level=None), rows, models)
+    problem, runs = _algorithm1_runs(replace(case, level=None), rows, models, every=case.level is not None)
     for trial, states in runs:
         wanted = trial.rounds if case.level is None else (int(case.level),)
         for state in states:
@@ -183,15 +183,20 @@ def _solver(
 
 
 @lru_cache(maxsize=1)
-def _algorithm1_runs(case: Case, rows: SplitData, models: Models) -> tuple[Problem, list[tuple[Trial, list[Round]]]]:
-    """The problem of a case, and every round of Algorithm 1 on it with each of its settings.
+def _algorithm1_runs(
+    case: Case, rows: SplitData, models: Models, *, every: bool
+) -> tuple[Problem, list[tuple[Trial, list[Round]]]]:
+    """The problem of a case, and the rounds of Algorithm 1 on it with each of its settings: every one, or those listed.
 
     The last runs are remembered: a run of 100 rounds passes through its tenth, so one serves every number of rounds.
     """
     problem = _fitted(case, METHODS[case.method], rows, models).problem
     tried = trials("", "algorithm1")
     runs = [Algorithm1(rounds=max(trial.rounds), **trial.setting) for trial in tried]
-    return problem, [(trial, list(rounds(problem, run))) for trial, run in zip(tried, runs, strict=True)]
+    return problem, [
+        (trial, list(rounds(problem, run, None if every else trial.rounds)))
+        for trial, run in zip(tried, runs, strict=True)
+    ]
 
 
 def _chances(policy: Policy, scores: Floats, rows: SplitData) -> Floats:

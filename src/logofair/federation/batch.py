@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration.levels import GroupMaps
-from logofair.cells.cells import Cells, build_cells
+from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InputError, RefusedError
 from logofair.federation import requests
+from logofair.federation.empty_cells import held_rules, merged_rules
 from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
 from logofair.federation.published import OwnFigures, contradiction
@@ -28,7 +29,7 @@ from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows
 from logofair.federation.wire import wire_type
 from logofair.fitting.pooling import Borrowed, GroupPriors, ShiftRule
 from logofair.fitting.prepare import ordered_cells
-from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule, evaluate, filled, reduce
+from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.joint import solve_joint
@@ -147,50 +148,6 @@ def mixed_rules(problem: Problem, u: Floats, v: Floats, weights: Floats, *, sele
     return reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
 
 
-def merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
-    """The rule of cells without rows, where nothing can be required: one for each group.
-
-    It is what a client that requires nothing inside answers to the prices that are mixed: at each of them a threshold
-    on the chance. Where they are more than a stored rule has room for, the heaviest stand for all.
-    """
-    groups = np.arange(problem.shape[1], dtype=np.int32)
-    # What accepting a row gains is linear in its chance, so that one row tells the whole line.
-    row = build_cells(np.full(groups.size, 0.5), groups, 0 * groups, n_groups=groups.size, n_clients=1)
-    gains = [replace(problem, cells=row).priced_gain(each) for each in prices]
-    rules = base_rule(groups.size)
-    for a in groups:
-        weight_of: dict[tuple[float, bool], float] = {}
-        for (constant, slope), weight in zip(((u[0, a], v[0, a]) for u, v in gains), weights, strict=True):
-            rule = _gaining(float(constant), float(slope))
-            if rule is not None:
-                weight_of[rule] = weight_of.get(rule, 0.0) + float(weight)
-        _write_rule(rules, int(a), weight_of)
-    return rules
-
-
-def _gaining(constant: float, slope: float) -> tuple[float, bool] | None:
-    """The threshold from which on (True) or up to which (False) a chance gains; None where none does."""
-    if slope == 0.0:
-        return (0.0, True) if constant > 0 else None
-    even = -constant / slope
-    if not (even <= 1.0 if slope > 0 else even >= 0.0):
-        return None
-    return min(max(even, 0.0), 1.0), slope > 0
-
-
-def _write_rule(rules: Mixtures, cell: int, weight_of: dict[tuple[float, bool], float]) -> None:
-    """Write the heaviest of some thresholds, which share the weight of all, in place; the rest of 1 rejects."""
-    heaviest = sorted(weight_of, key=lambda rule: -weight_of[rule])[: rules.weight.shape[1]]
-    total, kept = min(sum(weight_of.values()), 1.0), sum(weight_of[rule] for rule in heaviest)
-    rules.weight[cell], rules.threshold[cell], rules.above[cell] = 0.0, 0.0, True
-    for place, (threshold, above) in enumerate(heaviest if kept > 0 else ()):
-        weight = total * weight_of[threshold, above] / kept
-        rules.weight[cell, place] = 1.0 if weight > 1.0 - NEGLIGIBLE else weight
-        rules.threshold[cell, place], rules.above[cell, place] = threshold, above
-    accepts = kept > 0 and total >= 0.5
-    rules.single[cell] = rules.threshold[cell, 0] if accepts and rules.above[cell, 0] else np.inf
-
-
 def measure(problem: Problem, rules: Mixtures) -> tuple[Floats, Floats, Floats]:
     """Gain, shares and largest local excess, in the user's units, of stored rules; the first axis counts clients."""
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
@@ -230,14 +187,15 @@ class ClientState:
     result: dict[str, Any] | None = None
     forged: str = ""  # why a result that was published was not stored
     members: Members | None = None  # of the roster, as the server says; None: not known
+    local_tolerance: float | None = None  # the clients' own, in place of the plan's
 
     def opened(self, roster: int) -> ClientState:
         """The state when a new roster begins: totals, answers and steps of the last one are void.
 
         Calibrators and priors stand until others come: a roster that lost a site goes on with them.
         """
-        kept = self.model, self.maps, self.releases
-        return ClientState(self.plan, self.sites, roster, *kept, priors=self.priors, members=self.members)
+        kept = {name: getattr(self, name) for name in ("model", "maps", "releases", "priors", "members")}
+        return ClientState(self.plan, self.sites, roster, **kept, local_tolerance=self.local_tolerance)
 
     def answered(self, prices: Floats, u: Floats, v: Floats) -> ClientState:
         """The state with more answers."""
@@ -372,6 +330,14 @@ class ClientBatch:
             cells = replace(ordered_cells(lent.rows, "eta", None), rows=own.rows)
         return _Derived(chances, own, cells, borrowed, None if state.mass is None else _problem(cells, state))
 
+    def _expected_cells(self) -> Cells | None:
+        """The cells, with their group's scores at all clients in those without rows; None where nothing is known."""
+        state, derived = self.state, self._derive()
+        if state.priors is None or derived.cells.mass.all():
+            return None
+        lent, _ = self.preparation.borrowing(derived.chances, state.model, state.priors, fill=True)
+        return ordered_cells(lent.rows, "eta", None)
+
     def _with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The state in which the totals of the roster are known."""
         state, derived = self.state, self._derive()
@@ -418,13 +384,17 @@ class ClientBatch:
         if not (np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(request.prices) > 0):
             raise RefusedError(Refusal.BAD_REQUEST)
         after = replace(self, derived=self._derive())
-        problem = after.problem
+        problem, selection_only = after.problem, after.state.plan.selection_only(after.state.local_tolerance)
         u, v = (np.stack(each) for each in zip(*map(after._counted_answer, request.prices), strict=True))
         rules = filled(
             problem.cells,
-            mixed_rules(problem, u, v, request.weights, selection_only=after.state.plan.selection_only),
+            mixed_rules(problem, u, v, request.weights, selection_only=selection_only),
             merged_rules(problem, request.prices, request.weights),
         )
+        expected = after._expected_cells()
+        if expected is not None:
+            at = (request.prices, request.weights)
+            rules = held_rules(problem, expected, rules, *at, selection_only=selection_only)
         gain, shares, excess = measure(problem, rules)
         rounding = LARGEST_VIOLATION / float(np.min([1.0, *np.ravel(problem.local_units)]))
         sums = FinalFigures(
@@ -537,4 +507,5 @@ def _check_totals(mass: Floats, positives: Floats, cells: Cells) -> None:
 def _problem(cells: Cells, state: ClientState) -> Problem:
     assert state.mass is not None
     assert state.positives is not None
-    return make_problem(state.plan.requirements(state.sites), cells, GroupTotals(state.mass, state.positives))
+    required = state.plan.requirements(state.sites, state.local_tolerance)
+    return make_problem(required, cells, GroupTotals(state.mass, state.positives))

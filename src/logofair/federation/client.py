@@ -25,7 +25,6 @@ from logofair.federation.requests import (
     PublishRequest,
     RequestMessage,
     StepsRequest,
-    opening_history,
 )
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.server import Server
@@ -75,7 +74,6 @@ class StoredClient:
     reply: ReplyMessage | None = None
     state: ClientState | None = None
     masks: bytes = b""  # the state of secure sums, where they are used
-    history: bytes = b""  # fingerprint of all requests and totals of this roster
     replica: Server | None = None  # under secure sums: the server as the totals so far make it
     failed: str = ""  # under secure sums: why this site's numbers are no longer in the totals
 
@@ -180,14 +178,19 @@ class Client:
 
     def _joined(self, message: RequestMessage, opening: Opening) -> Client:
         """The client at the beginning of a roster."""
-        stored, plan, history = self.stored, opening.plan, opening_history(opening, message.roster)
+        stored, plan = self.stored, opening.plan
         if plan.run != message.run or (plan.secure and self.site not in opening.members.names):
             raise RefusedError(Refusal.BAD_MESSAGE)
         if stored.run != message.run:
             fresh = ClientState(
-                plan, (self.site,), roster=message.roster, releases=self.releases, members=opening.members
+                plan,
+                (self.site,),
+                roster=message.roster,
+                releases=self.releases,
+                members=opening.members,
+                local_tolerance=self.limits.local_tolerance,
             )
-            begun = StoredClient(message.run, message.roster, message.number, state=fresh, history=history)
+            begun = StoredClient(message.run, message.roster, message.number, state=fresh)
             return replace(self, stored=begun, cached=None)
         if stored.state is None or plan.digest != stored.state.plan.digest:
             raise RefusedError(Refusal.OTHER_REQUEST)
@@ -196,14 +199,23 @@ class Client:
         state = replace(stored.state.opened(message.roster), members=opening.members)
         batch = None if self.cached is None else self.cached.opened(message.roster)
         batch = None if batch is None else replace(batch, state=state)
-        begun = replace(stored, state=state, roster=message.roster, opened=message.number, history=history)
+        begun = replace(stored, state=state, roster=message.roster, opened=message.number)
         return replace(self, stored=begun, cached=batch)
 
     def _check_plan(self, message: RequestMessage) -> None:
         """Refuse a plan that the site's people have not agreed to: before a row is looked at."""
         sites = message.opening.members.number if isinstance(message.opening, Opening) else None
-        if self.stored.state is not None:
-            self.limits.check(self.stored.state.plan, self.site, sites)
+        state = self.stored.state
+        if state is None:
+            return
+        self.limits.check(state.plan, self.site, sites)
+        if state.local_tolerance != self.limits.local_tolerance:  # its answers so far were given within that one
+            began = "none" if state.local_tolerance is None else f"{state.local_tolerance:g}"
+            raise RefusedError(
+                Refusal.PLAN_REFUSED,
+                f"run {state.plan.run!r}: it began with {began} as this site's own tolerance; "
+                "start the site with that again.",
+            )
 
     def _answer(self, message: RequestMessage) -> tuple[Client, Any]:
         self._check_plan(message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from logofair.federation.plan import Plan
 from logofair.federation.replies import Refusal
 from logofair.federation.wire import SPOKEN, spoken_digest
 from logofair.files.writing import reason_of
-from logofair.requirements import Requirement, check_tolerance
+from logofair.requirements import Requirement, check_tolerance, tolerance_of
 
 _NEIGHBOURS = ("replace", "add-remove")
 
@@ -44,8 +44,12 @@ class SiteLimits:
         Refuse rosters of fewer sites, this one among them.
     most_local_tolerance, most_global_tolerance : float, optional
         The largest tolerance of any gap inside this site, and over all; a gap that is free exceeds it.
-    most_rounds : int, optional
-        Refuse plans of more rounds.
+    local_tolerance : float, optional
+        This site's own tolerance, in place of the plan's for every gap inside this site and never larger. It counts
+        here alone: the server is not told, and totals stay sums of what the sites answer.
+    most_rounds, most_prices : int, optional
+        Refuse plans of more rounds, those of training among them, and plans of which a site answers more prices
+        (:attr:`Plan.most_prices`): each tells of its scores.
     pooling, training : bool
         Whether histograms of scores may be sent, and a model be trained.
 
@@ -68,7 +72,9 @@ class SiteLimits:
     least_sites: int | None = None
     most_local_tolerance: float | None = None
     most_global_tolerance: float | None = None
+    local_tolerance: float | None = None
     most_rounds: int | None = None
+    most_prices: int | None = None
     pooling: bool = True
     training: bool = True
 
@@ -81,13 +87,13 @@ class SiteLimits:
         if self.neighbours is not None and self.neighbours not in _NEIGHBOURS:
             hint = nearest_name(self.neighbours, _NEIGHBOURS)
             raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
-        for name in ("smallest_cell", "least_sites", "most_rounds"):
+        for name in ("smallest_cell", "least_sites", "most_rounds", "most_prices"):
             if getattr(self, name) is not None:
                 whole_number(getattr(self, name), name)
         for name in ("most_epsilon", "most_delta"):
             if getattr(self, name) is not None:
                 positive_number(getattr(self, name), name, 100.0)
-        for name in ("most_local_tolerance", "most_global_tolerance"):
+        for name in ("most_local_tolerance", "most_global_tolerance", "local_tolerance"):
             check_tolerance(getattr(self, name), name, of_shares=False)
 
     def objection(self, plan: Plan, site: str, sites: int | None = None) -> str | None:
@@ -114,12 +120,22 @@ class SiteLimits:
         if self.least_sites is not None and sites is not None and sites < self.least_sites:
             yield f"its roster has {sites} sites; this site wants {self.least_sites} at least"
         single = dict(plan.client_tolerances)
-        local = [(r, single.get(site, r.tolerance)) for r in plan.local]
-        yield from _too_wide(local, "inside this site", self.most_local_tolerance)
+        own, local = self.local_tolerance, [(r, single.get(site, r.tolerance)) for r in plan.local]
+        inside = local if own is None else [(r, own) for r in plan.local]
+        yield from _too_wide(inside, "inside this site", self.most_local_tolerance)
+        for requirement, tolerance in local:
+            if own is not None and own > tolerance_of(replace(requirement, tolerance=tolerance)):
+                yield (
+                    f"its tolerance inside this site is {tolerance:g} ({requirement.rate.name}), and this site's own, "
+                    f"{own:g}, is larger; only a smaller one can hold beside it"
+                )
         yield from _too_wide([(r, r.tolerance) for r in plan.global_], "over all sites", self.most_global_tolerance)
         rounds = plan.rounds if plan.solver is None else plan.solver.rounds
+        rounds = rounds if plan.training is None else max(rounds, plan.training.rounds)
         if self.most_rounds is not None and rounds > self.most_rounds:
             yield f"it may take {rounds} rounds; this site allows {self.most_rounds} at most"
+        if self.most_prices is not None and plan.most_prices > self.most_prices:
+            yield f"it may send {plan.most_prices:,} prices; this site answers {self.most_prices:,} at most"
         if not self.pooling and plan.pooling != "none":
             yield "it pools, for which histograms of scores are sent; this site sends none"
         if not self.training and plan.training is not None:

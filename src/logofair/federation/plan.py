@@ -24,7 +24,7 @@ from logofair.errors import InputError
 from logofair.federation.privacy import Privacy
 from logofair.federation.wire import encode, spoken_digest, wire_type
 from logofair.fitting.pooling import POOLING
-from logofair.notions import NotionLike, Rate, sides
+from logofair.notions import NOTIONS, NotionLike, Rate, sides
 from logofair.requirements import (
     Requirement,
     Requirements,
@@ -40,6 +40,8 @@ _MOST_FOLDS = 50
 _SMALLEST_CELL = 5
 # A plan arrives in messages: beyond these it would keep its sites at work for weeks, or is a slip of the keyboard.
 _MOST_ROUNDS, _MOST_EPOCHS, _MOST_BATCH, _MOST_TRIALS = 10_000, 1_000, 10_000_000, 10_000
+_MOST_GROUPS = 1_000
+_KNOWN_RATES = {rate.name: rate for notion in NOTIONS.values() for rate in notion.rates}
 for kind in (Requirement, Rate, Algorithm1, Privacy):
     wire_type(kind)
 
@@ -139,7 +141,8 @@ class Plan:
     local, global_ : tuple of Requirement
         Which gaps stay within which tolerance inside each client, and over all.
     client_tolerances : tuple of (site, tolerance)
-        Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums.
+        Single sites whose local tolerance replaces that of ``local`` (None: free); none with secure sums, where a site
+        sets its own (:class:`SiteLimits`).
     calibration, folds, random_state
         As in :func:`logofair.fit`.
     pooling : str
@@ -160,8 +163,9 @@ class Plan:
         Train a model first; otherwise every site brings scores.
     smallest_cell : int
         A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
-        rule there: how the group's rows are best decided at the prices of the global requirements alone. 1: every row
-        counts. Under differential privacy 1, since whether a count is left out would tell of it what the noise hides.
+        rule there: how the group's rows are best decided at the prices of the global requirements alone; with pooling
+        also within the local tolerances, if its scores are there as at all sites. 1: every row counts. Under
+        differential privacy 1, since whether a count is left out would tell of it what the noise hides.
     """
 
     run: str
@@ -200,6 +204,7 @@ class Plan:
                 raise InputError("plan: its requirements are malformed; get the plan again.")
             for requirement in side:
                 check_tolerance(requirement.tolerance, "plan", of_shares=requirement.rate.is_share)
+                _check_rate(requirement.rate)
         _check_run_name(self.run)
         _check_calibration(self.calibration, self.privacy)
         _check_combination(self)
@@ -228,8 +233,8 @@ class Plan:
     @property
     def most_prices(self) -> int:
         """Price vectors that a site answers in one roster at most; what they tell is written in ``docs/THREATS.md``."""
-        if self.solver is not None:
-            return 1
+        if self.solver is not None:  # one in each round, and the last one once more
+            return self.solver.rounds + 1
         groups, rates = len(self.groups), max(1, len(self.constrained))
         # A roster may begin with the mixture of the one before, which has at most one answer per side of a tolerance.
         return self.rounds * (self.trials or trial_size(groups, rates)) + 2 * groups * rates + 1
@@ -244,10 +249,9 @@ class Plan:
         """Whether a site must have labels."""
         return self.calibration != "none" or self.training is not None
 
-    @property
-    def selection_only(self) -> bool:
-        """Whether nothing but plain selection rates is constrained, at any site or over all."""
-        single = any(tolerance is not None for _, tolerance in self.client_tolerances)
+    def selection_only(self, own: float | None = None) -> bool:
+        """Whether nothing but plain selection rates is constrained, at any site or over all, or by a site's own."""
+        single = any(tolerance is not None for tolerance in (own, *dict(self.client_tolerances).values()))
         local = [r.rate for r in self.local if single or r.tolerance is not None]
         return all(rate.slope == 0 for rate in (*local, *(r.rate for r in self.constrained)))
 
@@ -267,9 +271,9 @@ class Plan:
         units = np.array([r.rate.normalised()[1] for r in self.constrained])
         return np.array([r.tolerance for r in self.constrained], dtype=float) * units, units
 
-    def requirements(self, sites: Sequence[str]) -> Requirements:
-        """The requirements of a run with these clients."""
-        single = dict(self.client_tolerances)
+    def requirements(self, sites: Sequence[str], own: float | None = None) -> Requirements:
+        """The requirements of a run with these clients; ``own`` is the local tolerance that they set themselves."""
+        single = dict(self.client_tolerances) if own is None else dict.fromkeys(sites, own)
         tolerances = np.tile([tolerance_of(r) for r in self.local], (len(sites), 1))
         for place, site in enumerate(sites):
             if site in single:
@@ -289,6 +293,9 @@ class Plan:
             yield "Sites", f"{members.summary()}; the run fails with fewer than {self.quorum}."
         yield "Groups", f"{', '.join(map(str, self.groups))}."
         yield "Required", self.summary()
+        own = sorted({r.rate for r in (*self.local, *self.global_)} - set(_KNOWN_RATES.values()), key=str)
+        if own:
+            yield "Rates", f"{'; '.join(map(_line, own))}."
         yield (
             "Sums",
             "Secure: the server sees totals of the sites and none of one site."
@@ -298,6 +305,8 @@ class Plan:
         yield "Privacy", self._privacy()
         if self.smallest_cell > 1:
             yield "Small cells", f"A group with fewer than {self.smallest_cell} rows here is counted in nothing sent."
+        elif self.privacy is None:
+            yield "Small cells", "Every group is counted, however few rows it has here."
         if self.pooling != "none":
             yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
         if self.training is not None:
@@ -387,6 +396,21 @@ def make_plan(
     )
 
 
+def _check_rate(rate: Rate) -> None:
+    """Refuse a rate under the name of another: people agree to names."""
+    if rate != _KNOWN_RATES.get(rate.name, rate):
+        raise InputError(f"plan: its {rate.name} is another rate than what is called so; give it a name of its own.")
+
+
+def _line(rate: Rate) -> str:
+    """What a rate of the plan's own counts, in words."""
+    base = (rate.constant, rate.slope) if rate.base is None else rate.base
+    return (
+        f"the {rate.name} counts an accepted row of chance p as {rate.constant:g} + {rate.slope:g} p, and any row as "
+        f"{base[0]:g} + {base[1]:g} p"
+    )
+
+
 def _check_run_name(run: object) -> None:
     """Refuse what is not safe as a file name everywhere."""
     if not isinstance(run, str) or not 1 <= len(run) <= 64 or not all(c.isalnum() or c in "-_" for c in run):
@@ -400,6 +424,8 @@ def _group_names(groups: Sequence[Label]) -> tuple[Label, ...]:
         raise InputError(f"groups: got {groups!r}; name them by text, numbers, or tuples of these.")
     if len(names) < 2 or len(set(names)) != len(names):
         raise InputError(f"groups: got {groups!r}; list two groups or more, each once.")
+    if len(names) > _MOST_GROUPS:
+        raise InputError(f"groups: got {len(names):,} of them; list {_MOST_GROUPS:,} at most.")
     return names
 
 
@@ -469,7 +495,14 @@ def _check_combination(plan: Plan) -> None:
     if plan.secure and plan.client_tolerances:
         raise InputError(
             "client_tolerances: cannot be combined with secure sums, since a tolerance of one site alone can tell its "
-            "numbers from the others'; agree on one tolerance for all sites."
+            "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local)."
+        )
+    limited = {r.rate for r in plan.local if r.tolerance is not None}
+    if plan.secure and (len(limited) > 2 or (len(limited) == 2 and not all(rate.is_share for rate in limited))):
+        raise InputError(
+            "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "
+            "more of them may leave a site no choice but to reject everybody, so that a total is that of a site "
+            "with one group alone; require less inside each site, or the others over all sites."
         )
     if plan.secure and plan.solver is not None and plan.solver.step is None:
         raise InputError(

@@ -12,6 +12,7 @@ import numpy as np
 from logofair.auditing.measure import FEW_ROWS
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
+from logofair.federation.limits import SiteLimits
 from logofair.federation.plan import Training
 from logofair.federation.privacy import Release, at_edges
 from logofair.federation.replies import Refusal
@@ -61,12 +62,20 @@ class SitePolicies(Mapping[str, Policy]):
         return len(self._batch.state.sites)
 
 
-def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Release | None = None) -> Policy:
+def late_policy(
+    result: RunResult,
+    columns: SiteColumns,
+    site: str,
+    release: Release | None = None,
+    *,
+    local_tolerance: float | None = None,
+) -> Policy:
     """A site's policy from the published result and its own rows alone.
 
     For a site that was absent or joins later: it is fair inside the site, and says that the global requirements were
     met without it. A site of the roster gets back the policy it had. Under differential privacy a site that has
-    released its histogram passes it as ``release``; otherwise one is made, and spends.
+    released its histogram passes it as ``release``; otherwise one is made, and spends. ``local_tolerance`` is the
+    site's own (:class:`SiteLimits`).
 
     Examples
     --------
@@ -78,9 +87,11 @@ def late_policy(result: RunResult, columns: SiteColumns, site: str, release: Rel
     >>> late_policy(result, rows, "east").info.note[:36]
     'This site did not take part in the r'
     """
+    SiteLimits(local_tolerance=local_tolerance).check(result.plan, site)
     state = ClientState(
         result.plan,
         (site,),
+        local_tolerance=local_tolerance,
         model=result.model,
         maps=result.maps,
         priors=result.priors,
@@ -103,7 +114,7 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
     plan, site = batch.state.plan, batch.state.sites[number]
     model, training = batch.state.model, plan.training
     one = batch if len(batch.state.sites) == 1 else _alone(batch, number)
-    rules, chances = batch.rules_of(number), one.chances
+    rules, chances, published = batch.rules_of(number), one.chances, _published(result)
     return Policy(
         groups=plan.groups,
         clients=(site,),
@@ -113,7 +124,8 @@ def _policy(batch: ClientBatch, number: int, result: Mapping[str, Any], note: st
         merged=None,
         key=_key(plan.run),
         info=replace(
-            _published(result),
+            published,
+            requirements=_with_own(published.requirements, site, batch.state.local_tolerance),
             rows=None if plan.privacy is not None else chances.rows.scores.size,
             calibration=plan.calibration,
             pooling=_pooling(one),
@@ -151,6 +163,14 @@ def _published(result: Mapping[str, Any]) -> PolicyInfo:
         )
     except (LookupError, TypeError, ValueError, AttributeError):
         raise RefusedError(Refusal.BAD_MESSAGE, "the published result is malformed; no policy is stored.") from None
+
+
+def _with_own(required: RequirementsInfo, site: str, tolerance: float | None) -> RequirementsInfo:
+    """What was published of the requirements, with the tolerance that the site has set itself."""
+    if tolerance is None:
+        return required
+    single = {**dict(required.client_tolerances), site: tolerance}
+    return replace(required, client_tolerances=tuple(sorted(single.items())))
 
 
 def _model(model: Model, training: Training) -> ModelInfo:

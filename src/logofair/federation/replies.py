@@ -319,7 +319,10 @@ class Refusal(enum.Enum):
     NO_SOLUTION = "the client's own problem could not be solved exactly"
     IMPLAUSIBLE = "the client's own check found its answer implausible, so it was not sent"
     PLAN_REFUSED = "the client's people have not agreed to this plan: its own screen says what they want"
-    NOT_AGREED = "the client has not agreed to go on without sites that were in the roster"
+    NOT_AGREED = (
+        "the client has not agreed to go on without sites that were in the roster, or to another run on the same rows: "
+        "its own screen says which"
+    )
     NO_KEYS = "the client lacks the keys for secure sums"
     OTHER_THAN_REPLAY = (
         "what was sent does not follow from the plan and the totals, which the client recomputed: use the same version "

@@ -237,8 +237,8 @@ def next_history(history: bytes, part: object) -> bytes:
 
 # Of a result, what no number depends on and what only the server knows: who dropped out why, and how often it asked.
 _UNREPLAYED = ("excluded", "exchanges")
-# How far numbers may be apart, as a share of the largest of their array, or of 1: solvers round on every machine alike
-# to far less than this, and no threshold moves by more.
+# How far a number may be off, as a share of itself, or of 1: solvers round on every machine alike to far less, and no
+# threshold moves by more. Not of the largest beside it: one large price would leave the others to the server.
 _ROUNDING = 1e-9
 
 
@@ -262,8 +262,7 @@ def _alike(own: Any, got: Any) -> bool:
             return False
         if own.dtype.kind != "f":
             return np.array_equal(own, got)
-        largest = max(1.0, float(np.max(np.abs(own), initial=0.0)))
-        return bool(np.all(np.abs(own - got) <= _ROUNDING * largest))
+        return bool(np.all(np.abs(own - got) <= _ROUNDING * np.maximum(1.0, np.abs(own))))
     if isinstance(own, float):
         return isinstance(got, float) and abs(own - got) <= _ROUNDING * max(1.0, abs(own))
     if isinstance(own, tuple):

@@ -276,10 +276,12 @@ class Preparation:
         return np.concatenate([strength_losses(rows, maps, pooling.STRENGTHS["auto"]) for rows in self._dealt(model)])
 
     def borrowing(
-        self, own: Chances, model: Model | None, priors: pooling.GroupPriors
+        self, own: Chances, model: Model | None, priors: pooling.GroupPriors, *, fill: bool = False
     ) -> tuple[Chances, pooling.Borrowed]:
-        """The rows together with what their cells borrow."""
-        borrowed = pooling.borrow(self._for_pooling(self.scored(model), len(self.rows)), priors)
+        """The rows together with what their cells borrow; ``fill``: cells without rows borrow one."""
+        rows = self._for_pooling(self.scored(model), len(self.rows))
+        mass = rows.mass[-1]
+        borrowed = pooling.borrow(rows, priors, np.where(mass == 0, 1.0, mass) if fill else mass)
         return Chances(with_borrowed(own.rows, borrowed, own.calibrator), own.calibrator), borrowed
 
     def releases(self, made: tuple[Release, ...]) -> tuple[Release, ...]:
@@ -302,11 +304,8 @@ class Preparation:
             raise RefusedError(Refusal.OUT_OF_TURN)
         rows, fits = self._columns(self.scored(model)), [cell_calibrators(each, maps) for each in self._dealt(model)]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
-        eta, order = (
-            np.concatenate([fit.eta for fit in fits]),
-            order_by_cell(rows, np.argsort(rows.scores, kind="stable")),
-        )
-        return Chances(with_chances(rows, calibrator, eta, rows.clients.codes, order), calibrator)
+        eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
+        return Chances(with_chances(rows, calibrator, order, eta[order.rows]), calibrator)
 
     def _columns(self, rows: ScoredRows) -> CalibrationRows:
         """The rows under the names of the plan."""

@@ -18,7 +18,7 @@ from logofair.federation.replies import Sums, Totals
 from logofair.federation.reply_checks import OF_ROWS, GroupCounts, fault, reply_form
 from logofair.federation.requests import Opening, PublishRequest, Request, RequestMessage, next_history, opening_history
 from logofair.federation.result import ExcludedSite, RunResult
-from logofair.federation.wire import wire_type
+from logofair.federation.wire import encode, wire_type
 
 # Under secure sums every site gets what all the others contributed: its messages grow with the roster.
 MOST_SECURE_SITES = 100
@@ -52,7 +52,8 @@ class Server:
     excluded: tuple[ExcludedSite, ...] = ()
     exchanges: Mapping[str, int] | None = None  # so far, by purpose
     done: bool = False
-    history: bytes = b""  # fingerprint of all requests of this roster before the one under way
+    history: bytes = b""  # fingerprint of all requests and totals of this roster before the request under way
+    sent: Any = None  # of a replica: the request that came, where it is not its own to the bit
 
     @classmethod
     def start(cls, plan: Plan, sites: Sequence[str], absent: Sequence[str] = ()) -> Server:
@@ -77,6 +78,8 @@ class Server:
     @property
     def request(self) -> Request:
         """The request to every site of the roster."""
+        if self.sent is not None:
+            return self.sent  # type: ignore[no-any-return]
         phase: Phase = self.phase
         return PublishRequest(self.result.published()) if isinstance(phase, Finished) else phase.request
 
@@ -97,8 +100,13 @@ class Server:
             return replace(counted, done=True)
         self._check_rows(total)
         phase = self.phase.take(total, self.plan, len(self.sites))
-        history = next_history(next_history(self.history, self.request), total)
-        return replace(counted, phase=phase, number=self.number + 1, history=history)
+        history = next_history(self.request_history, total)
+        return replace(counted, phase=phase, number=self.number + 1, history=history, sent=None)
+
+    @property
+    def request_history(self) -> bytes:
+        """Fingerprint of all requests and totals of this roster, with the request under way: what a sum is about."""
+        return next_history(self.history, self.request)
 
     @property
     def sum_steps(self) -> Floats:
@@ -120,7 +128,8 @@ class Server:
 
     def following(self, request: Request) -> Server:
         """The state with the numbers of a request that agrees with its own: a replica goes on from those."""
-        return replace(self, phase=self.phase.following(request))
+        after = replace(self, phase=self.phase.following(request))
+        return after if encode(after.request) == encode(request) else replace(after, sent=request)
 
     def _check_rows(self, total: Sums) -> None:
         """A site may have nothing to count, since all of its groups are small; all sites together may not."""
@@ -132,7 +141,7 @@ class Server:
 
     def begun(self) -> Server:
         """The state at the beginning of a roster, with the history that begins here."""
-        return replace(self, history=opening_history(Opening.of(self.plan, self.sites), self.roster))
+        return replace(self, history=opening_history(Opening.of(self.plan, self.sites), self.roster), sent=None)
 
     def counted(self, purpose: str) -> Server:
         """The state with one more exchange counted."""

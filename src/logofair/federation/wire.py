@@ -20,6 +20,7 @@ from logofair.errors import InputError
 
 # What a peer may make us hold in memory: far above any message of the protocol.
 LARGEST = 1 << 26
+_LARGEST_HEAD = 1 << 24  # of its text, of which a byte can take a hundred when read
 _DTYPES = {"f": np.dtype("<f8"), "i": np.dtype("<i8"), "u": np.dtype("<u8"), "b": np.dtype("|b1")}
 
 SPOKEN = 32  # hexadecimal digits of a digest that people compare
@@ -46,11 +47,11 @@ def decode(data: bytes) -> Any:
     if not isinstance(data, bytes) or not 4 <= len(data) <= LARGEST:
         raise InputError("message: not bytes of a sensible length; it was damaged or is no message of logofair.")
     end = 4 + int.from_bytes(data[:4], "big")
+    if end > min(len(data), _LARGEST_HEAD):
+        raise InputError("message: says that it is longer than it is, or than any; it was damaged.")
     try:
         tree = json.loads(data[4:end].decode(), parse_constant=_finite, parse_float=_finite)
         blobs = BytesIO(data[end:])
-        if end > len(data):
-            raise ValueError("length")
         value = _value(tree, blobs)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
         raise InputError("message: its contents are damaged or of another version of logofair.") from None

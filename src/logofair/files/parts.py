@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import shown
-from logofair.columns.labels import encode
+from logofair.columns.labels import Codes, encode
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, find_files
@@ -128,7 +128,7 @@ def _named_as(found: DataRows, rows: DataRows) -> DataRows:
 
 def _check_known(found: npt.NDArray[Any], known: npt.NDArray[Any], option: str, what: str) -> None:
     """Raise where rows are of a group or client that no row to fit on is of."""
-    if unknown := set(found.tolist()) - set(known.tolist()):
+    if unknown := set(encode(found, option).names) - set(encode(known, option).names):
         name = min(map(label_text, unknown))
         raise InputError(f"{option}: has rows of {what} {name!r}, which no row to fit on is of; leave them out.")
 
@@ -176,10 +176,7 @@ def _lines(rows: DataRows, names: Sequence[str]) -> polars.DataFrame:
 
 def _as_known(labels: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Labels as other rows have them: files, or some rows of one, may hold as text what others hold as numbers."""
-    texts = {label_text(name): name for name in dict.fromkeys(known.tolist())}
-    names = {name: texts.get(label_text(name), name) for name in dict.fromkeys(labels.tolist())}
-    if all(type(old) is type(new) for old, new in names.items()):
-        return labels
-    found = np.empty(labels.size, dtype=object)
-    found[:] = [names[name] for name in labels.tolist()]
-    return found
+    texts = {label_text(name): name for name in encode(known, "labels").names}
+    own = encode(labels, "labels")
+    names = tuple(texts.get(label_text(name), name) for name in own.names)
+    return labels if list(map(type, names)) == list(map(type, own.names)) else Codes(names, own.codes).labels

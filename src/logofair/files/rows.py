@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from logofair.files.values import (
     check_clients,
     check_scores,
     combine_columns,
+    group_parts,
     is_number,
     join_groups,
     plain_values,
@@ -42,7 +43,7 @@ class DataRows:
     """Checked columns, as :func:`logofair.fit` takes them; None where there is no such column.
 
     ``features`` are the columns asked for by name, (rows, columns). ``dropped``: how many rows were left out because
-    they lack a value.
+    they lack a value. ``group_parts`` are the values of the group columns by the group's name.
     """
 
     scores: Floats | None
@@ -54,6 +55,7 @@ class DataRows:
     features: Floats | None
     dropped: int
     source: DataSource
+    group_parts: Mapping[Any, tuple[Any, ...]]
 
 
 def read_rows(
@@ -71,7 +73,8 @@ def read_rows(
     if not any(part.height for part in parts):
         raise no_rows_error(files, columns, option)
     combined = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
-    group = join_groups([combined.pop(role) for role in parts[0].columns if role.startswith("group ")])
+    group_columns = [combined.pop(role) for role in parts[0].columns if role.startswith("group ")]
+    group = join_groups(group_columns)
     if "client" in combined:
         check_clients(combined["client"].n_unique(), group.len(), columns.client)
     arrays = {role: _array(column) for role, column in combined.items()}
@@ -85,6 +88,7 @@ def read_rows(
         features=_matrix([arrays[role] for role in wanted if role.startswith("feature ")]),
         dropped=sum(left_out for _, left_out in read),
         source=source_of(files, columns, group.len()),
+        group_parts=group_parts(group_columns, group),
     )
 
 

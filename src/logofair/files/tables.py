@@ -4,7 +4,7 @@ Nothing is guessed about values: nulls stay nulls, texts become nulls only where
 file stay text (`logofair.files.values` makes numbers and labels of them). Blanks around the cells of a CSV file belong
 to its layout and are dropped, and so is the apostrophe that we write before what a spreadsheet would run. Quotes and
 fields are left to polars, which reads a clean copy where a CSV file is packed or is not UTF-8 without blank lines at
-its end. Of what is packed no more is unpacked than such files hold (:func:`check_limits`).
+its end. Of what is packed no more is unpacked than such files hold (:func:`check_unpacked`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV"
 KINDS |= dict.fromkeys((".parquet", ".pq"), "Parquet")
 KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
 BLOCK = 1 << 22
-_MOST_MEMBERS, _MOST_BYTES, _MOST_RATIO, _SMALL = 500_000, 1 << 37, 200, 1 << 26  # of a ZIP file
+_MOST_MEMBERS, _MOST_BYTES, _MOST_RATIO, _SMALL = 500_000, 1 << 37, 200, 1 << 26  # of packed files
 _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _ENDS = 1 << 20  # bytes at either end of a file that hold its first and last line
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode text"
@@ -92,8 +92,8 @@ class TableFile:
     def open(self) -> Iterator[IO[bytes]]:
         """Open it for reading bytes."""
         if self.member is None and self.is_packed:
-            with gzip_errors(self.path), gzip.open(self.path) as unpacked:
-                yield unpacked  # type: ignore[misc]  # reads like any file of bytes
+            with gzip_errors(self.path), gzip.open(self.path) as packed_text:
+                yield io.BufferedReader(_Unpacked(packed_text, self.path))
             return
         if self.member is None:
             with self.path.open("rb") as file:
@@ -112,6 +112,23 @@ def gzip_errors(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: is damaged or cut short, or no GZIP file; write it again.") from None
 
 
+class _Unpacked(io.RawIOBase):
+    """A GZIP file's text, within limits: how much it is, is known only once it is unpacked."""
+
+    def __init__(self, text: IO[bytes] | gzip.GzipFile, path: Path) -> None:
+        self.text, self.path, self.size = text, path, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self.text.read(len(buffer))
+        self.size += len(part)
+        check_unpacked(self.path, self.size)
+        buffer[: len(part)] = part
+        return len(part)
+
+
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a ZIP file within limits; what is wrong with it becomes one sentence."""
@@ -128,14 +145,17 @@ def check_limits(archive: zipfile.ZipFile, path: Path) -> None:
     members = archive.infolist()
     if len(members) > _MOST_MEMBERS:
         raise InputError(f"{path}: holds {len(members):,} files, more than {_MOST_MEMBERS:,}; unpack it first.")
-    if sum(member.file_size for member in members) > _MOST_BYTES:
-        raise InputError(f"{path}: unpacks to more than {_MOST_BYTES >> 30} GiB; unpack it and pass what you need.")
-    for member in members:
-        if member.file_size > max(_MOST_RATIO * member.compress_size, _SMALL):
-            raise InputError(
-                f"{path}: {member.filename[:80]!r} unpacks to more than {_MOST_RATIO} times its size, as no table "
-                "does; check where it comes from, and unpack it yourself."
-            )
+    check_unpacked(path, sum(member.file_size for member in members))
+
+
+def check_unpacked(path: Path, size: int) -> None:
+    """Raise where a packed file holds more bytes than a table, or official files, would."""
+    times = f"{_MOST_RATIO} times its size" if size > max(_MOST_RATIO * path.stat().st_size, _SMALL) else ""
+    if times or size > _MOST_BYTES:
+        raise InputError(
+            f"{path}: unpacks to more than {times or f'{_MOST_BYTES >> 30} GiB'}, as no table does; check where it "
+            "comes from, and unpack it yourself."
+        )
 
 
 @contextmanager

@@ -25,6 +25,7 @@ __all__ = [
     "check_scores",
     "combine_columns",
     "group_expression",
+    "group_parts",
     "has_value",
     "integers_or_text",
     "is_number",
@@ -155,6 +156,12 @@ def join_groups(columns: Sequence[polars.Series]) -> polars.Series:
     table = pl.DataFrame({str(place): column for place, column in enumerate(columns)})
     joined: polars.Series = table.select(group_expression([pl.col(name) for name in table.columns])).to_series()
     return joined
+
+
+def group_parts(columns: Sequence[polars.Series], joined: polars.Series) -> dict[Any, tuple[Any, ...]]:
+    """The values of the columns by the name that `join_groups` gave them."""
+    first = joined.is_first_distinct()
+    return dict(zip(joined.filter(first), zip(*(column.filter(first) for column in columns), strict=True), strict=True))
 
 
 def group_expression(columns: Sequence[Any]) -> Any:

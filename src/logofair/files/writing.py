@@ -143,11 +143,9 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
     ``wait=False`` refuses at once where another process holds it.
     """
-    try:
+    with _refusals(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
-    except OSError as error:
-        raise InputError(f"{path.parent}: cannot be written ({reason_of(error)}); choose another folder.") from None
     with file:
         try:
             import fcntl

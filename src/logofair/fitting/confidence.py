@@ -28,9 +28,9 @@ from logofair.auditing.chance import pair_limits
 from logofair.auditing.measure import Tally, counting_labels, counts_rows, tally_of
 from logofair.calibration.crossfit import deal_folds
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans, Indices, RowOrder
+from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
-from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, prepare, with_chances
+from logofair.fitting.prepare import CalibrationRows, Prepared, order_by_cell, ordered_cells, prepare, with_fitted
 from logofair.fitting.promises import (
     BY_RANK,
     HELD_OUT,
@@ -121,7 +121,7 @@ def part_rows(
         return None
     _check_labels(rates, rows)
     method, why = _method(rates, rows)
-    order = order_by_cell(rows, prepared.rising) or RowOrder.of(rows.scores, rows.cells, prepared.cells.rows.size)
+    order = prepared.order or order_by_cell(rows)
     chooses = np.empty(rows.scores.size, dtype=bool)
     # a stream of its own: the folds of the calibration are drawn from the key alone
     chooses[order.rows] = deal_folds(order, _PARTS, np.random.default_rng([key, 1])) < _CHOOSE[method]
@@ -165,10 +165,9 @@ def _method(rates: tuple[Rate, ...], rows: CalibrationRows) -> tuple[str, str]:
 
 def _calibrated_by(part: Prepared, prepared: Prepared, basis: str) -> Prepared:
     """All rows in the calibrated scores of a part; their chances are still those of all folds."""
-    order = order_by_cell(prepared.rows, prepared.rising)
     fitted = replace(prepared.fitted, calibrator=part.fitted.calibrator)
-    rows = with_chances(prepared.rows, fitted.calibrator, fitted.eta, prepared.rows.clients.codes, order)
-    return Prepared(rows, ordered_cells(rows, basis, order), fitted, prepared.rising, PoolingInfo())
+    rows = with_fitted(prepared.rows, fitted)
+    return Prepared(rows, ordered_cells(rows, basis, prepared.order), fitted, prepared.order, PoolingInfo())
 
 
 def promise(

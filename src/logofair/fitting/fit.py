@@ -11,7 +11,6 @@ import numpy as np
 from logofair._version import __version__
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Label, random_number
-from logofair.columns.labels import one_client
 from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.confidence import Parted, check_confidence, part_rows, promise
 from logofair.fitting.prepare import (
@@ -19,10 +18,9 @@ from logofair.fitting.prepare import (
     checked_extra,
     checked_pooling,
     checked_rows,
-    order_by_cell,
     ordered_cells,
     prepare,
-    with_chances,
+    with_merged,
 )
 from logofair.fitting.promises import Promises, none_made
 from logofair.fitting.solution import Solution, cell_warnings
@@ -30,6 +28,7 @@ from logofair.notions import NotionLike
 from logofair.policy.info import PolicyInfo, RequirementsInfo
 from logofair.policy.mixtures import Mixtures, filled, reduce
 from logofair.policy.policy import Policy
+from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import CALLED, Requirements, Tolerance, conflict_sentence, make_requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds, solver_settings
 from logofair.solvers.certificate import Certificate, certify
@@ -38,6 +37,9 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.problem import Problem, make_problem
 
 __all__ = ["certified", "fit", "merged_cells", "merged_rules"]
+
+# About how long each part of a fit takes, for those who wait: in hundredths of the default call.
+_CHECKING, _CALIBRATING, _POOLING, _ORDERING, _SOLVING, _STORING = 5, 40, 25, 5, 15, 10
 
 
 def fit(
@@ -64,6 +66,7 @@ def fit(
     random_state: int | None = None,
     folds: int = 5,
     merged: bool = True,
+    progress: Progress = no_progress,
 ) -> Solution:
     """Find the most accurate decision rule that is fair inside every client and over all of them.
 
@@ -118,6 +121,8 @@ def fit(
         Number of calibration folds.
     merged : bool
         Also store the rule of the merged federation, for clients that are not known yet.
+    progress : Progress, optional
+        ``progress(steps, what, total)`` passes steps through and shows how many are done.
 
     Returns
     -------
@@ -176,7 +181,11 @@ def fit(
             "extra_scores: given together with confidence, whose promises rest on the labelled rows of each client "
             "alone; leave one of the two out."
         )
+    preparing = _ORDERING + _CALIBRATING * (calibration != "none") + _POOLING * (lent != "none")
+    stages = Stages(progress, "Fitting", _CHECKING + preparing + _SOLVING + _STORING)
+    stages.done(_CHECKING)
     prepared = prepare(rows, calibration, basis, folds, number or 0, lent, extra)
+    stages.done(preparing)
     parted = None if level is None else part_rows(prepared, requirements, calibration, basis, folds, number or 0, lent)
     with_merged = bool(merged) and clients is not None
     solved, promises = None, none_made(requirements, level)
@@ -185,8 +194,11 @@ def fit(
         solved, promises = _for_new_rows(solved, parted, requirements, level, number or 0, settings, basis)
     if solved is None or not promises.bounded:  # rules that nothing can be said of are those of a fit on all rows
         solved = _solved(prepared, requirements, settings, basis, merged=with_merged)
+    stages.done(_SOLVING)
     key = secrets.randbits(64) if number is None else number
-    return _handed_over(solved, requirements, promises, calibration, key)
+    solution = _handed_over(solved, requirements, promises, calibration, key)
+    stages.done(_STORING)
+    return solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,12 +357,7 @@ def _stored(problem: Problem, optimum: Optimum, basis: str) -> tuple[Mixtures, C
 
 def merged_cells(prepared: Prepared, basis: str) -> Cells:
     """The cells of the federation taken as one client, with the groups' calibrators."""
-    rows, fitted = prepared.rows, prepared.fitted
-    one = replace(rows, clients=one_client(rows.scores.size))
-    unknown = np.full_like(rows.clients.codes, -1)
-    order = order_by_cell(one, prepared.rising)
-    one = with_chances(one, fitted.calibrator, fitted.merged_eta, unknown, order)
-    return ordered_cells(one, basis, order)
+    return ordered_cells(with_merged(prepared.rows, prepared.fitted), basis, None)
 
 
 def merged_rules(cells: Cells, requirements: Requirements, basis: str) -> Mixtures:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from logofair.calibration import METHODS, Calibrator, CrossFit, Sample, cross_fit, rising_chances
 from logofair.calibration.newton import Units
-from logofair.cells.cells import Cells, build_cells
+from logofair.cells.cells import Cells, build_cells, cells_in_order
 from logofair.columns.checks import (
     Floats,
     Integers,
@@ -22,7 +23,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode, encode_known, one_client
-from logofair.columns.segments import Booleans, Indices, RowOrder, cell_numbers
+from logofair.columns.segments import Booleans, RowOrder, cell_numbers
 from logofair.errors import InputError
 from logofair.fitting.pooling import POOLING, STRENGTHS, Borrowed, Choice, ScoredRows, borrow, choose, group_priors
 from logofair.policy.info import PoolingInfo
@@ -41,6 +42,8 @@ __all__ = [
     "prepare",
     "with_borrowed",
     "with_chances",
+    "with_fitted",
+    "with_merged",
 ]
 
 
@@ -54,13 +57,28 @@ class CalibratedScores:
 
     ``scores`` is what the stored policy compares with its thresholds, ``out_of_fold`` the chance of label 1 estimated
     without the row's fold: the one to compare with labels. ``eta`` is the chance each row counts with: those of rows
-    side by side averaged until they rise with ``scores``. ``order`` is that of the rows by cell and calibrated score.
+    side by side averaged until they rise with ``scores``. All are in the ``order`` of the rows by cell and score.
     """
 
+    order: RowOrder
     scores: Floats
     eta: Floats
     out_of_fold: Floats
-    order: RowOrder
+
+    @classmethod
+    def of(
+        cls, order: RowOrder, scores: Floats, out_of_fold: Floats, cells: Integers, weights: Floats | None
+    ) -> CalibratedScores:
+        """Smooth chances; where rounding let a calibrated score fall, rows are sorted afresh.
+
+        ``scores`` and ``out_of_fold`` are in the order of the rows, ``cells`` and ``weights`` as the rows came.
+        """
+        if order.falls(scores):
+            as_they_came = order.as_they_came(scores), order.as_they_came(out_of_fold)
+            order = RowOrder.of(as_they_came[0], cells, order.starts.size - 1)
+            scores, out_of_fold = (column[order.rows] for column in as_they_came)
+        weights = None if weights is None else weights[order.rows]
+        return cls(order, scores, rising_chances(order, scores, out_of_fold, weights), out_of_fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +102,23 @@ class CalibrationRows:
             None if self.weights is None else self.weights[which],
         )
 
-    @property
+    @cached_property
     def calibrated(self) -> Floats:
         """What the stored policy compares with its thresholds."""
-        return self.scores if self.calibration is None else self.calibration.scores
+        made = self.calibration
+        return self.scores if made is None else made.order.as_they_came(made.scores)
 
-    @property
+    @cached_property
     def eta(self) -> Floats:
         """The chance of label 1 each row counts with; for a comparison with labels take ``out_of_fold``."""
-        return self.scores if self.calibration is None else self.calibration.eta
+        made = self.calibration
+        return self.scores if made is None else made.order.as_they_came(made.eta)
 
-    @property
+    @cached_property
     def out_of_fold(self) -> Floats:
         """The chance of label 1, estimated without the row's own label."""
-        return self.scores if self.calibration is None else self.calibration.out_of_fold
+        made = self.calibration
+        return self.scores if made is None else made.order.as_they_came(made.out_of_fold)
 
     @property
     def has_clients(self) -> bool:
@@ -127,15 +148,14 @@ class ExtraRows:
 class Prepared:
     """Calibrated rows and their cells: one sort, on which any number of requirements can be solved.
 
-    ``rising`` is the order of the rows by score alone, from which any order by cell and score follows without another
-    sort; None where bare scores were sorted, which is faster and all that rows of equal weight and value need.
-    ``pooling`` says what the cells borrow besides.
+    ``order`` is that of the rows by cell and raw score; None where bare scores, or scores with labels, were sorted,
+    which is faster and all that rows of equal weight need. ``pooling`` says what the cells borrow besides.
     """
 
     rows: CalibrationRows
     cells: Cells
     fitted: CrossFit
-    rising: Indices | None
+    order: RowOrder | None
     pooling: PoolingInfo
 
 
@@ -212,13 +232,12 @@ def prepare(
 ) -> Prepared:
     """Calibrate checked rows, let small cells borrow, and order all into cells."""
     folds = _checked_folds(folds, rows.scores.size)
-    bare = calibration == "none" and basis == "eta" and rows.weights is None
-    rising = None if bare else np.argsort(rows.scores, kind="stable")
-    order = order_by_cell(rows, rising)
+    bare = calibration == "none" and rows.weights is None
+    order = None if bare else order_by_cell(rows)
     scored = None if pooling == "none" else _scored(rows, extra)
     alone = scored is None or not scored.may_borrow(pooling)
     fitted = _calibrate(rows, calibration, folds, random_state, order, STRENGTHS["none" if alone else pooling])
-    rows = with_chances(rows, fitted.calibrator, fitted.eta, rows.clients.codes, order)
+    rows = with_fitted(rows, fitted)
     # Folds of its own: scores that are taken as they are have none.
     rng = np.random.default_rng((random_state, 1))
     choice = Choice() if alone or scored is None else choose(scored, pooling, folds, rng)
@@ -227,10 +246,10 @@ def prepare(
         borrowed = borrow(scored, group_priors(scored, choice), _scored(rows, None).mass[-1])
     if borrowed is None or (extra is None and not borrowed.cells):
         about = _about(Choice(), None, None, fitted)
-        return Prepared(rows, ordered_cells(rows, basis, order), fitted, rising, about)
+        return Prepared(rows, ordered_cells(rows, basis, order), fitted, order, about)
     cells = ordered_cells(with_borrowed(rows, borrowed, fitted.calibrator, extra), "eta", None)
     cells = replace(cells, rows=np.bincount(rows.cells, minlength=cells.rows.size))
-    return Prepared(rows, cells, fitted, rising, _about(choice, borrowed, extra, fitted))
+    return Prepared(rows, cells, fitted, order, _about(choice, borrowed, extra, fitted))
 
 
 def _scored(rows: CalibrationRows, extra: ExtraRows | None) -> ScoredRows:
@@ -279,14 +298,13 @@ def with_borrowed(
     read = calibrator(more[0], more[1], more[2])
     scores, chances = (np.concatenate([each, read]) for each in (rows.calibrated, rows.out_of_fold))
     order = RowOrder.of(scores, longer.cells, len(groups) * len(clients))
-    eta = rising_chances(order, scores, chances, longer.weights)
-    return replace(longer, calibration=CalibratedScores(scores, eta, chances, order))
+    made = CalibratedScores.of(order, scores[order.rows], chances[order.rows], longer.cells, longer.weights)
+    return replace(longer, calibration=made)
 
 
-def order_by_cell(rows: CalibrationRows, rising: Indices | None) -> RowOrder | None:
-    """The rows by cell and score, from their order by score alone."""
-    n_cells = len(rows.groups.names) * len(rows.clients.names)
-    return None if rising is None else RowOrder.of(rows.scores, rows.cells, n_cells, rising)
+def order_by_cell(rows: CalibrationRows) -> RowOrder:
+    """The rows by cell and score."""
+    return RowOrder.of(rows.scores, rows.cells, len(rows.groups.names) * len(rows.clients.names))
 
 
 def _checked_folds(folds: object, rows: int) -> int:
@@ -306,35 +324,53 @@ def _calibrate(
     """Turn scores into chances, out of fold."""
     units = Units(len(rows.groups.names), len(rows.clients.names))
     if method == "none" or rows.labels is None:
-        return CrossFit(rows.scores, rows.scores, Calibrator("none", units.n_groups, units.n_clients, None), None)
+        return CrossFit(Calibrator("none", units.n_groups, units.n_clients, None))
     sample = Sample(rows.scores, rows.labels, rows.groups.codes, rows.clients.codes, rows.weights, units)
     rng = np.random.default_rng(random_state)
     return cross_fit(sample, method, folds=folds, rng=rng, order=order, strengths=strengths)
 
 
-def with_chances(
-    rows: CalibrationRows, calibrator: Calibrator, out_of_fold: Floats, clients: Integers, order: RowOrder | None
-) -> CalibrationRows:
-    """Add what the stored policy compares with its thresholds, and chances that rise with it."""
-    if calibrator.method == "none" or order is None:
+def with_fitted(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
+    """Add what a fit made of the rows, if it calibrates at all."""
+    if fitted.held_out is None:
         return replace(rows, calibration=None)
-    calibrated = calibrator(rows.scores, rows.groups.codes, clients)
-    order = order.along(calibrated)
-    eta = rising_chances(order, calibrated, out_of_fold, rows.weights)
-    return replace(rows, calibration=CalibratedScores(calibrated, eta, out_of_fold, order))
+    return with_chances(rows, fitted.calibrator, fitted.held_out.order, fitted.held_out.chances)
+
+
+def with_chances(
+    rows: CalibrationRows, calibrator: Calibrator, order: RowOrder, out_of_fold: Floats
+) -> CalibrationRows:
+    """Add what the stored policy compares with its thresholds, and chances that rise with it.
+
+    ``order`` is that of the rows by cell and score, in which the chances are given.
+    """
+    scores = calibrator.at(rows.scores[order.rows], order.cells + (1 + calibrator.n_groups))
+    return replace(rows, calibration=CalibratedScores.of(order, scores, out_of_fold, rows.cells, rows.weights))
+
+
+def with_merged(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
+    """The rows as those of one client, calibrated by the maps of their groups."""
+    one = replace(rows, clients=one_client(rows.scores.size), calibration=None)
+    if fitted.held_out is None:
+        return one
+    order = order_by_cell(one)
+    scores = rows.scores[order.rows]
+    chances = fitted.held_out.merged(scores, order.cells, order.rows)
+    scores = fitted.calibrator.at(scores, order.cells + 1)
+    return replace(one, calibration=CalibratedScores.of(order, scores, chances, one.cells, one.weights))
 
 
 def ordered_cells(rows: CalibrationRows, basis: str, order: RowOrder | None) -> Cells:
     """Rows ordered by the calibrated score, valued by their chance or by their label; ``order`` is by raw score."""
-    made = rows.calibration
-    return build_cells(
-        rows.calibrated,
-        rows.groups.codes,
-        rows.clients.codes,
-        n_groups=len(rows.groups.names),
-        n_clients=len(rows.clients.names),
-        values=rows.labels if basis == "labels" else (None if made is None else made.eta),
-        weights=rows.weights,
-        rising=basis == "eta",
-        order=order if made is None else made.order,
-    )
+    n_groups, n_clients = len(rows.groups.names), len(rows.clients.names)
+    made, labels = rows.calibration, rows.labels if basis == "labels" else None
+    if made is not None:
+        order = made.order
+    if order is None:
+        codes = rows.groups.codes, rows.clients.codes
+        more: Any = {"values": labels, "weights": rows.weights, "rising": basis == "eta"}
+        return build_cells(rows.scores, *codes, n_groups=n_groups, n_clients=n_clients, **more)
+    scores = rows.scores[order.rows] if made is None else made.scores
+    values = labels[order.rows] if labels is not None else scores if made is None else made.eta
+    weights = None if rows.weights is None else rows.weights[order.rows]
+    return cells_in_order(scores, values, weights, order.starts, n_groups=n_groups, rising=basis == "eta")

@@ -18,7 +18,7 @@ import numpy as np
 from logofair.cells.cells import Cells
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, search_runs
-from logofair.files.documents import numbers_in, numbers_out, of_type
+from logofair.files.documents import numbers_in, numbers_out, of_type, places_in
 
 # A weight below this is no randomisation worth the name.
 NEGLIGIBLE = 1e-12
@@ -82,14 +82,22 @@ class Mixtures:
         return Mixtures(*(np.concatenate([getattr(m, part.name) for m in (self, *more)]) for part in fields(self)))
 
     def as_json(self) -> dict[str, Any]:
-        """Plain lists, from which :meth:`from_json` rebuilds the same floats."""
-        # JSON has no infinity; null stands for "reject all"
-        single = [None if np.isinf(t) else t for t in self.single.tolist()]
+        """Plain lists (arrays, where they are large), from which :meth:`from_json` rebuilds the same floats.
+
+        ``single`` is the first threshold but for the cells named: most rules are one threshold. JSON has no infinity:
+        such cells are those that reject all.
+        """
+        rejects = np.isinf(self.single)
+        others = np.flatnonzero((self.single != self.threshold[:, 0]) & ~rejects)
         return {
             "weight": numbers_out(self.weight),
             "threshold": numbers_out(self.threshold),
-            "above": self.above.tolist(),
-            "single": single,
+            "above": numbers_out(self.above),
+            "single": {
+                "rejecting": numbers_out(np.flatnonzero(rejects)),
+                "cells": numbers_out(others),
+                "threshold": numbers_out(self.single[others]),
+            },
         }
 
     @classmethod
@@ -97,12 +105,13 @@ class Mixtures:
         """Rebuild stored rules of so many cells; raise where they are damaged (for `or_damaged`)."""
         weight = numbers_in(data["weight"], (cells, 3), low=0, high=1)
         threshold = numbers_in(data["threshold"], (cells, 3), low=0, high=1)
-        above, single = np.array(data["above"]), of_type(data["single"], list)
-        rejects = np.array([limit is None for limit in single])
-        limits = numbers_in([0.0 if limit is None else limit for limit in single], (cells,), low=0, high=1)
+        above, single, other = np.array(data["above"]), threshold[:, 0].copy(), of_type(data["single"], dict)
+        rejecting, named = (places_in(other[name], cells) for name in ("rejecting", "cells"))
+        single[named] = numbers_in(other["threshold"], (named.size,), low=0, high=1)
+        single[rejecting] = np.inf
         if above.shape != (cells, 3) or above.dtype != bool or weight.sum(axis=1).max() > 1.0 + 1e-9:
             raise ValueError("above or weights")
-        return cls(weight, threshold, above, np.where(rejects, np.inf, limits))
+        return cls(weight, threshold, above, single)
 
 
 def base_rule(cells: int) -> Mixtures:

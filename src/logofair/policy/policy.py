@@ -17,7 +17,15 @@ from logofair.columns.checks import Floats, Integers, Label, column, listed, pro
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import InputError
-from logofair.files.documents import label_out, labels_in, of_type, or_damaged, read_document, write_document
+from logofair.files.documents import (
+    document_checksum,
+    label_out,
+    labels_in,
+    of_type,
+    or_damaged,
+    read_document,
+    write_document,
+)
 from logofair.policy.coins import Words, coin_words, id_words, place_words, read_ids
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures, base_rule
@@ -25,7 +33,7 @@ from logofair.policy.rules import RuleTable
 from logofair.policy.tosses import Tosses
 
 FORMAT = "logofair policy"
-VERSION = 2
+VERSION = 3
 _UNKNOWN = ("raise", "merged", "base")
 _ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
 _ADVICE_ON_CLIENTS = "use on_unknown='merged' for the merged rule, or 'base'"
@@ -37,7 +45,7 @@ _CHUNK = 1 << 16
 class Policy:
     """Weighted thresholds per client and group on the calibrated score, with the calibrator.
 
-    Make one with :func:`logofair.fit`; save it as JSON and load it anywhere.
+    Make one with :func:`logofair.fit`; save it to a file and load it anywhere.
 
     Attributes
     ----------
@@ -217,8 +225,19 @@ class Policy:
         return RuleTable(self.groups, self.clients, self.mixtures, self.too_small)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all."""
-        body = {
+        """Write the policy as versioned JSON with a checksum; an existing file is replaced at once or not at all.
+
+        The numbers of very many clients are packed beside the JSON, in a ZIP file (:mod:`logofair.files.documents`).
+        """
+        write_document(path, FORMAT, VERSION, self._body(), what="policy")
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of what the policy's file holds, as the file itself states it."""
+        return document_checksum(self._body())
+
+    def _body(self) -> dict[str, Any]:
+        return {
             "groups": [label_out(name, "group") for name in self.groups],
             "clients": [label_out(name, "client") for name in self.clients],
             "key": self.key,
@@ -227,7 +246,6 @@ class Policy:
             "calibrator": self.calibrator.as_json(),
             "info": self.info.as_dict(),
         }
-        write_document(path, FORMAT, VERSION, body, what="policy")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:

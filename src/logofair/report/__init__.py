@@ -2,19 +2,23 @@
 
 Every figure comes from an audit (:mod:`~logofair.report.measured`), is told in a tree of sections, and rendered with
 text escaped. Pictures are SVG drawn by hand, so that letters stay letters and colours follow the page's light or dark
-theme.
+theme. :mod:`~logofair.report.formats` writes the same figures in the forms that auditors ask for.
 """
 
 from logofair.report.advice import advice_picture
 from logofair.report.contents import in_memory
+from logofair.report.formats import annex_iv_text, ll144_text, model_card_text
 from logofair.report.heading import ReportHeading
 from logofair.report.page import audit_html, report_html, write_audit_report, write_report
 
 __all__ = [
     "ReportHeading",
     "advice_picture",
+    "annex_iv_text",
     "audit_html",
     "in_memory",
+    "ll144_text",
+    "model_card_text",
     "report_html",
     "write_audit_report",
     "write_report",

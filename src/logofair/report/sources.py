@@ -12,6 +12,7 @@ from logofair.auditing import FEW_ROWS
 from logofair.auditing.result import NOT_TESTED
 from logofair.columns.checks import listed
 from logofair.files.inputs import DataSource
+from logofair.fitting.figures import rows_of
 from logofair.fitting.solution import FitWarning, Solution
 from logofair.policy.policy import Policy
 from logofair.report.contents import ReportContents
@@ -21,7 +22,15 @@ from logofair.report.measured import MeasuredRows
 from logofair.report.wording import counted, sentence
 from logofair.requirements import requirement_sentences
 
-__all__ = ["audit_sources", "solution_sources", "warnings_section"]
+__all__ = [
+    "audit_sources",
+    "data_lines",
+    "fit_lines",
+    "made_lines",
+    "policy_lines",
+    "solution_sources",
+    "warnings_section",
+]
 
 _PAPER = """@inproceedings{zhang2025logofair,
   title     = {LoGoFair: Post-Processing for Local and Global Fairness in Federated Learning},
@@ -50,7 +59,8 @@ def _warning(warning: FitWarning) -> Element:
 
 def solution_sources(contents: ReportContents) -> Section:
     """Return how to cite the report of a solution and make it again; the report holds no rows."""
-    return _sources(contents.command, [*_data(contents.data), *_fit(contents), *_made(contents.heading)])
+    lines = [*data_lines(contents.data), *fit_lines(contents.solution), *made_lines(contents.heading)]
+    return _sources(contents.command, lines)
 
 
 def audit_sources(
@@ -62,12 +72,9 @@ def audit_sources(
     policy: Policy | None,
 ) -> Section:
     """Return how to cite the report of an audit and make it again, and which policy decided."""
-    lines = [*_data(data), ("measured on", counted(rows.size, "row")), ("tolerance", f"{tolerance:g}")]
-    if policy is not None:
-        required = " ".join(requirement_sentences(policy.info.requirements.as_dict()))
-        made = "" if policy.info.rows is None else f" on {counted(policy.info.rows, 'calibration row')}"
-        lines.append(("the policy was made for", f"{required[:-1]}{made}."))
-    return _sources(command, [*lines, *_made(heading)])
+    lines = [*data_lines(data), ("measured on", counted(rows.size, "row")), ("tolerance", f"{tolerance:g}")]
+    lines += [] if policy is None else policy_lines(policy)
+    return _sources(command, [*lines, *made_lines(heading)])
 
 
 def _sources(command: str, lines: Sequence[tuple[str, str]]) -> Section:
@@ -87,7 +94,7 @@ def _sources(command: str, lines: Sequence[tuple[str, str]]) -> Section:
     return Section("cite", "Cite and reproduce", (), parts)
 
 
-def _data(data: DataSource) -> Iterator[tuple[str, str]]:
+def data_lines(data: DataSource) -> Iterator[tuple[str, str]]:
     """Which rows these are."""
     of = "of the file" if len(data.files) == 1 else "of the list of files" if data.files else "of the checked columns"
     yield "data", listed(data.files, len(data.files), most=5) if data.files else data.name
@@ -96,14 +103,22 @@ def _data(data: DataSource) -> Iterator[tuple[str, str]]:
         yield "columns", ", ".join(f"{role}: {name}" for role, name in data.columns.items())
 
 
-def _fit(contents: ReportContents) -> Iterator[tuple[str, str]]:
+def policy_lines(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Which policy decided, and what it was made for."""
+    required = " ".join(requirement_sentences(policy.info.requirements.as_dict()))
+    made = "" if policy.info.rows is None else f" on {counted(policy.info.rows, 'calibration row')}"
+    yield "the policy was made for", f"{required[:-1]}{made}."
+    yield "checksum of the policy", policy.checksum
+
+
+def fit_lines(solution: Solution) -> Iterator[tuple[str, str]]:
     """What it takes to know that the same policy was made again."""
-    solution, certificate = contents.solution, contents.solution.certificate
-    sizes = {"calibration rows": solution.rows.scores.size, "clients": len(contents.clients)}
-    sizes = sizes if contents.has_clients else {"calibration rows": solution.rows.scores.size}
-    sizes["groups"] = len(contents.groups)
+    certificate, clients = solution.certificate, len(solution.policy.clients)
+    sizes = {"calibration rows": solution.rows.scores.size}
+    sizes |= {"clients": clients} if clients > 1 else {}
+    sizes["groups"] = len(solution.policy.groups)
     yield ", ".join(sizes), ", ".join(f"{size:,}" for size in sizes.values())
-    yield "other rows", sentence(NOT_TESTED) if contents.tested is None else f"{contents.tested.size:,}"
+    yield "other rows", sentence(NOT_TESTED) if solution.tested is None else f"{rows_of(solution.tested):,}"
     yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
     yield "calibration", solution.policy.calibrator.method
     yield "pooling", str(solution.pooling)
@@ -111,9 +126,11 @@ def _fit(contents: ReportContents) -> Iterator[tuple[str, str]]:
     yield "confidence", "none asked for" if level is None else f"{level:g}, {solution.promises.method}"
     yield "counted in", "labels" if certificate.basis == "labels" else "calibrated chances"
     yield "certificate: optimality gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
+    yield "checksum of the policy", solution.policy.checksum
 
 
-def _made(heading: ReportHeading) -> Iterator[tuple[str, str]]:
+def made_lines(heading: ReportHeading) -> Iterator[tuple[str, str]]:
+    """With which versions, and when."""
     yield "versions", ", ".join(f"{name} {version}" for name, version in _versions())
     if heading.made:
         yield "made", heading.made

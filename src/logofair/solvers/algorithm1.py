@@ -14,13 +14,13 @@ stops at a drift, which the recorded objective shows. The result may violate its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
 
-from logofair.cells.cells import accelerated
+from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, run_sums
 from logofair.errors import InputError
@@ -106,15 +106,16 @@ class Round:
     accuracy: float
 
 
-def rounds(problem: Problem, settings: Algorithm1) -> Iterator[Round]:
-    """Run the procedure, yielding the state after each round."""
+def rounds(problem: Problem, settings: Algorithm1, at: Container[int] | None = None) -> Iterator[Round]:
+    """Run the procedure, yielding the state after each round; ``at``: after these alone, since measuring takes time."""
     pairs = OrderedPairs(problem)
     step = settings.length(pairs.steepness().max(axis=0), problem.shape[1])
     global_, local = pairs.zeros()
     for number in range(1, settings.rounds + 1):
         changes, local = pairs.descend(global_, local, settings, step, problem.shape[0])
         global_ = np.maximum(global_ + changes.mean(axis=0), 0.0)
-        yield pairs.record(number, global_, local, settings.sharpness)
+        if at is None or number in at:
+            yield pairs.record(number, global_, local, settings.sharpness)
 
 
 def finish(problem: Problem, last: Round) -> Optimum | None:
@@ -201,7 +202,7 @@ class OrderedPairs:
         if accelerated(cells.values.size):
             from logofair.solvers.compiled import accepted_shares
 
-            return accepted_shares(cells.values, self.share, cells.starts, constant, slope)
+            return accepted_shares(cells.values, self.share, cells.starts, constant, slope)  # type: ignore[no-any-return]
         accepted = np.repeat(slope, self.sizes)
         accepted *= cells.values
         accepted += np.repeat(constant, self.sizes)

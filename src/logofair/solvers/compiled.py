@@ -14,15 +14,15 @@ from logofair.solvers.problem import Problem
 from logofair.solvers.simplex import OPTIMAL, PIVOT, TIE, Tableau
 
 _ENOUGH_CLIENTS = 64  # for fewer, waking threads costs more than it saves
-_PIVOTS = 60  # more than any sound program needs; the rest is left to the reference code
+_PIVOTS = 20  # for each row: more than any sound program needs; the rest is left to the reference code
 
 
 def maximise_compiled(
-    tableau: Tableau, problem: Problem, gain_u: Floats, gain_v: Floats
-) -> tuple[Floats, Floats, Floats, float]:
-    """Pivot every program until it cannot improve, in place; ``done`` says which got there.
+    tableau: Tableau, problem: Problem, gain_u: Floats, gain_v: Floats, missed: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Pivot every program until it cannot improve by more than may be missed, in place; ``done``: which got there.
 
-    Returns u, v (clients, groups), the prices (clients, groups, rates), and how far any constraint is missed.
+    Returns u, v (clients, groups), the prices (clients, groups, rates), and how far the constraints of each are off.
     """
     cells, (rate_u, rate_v) = problem.cells, problem.local
     mass_below = cells.mass_below if cells.mass_below is not None else np.zeros(0)
@@ -41,12 +41,13 @@ def maximise_compiled(
         v,
         prices,
         off,
+        missed,
     )
     if off.size < _ENOUGH_CLIENTS:
         _some(0, off.size, *arrays)
     else:
         _all(*arrays)
-    return u, v, prices, float(off.max(initial=0.0))
+    return u, v, prices, off
 
 
 @numba.njit(cache=True)
@@ -74,12 +75,13 @@ def _corner(cell, slope, constant, table):
 
 
 @numba.njit(cache=True)
-def _enter(client, price, basic, at_upper, tolerance, gains, table, limit, column):
-    """Best entering column, written to ``column``: its kind (-1: none), direction, u, v."""
+def _enter(client, price, basic, at_upper, tolerance, gains, table, limit, missed, column):
+    """Best entering column, written to ``column``: its kind (-1: none is worth it), direction, u, v."""
     gain_u, gain_v, rate_u, rate_v = gains
     groups, rates = rate_u.shape[1], rate_u.shape[2]
     count = groups * rates
     best, chosen, direction, best_u, best_v = limit, -1, 1.0, 0.0, 0.0
+    possible = 0.0  # no more can be gained by all columns together
     for a in range(groups):
         slope, constant = gain_v[client, a], gain_u[client, a]
         for k in range(rates):
@@ -87,20 +89,26 @@ def _enter(client, price, basic, at_upper, tolerance, gains, table, limit, colum
             constant -= price[groups + a * rates + k] * rate_u[client, a, k]
         u, v = _corner(client * groups + a, slope, constant, table)
         gain = slope * v + constant * u - price[a]
+        possible += max(gain, 0.0)
         if gain > best:
             best, chosen, direction, best_u, best_v = gain, a, 1.0, u, v
     for i in range(count):
         bound = tolerance[client, i]
         if bound > 0 and bound < np.inf and not basic[groups + i]:
             gain = -price[groups + i] if at_upper[client, i] else price[groups + i]
+            possible += max(gain, 0.0) * bound
             if gain > best:
                 best, chosen, direction = gain, groups + i, -1.0 if at_upper[client, i] else 1.0
     for k in range(rates):
         drift = 0.0
         for a in range(groups):
             drift += price[groups + a * rates + k]
-        if abs(drift) > best and not basic[groups + count + k]:
-            best, chosen, direction = abs(drift), groups + count + k, -1.0 if drift < 0 else 1.0
+        if abs(drift) > limit and not basic[groups + count + k]:
+            possible = np.inf  # a floor has no end
+            if abs(drift) > best:
+                best, chosen, direction = abs(drift), groups + count + k, -1.0 if drift < 0 else 1.0
+    if possible <= missed:
+        return -1, direction, best_u, best_v
     column[:] = 0.0
     if chosen >= groups + count:
         for a in range(groups):
@@ -196,7 +204,7 @@ def _origin(client, chosen, direction, floor, tolerance, groups):
 
 
 @numba.njit(cache=True)
-def _one(client, state, kind, at_upper, floor, tolerance, gains, table, work):
+def _one(client, state, kind, at_upper, floor, tolerance, gains, table, missed, work):
     """Pivot one program; whether it reached its optimum."""
     inverse, solution, gain, _, _, _ = state
     price, column, moved, basic = work
@@ -204,9 +212,9 @@ def _one(client, state, kind, at_upper, floor, tolerance, gains, table, work):
     basic[:] = False
     for i in range(rows):
         basic[kind[client, i]] = True
-    for _ in range(_PIVOTS):
+    for _ in range(_PIVOTS * rows):
         least = OPTIMAL * (1.0 + _price(client, inverse, gain, price))
-        chosen, direction, u, v = _enter(client, price, basic, at_upper, tolerance, gains, table, least, column)
+        chosen, direction, u, v = _enter(client, price, basic, at_upper, tolerance, gains, table, least, missed, column)
         if chosen < 0:
             return True
         _direct(client, inverse, column, direction, moved)
@@ -267,22 +275,22 @@ def _read(client, state, kind, tolerance, gains, u, v, prices, price):
 
 
 @numba.njit(cache=True)
-def _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off):
+def _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off, missed):
     """Pivot and read the programs of some clients."""
     rows = state[1].shape[1]
     work = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows + rows, dtype=np.bool_))
     for client in range(first, last):
-        done[client] = _one(client, state, kind, at_upper, floor, tolerance, gains, table, work)
+        done[client] = _one(client, state, kind, at_upper, floor, tolerance, gains, table, missed, work)
         off[client] = _read(client, state, kind, tolerance, gains, u, v, prices, work[0])
 
 
 # Not one body compiled twice: numba's cache on disk would hand the serial code out for the parallel one.
 @numba.njit(cache=True, parallel=True)
-def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off):
+def _all(state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off, missed):
     clients, shares = done.size, 16
     for share in numba.prange(shares):
         first, last = share * clients // shares, (share + 1) * clients // shares
-        _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off)
+        _some(first, last, state, kind, at_upper, floor, tolerance, done, gains, table, u, v, prices, off, missed)
 
 
 @numba.njit(cache=True)

@@ -5,8 +5,10 @@ the best prices so far halves the number of rounds. Every price vector proves an
 difference to the mixture's accuracy is a certificate at every moment.
 
 :class:`Decomposition` is the state of a federation's server, which tries batches of prices
-(:mod:`logofair.solvers.trials`) and asks its clients by message. In memory (:func:`solve_exact` for one problem, a
-frontier through one :class:`ExactSolver` for many tolerances) it is :class:`ContinuedDecomposition`.
+(:mod:`logofair.solvers.trials`), asks its clients by message and sees the sum of their answers alone. In memory
+(:func:`solve_exact` for one problem, a frontier through one :class:`ExactSolver` for many tolerances) the clients come
+in bunches, each with a mixture of its own (:mod:`logofair.solvers.master`), and early rounds make do with answers that
+are nearly the best.
 """
 
 from __future__ import annotations
@@ -18,25 +20,31 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
-from logofair.solvers.local import LocalAnswer, solve_local
+from logofair.solvers.local import LocalAnswer, local_bound, solve_local
+from logofair.solvers.master import Master
 from logofair.solvers.problem import Problem, gap_of, tolerances_worth, zero_sum
 from logofair.solvers.rational import best_mixture
-from logofair.solvers.simplex import Corners, Tableau, maximise, refactorise, start
+from logofair.solvers.simplex import Tableau
 
 # Where a solve in memory stops: well below the 1e-6 of a certificate, so that rounding in the stored policy has room.
 TARGET = 2e-7
 _ROUNDS = 200
 _RETREATS = 6
-_NEGATIVE = -1e-11  # a weight below this is not one of rounding
-_ROUNDING = 1e-12
+_ROUNDING = 1e-10  # by which a mixture's gaps may exceed the tolerances: a tenth of a certificate's precision
+# Bunches of clients: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
+# rounds; more bunches save hardly any, and a pivot of the master costs their square.
+_BUNCHES_EACH, _MOST_BUNCHES = 8, 64
+# What clients may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
+_MISSED, _MISSED_FIRST = 0.1, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class TriedPrices:
     """Prices tried so far and the clients' summed answers; "reject everybody" is always known besides.
 
-    ``bounds`` are the clients' summed values at these prices, without what the tolerances are worth at them; infinite
-    where an answer proves nothing.
+    In memory the answers are summed over each bunch of clients: gains and rates then have one more axis after the
+    first. ``bounds`` are the clients' summed values at these prices, without what the tolerances are worth at them;
+    infinite where an answer proves nothing.
     """
 
     prices: Floats  # (t, groups, global rates)
@@ -45,10 +53,10 @@ class TriedPrices:
     bounds: Floats  # (t,)
 
     @classmethod
-    def none(cls, groups: int, rates: int) -> TriedPrices:
+    def none(cls, groups: int, rates: int, *bunches: int) -> TriedPrices:
         """Nothing tried yet."""
-        empty = np.zeros((0, groups, rates))
-        return cls(empty, np.zeros(0), empty, np.zeros(0))
+        gains, prices = np.zeros((0, *bunches)), np.zeros((0, groups, rates))
+        return cls(prices, gains, np.zeros((*gains.shape, groups, rates)), np.zeros(0))
 
     def and_also(self, more: TriedPrices) -> TriedPrices:
         """Both together."""
@@ -64,7 +72,7 @@ class Incumbent:
     """The best mixture of the answers so far, and how much better anything could be."""
 
     value: float
-    weights: Floats  # (t + 1,); the first is that of rejecting everybody
+    weights: Floats  # (t + 1,), in memory (t + 1, bunches); the first is that of rejecting everybody
     prices: Floats  # (groups, global rates): the master's, which support the mixture
     bound: float
     centre: Floats  # (groups, global rates): the prices that prove the bound
@@ -108,89 +116,6 @@ def _best_bound(tried: TriedPrices, tolerance: Floats) -> tuple[float, Floats, i
     bounds = tried.bounds + tolerances_worth(tried.prices, tolerance)
     best = int(np.argmin(bounds))
     return float(bounds[best]), tried.prices[best], best
-
-
-@dataclass(frozen=True, eq=False)
-class ContinuedDecomposition:
-    """A decomposition in memory: each master goes on from the one before, in floating point.
-
-    That takes a pivot or two where :class:`Decomposition` begins anew, and may fail where answers are nearly equal.
-    """
-
-    tolerance: Floats  # (groups, global rates)
-    tried: TriedPrices
-    tableau: Tableau  # from which the master goes on
-    before: Incumbent | None = None  # of the round before
-
-    @classmethod
-    def start(cls, tolerance: Floats, tried: TriedPrices) -> ContinuedDecomposition:
-        """Begin with the master that rejects everybody."""
-        groups, rates = tolerance.shape
-        family = np.tile(np.arange(rates), groups)
-        high = tolerance.reshape(1, -1)
-        low = np.where(np.isfinite(high), 0.0, -np.inf)
-        tableau = start(low, high, np.ones_like(high), family, np.arange(groups * rates).reshape(1, -1))
-        return cls(tolerance, tried, tableau)
-
-    def take(self, more: TriedPrices) -> ContinuedDecomposition:
-        """The state once more was tried."""
-        found, tableau = self._master
-        return ContinuedDecomposition(self.tolerance, self.tried.and_also(more), tableau, found)
-
-    @property
-    def incumbent(self) -> Incumbent | None:
-        """The best mixture within the tolerances, and the best bound; None: the master has failed."""
-        return self._master[0]
-
-    @cached_property
-    def _master(self) -> tuple[Incumbent | None, Tableau]:
-        """The incumbent, and the tableau that the master ends with."""
-        tableau = self.tableau.copy()
-        mixed = _mix(self.tried, self.tolerance, tableau)
-        if mixed is None or self._excess(mixed[1]) > _ROUNDING:
-            return None, tableau
-        return Incumbent(*mixed, *_best_bound(self.tried, self.tolerance)), tableau
-
-    def next_prices(self, found: Incumbent) -> Floats:
-        """Prices to try next: half-way from the centre to the master's, or the master's own after a round in vain."""
-        if self.before is not None and found.value <= self.before.value:
-            return found.prices
-        return found.half_way(np.isfinite(self.tolerance))
-
-    def _excess(self, weights: Floats) -> float:
-        """Largest excess of a mixture's gaps over the tolerances."""
-        gaps = gap_of(np.tensordot(weights[1:], self.tried.rates, 1), np.isfinite(self.tolerance), axis=0)
-        return float(np.max(gaps - self.tolerance.min(axis=0), initial=0.0))
-
-
-def _mix(tried: TriedPrices, tolerance: Floats, tableau: Tableau) -> tuple[float, Floats, Floats] | None:
-    """Best mixture of the answers: its gain, the weights, and the prices (groups, rates) that support it.
-
-    Pivots the tableau in place. None where nearly equal answers have made the basis too ill-conditioned to be trusted.
-    """
-    counts = np.isfinite(tolerance)
-    gains = np.append(0.0, tried.gains)
-    columns = np.concatenate([np.zeros((1, *tolerance.shape)), np.where(counts, tried.rates, 0.0)])
-    columns = columns.reshape(gains.size, -1)
-
-    def price(prices: Floats, programs: Indices, counts: Booleans) -> Corners:
-        del programs, counts
-        priced = gains - columns @ prices[0]
-        best = np.argmax(priced)
-        at = np.array([[float(best)]])
-        return Corners(gains[best].reshape(1, 1), priced[best].reshape(1, 1), columns[best].reshape(1, 1, -1), at, at)
-
-    maximise(tableau, price)
-    sound = refactorise(tableau) and tableau.done.all()
-    corner = tableau.kind[0] == 0
-    share = tableau.solution[0, corner]
-    if not sound or np.min(share, initial=0.0) < _NEGATIVE:
-        return None
-    weights = np.zeros(gains.size)
-    # Basic corners remember the number of their answer in u; the starting corner is answer 0.
-    np.add.at(weights, tableau.u[0, corner].astype(int), np.maximum(share, 0.0))
-    weights /= weights.sum()
-    return float(weights @ gains), weights, zero_sum(tableau.prices()[1].reshape(tolerance.shape), counts, 0)
 
 
 @dataclass(frozen=True)
@@ -240,61 +165,92 @@ class ExactSolver:
         """Solve one problem to a certified gap; None where that fails."""
         unpriced = np.zeros((problem.shape[1], len(problem.global_rates)))
         if not problem.global_counts.any():
-            local = self._local(problem, unpriced)
+            local = self._local(problem, unpriced, 0.0)
             return Optimum(local.u, local.v, local.prices, unpriced, 1, "exact") if local.sound else None
         if self.tried is None:
-            self.tried = TriedPrices.none(*unpriced.shape)
-        if not np.isfinite(self.tried.bounds).any() and self._try(problem, unpriced) is None:
+            self.tried = TriedPrices.none(*unpriced.shape, _bunches(problem).size)
+        if not np.isfinite(self.tried.bounds).any() and self._try(problem, unpriced, _MISSED_FIRST) is None:
             return None
         tolerance = np.where(problem.global_counts, problem.global_tolerance, np.inf)
-        state = ContinuedDecomposition.start(tolerance, self.tried)
+        master, before = Master.start(tolerance, _bunches(problem).size), -np.inf
+        more: TriedPrices | None = self.tried
         for done in range(1, _ROUNDS + 1):
-            found = state.incumbent
-            if found is None:
+            if more is None or (found := self._incumbent(master, more)) is None:
                 return None
             if found.optimality_gap <= TARGET:
                 local_prices = self.answers[found.best].prices
-                return Optimum(*self._mixture(found.weights), local_prices, found.centre, done, "exact")
-            more = self._try_near(problem, state.next_prices(found), found.centre)
-            if more is None:
-                return None
-            state = state.take(more)
+                return Optimum(*self._mixture(problem, found.weights), local_prices, found.centre, done, "exact")
+            # After a round in vain the master's own prices.
+            prices = found.half_way(problem.global_counts) if found.value > before else found.prices
+            more, before = self._try_near(problem, prices, found), found.value
         return None
 
-    def _try_near(self, problem: Problem, prices: Floats, centre: Floats) -> TriedPrices | None:
+    def _incumbent(self, master: Master, more: TriedPrices) -> Incumbent | None:
+        """The master's mixture once it knows more answers, and the best bound; None: the master has failed."""
+        assert self.tried is not None
+        master.add(more.gains, more.rates)
+        if not master.maximise():
+            return None
+        weights, counts = master.weights, np.isfinite(master.tolerance)
+        rates = np.einsum("tb,tbak->ak", weights[1:], self.tried.rates)
+        if np.max(gap_of(rates, counts, 0) - master.tolerance.min(axis=0), initial=0.0) > _ROUNDING:
+            return None
+        value = float(np.sum(weights[1:] * self.tried.gains))
+        prices = zero_sum(master.prices, counts, 0)
+        return Incumbent(value, weights, prices, *_best_bound(self.tried, master.tolerance))
+
+    def _try_near(self, problem: Problem, prices: Floats, found: Incumbent) -> TriedPrices | None:
         """Try prices, or others nearer to the best ones known: huge prices drown the clients' gains in rounding."""
         for _ in range(_RETREATS):
-            tried = self._try(problem, prices)
+            tried = self._try(problem, prices, _MISSED * found.optimality_gap)
             if tried is not None:
                 return tried
-            prices = 0.5 * (prices + centre)
+            prices = 0.5 * (prices + found.centre)
         return None
 
-    def _try(self, problem: Problem, prices: Floats) -> TriedPrices | None:
-        """Get the clients' best answer at some prices, and remember it; None where it is not sound."""
+    def _try(self, problem: Problem, prices: Floats, missed: float) -> TriedPrices | None:
+        """Get the clients' answers at some prices and remember them; None where they are not sound.
+
+        One mixture of all has few rounds, so that the best answers are worth their time; else nearly the best will do.
+        """
         assert self.tried is not None
-        local = self._local(problem, prices)
+        bunches = _bunches(problem)
+        missed = missed if bunches.size > 1 else 0.0
+        local = self._local(problem, prices, missed)
         if not local.sound:
             return None
-        gain = problem.accuracy(local.u, local.v) - problem.baseline
-        rates = problem.global_shares(local.u, local.v)
+        gains = np.add.reduceat(problem.client_gains(local.u, local.v), bunches)
+        rates = np.add.reduceat(problem.client_shares(local.u, local.v), bunches)
         # What the clients gain at their optimum is also the bound; the certificate proves it in the end.
-        bound = gain - float(np.sum(prices * rates))
-        new = TriedPrices(prices[None], np.array([gain]), rates[None], np.array([bound]))
+        bound = float(gains.sum() - np.sum(prices * rates.sum(axis=0)))
+        if missed:
+            bound = float(problem.client_mass @ local_bound(problem, *problem.priced_gain(prices), local.prices))
+        new = TriedPrices(prices[None], gains[None], rates[None], np.array([bound]))
         self.tried = self.tried.and_also(new)
         self.answers.append(replace(local, tableau=None))
         return new
 
-    def _local(self, problem: Problem, prices: Floats) -> LocalAnswer:
+    def _local(self, problem: Problem, prices: Floats, missed: float) -> LocalAnswer:
         """Solve the clients' problems from where the last solve ended."""
-        local = solve_local(problem, *problem.priced_gain(prices), self.tableau)
+        local = solve_local(problem, *problem.priced_gain(prices), self.tableau, missed)
         self.tableau = local.tableau if local.sound else None
         return local
 
-    def _mixture(self, weights: Floats) -> tuple[Floats, Floats]:
+    def _mixture(self, problem: Problem, weights: Floats) -> tuple[Floats, Floats]:
         """The mixed (u, v); the master's first answer rejects everybody and adds nothing."""
-        part = np.flatnonzero(weights[1:] > 0).tolist()
+        part = np.flatnonzero((weights[1:] > 0).any(axis=1)).tolist()
         self.mixed.update(part)
-        none = np.zeros_like(self.answers[0].u)
-        u = sum((weights[i + 1] * self.answers[i].u for i in part), none)
-        return u, sum((weights[i + 1] * self.answers[i].v for i in part), none)
+        each = np.diff(_bunches(problem), append=problem.shape[0])
+        u = v = np.zeros_like(self.answers[0].u)
+        for i in part:
+            weight = np.repeat(weights[i + 1], each)[:, None]
+            u, v = u + weight * self.answers[i].u, v + weight * self.answers[i].v
+        return u, v
+
+
+def _bunches(problem: Problem) -> Indices:
+    """The first client of every bunch."""
+    clients, groups = problem.shape
+    free = (groups - 1) * len(problem.global_rates)
+    bunches = min(clients, _MOST_BUNCHES, max(1, _BUNCHES_EACH * (free - 2)))
+    return np.arange(bunches) * clients // bunches

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.cells.cells import accelerated
+from logofair.columns.acceleration import accelerated
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, search_runs
 from logofair.solvers.problem import Problem, zero_sum
@@ -37,39 +37,59 @@ class LocalAnswer:
     tableau: Tableau | None = None
 
 
-def solve_local(problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None = None) -> LocalAnswer:
-    """Solve every client's problem for the gain ``gain_u * u + gain_v * v``; a tableau continues an earlier solve."""
+def solve_local(
+    problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None = None, missed: float = 0.0
+) -> LocalAnswer:
+    """Solve every client's problem for the gain ``gain_u * u + gain_v * v``.
+
+    A tableau continues an earlier solve. An answer may gain less than a client's best by what may be ``missed``.
+    """
     clients, groups = problem.shape
     if not problem.local_limited.any():
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(clients))
         return LocalAnswer(u, v, np.zeros((clients, groups, len(problem.local_rates))))
     if problem.compares_selection and gain_v.min() >= 0 and not accelerated(problem.cells.values.size):
         u, v, prices = solve_by_rank(problem, gain_u, gain_v)
-        return LocalAnswer(u, v, zero_sum(prices, problem.local_counts, 1), _within(problem, u, v))
-    return _solve_by_simplex(problem, gain_u, gain_v, tableau)
+        return LocalAnswer(u, v, zero_sum(prices, problem.local_counts, 1), bool(_within(problem, u, v).all()))
+    return _solve_by_simplex(problem, gain_u, gain_v, tableau, missed)
 
 
-def _solve_by_simplex(problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None) -> LocalAnswer:
+def _solve_by_simplex(
+    problem: Problem, gain_u: Floats, gain_v: Floats, tableau: Tableau | None, missed: float
+) -> LocalAnswer:
     """Pivot from where the tableau stands, or from rejecting everybody."""
     rows = problem.local_layout
     if tableau is None:
         tableau = start(rows.low, rows.high, rows.slope, rows.family, rows.touched)
     else:
         tableau.gain = _basic_gains(tableau, gain_u, gain_v)
+    price = _pricer(problem, gain_u, gain_v)
     if problem.local_limits is None and accelerated(problem.cells.values.size):
         from logofair.solvers.compiled import maximise_compiled
 
-        u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v)
-        if tableau.done.all() and off < _ROUNDING:
+        u, v, prices, off = maximise_compiled(tableau, problem, gain_u, gain_v, missed)
+        wrong = np.flatnonzero(~tableau.done | (off >= _ROUNDING))
+        if wrong.size == 0:
             return LocalAnswer(u, v, prices, True, tableau)
-        refactorise(tableau)
+        _again(tableau, wrong, price, missed)
+    else:
+        maximise(tableau, price, missed)
     for _ in range(2):
-        maximise(tableau, _pricer(problem, gain_u, gain_v))
-        u, v, sound = _read(problem, tableau)
-        if sound or not refactorise(tableau):
+        u, v, wrong = _read(problem, tableau)
+        if wrong.size == 0 or not _again(tableau, wrong, price, missed):
             break
     prices = problem.repaired_local(rows.by_rate(tableau.prices()[1], len(problem.local_rates)))
-    return LocalAnswer(u, v, prices, sound, tableau)
+    return LocalAnswer(u, v, prices, wrong.size == 0, tableau)
+
+
+def _again(tableau: Tableau, programs: Indices, price: Pricer, missed: float) -> bool:
+    """Pivot on from what the bases of some programs say themselves, without the rounding of earlier pivots."""
+    part = tableau.take(programs)
+    if not refactorise(part):
+        return False
+    maximise(part, lambda prices, some, gains: price(prices, programs[some], gains), missed)
+    tableau.put(programs, part)
+    return True
 
 
 def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats) -> Floats:
@@ -118,18 +138,18 @@ def _basic_gains(tableau: Tableau, gain_u: Floats, gain_v: Floats) -> Floats:
     return np.where(tableau.kind < tableau.blocks, gain, 0.0)
 
 
-def _read(problem: Problem, tableau: Tableau) -> tuple[Floats, Floats, bool]:
-    """(u, v) of the mixtures, and whether weights and gaps are right."""
+def _read(problem: Problem, tableau: Tableau) -> tuple[Floats, Floats, Indices]:
+    """(u, v) of the mixtures, and the clients whose weights or gaps are not right."""
     u, v, weight = tableau.mixture()
-    corner = tableau.kind < tableau.blocks
-    lowest = float(np.min(np.where(corner, tableau.solution, 0.0), initial=0.0))
-    off = float(np.max(np.abs(weight - 1.0), initial=0.0))
-    return u, v, bool(tableau.done.all() and lowest > -_ROUNDING and off < _ROUNDING and _within(problem, u, v))
+    lowest = np.min(np.where(tableau.kind < tableau.blocks, tableau.solution, 0.0), axis=1)
+    off = np.max(np.abs(weight - 1.0), axis=1)
+    right = tableau.done & (lowest > -_ROUNDING) & (off < _ROUNDING) & _within(problem, u, v)
+    return u, v, np.flatnonzero(~right)
 
 
-def _within(problem: Problem, u: Floats, v: Floats) -> bool:
-    """Whether every local gap is within its tolerance but for rounding."""
-    return bool(np.max(problem.local_excess(u, v), initial=0.0) < _ROUNDING)
+def _within(problem: Problem, u: Floats, v: Floats) -> Booleans:
+    """Whether every local gap of a client is within its tolerance but for rounding, (clients,)."""
+    return np.asarray(np.max(problem.local_excess(u, v), axis=1, initial=0.0) < _ROUNDING)
 
 
 # A share of a cell's mass this close to a row's edge lies on it: rounding errors are a hundred times smaller.

@@ -10,8 +10,8 @@ for every rate i of family f, with a free ``floor_f`` (the lowest rate; slope 0:
 tolerance alone the slope is 1 and the slack between 0 and the tolerance: one price per rate, summing to zero over a
 family at the optimum, independent rows where pairwise differences would make the prices degenerate. Where rejecting
 everybody is not within the limits, what lies outside is driven in first. The corners of a block are never listed; a
-pricer names the best one for given prices. Both a client's own problem (blocks: its groups) and the server's (one
-block: the answers so far) have this form.
+pricer names the best one for given prices. Every client's own problem has this form; its blocks
+are its groups.
 """
 
 from __future__ import annotations
@@ -165,6 +165,7 @@ def _right_hand_side(tableau: Tableau) -> Floats:
 OPTIMAL = 1e-10
 PIVOT = 1e-9
 TIE = 1e-12
+_FAR = 1e6  # how far a slack can move that has a limit on one side alone
 # A basic variable may leave its limits by rounding errors only.
 _WITHIN = 1e-12
 # Rounding errors of the inverse can exceed OPTIMAL after many pivots; a corner then "improves" on itself for ever.
@@ -187,15 +188,15 @@ class Corners:
 Pricer = Callable[[Floats, Indices, Booleans], Corners]
 
 
-def maximise(tableau: Tableau, price: Pricer, *, pivots: int = 500) -> Tableau:
-    """Pivot until no program can improve (``done``) or the pivots are used up."""
+def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: int = 500) -> Tableau:
+    """Pivot until no program can improve by more than may be missed (``done``) or the pivots are used up."""
     tableau.done[:] = False
     active = np.arange(tableau.done.size)
     work = tableau
     for turn in range(1, pivots + 1):
         if turn % _REFRESH == 0:
             refactorise(work)
-        _pivot(work, price, active)
+        _pivot(work, price, active, missed)
         left = np.flatnonzero(~work.done)
         if left.size == 0:
             break
@@ -212,8 +213,8 @@ def maximise(tableau: Tableau, price: Pricer, *, pivots: int = 500) -> Tableau:
     return tableau
 
 
-def _pivot(work: Tableau, price: Pricer, active: Indices) -> None:
-    """One pivot in every program of ``work``, in place; marks those without an improving column.
+def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None:
+    """One pivot in every program of ``work``, in place; marks those that cannot improve by more than may be missed.
 
     Programs with a variable outside its limits gain by driving it in, and by nothing else.
     """
@@ -225,7 +226,8 @@ def _pivot(work: Tableau, price: Pricer, active: Indices) -> None:
     block_price, rate_price = work.prices(gain)
     corners = price(rate_price, active, within)
     entering = _entering(work, corners, block_price, rate_price)
-    work.done = entering.gain <= OPTIMAL * (1.0 + np.abs(gain).max(axis=1))
+    least = OPTIMAL * (1.0 + np.abs(gain).max(axis=1))
+    work.done = (entering.gain <= least) | (within & (entering.missed <= missed) & (entering.drift <= least))
     if work.done.all():
         return
     column = np.einsum("nij,nj->ni", work.inverse, entering.column) * entering.direction[:, None]
@@ -239,6 +241,8 @@ class _Entering:
     """The column that enters each program: its dense form and what to remember of it."""
 
     gain: Floats  # reduced gain per unit
+    missed: Floats  # no more can be gained by all corners and slacks together
+    drift: Floats  # the largest reduced gain of a floor, which has no end
     kind: Indices
     direction: Floats  # +1: from below, -1: from above
     column: Floats  # (programs, rows)
@@ -272,6 +276,8 @@ def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: 
     pick = np.arange(programs)
     gains, drift = _reduced_gains(work, corners, block_price, rate_price)
     kind = np.argmax(gains, axis=1)
+    width = np.where(work.free, 0.0, np.minimum(work.high - work.low, _FAR))
+    slack_missed = (np.maximum(gains[:, blocks : blocks + rates], 0.0) * width).sum(axis=1)
     block, rate = np.minimum(kind, blocks - 1), np.clip(kind - blocks, 0, max(rates - 1, 0))
     is_corner, is_floor = kind < blocks, kind >= blocks + rates
     is_slack = ~is_corner & ~is_floor
@@ -292,6 +298,8 @@ def _entering(work: Tableau, corners: Corners, block_price: Floats, rate_price: 
         direction = np.where(upper | (is_floor & (drift[pick, family] < 0)), -1.0, 1.0)
     return _Entering(
         gain=gains[pick, kind],
+        missed=np.maximum(gains[:, :blocks], 0.0).sum(axis=1) + slack_missed,
+        drift=np.max(gains[:, blocks + rates :], axis=1, initial=0.0),
         kind=kind,
         direction=direction,
         column=column,

@@ -84,7 +84,6 @@ class MeasuredRows:
             values=rows.labels,
             weights=rows.weights,
             rising=True,  # labels do not rise with the score, but no corner is looked for: no hull is needed
-            order=None if rows.calibration is None else rows.calibration.order,
         )
 
     def needs_merged(self, fit: Cells) -> bool:

@@ -5,8 +5,10 @@ is imported when first used: FedAvg, FairFed, FedFB and FCFL on logistic regress
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from logofair.errors import InputError
 from logofair.training.logistic import FedAvgRound, LogisticModel, fedavg
 from logofair.training.schedule import Schedule
 
@@ -31,6 +33,7 @@ __all__ = [
     "build_network",
     "fedavg",
     "make_rows",
+    "need_torch",
     "train",
 ]
 
@@ -42,12 +45,16 @@ _HOMES = {
 }
 
 
+def need_torch() -> None:
+    """Raise, naming the extra to install, where PyTorch is missing."""
+    if find_spec("torch") is None:
+        raise InputError("Training of networks needs PyTorch; install it with: pip install 'logofair[train]'.")
+
+
 def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
         if name in names:
             if module != "methods":
-                from logofair.training.rows import need_torch
-
                 need_torch()
             return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

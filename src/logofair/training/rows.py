@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,7 @@ from logofair.columns.checks import Floats, Label, binary, matrix, not_empty, sa
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.errors import InputError
 
-__all__ = ["ClientRows", "device_named", "make_rows", "need_torch"]
-
-
-def need_torch() -> None:
-    """Raise, naming the extra to install, where PyTorch is missing."""
-    if find_spec("torch") is None:
-        raise InputError("Training of networks needs PyTorch; install it with: pip install 'logofair[train]'.")
+__all__ = ["ClientRows", "device_named", "make_rows"]
 
 
 @dataclass(frozen=True, eq=False)

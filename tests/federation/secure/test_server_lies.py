@@ -32,6 +32,7 @@ from logofair.federation.secure import SecureServer, new_signing_key, public_lin
 from logofair.federation.secure.primitives import private_text
 from logofair.federation.server import check_result
 from logofair.federation.wire import decode, encode
+from logofair.notions import Notion, Rate
 
 pytestmark = pytest.mark.federation
 
@@ -131,6 +132,22 @@ def test_an_honest_server_gets_the_totals_and_every_site_its_policy():
         assert encode(server.clients[site].stored.replica) == encode(server.server)
 
 
+def test_a_server_whose_numbers_are_rounded_otherwise_is_followed_to_the_end():
+    """Then replicas go on from what was sent, and all sites still know one history."""
+    server, nudged = hostile(calibration="platt"), 0
+    while not isinstance(server.server.request, PublishRequest):
+        request = server.server.request
+        name = next((name for name in ("at", "prices") if hasattr(request, name)), None)
+        if name is not None:
+            server.server = server.server.following(replace(request, **{name: getattr(request, name) * (1 + 1e-12)}))
+            nudged += encode(server.server.request) != encode(request)
+        server.honest()
+    assert nudged > 3
+    for site in SITES:
+        server.say(site, "", server.server.request, relay=server.relay)
+        assert server.clients[site].finished
+
+
 def isolating(thresholds):
     """Prices that reject all of group F, and so everybody where rates must be equal; M is cut at each threshold."""
     mass = np.array([300.0, 400.0])
@@ -163,6 +180,61 @@ def test_a_secure_plan_sets_no_tolerance_for_single_sites():
         honest_plan(client_tolerances={"b": 0.0, "c": 0.0})
 
 
+PER_POSITIVE = Notion("both", given=(None, Rate("accepted per positive", 1.0, 0.0, base=(0.0, 1.0))))
+
+
+@pytest.mark.parametrize("local", [{"demographic_parity": 0.0, "equalized_odds": 0.0}, PER_POSITIVE], ids=str)
+def test_no_secure_plan_requires_so_much_inside_sites_that_only_one_with_one_group_has_an_answer(local):
+    """The same plan for all, and the server's own prices: yet every total would be that of site a."""
+    rng, columns = np.random.default_rng(5), of_one_group()
+    columns |= {"b": two_groups(200, rng), "c": two_groups(300, rng)}
+    plan = {"notion": {"local": local, "global": "demographic_parity"}, "local_tolerance": 0.0}
+    batch = ClientBatch.of(columns, honest_plan(**plan, secure=False))
+    server = Server.start(batch.state.plan, SITES)
+    for _ in range(3):
+        batch, sums = batch.answer(server.request)
+        server = server.take(sums.combined())
+        if isinstance(sums, Answers):
+            assert np.all(sums.shares[1:] == 0.0)  # the attack is a real one
+            assert np.any(sums.shares[0] > 0.0)
+    with pytest.raises(InputError, match="local: with secure sums one rate, or two that are shares"):
+        honest_plan(**plan)
+    for fine in ("demographic_parity", "equalized_odds", {"demographic_parity": 0.1, "equal_opportunity": 0.1}):
+        assert honest_plan(notion={"local": fine, "global": local}).secure
+
+
+def test_a_group_that_one_site_alone_counts_has_totals_that_are_that_sites():
+    """No attack but a limit, which docs/THREATS.md names: sites are counted, and not who of them has a group."""
+    columns = of_one_group()
+    for site in "bc":
+        columns[site] = SiteColumns(["F"] * 40 + ["M"] * 4, np.linspace(0.1, 0.9, 44))  # M is too small there
+    server = hostile(columns, smallest_cell=5).honest()
+    assert server.server.roster_counts.mass[1] == pytest.approx(30.0)
+    assert server.server.roster_counts.positives[1] == pytest.approx(np.sum(columns["a"].scores), abs=1e-6)
+
+
+def two_groups(n, rng):
+    groups = rng.choice(["F", "M"], n)
+    return SiteColumns(groups.tolist(), rng.random(n) ** np.where(groups == "F", 1.5, 2.0))
+
+
+def test_what_changes_in_the_totals_is_mostly_that_of_a_site_with_one_group():
+    """A limit likewise: nothing inside it binds such a site."""
+    columns = of_one_group()
+    columns |= {"b": two_groups(200, np.random.default_rng(1)), "c": two_groups(300, np.random.default_rng(2))}
+    batch = ClientBatch.of(columns, honest_plan(global_tolerance=0.01, trials=0))
+    server, accepted = Server.start(batch.state.plan, SITES), []
+    while not isinstance(server.request, PublishRequest):
+        request = server.request
+        batch, sums = batch.answer(request)
+        if isinstance(sums, Answers):
+            accepted.append(sums.shares[:, :, 1, 0] * request.mass[1])
+        server = server.take(sums.combined())
+    alone, *others = np.concatenate(accepted, axis=1)
+    assert round(np.ptp(alone)) == 22
+    assert round(np.ptp(np.sum(others, axis=0))) == 7
+
+
 @pytest.mark.parametrize("sums", [0, 1, 2])
 def test_whatever_else_is_asked_is_refused_alike_by_sites_with_any_rows(sums):
     server = hostile().honest(sums)
@@ -186,6 +258,14 @@ def test_whatever_else_is_asked_is_refused_alike_by_sites_with_any_rows(sums):
         assert server.refusals("masked", request) == REPLAY, request
         assert set(server.refusals("", request).values()) == {"UNSAFE_SUM" if sums else "OUT_OF_TURN"}
     server.honest()
+
+
+def test_a_large_price_leaves_the_small_ones_beside_it_no_room():
+    mass, prices = np.full(2, 50.0), np.array([[[1e7], [-1e7]], [[0.1], [-0.1]]])
+    own = AnswersRequest(mass, mass / 2, prices)
+    assert agrees(own, replace(own, prices=prices * (1 + 1e-12)))
+    for off in (1e-3, 1e-8):
+        assert not agrees(own, replace(own, prices=prices + np.array([0.0, off])[:, None, None]))
 
 
 def test_no_site_goes_on_without_the_last_total_or_with_another():

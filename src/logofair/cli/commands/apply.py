@@ -50,9 +50,9 @@ def out_option(what: str) -> Decorator[Any]:
 
 @click.command(
     epilog=examples(
-        "logofair apply policy.json new.csv --out decisions.csv --id person",
-        "logofair apply policy.json sites/ --out decisions.parquet --id person --keep name --on-unknown merged",
-        "logofair apply policy.json new.parquet --score p --group sex --client site --seed 1 --out decisions.parquet",
+        "logofair apply policy.json data/others.csv --id id --keep sex --out decisions.csv",
+        "logofair apply policy.json data/new-north.csv --on-unknown merged --id id --keep age --out north.parquet",
+        "logofair apply policy.json data/others.csv --score score --group sex --client site --seed 1 --out all.parquet",
     )
 )
 @click.argument("policy", type=click.Path(path_type=Path))
@@ -137,7 +137,9 @@ def apply(
         files = find_files(new, client=columns.client)
         _check(rules, columns, files, out)
         kept = tuple(dict.fromkeys(keep))
-        decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, on_missing, exact_counts)
+        decider = Decider(
+            rules, columns, id_column, kept, on_unknown, seed, deterministic, on_missing, exact_counts, policy
+        )
         totals = decide_files(decider, files, out, progress)
     _show(totals, out, decider.by_position, as_json, rules.client, checked=columns.client is not None)
 

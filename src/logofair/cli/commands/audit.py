@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from logofair.cli.options import (
+    FORMATS,
     NOTIONS,
     TOLERANCE,
+    check_format,
     column_words,
     costs_option,
     data_options,
     examples,
     force_option,
+    format_option,
     id_option,
     json_option,
     number_option,
@@ -31,6 +34,10 @@ from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import check_output
 
+if TYPE_CHECKING:
+    from logofair.cli.pages.audit import FileAudit
+    from logofair.progress import Progress
+
 __all__ = ["audit"]
 
 _SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
@@ -40,11 +47,12 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 
 @click.command(
     epilog=examples(
-        "logofair audit people.csv --score p --label income --positive '>50K' --group sex --client state",
-        "logofair audit sites/ --score p --label y --group sex --group race",
-        "logofair audit 'sites/*.parquet' --decision accepted --group sex --json",
-        "logofair audit new.csv --policy policy.json --label y --report audit.html",
-        "logofair audit new.csv --policy policy.json --against other.json --label y --id person",
+        "logofair audit data/together.csv --score score --label label --group sex --client site",
+        "logofair audit data/together.csv --score score --group sex --group race --format ll144",
+        "logofair audit 'data/*th.csv' --score score --label label --positive 1 --group sex --json",
+        "logofair audit decisions.csv --decision decision --group sex",
+        "logofair audit data/others.csv --policy policy.json --label label --report audit.html",
+        "logofair audit data/others.csv --policy policy.json --against other.json --label label --id id",
     )
 )
 @data_options
@@ -80,6 +88,11 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 )
 @costs_option
 @report_options
+@format_option(
+    FORMATS,
+    "Print another form in place of tables: ll144 (selection rates and impact ratios by each --group and by all), "
+    "model-card, or annex-iv (the parts that can be stated).",
+)
 @force_option()
 @json_option()
 @click.pass_context
@@ -96,6 +109,7 @@ def audit(
     worst: int | None,
     costs: tuple[float, float] | None,
     report: Path | None,
+    form: str | None,
     force: bool,
     as_json: bool,
     **heading: str | None,
@@ -110,13 +124,23 @@ def audit(
     """
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")
+    check_format(form, as_json=as_json)
     if report is not None:
+        if form == "ll144":
+            raise InputError("--format: ll144 also counts people whom a report leaves out; leave --report out.")
         check_output(report, force=force)
     from logofair.cli.pages.console import page, print_json, print_page, showing_progress
 
+    options: dict[str, Any] = {"--policy": policy, "--against": against, "--format": form, "--report": report}
+    options |= {"--costs": None if costs is None else ",".join(f"{cost:g}" for cost in costs)}
+    options |= {f"--{name.replace('_', '-')}": text for name, text in heading.items()}
     with showing_progress(quiet=as_json) as progress:
         from logofair.cli.pages import audit as work  # here, while the reader sees that work goes on
 
+        if form == "ll144" and policy is None:
+            options["--threshold"] = None if columns.decision else threshold
+            command = _command(data, columns, (), options)
+            return click.echo(_categories(data, columns, threshold, command, heading, progress), nl=False)
         if policy is None:
             usual = TOLERANCE if tolerance is None else tolerance
             found = work.examine(data, columns, threshold, usual, notion, progress, costs)
@@ -125,20 +149,48 @@ def audit(
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = work.RuleNames(policy, against or work.BASE, threshold, **said)
             found = work.examine_policy(data, columns, names, tolerance, notion, progress, costs)
+        options |= {"--tolerance": found.tolerance, "--threshold": found.threshold}
+        command = _command(data, columns, notion, options)
         if report is not None:
-            words = {"--policy": policy, "--against": against, "--tolerance": found.tolerance}
-            words |= {"--costs": None if costs is None else ",".join(f"{cost:g}" for cost in costs)}
-            words |= {f"--{name.replace('_', '-')}": text for name, text in heading.items()}
-            command = _command(data, columns, notion, words | {"--threshold": found.threshold, "--report": report})
-            written = map(work.write_report_page, [report], [found], [data], [command], [heading])
-            list(progress(written, "Writing the report", total=1))
+            list(progress(_reports(report, found, data, command, heading), "Writing the report", total=1))
+        if form is not None:
+            return click.echo(_in_form(form, found, data, command, heading), nl=False)
         word = heading["decision_word"]
         contents: Any = work.as_dict if as_json else partial(work.page_parts, worst=worst, word=word, report=report)
         (measured,) = progress(map(contents, [found]), "Measuring", total=1)
     if as_json:
-        print_json({"report": None if report is None else str(report), **measured})
-    else:
-        print_page(measured, page())
+        return print_json({"report": None if report is None else str(report), **measured})
+    return print_page(measured, page())
+
+
+def _categories(
+    data: Sequence[str],
+    columns: ColumnNames,
+    threshold: float,
+    command: str,
+    heading: Mapping[str, str | None],
+    progress: Progress,
+) -> str:
+    from logofair.cli.pages.formats import categories_text, heading_of
+
+    return categories_text(data, columns, threshold, command, heading_of(**heading), progress)
+
+
+def _in_form(form: str, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]) -> str:
+    from logofair.cli.pages.formats import audit_text, heading_of
+
+    return audit_text(form, found, data, command, heading_of(**heading))
+
+
+def _reports(
+    path: Path, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]
+) -> Iterator[None]:
+    """Write the report, as a step of its own."""
+    from logofair.cli.pages.audit import write_report_page
+    from logofair.cli.pages.formats import heading_of
+
+    write_report_page(path, found, data, command, heading_of(**heading))
+    yield
 
 
 def _command(data: Sequence[str], columns: ColumnNames, notion: Sequence[str], options: Mapping[str, Any]) -> str:

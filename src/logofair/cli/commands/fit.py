@@ -9,12 +9,15 @@ from typing import Any
 import click
 
 from logofair.cli.options import (
+    FORMATS,
     NOTIONS,
     basis_option,
     calibration_option,
+    check_format,
     data_options,
     examples,
     force_option,
+    format_option,
     id_option,
     json_option,
     name_option,
@@ -48,13 +51,18 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 
 @click.command(
     epilog=examples(
-        "logofair fit people.csv --score p --label y --group sex --client state --out policy.json",
-        "logofair fit people.csv --score p --label y --group sex --test-where part=test --out policy.json",
-        "logofair fit sites/ --score p --label y --group sex --test new/ --notion equalized_odds --out policy.json",
-        "logofair fit ... --local 0.05 --local-for north=0.01 --global none --out policy.json --report report.html",
-        "logofair fit ... --local 0.1 --global 0.05 --confidence 0.95 --out policy.json",
-        "logofair fit ... --pooling auto --extra unlabelled.csv --out policy.json",
-        "logofair fit ... --costs 1,3 --local ratio:0.8 --floor equal_opportunity=today --capacity 0.4 --out p.json",
+        "logofair fit data/north.csv --score score --label label --group sex --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --test data/others.csv "
+        "--notion equalized_odds --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --local 0.05 "
+        "--local-for north=0.1 --global none --out policy.json --report report.html",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --local 0.1 "
+        "--confidence 0.95 --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --pooling full "
+        "--extra data/others.csv --out policy.json --format model-card",
+        "logofair fit data/together.csv --score score --label label --group sex --client site --costs 1,3 "
+        "--local ratio:0.8 --global none --floor equal_opportunity=today --capacity 0.9 --out policy.json",
     )
 )
 @data_options
@@ -104,6 +112,7 @@ def _notions(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -
 @seed_option("Of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]", default=None)
 @path_option("--out", "Where to write the policy (JSON).", required=True)
 @report_options
+@format_option(FORMATS[1:], "Print a model-card, or the parts of annex-iv that can be stated, in place of tables.")
 @force_option()
 @json_option()
 def fit(
@@ -111,6 +120,7 @@ def fit(
     columns: ColumnNames,
     out: Path,
     report: Path | None,
+    form: str | None,
     force: bool,
     as_json: bool,
     **options: Any,
@@ -124,6 +134,7 @@ def fit(
     line says which of it is known. Use rows the model was not trained on. Then see
     logofair explain and logofair apply.
     """
+    check_format(form, as_json=as_json)
     for path in (out, report):
         if path is not None:
             check_output(path, force=force)
@@ -142,17 +153,21 @@ def fit(
         wanted.check_extra()
         rows, other = read_parts(files, columns, wanted.test, wanted.test_where, progress)
         extra = read_extra(files, columns, wanted.extra, rows, other, progress)
-        (solution,) = progress(map(work.solve, [rows], [wanted], [extra]), "Fitting", total=1)
+        solution = work.solve(rows, wanted, extra, progress)
         solution = work.annotated(solution, rows, columns, by_file=files.by_file)
         if other is not None:
             (solution,) = progress(map(work.measured_on, [other], [solution]), "Testing", total=1)
         (figures,) = progress(map(work.figures, [solution]), "Measuring", total=1)
         solution.policy.save(out)
+        command = work.repeat_command(data, columns, wanted, out, report, form)
         if report is not None:
-            command = work.repeat_command(data, columns, wanted, out, report)
             written = map(work.write_report_page, [report], [solution], [rows], [wanted], [command], [extra])
             list(progress(written, "Writing the report", total=1))
-    if as_json:
+    if form is not None:
+        from logofair.cli.pages.formats import fit_text, heading_of
+
+        click.echo(fit_text(form, solution, command, heading_of(**wanted.heading)), nl=False)
+    elif as_json:
         paths = {"policy": str(out), "report": None if report is None else str(report)}
         print_json(paths | work.as_dict(solution, rows))
     else:

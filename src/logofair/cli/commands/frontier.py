@@ -49,11 +49,13 @@ def _ending(ending: str, advice: str) -> Any:
 
 @click.command(
     epilog=examples(
-        "logofair frontier people.csv --score p --label y --group sex --client state",
-        "logofair frontier sites/ --score p --label y --group sex --notion equalized_odds --plot frontier.svg",
-        "logofair frontier ... --local 0.01,0.05,none --global 0.01,0.02 --test-share 0.3 --out frontier.csv",
-        "logofair frontier ... --where part=calibration --test-where part=test",
-        "logofair frontier ... --pooling none",
+        "logofair frontier data/together.csv --score score --label label --group sex --client site",
+        "logofair frontier data/north.csv --score score --label label --group sex --notion equalized_odds "
+        "--plot frontier.svg",
+        "logofair frontier data/together.csv --score score --label label --group sex --client site "
+        "--local 0.01,0.05,none --global 0.01,0.02 --test-share 0.3 --out frontier.csv",
+        "logofair frontier scores.csv --score score --label label --group group --client client "
+        "--where part=calibration --test-where part=test",
     )
 )
 @data_options

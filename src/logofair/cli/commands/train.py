@@ -116,6 +116,7 @@ METHODS = ("fedavg", "fairfed", "fedfb", "fcfl")
 
 @click.command(
     epilog=examples(
+        "logofair train --method fedavg --data generated --rounds 5 --out scores.csv",
         "logofair train --method fairfed --data adult --out scores.parquet",
         "logofair train --method fedfb --data enem --notion equalized_odds --rounds 50 --out scores.csv",
         "logofair train --method fcfl --data acs --partition natural --checkpoint state.npz --out scores.parquet",
@@ -153,7 +154,7 @@ def train(ctx: click.Context, /, **options: Any) -> None:
     place = {name: options.pop(name) for name in ("source", "cache", "device", "engine")}
     out, force, as_json = (options.pop(name) for name in ("out", "force", "as_json"))
     _check(out, force, **kept)
-    from logofair.training.rows import need_torch
+    from logofair.training import need_torch
 
     need_torch()
     from logofair.cli.pages.console import page, print_json, showing_progress

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     import polars
 
     from logofair.progress import Progress
+    from logofair.report import ReportHeading
 
 __all__ = [
     "BASE",
@@ -54,9 +54,11 @@ __all__ = [
     "RuleNames",
     "as_dict",
     "count_rows",
+    "data_source",
     "examine",
     "examine_policy",
     "page_parts",
+    "rule_words",
     "write_report_page",
 ]
 
@@ -169,9 +171,15 @@ def _costs(costs: tuple[float, float] | None, files: DataFiles, columns: ColumnN
     return read_costs(costs, one_client(0), "--costs")
 
 
-def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress) -> FileTally:
-    """Count the rows of every client, group and label, and how many of them are accepted."""
-    read = [_part(path, columns, threshold) for path in progress(files.paths, "Counting", len(files.paths))]
+def count_rows(
+    files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress, *, unknown: bool = False
+) -> FileTally:
+    """Count the rows of every client, group and label, and how many of them are accepted.
+
+    With ``unknown`` rows that lack a group count too: groups are then tuples, None in place of a missing value.
+    """
+    steps = progress(files.paths, "Counting", len(files.paths))
+    read = [_part(path, columns, threshold, unknown=unknown) for path in steps]
     parts, pl = [part for part, _ in read], polars_module()
     if files.by_file:
         parts = [
@@ -180,24 +188,25 @@ def count_rows(files: DataFiles, columns: ColumnNames, threshold: float, progres
     used = [role for role in parts[0].columns if role in _COUNTS or role in columns.by_role() or role == "client"]
     counted = [role for role in used if role not in ("score", "weight")]
     complete = {role: whole_column([part[role] for part in parts], role, files, columns) for role in counted}
-    group = join_groups([complete.pop(role) for role in used if role.startswith("group ")])
+    parts_of_groups = [complete.pop(role) for role in used if _is_group(role)]
     rows = int(complete["rows"].sum())
     if not rows:
         raise no_rows_error(files, columns)
     if "client" in complete:
         check_clients(complete["client"].n_unique(), rows, columns.client)
-    tally, groups, clients = _tallied(complete, group, columns)
-    if len(groups) < 2:
+    named = list(zip(*parts_of_groups, strict=True)) if unknown else join_groups(parts_of_groups).to_list()
+    tally, groups, clients = _tallied(complete, named, columns)
+    if len(groups) < 2 and not unknown:
         where = " and ".join(map(repr, columns.group))
         raise InputError(f"--group: every row of {where} is of group {groups[0]!r}; a gap needs at least two groups.")
     return FileTally(tally, groups, clients, rows, sum(left_out for _, left_out in read))
 
 
 def _tallied(
-    complete: dict[str, polars.Series], group: polars.Series, columns: ColumnNames
+    complete: dict[str, polars.Series], group: list[Any], columns: ColumnNames
 ) -> tuple[Tally, tuple[Label, ...], tuple[Label | None, ...]]:
     """The lines of the table as arrays by (client, group, label), and the names of groups and clients."""
-    groups = encode(group.to_list(), "groups")
+    groups = encode(group, "groups")
     clients = encode(complete["client"].to_list(), "clients") if "client" in complete else None
     names: tuple[Label | None, ...] = (None,) if clients is None else clients.names
     shape = (len(names), len(groups.names), 2)
@@ -253,8 +262,8 @@ def _integers(counts: Floats) -> Places:
     return counts.round().astype(np.intp)
 
 
-def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.DataFrame, int]:
-    """One file's table, checked; and how many rows were left out."""
+def _part(path: Path, columns: ColumnNames, threshold: float, *, unknown: bool) -> tuple[polars.DataFrame, int]:
+    """One file's table, checked; and how many rows were left out; with ``unknown`` none for lack of a group."""
     pl = polars_module()
     with open_table(path, columns.by_role(), columns.where, missing=columns.na) as table:
         numbers = [role for role in ("score", "weight") if role in table.names]
@@ -267,8 +276,9 @@ def _part(path: Path, columns: ColumnNames, threshold: float) -> tuple[polars.Da
             *(each for role in numbers for each in _number(role, schema[role], columns.scale))
         )
         counted = table.collect(rows.group_by(keys).agg(*_sums(numbers, columns, threshold)))
-        _check(table, counted, keys, columns)
-        complete = counted.drop_nulls(keys)
+        needed = [role for role in keys if not (unknown and _is_group(role))]
+        _check(table, counted, keys, needed, columns)
+        complete = counted.drop_nulls(needed) if needed else counted
         left_out = int(counted["lines"].sum()) - int(complete["rows"].sum())
         return complete.filter(pl.col("rows") > 0), left_out
 
@@ -303,8 +313,10 @@ def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> lis
     return found
 
 
-def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns: ColumnNames) -> None:
-    """Raise where a column of the file cannot be used."""
+def _check(
+    table: Table, counted: polars.DataFrame, keys: Sequence[str], needed: Sequence[str], columns: ColumnNames
+) -> None:
+    """Raise where a column of the file cannot be used, or one that is needed lacks values."""
     pl, rows = polars_module(), int(counted["lines"].sum())
     if not rows and not columns.where:
         raise InputError(f"{table.file}: has columns but no rows; pass a file with at least one.")
@@ -314,7 +326,7 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
             table.check_numbers(role, columns.scale if role == "score" else "chance")
     if not columns.drop_missing:
-        for role in keys:
+        for role in needed:
             table.check_missing(role, int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows)
         for role in ("score", "weight"):
             if role in table.names and counted["rows"].sum() < rows:
@@ -324,6 +336,10 @@ def _check(table: Table, counted: polars.DataFrame, keys: Sequence[str], columns
         check_scores(low, high, columns.scale, table.where("score"))
     if "lightest" in counted.columns and (counted["lightest"].min() or 0) < 0:  # type: ignore[operator]
         table.check_weights()
+
+
+def _is_group(role: str) -> bool:
+    return role.startswith("group ")
 
 
 def _but_id(keys: Sequence[str]) -> list[str]:
@@ -336,21 +352,18 @@ def _missing(table: Table, role: str, scale: str) -> int:
     return int(table.collect(table.rows.select(read.is_null().sum())).item())
 
 
-def write_report_page(
-    path: Path, found: FileAudit, data: Sequence[str], command: str, heading: Mapping[str, str | None]
-) -> None:
-    """Write an audit as a report; ``heading`` holds what the options of a report say."""
-    from logofair.report import ReportHeading, write_audit_report
+def write_report_page(path: Path, found: FileAudit, data: Sequence[str], command: str, heading: ReportHeading) -> None:
+    """Write an audit as a report."""
+    from logofair.report import write_audit_report
 
-    compared, made = found.compared, date.today().isoformat()
-    words = {name: heading[name] for name in ("title", "purpose", "author")}
+    compared = found.compared
     write_audit_report(
         path,
         found.measured,
-        data=_source(found, data),
+        data=data_source(found, data),
         command=command,
         tolerance=_report_tolerance(found),
-        heading=ReportHeading(**words, made=made, accepted=heading["decision_word"] or "accepted"),
+        heading=heading,
         policy=None if compared is None else compared.policy,
         comparison=None if compared is None else next(iter(compared.by_notion.values())),
     )
@@ -362,7 +375,7 @@ def _report_tolerance(found: FileAudit) -> float:
     return min((float(np.min(limit)) for limit in limits if limit is not None), default=TOLERANCE)
 
 
-def _source(found: FileAudit, data: Sequence[str]) -> DataSource:
+def data_source(found: FileAudit, data: Sequence[str]) -> DataSource:
     """Where the rows came from."""
     if found.compared is not None:
         return found.compared.rows.source
@@ -416,8 +429,12 @@ def _rule(found: FileAudit) -> str:
     """What decides, in words."""
     if found.compared is not None:
         return f"by {found.compared.name}, in expectation over its coins"
-    columns = found.columns
-    return f"decisions {columns.decision!r}" if columns.decision else f"score {columns.score!r} >= {found.threshold:g}"
+    return rule_words(found.columns, found.threshold)
+
+
+def rule_words(columns: ColumnNames, threshold: float | None) -> str:
+    """Which decisions are meant where no policy decides: those of a column, or scores from the threshold on."""
+    return f"decisions {columns.decision!r}" if columns.decision else f"score {columns.score!r} >= {threshold:g}"
 
 
 def _comparison(compared: ComparedRules) -> Iterator[Any]:

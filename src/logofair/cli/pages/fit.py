@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,12 +16,14 @@ import logofair
 from logofair.cli.options import column_words, constrained, typed
 from logofair.cli.pages.console import counted, lined, notes, print_page, titled
 from logofair.cli.requiring import Required
+from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files.inputs import ColumnNames
 from logofair.files.rows import DataRows
 from logofair.files.values import known_label, labels_by_text
 from logofair.fitting.solution import Solution
 from logofair.policy.info import ColumnsInfo
+from logofair.progress import Progress, no_progress
 from logofair.requirements import Tolerance, requirement_sentences
 
 _HOW_TO_KNOW = (
@@ -69,6 +70,11 @@ class FitOptions:
     decision_word: str | None = None
     required: Required = field(default_factory=Required)
 
+    @property
+    def heading(self) -> dict[str, str | None]:
+        """What the options of a report say."""
+        return {name: getattr(self, name) for name in ("title", "purpose", "author", "decision_word")}
+
     def notions(self) -> dict[str, dict[str, Tolerance]]:
         """Per side the notions with their tolerances."""
         sides = {"local": self.local_tolerance, "global": self.global_tolerance}
@@ -102,7 +108,9 @@ class FitOptions:
         return {known_label(name, known, "--local-for"): t for name, t in self.local_for.items()}
 
 
-def solve(rows: DataRows, wanted: FitOptions, extra: DataRows | None = None) -> Solution:
+def solve(
+    rows: DataRows, wanted: FitOptions, extra: DataRows | None = None, progress: Progress = no_progress
+) -> Solution:
     """Fit on the rows read; ``extra`` have no labels."""
     return logofair.fit(
         rows.scores,
@@ -122,6 +130,7 @@ def solve(rows: DataRows, wanted: FitOptions, extra: DataRows | None = None) -> 
         confidence=wanted.confidence,
         sample_weight=rows.weights,
         random_state=wanted.seed,
+        progress=progress,
     )
 
 
@@ -171,7 +180,8 @@ def write_report_page(
     extra: DataRows | None = None,
 ) -> None:
     """Write the report, with the trade-off where it can be drawn: for one notion."""
-    from logofair.report import ReportHeading, write_report
+    from logofair.cli.pages.formats import heading_of
+    from logofair.report import write_report
     from logofair.tradeoff import frontier
 
     trade_off = None
@@ -193,18 +203,17 @@ def write_report_page(
             sample_weight=rows.weights,
             random_state=wanted.seed,
         )
-    heading = ReportHeading(
-        title=wanted.title,
-        purpose=wanted.purpose,
-        author=wanted.author,
-        made=date.today().isoformat(),
-        accepted=wanted.decision_word or "accepted",
-    )
+    heading = heading_of(**wanted.heading)
     write_report(path, solution, data=rows.source, command=command, frontier=trade_off, heading=heading)
 
 
 def repeat_command(
-    data: Sequence[str], columns: ColumnNames, wanted: FitOptions, out: Path, report: Path | None
+    data: Sequence[str],
+    columns: ColumnNames,
+    wanted: FitOptions,
+    out: Path,
+    report: Path | None,
+    form: str | None = None,
 ) -> str:
     """The command that makes the same rules again, and with a seed the same coins."""
     words = ["logofair", "fit", *data, *column_words(columns)]
@@ -223,8 +232,9 @@ def repeat_command(
     words += ["--confidence", f"{wanted.confidence:g}"] if wanted.confidence is not None else []
     words += ["--solver", wanted.solver] if wanted.solver != "exact" else []
     words += ["--seed", str(wanted.seed)] if wanted.seed is not None else []
-    for name in ("title", "purpose", "author", "decision_word"):
-        words += [f"--{name.replace('_', '-')}", value] if (value := getattr(wanted, name)) is not None else []
+    for name, value in wanted.heading.items():
+        words += [f"--{name.replace('_', '-')}", value] if value is not None else []
+    words += ["--format", form] if form else []
     return shlex.join([*words, "--out", str(out), *(["--report", str(report)] if report else [])])
 
 
@@ -265,7 +275,7 @@ def show(
 def _rows_read(rows: DataRows) -> str:
     """Which rows were read, in words."""
     source = rows.source
-    clients = "" if rows.clients is None else f" at {counted(len(set(rows.clients.tolist())), 'client')}"
+    clients = "" if rows.clients is None else f" at {counted(len(encode(rows.clients, 'clients').names), 'client')}"
     known = source.rows if rows.ids is None else len(set(rows.ids.tolist()))
     people = f" of {known:,} people" if known < source.rows else ""
     dropped = f" ({rows.dropped:,} left out for lack of a value)" if rows.dropped else ""

@@ -106,11 +106,13 @@ def reproduced(
     wanted: Selection, folder: Path, progress: Progress, *, jobs: int | None, device: str, cache: Path | None
 ) -> Outcome:
     """Run what is wanted and not in the folder yet, and write page, tables and figures."""
-    from logofair.training.rows import device_named, need_torch
+    from logofair.training import need_torch
 
     parts = wanted.parts()
     need_torch()
     check_packages()
+    from logofair.training.rows import device_named
+
     machine = Machine(folder, cache, device_named(device).type)
     missing = missing_data(parts, cache)
     parts = [part for part in parts if part.splits[0].data not in missing]

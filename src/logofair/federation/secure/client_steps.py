@@ -23,7 +23,7 @@ from logofair.errors import InputError, RefusedError, RunError, SecureRefusalErr
 from logofair.federation.client import SecureIdentity
 from logofair.federation.replies import FinalFigures, Received, Refusal, Sums
 from logofair.federation.reply_checks import reply_form
-from logofair.federation.requests import Opening, PublishRequest, RequestMessage, agrees, next_history
+from logofair.federation.requests import Opening, PublishRequest, RequestMessage, agrees
 from logofair.federation.secure import (
     Confirmed,
     Keys,
@@ -105,7 +105,7 @@ def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
         raise RefusedError(
             Refusal.NO_KEYS,
             f"nobody here has said that the key of {', '.join(strangers)} is genuine: have its people read you its "
-            "fingerprint (logofair federate keys show), and pass --trust FINGERPRINT.",
+            "fingerprint (logofair federate keys show), and pass --trust NAME=FINGERPRINT.",
         )
     if 3 * len(opening.members.names) < 2 * len(known - set(identity.agreed_without)):
         # Few sites can be outnumbered by those that help the server; who may be missing is for people to say.
@@ -171,11 +171,7 @@ def _caught_up(client: Client, message: RequestMessage) -> Client:
         after = replica.take_sum(vector)
     except RunError as error:
         raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
-    stored = replace(client.stored, replica=after, masks=encode(secure))
-    if message.opening is None:
-        kind, shapes = reply_form(replica.request, replica.plan)
-        stored = replace(stored, history=next_history(stored.history, kind.from_vector(vector, shapes)))
-    return replace(client, stored=stored)
+    return replace(client, stored=replace(client.stored, replica=after, masks=encode(secure)))
 
 
 def _followed(client: Client, message: RequestMessage) -> Client:
@@ -196,15 +192,19 @@ def _shares(client: Client, message: RequestMessage) -> tuple[Client, Material]:
 
 def _masked(client: Client, message: RequestMessage) -> tuple[Client, Masked]:
     client = _followed(_caught_up(client, message), message)
-    secure = _secure_state(client)
-    history = next_history(client.stored.history, message.request)
+    secure, replica = _secure_state(client), client.stored.replica
+    assert replica is not None
     # All that may be refused is refused by now, but for seals and participants, which know nothing of the rows either.
     client, sums = _own_sums(client, message, len(secure.roster.sites))
     state, masked = secure.masked(
-        _sum_number(client, message), history, message.sealed, sums.vector(), sums.steps(), _signing_key(client)
+        _sum_number(client, message),
+        replica.request_history,
+        message.sealed,
+        sums.vector(),
+        sums.steps(),
+        _signing_key(client),
     )
-    after = _with_secure_state(client, state)
-    return replace(after, stored=replace(after.stored, history=history)), masked
+    return _with_secure_state(client, state), masked
 
 
 def _own_sums(client: Client, message: RequestMessage, sites: int) -> tuple[Client, Sums]:

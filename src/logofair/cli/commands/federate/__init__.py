@@ -34,7 +34,8 @@ federate = LazyGroup(
     requirements over all sites.
     """,
     epilog=examples(
-        "logofair federate simulate people.csv --client site --score score --label label --group sex --folder try",
+        "logofair federate simulate data/together.csv --client site --score score --label label --group sex "
+        "--folder try",
         "logofair federate server --help",
         "logofair federate client --help",
     ),

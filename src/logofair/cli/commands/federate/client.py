@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.commands.federate.agreement import PlanViewer, limits_of
+from logofair.cli.commands.federate.agreement import PlanViewer, limits_of, trusted_keys
 from logofair.cli.commands.federate.screen import Screen, quiet_option
-from logofair.cli.commands.federate.setup import KEYS_OF_SITES, fingerprints
+from logofair.cli.commands.federate.setup import KEYS_OF_SITES
 from logofair.cli.options import (
     column_options,
+    constrained,
     examples,
     force_option,
     json_option,
     path_option,
     read_client_file,
+    tolerance_option,
 )
 from logofair.engines.events import Event, EventReader, Reminders, Tell
 from logofair.engines.flower import require_flower
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderWatcher", "client", "finished_policy", "join"]
 
+
+_own_tolerance = tolerance_option("local", "inside this site, if less than in the plan (it counts only here)")
 
 _LINGER = 5.0  # seconds
 _ROOM = 1 << 20  # bytes without which a disk is as good as full
@@ -102,7 +106,7 @@ class FolderWatcher:
 
 @click.command(
     epilog=examples(
-        "logofair federate client --site north --data north.csv --group sex --score score --label label "
+        "logofair federate client --site north --data data/north.csv --group sex --score score --label label "
         "--server 127.0.0.1:9300 --keys keys --folder north --out north.json",
     )
 )
@@ -121,9 +125,10 @@ class FolderWatcher:
 @click.option(
     "--trust",
     "trusted",
-    metavar="FINGERPRINT",
+    metavar="NAME[=FINGERPRINT]",
     multiple=True,
-    help="With secure sums: the key of another site, as its people read it to you from federate keys show.",
+    help="With secure sums: the key of another site is the one whose fingerprint its people read to you from federate "
+    "keys show. NAME alone shows it and asks at this terminal.",
 )
 @click.option(
     "--agree-without",
@@ -135,7 +140,8 @@ class FolderWatcher:
 @click.option(
     "--again",
     metavar="RUN",
-    help="Agree to one run, by its name, on rows of a run with secure sums (or with them, on rows of any run).",
+    help="Agree to one run, by its name, on rows of a run with secure sums (or with them, on rows of any run), or, "
+    "without differential privacy, on rows of a run with it.",
 )
 @click.option(
     "--accept-plan",
@@ -143,6 +149,7 @@ class FolderWatcher:
     help="Agree to this plan and no other, by the digest that the server prints.",
 )
 @path_option("--site-policy", "Agree to plans within the limits of this TOML file, such as most_epsilon = 1.")
+@_own_tolerance
 @json_option("Print the policy's rules as JSON in place of the page, and the log as one JSON object a line.")
 @quiet_option
 def client(
@@ -160,6 +167,7 @@ def client(
     columns: ColumnNames,
     accept_plan: str | None,
     site_policy: Path | None,
+    local_tolerance: float | None,
     as_json: bool,
     quiet: bool,
     **agreement: Any,
@@ -173,10 +181,10 @@ def client(
     goes on where it stopped.
     """
     authority, key, peers = _credentials(site, keys, authority, key, peers, insecure)
-    limits = limits_of(accept_plan, site_policy)
+    limits, asks = limits_of(accept_plan, site_policy, local_tolerance)
     read_client_file(data, columns)
     _check_address(server)
-    _check_fingerprints(agreement["trusted"], peers)
+    agreement["trusted"] = trusted_keys(agreement["trusted"], peers)
     earlier, screen = None if force else finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
     if earlier is not None:
         screen(Event("site", f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run."))
@@ -192,7 +200,8 @@ def client(
         policy=str(out.resolve()),
         key=None if key is None else str(key.resolve()),
         peers=None if peers is None else str(peers.resolve()),
-        **({"asks": True} if limits is None else {"limits": limits}),
+        limits=limits,
+        asks=asks,
         **agreement,
     )
     _take_part(settings, server, authority, insecure, screen)
@@ -219,19 +228,6 @@ def _credentials(
     if peers is not None and not peers.is_dir():
         raise InputError(f"--peers: there is no folder {peers}; put the other sites' NAME.pub there.")
     return authority, key, peers
-
-
-def _check_fingerprints(trusted: tuple[str, ...], peers: Path | None) -> None:
-    """Refuse a fingerprint that no key here has: it was misread, or the key is not the one that it is of."""
-    if not trusted:
-        return
-    here = {} if peers is None else fingerprints(peers)
-    for each in trusted:
-        if each not in here.values():
-            raise InputError(
-                f"--trust: got {each!r}, which is not the fingerprint of a key in {peers}; see logofair federate keys "
-                "show, and have the site's people read theirs to you again."
-            )
 
 
 def finished_policy(out: Path, folder: Path) -> Policy | None:
@@ -265,6 +261,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
     from logofair.engines.flower.deployment.commands import SiteCredentials
     from logofair.engines.flower.deployment.keys import checked_site_name
     from logofair.engines.flower.deployment.processes import join as connect
+    from logofair.engines.site import look_at_plans_again
 
     folder, path = Path(settings.folder), Path(settings.folder) / f"{checked_site_name(settings.site)}.site.json"
     proof = None
@@ -274,6 +271,7 @@ def _take_part(settings: SiteSettings, server: str, authority: Path | None, inse
         proof = SiteCredentials(authority, Path(settings.key))
     watcher = FolderWatcher(folder, screen, PlanViewer(folder, screen, asks=settings.asks))
     with locked(folder / "command.lock", wait=False):
+        look_at_plans_again(folder)
         settings.write(path)
         bare = " WITHOUT ENCRYPTION" if insecure else ""
         screen(Event("site", f"Site {settings.site} connects to {server}{bare}.", {"site": settings.site}))
@@ -322,8 +320,8 @@ def _check_address(server: str) -> None:
 
 @click.command(
     epilog=examples(
-        "logofair federate join state/result.json --site west --data west.csv --group sex --score score --label label "
-        "--out west.json"
+        "logofair federate join state/result.json --site west --data data/west.csv --group sex --score score "
+        "--label label --out west.json"
     )
 )
 @click.argument("result", type=click.Path(path_type=Path))
@@ -332,9 +330,17 @@ def _check_address(server: str) -> None:
 @column_options
 @path_option("--folder", "The site's private state; needed under --epsilon.", folder=True)
 @path_option("--out", "Where its policy is written.", required=True)
+@_own_tolerance
 @force_option("Replace a file that is there already.")
 def join(
-    result: Path, site: str, data: Path, folder: Path | None, out: Path, force: bool, columns: ColumnNames
+    result: Path,
+    site: str,
+    data: Path,
+    folder: Path | None,
+    out: Path,
+    local_tolerance: float | None,
+    force: bool,
+    columns: ColumnNames,
 ) -> None:
     """Make the policy of a site that comes later, or that missed the end.
 
@@ -358,6 +364,7 @@ def join(
     settings = SiteSettings(site, str(data), columns, folder="", policy=str(out))
     rows = read_site(settings, found.plan)
     release = None if folder is None or found.plan.privacy is None else stored_release(folder, rows, found.plan)
-    policy = with_columns(late_policy(found, rows, site, release), settings)
+    own = constrained(local_tolerance)
+    policy = with_columns(late_policy(found, rows, site, release, local_tolerance=own), settings)
     policy.save(out)
     _show(policy, out)

@@ -34,4 +34,5 @@ class Screen:
             self.under_way = f"exchange {event.values['exchange']} ({event.values['purpose']}): "
         else:
             before = {"problem": "Problem: ", "waiting": self.under_way}.get(event.kind, "")
-            click.echo(before + event.sentence, err=True)
+            # One line, whatever names it holds: a group called "M\nSums: Secure" would forge what people agree to.
+            click.echo(before + " ".join(event.sentence.split()), err=True)

@@ -37,7 +37,7 @@ _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 6
 @click.command(
     epilog=examples(
         "logofair federate server --folder state --keys keys --sites north,south,east --groups Female,Male",
-        "logofair federate server --folder state --keys keys        (the same run again, where it stopped)",
+        "logofair federate server --folder state --keys keys    # the same run again, where it stopped",
         "logofair federate server --folder state --keys keys --without east",
     )
 )

@@ -101,7 +101,7 @@ def show_keys(keys: Path) -> None:
 
     Before a run with secure sums each site's people read theirs to the others, by
     telephone, say; what a folder or a server says alone proves nothing. A site then
-    names those that were the same: federate client --trust FINGERPRINT.
+    names those that were the same: federate client --trust NAME=FINGERPRINT.
     """
     _require_cryptography()
     found = fingerprints(keys / KEYS_OF_SITES)
@@ -199,8 +199,17 @@ def _lines(data: Dataset, scores: Floats, rows: npt.NDArray[np.intp]) -> list[st
     for name, (shown, smallest, width) in _COLUMNS.items():
         scaled = data.features[rows, data.feature_names.index(name)]
         columns[shown] = (smallest + width * scaled).round().astype(int)
-    lines = [",".join([*columns, "sex", "score", "label"])]
-    fields = (*columns.values(), data.sensitive[rows], scores[rows], data.labels[rows].astype(int))
-    for *numbers, sex, score, label in zip(*(field.tolist() for field in fields), strict=True):
-        lines.append(",".join([*map(str, numbers), str(sex), f"{score:.6f}", str(label)]))
+    lines = [",".join([*columns, "sex", "race", "score", "label"])]
+    fields = (*columns.values(), data.sensitive[rows], _race(data)[rows], scores[rows], data.labels[rows].astype(int))
+    for *plain, score, label in zip(*(field.tolist() for field in fields), strict=True):
+        lines.append(",".join([*map(str, plain), f"{score:.6f}", str(label)]))
     return lines
+
+
+def _race(data: Dataset) -> npt.NDArray[np.str_]:
+    """The race of every row, from its features."""
+    import numpy as np
+
+    places = [place for place, name in enumerate(data.feature_names) if name.startswith("race=")]
+    names = np.array([data.feature_names[place].removeprefix("race=") for place in places])
+    return np.asarray(names[data.features[:, places].argmax(axis=1)])

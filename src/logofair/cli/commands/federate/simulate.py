@@ -48,8 +48,9 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @click.command(
     epilog=examples(
-        "logofair federate simulate people.csv --client site --score score --label label --group sex --folder try",
-        "logofair federate simulate people.csv --client site --score score --group sex --calibration none "
+        "logofair federate simulate data/together.csv --client site --score score --label label --group sex "
+        "--folder try",
+        "logofair federate simulate data/together.csv --client site --score score --group sex --calibration none "
         "--engine inprocess --folder quick",
     )
 )
@@ -213,7 +214,7 @@ def _with_flower(folder: Path, plan: Plan, sites: list[SiteSettings], screen: Sc
     settings, keys = {}, folder.resolve() / "keys"
     if plan.secure:  # all keys are made here, so that no one has to compare any
         sites = [replace(site, key=str(make_site_key(keys, site.site)[0]), peers=str(keys)) for site in sites]
-        sites = [replace(site, trusted=tuple(fingerprints(keys).values())) for site in sites]
+        sites = [replace(site, trusted=fingerprints(keys)) for site in sites]
     for site in sites:
         state = Path(site.folder)
         state.mkdir(parents=True)

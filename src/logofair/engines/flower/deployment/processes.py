@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from logofair.engines.events import Event, EventReader, Tell, no_one
+from logofair.engines.events import Event, EventReader, Reminders, Tell, no_one
 from logofair.engines.flower import require_flower
 from logofair.engines.flower.deployment.commands import (
     CONNECTION,
@@ -308,10 +308,16 @@ def follow_run(
 
     The server is checked every ``check_every`` seconds, in case its app ends without writing its status.
     """
-    events, next_check = EventReader(folder), time.monotonic() + check_every
+    start, events, reminders = time.monotonic(), EventReader(folder), Reminders()
+    next_check = start + check_every
     while True:
         status = read_status(folder, run)  # read before the events, so that the last ones are not missed
         yield from events.new()
+        seconds = time.monotonic() - start
+        if status is None and reminders.due(seconds):
+            why = f"this machine is busy, or {folder / 'flower'} says why"
+            sentence = f"Flower has not begun the run for {seconds:.0f} s: {why}."
+            yield Event("waiting", sentence, {"awaited": [], "seconds": round(seconds)})
         if status is not None and status.status != "running":
             _wait_for_result(processes, run)
             return status

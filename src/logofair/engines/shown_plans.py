@@ -25,12 +25,16 @@ class ShownPlan:
 
 
 def show_plan(folder: Path, plan: Plan, members: Members) -> None:
-    """Leave a plan where the site's own command finds it; nothing is done where it is there already."""
+    """Leave a plan where the site's own command finds it; nothing is done where it is there already.
+
+    A roster of others than were shown before is shown again.
+    """
     path = folder / f"{plan.run}{_SHOWN}"
-    if path.exists() and _read_shown(path).fingerprint == plan.fingerprint:
+    shown = ShownPlan(plan.run, plan.fingerprint, tuple(plan.sentences(members)))
+    if path.exists() and _read_shown(path) == shown:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    body = {"run": plan.run, "digest": plan.fingerprint, "sentences": [list(each) for each in plan.sentences(members)]}
+    body = {"run": shown.run, "digest": shown.fingerprint, "sentences": [list(each) for each in shown.sentences]}
     write_document(path, "logofair shown plan", 1, body, what="plan shown", private=True)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from unittest import mock
 
 import pytest
 
 import logofair.engines.site as on_disk
-from logofair.engines.agreement import answer_plan, answer_to, shown_plans
+from logofair.cli.commands.federate.agreement import PlanViewer
+from logofair.engines.shown_plans import answer_plan, answer_to, show_plan, shown_plans
 from logofair.engines.site import SiteSettings, answer_on_disk
 from logofair.federation import Privacy, Server, SiteLimits
 from logofair.federation.plan import Members
@@ -71,6 +73,24 @@ def test_limits_are_checked_before_the_rows_are_read_or_noised(tmp_path):
         assert decode(answer_on_disk(str(path), first_message(plan_of(privacy=privacy)))).refusal == "PLAN_REFUSED"
     assert not (folder / "release.json").exists()
     assert len(shown_plans(folder)) == 1
+
+
+def test_other_sites_than_were_shown_are_shown_again_without_a_second_question(tmp_path):
+    folder, plan, shown = tmp_path, plan_of(), []
+    show_plan(folder, plan, Members.of("abc", named=True))
+    viewer = PlanViewer(folder, shown.append, asks=True)
+    with mock.patch("click.confirm", return_value=True) as question:
+        viewer.look()
+        show_plan(folder, plan, Members.of("abc", named=True))
+        viewer.look()
+        assert [event.values["part"] for event in shown].count("Sites") == 1
+        show_plan(folder, plan, Members.of("ab", named=True))
+        viewer.look()
+    assert [event.sentence[:10] for event in shown if event.values["part"] == "Sites"] == ["Sites: 3: ", "Sites: 2: "]
+    question.assert_called_once()
+    shown.clear()
+    PlanViewer(folder, shown.append, asks=True).look()  # another process need not say it again
+    assert shown == []
 
 
 def test_settings_keep_their_limits(tmp_path):

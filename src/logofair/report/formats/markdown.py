@@ -1,0 +1,111 @@
+"""Markdown in which names from data stay text, and YAML in which they stay strings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from logofair.columns.harmless import harmless
+
+__all__ = ["TO_FILL", "code", "escaped", "lines_table", "one_line", "table", "to_fill", "yaml_lines"]
+
+TO_FILL = "To be filled in"
+
+_MARKS = re.compile(r"([\\`*_\[\]<>#|~&!$]|:(?=//))")
+# What YAML does not take as it is, and the line ends and marks of direction that it does.
+_UNQUOTED = re.compile(
+    "[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+    '|["\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
+)
+
+
+def one_line(text: object) -> str:
+    r"""Return text on one line; control characters, line ends among them, are written as escapes.
+
+    Examples
+    --------
+    >>> print(one_line("north\nsouth\x1b[2J"))
+    north\nsouth\x1b[2J
+    """
+    return harmless(str(text)).replace("\t", "\\t").replace("\n", "\\n")
+
+
+def escaped(text: object) -> str:
+    r"""Return text as Markdown that shows it as it is.
+
+    Examples
+    --------
+    >>> print(escaped("*bold* | <b> [link](x)"))
+    \*bold\* \| \<b\> \[link\](x)
+    """
+    return _MARKS.sub(r"\\\1", one_line(text))
+
+
+def code(text: object) -> str:
+    """Return text as code of Markdown.
+
+    Examples
+    --------
+    >>> print(code("a `b` c"))
+    `` a `b` c ``
+    """
+    line = one_line(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    space = " " if "`" in line else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Return a table of cells that are Markdown already; but for the first ``left`` columns they are figures."""
+    rule = ["---" if place < left else "---:" for place in range(len(head))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, rule, *lines])
+
+
+def lines_table(lines: Iterable[tuple[str, str]]) -> str:
+    """Return names and values as a table of two columns; values are code, so that nothing in them is obeyed."""
+    cells = ((escaped(name), code(value).replace("|", "\\|")) for name, value in lines)
+    return table(["what", "value"], cells, left=2)
+
+
+def to_fill(what: str) -> str:
+    """Return the mark of what the tool cannot state: whoever it is for must."""
+    return f"**{TO_FILL}:** {what}"
+
+
+def yaml_lines(value: Any, depth: int = 0) -> list[str]:
+    r"""Return plain values as lines of YAML; text is quoted, so that none is read as anything else.
+
+    Examples
+    --------
+    >>> print("\n".join(yaml_lines({"tags": ["yes", 'a: "b"'], "metrics": [{"type": "x", "value": 0.5}]})))
+    tags:
+    - "yes"
+    - "a: \"b\""
+    metrics:
+    - type: "x"
+      value: 0.5
+    """
+    indent, lines = "  " * depth, []
+    if isinstance(value, dict):
+        for name, part in value.items():
+            inner = yaml_lines(part, depth + isinstance(part, dict)) if isinstance(part, dict | list) else []
+            lines += [f"{indent}{name}:", *inner] if inner else [f"{indent}{name}: {_scalar(part)}"]
+        return lines
+    for part in value:
+        inner = yaml_lines(part, depth + 1) if isinstance(part, dict) else [f"{indent}  {_scalar(part)}"]
+        lines += [f"{indent}- {inner[0].strip()}", *inner[1:]]
+    return lines
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{_UNQUOTED.sub(_yaml_escape, value)}"'
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _yaml_escape(found: re.Match[str]) -> str:
+    character, number = found[0], ord(found[0])
+    if character in '"\\':
+        return f"\\{character}"
+    return f"\\u{0xFFFD if 0xD800 <= number < 0xE000 else number:04x}"

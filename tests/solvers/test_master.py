@@ -1,0 +1,108 @@
+"""The master in memory: the optimum of its linear program, bunch by bunch, wherever it goes on from."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from logofair.solvers.master import Master
+from logofair.solvers.problem import gap_of, tolerances_worth, zero_sum
+from logofair.solvers.rational import best_mixture
+from support.examples import examples
+from support.oracles import HIGHS
+
+modest = examples(60)
+WIDER = 2e-11  # by which every tolerance may be exceeded
+
+
+def best_value(gains, rates, tolerance) -> float:
+    """The optimum by HiGHS, with one row for every ordered pair of groups that count."""
+    answers, bunches = gains.shape
+    counts, rows, limits = np.isfinite(tolerance), [], []
+    for k in range(tolerance.shape[1]):
+        for a, b in permutations(np.flatnonzero(counts[:, k]), 2):
+            rows.append((rates[:, :, a, k] - rates[:, :, b, k]).ravel())
+            limits.append(tolerance[a, k] + WIDER)
+    for bunch in range(bunches):
+        rows.append(np.tile(np.arange(bunches) == bunch, answers).astype(float))
+        limits.append(1.0)
+    return -linprog(-gains.ravel(), np.array(rows), limits, method="highs", options=HIGHS).fun
+
+
+@st.composite
+def masters(draw):
+    """Answers of bunches, which add up to rates in [0, 1]; some answers twice, some groups that do not count."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    groups, kinds, size = draw(st.integers(2, 5)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 12]))
+    bunches = draw(st.sampled_from([1, 2, 7]))
+    rates = rng.random((size, bunches, groups, kinds))
+    if draw(st.booleans()):
+        rates = np.round(rates, 1)  # many ties
+    gains = rng.normal(0.05, 0.1, (size, bunches))
+    if draw(st.booleans()):
+        again = rng.integers(0, size, size // 2)
+        rates[: again.size], gains[: again.size] = rates[again], gains[again]
+    if draw(st.booleans()):
+        rates[0] = rates[0, :, :1]  # one answer without a gap
+    chosen = draw(st.lists(st.sampled_from([0.0, 1e-6, 0.01, 0.3, np.inf]), min_size=kinds, max_size=kinds))
+    tolerance = np.tile(chosen, (groups, 1))
+    if groups > 2 and draw(st.booleans()):
+        tolerance[draw(st.integers(0, groups - 1))] = np.inf
+    return gains / bunches, rates / bunches, tolerance
+
+
+def solved(gains, rates, tolerance) -> Master:
+    master = Master.start(tolerance, gains.shape[1])
+    master.add(gains, rates)
+    assert master.maximise()
+    return master
+
+
+@modest
+@given(masters())
+def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(answers):
+    gains, rates, tolerance = answers
+    weights = solved(*answers).weights
+    assert np.sum(weights[1:] * gains) == pytest.approx(best_value(*answers), abs=1e-9)
+    assert weights.min() >= 0
+    np.testing.assert_allclose(weights.sum(axis=0), 1.0, atol=1e-12)
+    gaps = gap_of(np.einsum("tb,tbak->ak", weights[1:], rates), np.isfinite(tolerance), axis=0)
+    assert np.all(gaps <= tolerance.min(axis=0) + 1e-10)
+
+
+@modest
+@given(masters())
+def test_its_prices_prove_that_no_mixture_gains_more(answers):
+    gains, rates, tolerance = answers
+    prices = solved(*answers).prices
+    summed = zero_sum(prices, np.isfinite(tolerance), 0)
+    np.testing.assert_allclose(prices, summed, atol=1e-7)
+    worth = np.maximum(0.0, gains - np.einsum("tbak,ak->tb", rates, summed)).max(axis=0).sum()
+    assert worth + tolerances_worth(summed, tolerance) == pytest.approx(best_value(*answers), abs=1e-7)
+
+
+@modest
+@given(masters())
+def test_answers_that_come_one_after_the_other_end_in_the_same_value(answers):
+    gains, rates, tolerance = answers
+    master = Master.start(tolerance, gains.shape[1])
+    for gain, rate in zip(gains, rates, strict=True):
+        master.add(gain[None], rate[None])
+        assert master.maximise()
+    assert np.sum(master.weights[1:] * gains) == pytest.approx(best_value(*answers), abs=1e-9)
+
+
+@modest
+@given(masters())
+def test_one_bunch_gains_what_the_master_in_whole_numbers_does_and_more_bunches_no_less(answers):
+    gains, rates, tolerance = answers
+    summed = gains.sum(axis=1), rates.sum(axis=1)
+    whole = best_mixture(*summed, tolerance).value
+    one = solved(summed[0][:, None], summed[1][:, None], tolerance)
+    assert np.sum(one.weights[1:, 0] * summed[0]) == pytest.approx(whole, abs=1e-9)
+    assert np.sum(solved(*answers).weights[1:] * gains) >= whole - 1e-9
