@@ -48,7 +48,7 @@ class Master:
     inverse: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.inverse = np.linalg.inv(self.matrix[:, self.basic])
+        self.inverse = np.asarray(np.linalg.inv(self.matrix[:, self.basic]), dtype=np.float64)
 
     @classmethod
     def start(cls, tolerance: Floats, bunches: int) -> Master:
@@ -132,7 +132,7 @@ class Master:
     def _refresh(self) -> bool:
         """Compute inverse and values from the basis itself; False where it has become singular."""
         try:
-            self.inverse = np.linalg.inv(self.matrix[:, self.basic])
+            self.inverse = np.asarray(np.linalg.inv(self.matrix[:, self.basic]), dtype=np.float64)
         except np.linalg.LinAlgError:
             return False
         right = np.append(np.ones(self.bunches), np.zeros(self.basic.size - self.bunches))
