@@ -146,7 +146,7 @@ def time_fit(
     repeat: int,
     tolerances: tuple[float, float] = (0.02, 0.005),
 ) -> Timing:
-    """Time ``fit`` from raw arrays: calibration none, no labels, no merged rule, tolerances that bind."""
+    """Time ``fit`` from raw arrays: no calibration, pooling, labels or merged rule, tolerances that bind."""
     scores, groups, clients = federation(size)
 
     def work() -> logofair.Solution:
@@ -159,6 +159,7 @@ def time_fit(
             local_tolerance=tolerances[0],
             global_tolerance=tolerances[1],
             calibration="none",
+            pooling="none",
             merged=False,
         )
 
