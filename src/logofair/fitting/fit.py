@@ -85,11 +85,23 @@ def fit(
         :class:`Notion`, a mapping of these to tolerances (several at once), or ``{"local": ..., "global": ...}``. The
         tolerances of a mapping take the place of ``local_tolerance`` and ``global_tolerance``, which then only say
         whether a side is constrained at all (None: it is not).
-    local_tolerance, global_tolerance : float or None
-        Largest gap allowed inside each client and over all of them; None: not constrained.
+    local_tolerance, global_tolerance : float, Ratio or None
+        Largest gap allowed inside each client and over all of them, or ``Ratio(0.8)``: the smallest rate is at least
+        0.8 times the largest; None: not constrained. Where nobody is selected a ratio says nothing: pair it with a
+        floor.
     client_tolerances : mapping, optional
         Tolerances of single clients, for all local rates, in place of ``local_tolerance``; None frees a client. The
         merged rule for unknown clients follows the tolerances of all.
+    costs : pair of float or mapping, optional
+        What a wrongly accepted and a wrongly rejected row cost, for all clients or ``{client: pair}``. The policy is
+        then the cheapest, and certificate and prices are in cost per row. None: the most accurate (1 and 1).
+    floors, ceilings : mapping, optional
+        What a group's rate is at least, or at most: ``{notion: number}``, ``{notion: {group: number}}``, or "today" in
+        place of a number for what the rule gives that nothing is required of. Inside each client, and so over all;
+        ``{"local": ..., "global": ...}`` for one side.
+    capacity : float, Exactly or mapping, optional
+        The share of all people that is accepted at most, ``Exactly(0.2)`` where it has to be met, or ``{"local": ...,
+        "global": ...}``: at each client. It holds in expectation; see ``exact_counts`` of :meth:`Policy.decide`.
     solver : {"exact", "algorithm1"} or Algorithm1
         The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
     calibration : {"beta", "platt", "temperature", "isotonic", "none"}
@@ -133,6 +145,8 @@ def fit(
     ------
     InputError
         If some argument cannot be used.
+    InfeasibleError
+        If no rule meets all requirements, with the few that conflict and the least by which each would have to give.
     SolverError
         If no policy with a valid certificate was found.
 
