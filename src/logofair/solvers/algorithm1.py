@@ -194,7 +194,7 @@ class OrderedPairs:
             gradient = tolerance - (back @ u_and_v[:, :, None])[..., 0]
             held = np.maximum(held - step * gradient, 0.0)
         n = global_.size
-        return (held - before)[:, :n].reshape(-1, *global_.shape), held[:, n:].reshape(local.shape)
+        return (held - before)[:, :n].reshape(len(held), *global_.shape), held[:, n:].reshape(local.shape)
 
     def _accepted(self, constant: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """Shares accepted of every cell and of its positives, where the log-odds of acceptance are a line in eta."""
