@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Integers, Label, nearest_name, shown
-from logofair.columns.labels import Codes
+from logofair.columns.checks import Floats, Integers, Label, shown
+from logofair.columns.labels import Codes, check_clients
 from logofair.errors import InputError
 from logofair.notions import as_number
 
@@ -105,13 +105,7 @@ def read_costs(costs: object, clients: Codes, where: str = "costs") -> Costs:
         return _costs([_pair(costs, where)])
     if clients.names == (None,):
         raise InputError(f"{where}: names clients, but clients= is missing; pass one pair, or the client of each row.")
-    known = set(clients.names)
-    for name in costs:
-        if name not in known:
-            raise InputError(
-                f"{where}: names client {name!r}, which has no rows{nearest_name(name, known)}; "
-                f"there are {len(known)} clients, the first is {clients.names[0]!r}."
-            )
+    check_clients(costs, clients, where)
     return _costs([_pair(_own(costs, name, where), f"{where}: client {name!r}") for name in clients.names])
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from logofair.columns.checks import Floats, Label, listed, nearest_name
-from logofair.columns.labels import Codes
+from logofair.columns.labels import Codes, check_clients
 from logofair.costs import Costs, costs_sentence, read_costs
 from logofair.errors import InputError
 from logofair.notions import NOTIONS, NotionLike, Rate, as_number, named_notion, sides
@@ -414,13 +414,7 @@ def _overrides(client_tolerances: object, clients: Codes, *, of_shares: bool) ->
         raise InputError(f"client_tolerances: got {client_tolerances!r}; pass a mapping from client to tolerance.")
     if client_tolerances and clients.names == (None,):
         raise InputError("client_tolerances: names clients, but clients= is missing; pass the client of each row.")
-    known = set(clients.names)
-    for name in client_tolerances:
-        if name not in known:
-            raise InputError(
-                f"client_tolerances: names client {name!r}, which has no rows{nearest_name(name, known)}; "
-                f"there are {len(known)} clients, the first is {clients.names[0]!r}."
-            )
+    check_clients(client_tolerances, clients, "client_tolerances")
     return {
         name: check_tolerance(tolerance, f"client_tolerances: client {name!r}", of_shares=of_shares)
         for name, tolerance in client_tolerances.items()

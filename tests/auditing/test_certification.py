@@ -74,8 +74,17 @@ def test_the_risk_of_two_cells_is_the_integral_over_both_laws(rows, shares, tole
     laws = RateLaws.by_rank(np.array([ranks]), np.array([rows]))
     exact = exceeding(*zip(laws.yes[0], laws.no[0], strict=True), tolerance)
     risk, widths = laws.risks(tolerance)[0], np.sqrt(laws.variances[0])
-    assert risk >= exact - 5e-4
-    assert risk <= exact + (5e-4 if widths.max() < 10 * widths.min() else 0.01)  # a far narrower law is widened
+    # A far narrower law is widened: on the safe side where a promise could be made, and by little elsewhere.
+    far = widths.max() >= 10 * widths.min()
+    assert risk >= exact - (0.01 if far and exact > 0.2 else 5e-4)
+    assert risk <= exact + (0.02 if far else 5e-4)
+
+
+@pytest.mark.parametrize(("ranks", "rows"), [((361, 1), (380, 2)), ((150, 1), (153, 2)), ((8, 47), (41, 47))])
+@pytest.mark.parametrize("tail", [0.2, 0.05, 1e-3])
+def test_a_bound_is_exceeded_no_more_often_than_it_says_however_unlike_the_laws(ranks, rows, tail):
+    laws = RateLaws.by_rank(np.array([ranks]), np.array([rows]))
+    assert exceeding(*zip(laws.yes[0], laws.no[0], strict=True), laws.bounds(tail)[0]) <= 1.01 * tail
 
 
 @pytest.mark.parametrize("tail", [0.05, 1e-3, 1e-5])

@@ -242,11 +242,11 @@ def test_where_all_rows_are_one_clients_they_count_once_and_its_cells_have_the_m
     # Of several clients, too, where the others have no rows; not where one of them has.
     elsewhere = maps(replace(data, clients=data.clients + np.int32(1), n_clients=3).fit(method), GRID)
     assert np.array_equal(elsewhere[:, 1:], np.repeat(elsewhere[:, :1], 3, axis=1))
-    np.testing.assert_allclose(elsewhere[:, 0], eta[:, 0], atol=1e-8)
+    np.testing.assert_allclose(elsewhere[:, 0], eta[:, 0], atol=1e-7)
     clients = np.zeros(300, np.int32)
     clients[:100] = 1
     apart = maps(replace(data, clients=clients, n_clients=2).fit(method), GRID)
-    np.testing.assert_allclose(apart[:, 0], eta[:, 0], atol=1e-8)
+    np.testing.assert_allclose(apart[:, 0], eta[:, 0], atol=1e-7)
     assert not np.allclose(apart[:, 1], eta[:, 0])
 
 

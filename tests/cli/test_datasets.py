@@ -55,7 +55,7 @@ def test_the_help_knows_every_data_set_and_imports_none() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-    assert done.stdout.count("Examples:") == 4
+    assert done.stdout.count("\n  Examples") == 4
 
 
 def test_list_tells_which_data_sets_are_prepared(tmp_path: Path, official: Path) -> None:

@@ -133,7 +133,7 @@ def test_every_command_explains_itself_with_an_example() -> None:
     ):
         code, output = run("federate", *path.split(), "--help")
         assert code == 0
-        assert f"logofair federate {path}".strip() in output.split("Examples:")[1]
+        assert f"logofair federate {path}".strip() in output.split("\n  Examples")[1]
 
 
 def test_help_imports_neither_numpy_nor_flower() -> None:

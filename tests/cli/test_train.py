@@ -31,7 +31,6 @@ from logofair.cli.training_settings import TrainSettings
 from logofair.datasets import Dataset
 from logofair.datasets.catalogue import CATALOGUE
 from logofair.datasets.preparing import write_about
-from logofair.training import rows as extra
 
 pytestmark = [pytest.mark.tool, pytest.mark.training]
 
@@ -476,7 +475,7 @@ def test_without_a_gpu_or_pytorch_it_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     said = refused(*QUICK, "--device", "cuda", "--out", tmp_path / "s.csv")
     assert said == "logofair: --device: got 'cuda', but PyTorch finds no GPU here; use cpu or auto."
-    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    monkeypatch.setattr("logofair.training.find_spec", lambda name: None)
     said = refused(*QUICK, "--out", tmp_path / "s.csv")
     assert said.endswith("needs PyTorch; install it with: pip install 'logofair[train]'.")
 

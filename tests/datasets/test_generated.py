@@ -107,7 +107,8 @@ def test_the_solver_finds_the_optimum_of_the_population(
         **people.columns(),  # type: ignore[arg-type]
     )
     certificate = fitted.certificate
-    assert certificate.primal - 1e-10 <= best.accuracy <= certificate.dual + 1e-10
+    # At tolerance 0 a rule may leave it by rounding (violations up to 1e-9 count as none), which prices magnify.
+    assert certificate.primal - 1e-9 <= best.accuracy <= certificate.dual + 1e-10
     assert best.accuracy - certificate.primal < 2e-7  # the gap at which the solver stops
     joint = solve_joint(fitted.problem)
     assert joint is not None

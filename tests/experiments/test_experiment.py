@@ -96,6 +96,17 @@ def test_a_setting_that_is_changed_makes_other_cases_of_all_that_depend_on_it(mo
     assert [name for name in names if identity(case(name).as_dict()) != before[name]] == changed
 
 
+def test_a_quick_run_tries_few_settings_of_algorithm_1_and_says_so():
+    quick, full = (load_experiment("rounds_dp", quick=quick, data=["adult"])[0] for quick in (True, False))
+    few, every = (next(c for c in part.cases() if c.method == "algorithm1_lg") for part in (quick, full))
+    tried = trials("", "algorithm1", few.solver_budget)
+    assert sum(len(trial.rounds) for trial in tried) == 4
+    assert max(quick.levels) <= max(round for trial in tried for round in trial.rounds)
+    assert few.as_dict()["solver_budget"] == 4
+    assert "solver_budget" not in every.as_dict()
+    assert few.as_dict()["plan"] != every.as_dict()["plan"]
+
+
 def test_every_setting_of_algorithm_1_is_tried_whatever_the_budget(monkeypatch):
     tried = [replace(case("algorithm1_lg"), budget=1, level=level) for level in (None, 10)]
     before = [each.as_dict()["plan"] for each in tried]

@@ -178,6 +178,7 @@ if __name__ == "__main__":
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's jobs may ignore it
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

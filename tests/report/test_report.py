@@ -584,7 +584,8 @@ def test_the_page_holds_no_rows():
 
 
 def test_the_same_solution_gives_the_same_page_to_the_last_byte():
-    assert _html(_fit(_data())) == _html(_fit(_data()))
+    first, second = (_html(_fit(_data(), random_state=0)) for _ in range(2))  # with the same key of coins
+    assert first == second
 
 
 def test_the_page_leads_nowhere_outside_itself():

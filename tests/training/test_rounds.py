@@ -300,9 +300,8 @@ def test_a_missing_gpu_and_other_devices_are_refused_in_one_sentence(monkeypatch
 
 def test_without_pytorch_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import logofair.training as training
-    from logofair.training import rows as extra
 
-    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    monkeypatch.setattr("logofair.training.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs PyTorch; install it with: pip install 'logofair\[train\]'\.$"):
         training.__getattr__("train")
     assert training.__getattr__("FedAvg") is FedAvg

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from logofair.calibration.newton import Runs
+from logofair.calibration.newton import SURE, Runs
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices
 
@@ -50,12 +50,13 @@ def _add_run(total, first, second, targets, weights, begin, end, parameters):
         likely = 1.0 / (1.0 + tail)
         unlikely = tail * likely
         curvature = likely * unlikely
+        sure = tail if tail < SURE else -math.log(likely)
         if margin >= 0.0:
             residual = (1.0 - target) - unlikely
-            miss = margin * (1.0 - target) - math.log(likely)
+            miss = margin * (1.0 - target) + sure
         else:
             residual = unlikely - target
-            miss = -margin * target - math.log(likely)
+            miss = -margin * target + sure
         if weights.size:
             miss, residual, curvature = miss * weights[i], residual * weights[i], curvature * weights[i]
         loss += miss

@@ -126,6 +126,9 @@ class Runs:
         return table
 
 
+SURE = 1e-8  # odds against a label below which they are its loss: one plus them would lose their digits
+
+
 def _logistic(margin: Floats, targets: Floats) -> tuple[Floats, Floats, Floats]:
     """Log-loss of the log-odds ``margin`` and its first two derivatives."""
     # Written in terms of the unlikelier label, whose chance and loss keep their digits however small.
@@ -135,7 +138,8 @@ def _logistic(margin: Floats, targets: Floats) -> tuple[Floats, Floats, Floats]:
     unlikely = tail * likely
     against = np.where(up, 1.0 - targets, targets)
     excess = against - unlikely
-    return size * against - np.log(likely), np.where(up, excess, -excess), likely * unlikely
+    sure = np.where(tail < SURE, tail, -np.log(likely))
+    return size * against + sure, np.where(up, excess, -excess), likely * unlikely
 
 
 # The identity map counts as this many rows of evenly spread scores: enough to keep one row, one label or

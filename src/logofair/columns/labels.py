@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, cast
@@ -15,11 +15,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import Integers, Label, column, shown
+from logofair.columns.checks import Integers, Label, column, nearest_name, shown
 from logofair.columns.distinct import distinct_rows, mostly_apart, object_words, text_words
 from logofair.errors import InputError
 
-__all__ = ["Codes", "encode", "encode_known", "labels_or_none", "one_client"]
+__all__ = ["Codes", "check_clients", "encode", "encode_known", "labels_or_none", "one_client"]
 
 
 # Integer labels spanning at most this many values per row are looked up in a table instead of sorted.
@@ -52,6 +52,17 @@ class Codes:
         for i, name in enumerate(self.names):  # one by one: numpy would unpack tuples
             table[i] = name
         return table[self.codes]
+
+
+def check_clients(named: Iterable[Label], clients: Codes, where: str) -> None:
+    """Raise where one of the clients that are named has no rows."""
+    known = set(clients.names)
+    for name in named:
+        if name not in known:
+            raise InputError(
+                f"{where}: names client {name!r}, which has no rows{nearest_name(name, known)}; "
+                f"there are {len(known)} clients, the first is {clients.names[0]!r}."
+            )
 
 
 def one_client(rows: int) -> Codes:

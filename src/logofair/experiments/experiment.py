@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 _HERE = files("logofair.experiments")
-_SMALL_BUDGET = 3  # settings tried in a quick run
+_SMALL_BUDGET = 3  # settings tried of a training method in a quick run
+_SMALL_SOLVER_BUDGET = 4  # and of Algorithm 1: its first four share one run of 50 rounds
 # What a file may say, of all data sets, of one of them, and of a quick run.
 _DEALING = ("scheme", "sensitive", "limit")
 _KEYS: tuple[str, ...] = (
@@ -188,7 +189,8 @@ class Case:
     local_tolerance: float | None
     global_tolerance: float | None
     level: float | None  # rounds or epsilon, where the experiment varies one
-    budget: int  # settings tried of each training method; of Algorithm 1, which takes seconds, all are
+    budget: int  # settings tried of each training method
+    solver_budget: int | None = None  # and of Algorithm 1: all, but for quick runs
 
     @property
     def notions(self) -> tuple[str, str]:
@@ -202,11 +204,13 @@ class Case:
         data = self.split.data
         used = [
             trials(data, plan.trains, self.budget, published=plan.published),
-            *([trials("", "algorithm1")] if plan.solver == "algorithm1" else []),
+            *([trials("", "algorithm1", self.solver_budget)] if plan.solver == "algorithm1" else []),
             *([trials(data, METHODS[plan.like].trains, self.budget)] if plan.tolerances == "baseline" else []),
         ]
         digest = crc32(json.dumps([[asdict(t) for t in part] for part in used] + [asdict(plan)]).encode())
         values = asdict(self)
+        if self.solver_budget is None or plan.solver != "algorithm1":
+            del values["solver_budget"]
         return {**values.pop("split"), **values, "plan": f"{digest:08x}"}
 
 
@@ -231,6 +235,7 @@ class Experiment:
     levels: tuple[float, ...] = ()
     paper: str = ""
     along: str = ""
+    solver_budget: int | None = None
 
     def cases(self) -> Iterator[Case]:
         """All cells of all seeds: every seed's splits before the next seed's."""
@@ -252,6 +257,7 @@ class Experiment:
                 global_ if "global" in plan.sides else None,
                 level,
                 self.budget,
+                self.solver_budget,
             )
 
 
@@ -341,6 +347,7 @@ def _part(name: str, said: Mapping[str, Any], part: str, quick: bool) -> Experim
         levels=tuple(said.get("levels", ())),
         paper=said.get("paper", ""),
         along=said.get("along", ""),
+        solver_budget=_SMALL_SOLVER_BUDGET if quick else None,
     )
 
 

@@ -191,7 +191,7 @@ def _algorithm1_runs(
     The last runs are remembered: a run of 100 rounds passes through its tenth, so one serves every number of rounds.
     """
     problem = _fitted(case, METHODS[case.method], rows, models).problem
-    tried = trials("", "algorithm1")
+    tried = trials("", "algorithm1", case.solver_budget)
     runs = [Algorithm1(rounds=max(trial.rounds), **trial.setting) for trial in tried]
     return problem, [
         (trial, list(rounds(problem, run, None if every else trial.rounds)))

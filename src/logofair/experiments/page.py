@@ -387,7 +387,8 @@ def _chosen(lines: Sequence[Line]) -> Chosen:
         if trained or (plan.solver == "algorithm1" and place["level"] is None):
             alpha = "natural clients" if place["alpha"] is None else f"{place['alpha']:g}"
             own = _ALGORITHM1 if plan.solver == "algorithm1" else None
-            tried = sum(len(trial.rounds) for trial in trials("", "algorithm1")) if own else place["budget"]
+            runs = trials("", "algorithm1", place["solver_budget"])
+            tried = sum(len(trial.rounds) for trial in runs) if own else place["budget"]
             counts = found.setdefault((place["data"], place["experiment"], plan.name, alpha, tried), Counter())
             for setting, times in line.settings.items():
                 counts[_setting_words(json.loads(setting), own)] += times
@@ -486,4 +487,5 @@ def _command(line: Line) -> str:
     words += [f"--method {place['method']}"]
     words += [f"--seeds {found.of}"] if found else []
     words += [f"--settings {place['budget']}"] if place["budget"] != usual.get(place["data"]) else []
+    words += ["--quick"] if place["solver_budget"] is not None else []
     return " ".join(words)

@@ -40,6 +40,7 @@ _PLACE = (
     "global_tolerance",
     "level",
     "budget",
+    "solver_budget",
 )
 
 

@@ -165,8 +165,9 @@ def _caption(plan: Experiment, lines: Sequence[Line]) -> str:
     """What the figures are; the experiment's own sentence first."""
     budget = lines[0].place["budget"]
     tried = f"{budget} settings of each training method" if budget > 1 else "one setting of each training method"
-    if any(METHODS[line.place["method"]].solver == "algorithm1" for line in lines):
-        tried += ", all of Algorithm 1's"
+    published = [line.place for line in lines if METHODS[line.place["method"]].solver == "algorithm1"]
+    if published:
+        tried += f", {published[0]['solver_budget'] or 'all'} of Algorithm 1's"
     return (
         f"{plan.about} Means over seeds with 95 % intervals (a gap's is nowhere below 0), on test rows; {tried} tried. "
         "Local gap: the largest of any client; on 30+ rows: between rates on 30 rows or more. Floor: the largest local "

@@ -144,37 +144,19 @@ class OrderedPairs:
         self.global_pairs: Booleans = global_[self.ahead] & global_[self.behind]
         self.local_tolerance = np.where(both, problem.local_tolerance[:, None, :], 0.0)
         self.global_tolerance = np.where(self.global_pairs, problem.global_tolerance, 0.0)
-        self.lines_onto = self._lines_onto()
-
-    def _lines_onto(self) -> Floats:
-        """What each multiplier takes off the lines of its client's cells, (clients, 2 groups, multipliers)."""
-        clients, groups = self.problem.shape
-        signs = (np.eye(groups)[self.ahead] - np.eye(groups)[self.behind]).T[:, :, None]  # (groups, pairs, 1)
-        sides = ((self.problem.global_, self.global_pairs[None]), (self.problem.local, self.local_pairs))
-        parts = [
-            [(signs * each[:, :, None, :] * pairs[:, None]).reshape(clients, groups, -1) for each in coefficients]
-            for coefficients, pairs in sides
-        ]
-        return np.concatenate([np.concatenate(both, axis=1) for both in parts], axis=2)
 
     def zeros(self) -> tuple[Floats, Floats]:
         """Starting multipliers: global (pairs, rates) and local (clients, pairs, rates)."""
         return np.zeros(self.global_pairs.shape), np.zeros(self.local_pairs.shape)
 
     def lines(self, global_: Floats, local: Floats) -> tuple[Floats, Floats]:
-        """F in every cell as a line in eta: constant and slope, (cells,)."""
-        return self._lines(self._joined(global_, local))
-
-    def _joined(self, global_: Floats, local: Floats) -> Floats:
-        """Every client's multipliers side by side, the global ones first, (clients, multipliers)."""
-        clients = self.problem.shape[0]
-        common = np.broadcast_to(global_.ravel(), (clients, global_.size))
-        return np.concatenate([common, local.reshape(clients, -1)], axis=1)
-
-    def _lines(self, held: Floats) -> tuple[Floats, Floats]:
-        groups, mass = self.problem.shape[1], self.problem.mass
-        taken = (self.lines_onto @ held[:, :, None])[..., 0]
-        return (-mass - taken[:, :groups]).ravel(), (2 * mass - taken[:, groups:]).ravel()
+        """F in every cell as a line in eta: constant and slope, (cells,); ``global_`` per client."""
+        p = self.problem
+        (gu, gv), (lu, lv) = p.global_, p.local
+        global_, local = signed(global_, p.shape[1]), signed(local, p.shape[1])
+        constant = -p.mass - np.sum(global_ * gu, axis=2) - np.sum(local * lu, axis=2)
+        slope = 2 * p.mass - np.sum(global_ * gv, axis=2) - np.sum(local * lv, axis=2)
+        return constant.ravel(), slope.ravel()
 
     def descend(
         self, global_: Floats, local: Floats, settings: Algorithm1, step: float, clients: int
@@ -183,18 +165,23 @@ class OrderedPairs:
 
         ``clients`` counts those of the whole federation, each of which carries an equal part of the global tolerance.
         """
-        before = held = self._joined(global_, local)
-        tolerance = self._joined(self.global_tolerance / clients, self.local_tolerance)
-        back = np.swapaxes(self.lines_onto, 1, 2)
+        copies = np.broadcast_to(global_, (self.problem.shape[0], *global_.shape)).copy()
         for _ in range(settings.local_steps):
-            constant, slope = self._lines(held)
-            accepted = self._accepted(settings.sharpness * constant, settings.sharpness * slope)
-            u_and_v = np.concatenate([each.reshape(self.problem.shape) for each in accepted], axis=1)
-            # The gradient of the smoothed dual: tolerances less what the rates differ by.
-            gradient = tolerance - (back @ u_and_v[:, :, None])[..., 0]
-            held = np.maximum(held - step * gradient, 0.0)
-        n = global_.size
-        return (held - before)[:, :n].reshape(-1, *global_.shape), held[:, n:].reshape(local.shape)
+            global_slope, local_slope = self.gradient(copies, local, settings.sharpness, clients)
+            copies = np.maximum(copies - step * global_slope, 0.0)
+            local = np.maximum(local - step * local_slope, 0.0)
+        return copies - global_, local
+
+    def gradient(self, global_: Floats, local: Floats, sharpness: float, clients: int) -> tuple[Floats, Floats]:
+        """Gradient of each client's smoothed dual in its copy of the global and in its local multipliers."""
+        p = self.problem
+        constant, slope = self.lines(global_, local)
+        u, v = (each.reshape(p.shape)[..., None] for each in self._accepted(sharpness * constant, sharpness * slope))
+        (gu, gv), (lu, lv) = p.global_, p.local
+        share, rate = gu * u + gv * v, lu * u + lv * v
+        global_slope = self.global_tolerance / clients - (share[:, self.ahead] - share[:, self.behind])
+        local_slope = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
+        return np.where(self.global_pairs, global_slope, 0.0), np.where(self.local_pairs, local_slope, 0.0)
 
     def _accepted(self, constant: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """Shares accepted of every cell and of its positives, where the log-odds of acceptance are a line in eta."""
@@ -213,7 +200,7 @@ class OrderedPairs:
     def smoothed(self, global_: Floats, local: Floats, sharpness: float) -> float:
         """The smoothed dual at common global multipliers, on the scale of accuracy."""
         p = self.problem
-        constant, slope = self.lines(global_, local)
+        constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         line = np.repeat(constant, self.sizes) + np.repeat(slope, self.sizes) * p.cells.values
         value = float(np.sum(self.share * np.logaddexp(0.0, sharpness * line))) / sharpness
         worth = np.sum(self.global_tolerance * global_) + np.sum(self.local_tolerance * local)
@@ -236,7 +223,7 @@ class OrderedPairs:
         gain_u, gain_v = p.priced_gain(prices)
         bound = local_bound(p, gain_u, gain_v, local_prices / weight)
         objective = p.baseline + float(p.client_mass @ bound) + float(tolerances_worth(prices, p.global_tolerance))
-        constant, slope = self.lines(global_, local)
+        constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         _, u, v = p.cells.best_corner(np.arange(constant.size), slope, constant)
         u, v = u.reshape(p.shape), v.reshape(p.shape)
         return Round(

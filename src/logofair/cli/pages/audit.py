@@ -58,6 +58,7 @@ __all__ = [
     "examine",
     "examine_policy",
     "page_parts",
+    "require_decisions",
     "rule_words",
     "write_report_page",
 ]
@@ -123,10 +124,7 @@ def examine(
     """Count the rows of the files and measure the notions asked for; without labels those that need none."""
     files = find_files(data, client=columns.client)
     columns.require(files, group="the groups to compare, such as sex")
-    if columns.decision is None:
-        columns.require(files, score="scores (or --decision that of decisions)")
-    elif columns.score is not None:
-        raise InputError("--decision: given together with --score; audit either the scores or the decisions.")
+    require_decisions(files, columns)
     wanted, priced = _notions(notion, files, columns), _costs(costs, files, columns)
     counted = count_rows(files, columns, threshold, progress)
     measured = RuleAudit.of(counted.tally, counted.groups, counted.clients, wanted, priced)
@@ -154,6 +152,14 @@ def examine_policy(
     counted = FileTally(measured.tally, audit.groups, audit.local.clients, rows.source.rows, rows.dropped)
     limit, files = names.threshold if names.against == BASE else None, len(rows.source.files)
     return FileAudit(rows.source.name, files, compared.columns, limit, tolerance, counted, measured, compared)
+
+
+def require_decisions(files: DataFiles, columns: ColumnNames) -> None:
+    """Raise unless the files have either scores or decisions."""
+    if columns.decision is None:
+        columns.require(files, score="scores (or --decision that of decisions)")
+    elif columns.score is not None:
+        raise InputError("--decision: given together with --score; audit either the scores or the decisions.")
 
 
 def _notions(names: Sequence[str], files: DataFiles, columns: ColumnNames) -> list[Notion]:

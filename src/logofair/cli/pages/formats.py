@@ -7,8 +7,7 @@ from datetime import date
 from typing import Any
 
 from logofair.auditing.impact import impact_tables
-from logofair.cli.pages.audit import FileAudit, count_rows, data_source, rule_words
-from logofair.errors import InputError
+from logofair.cli.pages.audit import FileAudit, count_rows, data_source, require_decisions, rule_words
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import source_of
 from logofair.fitting.solution import Solution
@@ -37,10 +36,7 @@ def categories_text(
     used = columns.only("score", "decision", "weight", "id", "client")
     files = find_files(data, client=used.client)
     used.require(files, group="the categories, such as sex")
-    if used.decision is None:
-        used.require(files, score="scores (or --decision that of decisions)")
-    elif used.score is not None:
-        raise InputError("--decision: given together with --score; audit either the scores or the decisions.")
+    require_decisions(files, used)
     counted = count_rows(files, used, threshold, progress, unknown=True)
     return ll144_text(
         impact_tables(counted.tally, counted.groups, used.group),
