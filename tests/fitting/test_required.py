@@ -154,7 +154,7 @@ def test_a_ratio_is_above_0_and_at_most_1(ratio):
     [
         ({"capacity": 0.31}, {"capacity": 0.3}, 0.01),
         ({"floors": {"demographic_parity": 0.89}}, {"floors": {"demographic_parity": 0.9}}, 0.01),
-        ({"ceilings": {"demographic_parity": 0.31}}, {"ceilings": {"demographic_parity": 0.3}}, 0.01),
+        ({"ceilings": {"demographic_parity": 0.315}}, {"ceilings": {"demographic_parity": 0.305}}, 0.01),
         ({"local_tolerance": Ratio(0.769)}, {"local_tolerance": Ratio(0.77)}, 0.001),
         ({"local_tolerance": 0.11}, {"local_tolerance": 0.1}, 0.01),
     ],

@@ -178,20 +178,29 @@ class Layout:
     family: Indices  # (rows,): the rate whose lowest value is taken off
     touched: Indices
     rate: Indices  # (rows of a group,)
+    rates: int
 
-    def by_rate(self, prices: Floats, rates: int) -> Floats:
+    @property
+    def summing(self) -> Floats:
+        """Which groups' rates each row is about, (rows, groups * rates)."""
+        found = np.zeros((self.family.size, len(self.touched), self.rates))
+        for group, rows in enumerate(self.touched):
+            found[rows, group, self.rate] = 1.0
+        return found.reshape(self.family.size, -1)
+
+    def by_rate(self, prices: Floats) -> Floats:
         """Prices of the rows, (..., rows), added up to prices of the groups' rates, (..., groups, rates)."""
         each = prices[..., self.touched]
-        if self.rate.size == rates:
+        if self.rate.size == self.rates:
             return np.asarray(each)
-        found = np.zeros((*each.shape[:-1], rates))
+        found = np.zeros((*each.shape[:-1], self.rates))
         for j, k in enumerate(self.rate.tolist()):
             found[..., k] += each[..., j]
         return found
 
     def by_row(self, values: Floats) -> Floats:
         """Values of the groups' rates, (..., groups, rates), for the rows that the groups touch."""
-        return values if self.rate.size == values.shape[-1] else values[..., self.rate]
+        return values if self.rate.size == self.rates else values[..., self.rate]
 
 
 def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Limits | None) -> Layout:
@@ -235,6 +244,7 @@ def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Lim
         family=np.concatenate([np.tile(rate[: len(kinds)], groups), rate[len(kinds) :]]),
         touched=np.concatenate([own_rows, common], axis=1),
         rate=rate,
+        rates=rates,
     )
 
 
