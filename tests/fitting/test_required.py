@@ -125,7 +125,6 @@ def test_where_nobody_is_selected_a_ratio_is_met_by_rejecting_all():
     ("given", "said"),
     [
         ({"local_tolerance": Ratio(1.0), "solver": "algorithm1"}, "solver: 'algorithm1' knows tolerances"),
-        ({"capacity": 0.5, "confidence": 0.9}, "confidence: certifies tolerances alone"),
         ({"costs": (0, 0)}, "costs: both errors cost 0"),
         ({"costs": (-1, 1)}, "costs: a wrongly accepted row costs -1"),
         ({"capacity": 0}, "capacity: got 0; the share of people selected is above 0"),
