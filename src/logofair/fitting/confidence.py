@@ -418,14 +418,15 @@ def _on_held_out_rows(
 
 
 def _kept_rules(asked: list[Asked], made: Booleans, bounds: Floats, clients: int) -> Booleans:
-    """At which clients the rules that were tested are kept; of what is required a gap alone has a useful bound."""
-    is_gap = np.concatenate([np.full(each.values.size, each.kind == "gap") for each in asked])
-    required = np.concatenate([each.required for each in asked])
+    """At which clients the rules that were tested are kept."""
+    required, values = (np.concatenate([getattr(each, name) for each in asked]) for name in ("required", "values"))
+    kind = np.concatenate([np.full(each.values.size, each.kind) for each in asked])
+    # how far a gap may go says whether its bound is of use; of others, by how much it may be missed
+    missed = np.where(np.isin(kind, ("ratio", "floor")), values - bounds, bounds - values)
+    useful = np.where(kind == "gap", bounds, np.where(kind == "exact capacity", 0.0, missed))
     size = sum(each.values.size for each in asked if each.side == "local")
-    of_gaps = np.where(required, np.where(is_gap, bounds, np.nan), 0.0)
-    local = of_gaps[:size].reshape(-1, clients) if required[:size].any() else None
-    of_all = np.where(required, of_gaps, np.nan)[size:]
-    return _kept(made[:size].reshape(-1, clients), local, made[size:], of_all)
+    local = np.where(required, useful, 0.0)[:size].reshape(-1, clients) if required[:size].any() else None
+    return _kept(made[:size].reshape(-1, clients), local, made[size:], np.where(required, useful, np.nan)[size:])
 
 
 def _rows_behind(rows: CalibrationRows, asked: list[Asked]) -> list[Indices]:
