@@ -508,7 +508,7 @@ def test_every_kind_of_requirement_has_its_words():
     assert promises.price > 0
     stored = Promises.of(promises.info, promises.accuracy)
     assert stored.accuracy_without == pytest.approx(promises.accuracy_without)
-    assert [str(each) for each in stored] == [str(each) for each in promises]
+    assert [(p.kind, p.tolerance, p.of) for p in stored] == [(p.kind, p.tolerance, p.of) for p in promises]
     json.dumps(promises.as_dict(), allow_nan=False)
 
 
