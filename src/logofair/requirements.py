@@ -316,9 +316,8 @@ def make_requirements(
     single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
-        is_ratio = isinstance(tolerance, Ratio)
-        tolerances[place[name]] = np.inf if tolerance is None or is_ratio else tolerance
-        ratios[place[name]] = tolerance.least if is_ratio else 0.0
+        ratios[place[name]] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
+        tolerances[place[name]] = np.inf if tolerance is None or isinstance(tolerance, Ratio) else tolerance
     limits = (*read_limits(floors, "floor", groups), *read_limits(ceilings, "ceiling", groups))
     requirements = Requirements(
         local,

@@ -461,7 +461,7 @@ def broken_promises(solution) -> int:
     broken = 0
     for promise in solution.promises.with_status(CERTIFIED):
         each = rates[promise.rate].mean(axis=0) if promise.client is None else rates[promise.rate][promise.client]
-        each = each if promise.of is None else each[promise.of : promise.of + 1]
+        each = each if promise.of_group is None else each[promise.of_group : promise.of_group + 1]
         value, below = promise.tolerance, {"ratio": each.min() / each.max(), "floor": each.min()}
         kept = below[promise.kind] >= value if promise.kind in below else each.max() <= value
         broken += not kept
@@ -500,7 +500,7 @@ def test_every_kind_of_requirement_has_its_words():
         "certified: the smallest selection rate of any group inside client 0 is at least 0.6 times the largest (bound 0."
     )
     assert str(floor).startswith("certified: the true positive rate of group 'F' inside client 0 is at least 0.5 (")
-    assert (floor.group, floor.of) == ("F", "F")
+    assert (floor.group, floor.of_group) == ("F", "F")
     assert str(capacity).startswith("certified: the share selected over all clients is at most 0.6 (")
     assert capacity.rows == 9000
     assert "of 7 requirements" in promises.headline
@@ -508,7 +508,7 @@ def test_every_kind_of_requirement_has_its_words():
     assert promises.price > 0
     stored = Promises.of(promises.info, promises.accuracy)
     assert stored.accuracy_without == pytest.approx(promises.accuracy_without)
-    assert [(p.kind, p.tolerance, p.of) for p in stored] == [(p.kind, p.tolerance, p.of) for p in promises]
+    assert [(p.kind, p.tolerance, p.of_group) for p in stored] == [(p.kind, p.tolerance, p.of_group) for p in promises]
     json.dumps(promises.as_dict(), allow_nan=False)
 
 

@@ -10,14 +10,32 @@ from logofair import Exactly, InfeasibleError, InputError, Ratio
 from support.required import Required
 
 
+def check_proof(required: Required, error: InfeasibleError) -> None:
+    """Those named cannot be met together, all but one of them can, and each has to give way by just so much."""
+    if np.unique(required.clients).size == 1:
+        return  # whose two sides are one, under one name
+    few, every = set(error.conflict), required.names()
+    assert few <= every
+    assert not required.possible(few)
+    for name in few:
+        assert required.possible(few - {name})
+        amount, step = error.least_relaxation[name], 3e-4 if "ratio" in name else 3e-6
+        if amount is None:
+            assert not required.possible(every - {name})
+        else:
+            assert required.possible(every, {name: amount + step})
+            assert amount <= step or not required.possible(every, {name: amount - step})
+
+
 def check(seed: int) -> bool:
     """Fit a random problem and compare with its program; whether it can be met."""
     required = Required.drawn(seed)
     best = required.least_cost()
     try:
         found = logofair.fit(required.chances, None, **required.arguments()).certificate
-    except InfeasibleError:
+    except InfeasibleError as conflict:
         assert best is None
+        check_proof(required, conflict)
         return False
     assert best is not None
     cost = 1.0 - found.primal if required.costs is None else found.primal

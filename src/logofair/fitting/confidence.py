@@ -7,7 +7,7 @@ or test it (held out), so that no promise rests on the rows that chose what it i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -252,8 +252,8 @@ def _by_rank(
     found = Found(
         every(made[:-1], made[-1:]),
         every(bounds, merged_bounds),
-        every(counts, counts.sum(axis=0, keepdims=True)),
-        every(ranks.laws.means, ranks.merged.means),
+        list(every(counts, counts.sum(axis=0, keepdims=True))),
+        list(every(ranks.laws.means, ranks.merged.means)),
     )
     judged = int((ranks.risks <= 1.0).sum())
     needs = needs_of(BY_RANK, error, judged, len(rows.groups.names))
@@ -272,7 +272,7 @@ def _kept(made: Booleans, bounds: Floats | None, global_made: Booleans, global_b
     """
     useful = np.full(made.shape[1], bool((global_bounds <= USEFUL).any()))
     if bounds is not None:
-        useful = (bounds <= USEFUL).all(axis=0)  # NaN is not
+        useful = np.asarray((bounds <= USEFUL).all(axis=0))  # NaN is not
     return np.asarray(useful | made.any(axis=0) | global_made.any())
 
 
@@ -355,7 +355,7 @@ def _tightened(problem: Problem, parted: Parted, mixtures: Mixtures, asked: list
 
 def _copied(limits: Limits | None) -> Limits:
     """Limits that may be written to."""
-    return Limits.none(1, 1, 0) if limits is None else limits.of(slice(None))
+    return Limits.none(1, 1, 0) if limits is None else Limits(*(getattr(limits, f.name).copy() for f in fields(limits)))
 
 
 def _tighten(limits: Limits, rate: int, part: _Rests, error: float) -> None:
@@ -395,7 +395,8 @@ def _on_held_out_rows(
     def holds(tail: Floats) -> Booleans:
         every = np.full(judged.size, error)
         every[judged] = tail
-        return np.concatenate([part.holds(every[at]) for part, at in zip(parts, places, strict=True)])[judged]
+        shown = [part.holds(every[at]) for part, at in zip(parts, places, strict=True)]
+        return np.asarray(np.concatenate(shown)[judged])
 
     number = int(judged.sum())
     made[judged] = holm(holds, number, error)

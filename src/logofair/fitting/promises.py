@@ -92,7 +92,7 @@ class Promise:
         Why it cannot be certified.
     kind : str
         ``"gap"``, ``"ratio"``, ``"floor"``, ``"ceiling"``, ``"capacity"`` or ``"exact capacity"``.
-    of : label or None
+    of_group : label or None
         Whose floor or ceiling it is; None: every group's.
 
     Examples
@@ -112,7 +112,7 @@ class Promise:
     rows_needed: int | None = None
     reason: str = ""
     kind: str = "gap"
-    of: Label | None = None
+    of_group: Label | None = None
 
     def __str__(self) -> str:
         if self.status == CANNOT:
@@ -137,7 +137,7 @@ class Promise:
         return self.rate if self.kind == "gap" else replace(self, side="local", client=None).subject[4:]
 
     def _worded(self, sentences: Mapping[str, str]) -> str:
-        of = "every group" if self.of is None else f"group {self.of!r}"
+        of = "every group" if self.of_group is None else f"group {self.of_group!r}"
         return sentences[self.kind].format(rate=self.rate, where=self.where, of=of, value=self.tolerance or 0.0)
 
     @property
@@ -172,9 +172,9 @@ class Promise:
     @property
     def info(self) -> PromiseInfo:
         """What a policy stores of it."""
-        client, group = (None if name is None else str(name) for name in (self.client, self.group))
+        client, group, of = (None if name is None else str(name) for name in (self.client, self.group, self.of_group))
         found = (self.tolerance, self.status, self.bound, str(self), group, self.rows, self.rows_needed)
-        return PromiseInfo(self.side, self.rate, client, *found, self.kind, None if self.of is None else str(self.of))
+        return PromiseInfo(self.side, self.rate, client, *found, self.kind, of)
 
     @classmethod
     def of(cls, info: PromiseInfo) -> Promise:
@@ -184,7 +184,7 @@ class Promise:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        named = {"client": plain(self.client), "group": plain(self.group), "of": plain(self.of)}
+        named = {name: plain(getattr(self, name)) for name in ("client", "group", "of_group")}
         return vars(self) | named | {"sentence": str(self)}
 
 
@@ -461,7 +461,7 @@ class Asked:
     def promise(self, client: Label | None, value: float | None, groups: tuple[Label, ...]) -> Promise:
         """The promise at a place, whose status is still to be found."""
         of = None if self.group is None else groups[self.group]
-        return Promise(self.side, self.rate.name, client, value, CERTIFIED, kind=self.kind, of=of)
+        return Promise(self.side, self.rate.name, client, value, CERTIFIED, kind=self.kind, of_group=of)
 
 
 def asked_of(requirements: Requirements, today: Today | None = None) -> list[Asked]:
@@ -609,7 +609,7 @@ def _stated(
 ) -> Promise:
     counts, bound = found.counts[place], float(found.bounds[place])
     least = int(counts.argmin())
-    group = start.of if asked.alone else groups[least]
+    group = start.of_group if asked.alone else groups[least]
     promise = replace(
         start,
         bound=None if math.isnan(bound) else bound,

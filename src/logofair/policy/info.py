@@ -207,7 +207,7 @@ class PromiseInfo:
     rows: int | None = None  # of that group
     rows_needed: int | None = None  # of every group; None: no number would do
     kind: str = "gap"  # or "ratio", "floor", "ceiling", "capacity", "exact capacity"
-    of: str | None = None  # the group whose floor or ceiling it is
+    of_group: str | None = None  # the group whose floor or ceiling it is
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,12 @@ class _Program:
         while high - low > _RATIO_STEP:
             ratio = limits.ratio.copy()
             ratio[:, rate] = np.minimum(ratio[:, rate], 0.5 * (low + high))
-            looser = _Program.of(replace(self.problem, **{f"{side}_limits": replace(limits, ratio=ratio)}))
+            given = replace(limits, ratio=ratio)
+            looser = _Program.of(
+                replace(self.problem, local_limits=given)
+                if side == "local"
+                else replace(self.problem, global_limits=given)
+            )
             found = looser.generate(iterations, elastic=looser.items)
             low, high = (0.5 * (low + high), high) if found and found.shortfall <= _SHORT else (low, 0.5 * (low + high))
         return whole - low

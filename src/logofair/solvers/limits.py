@@ -77,7 +77,8 @@ def limit_excess(limits: Limits, rates: Floats, compared: Booleans, defined: Boo
     outside = np.maximum(limits.least - rates, rates - limits.most)
     outside = np.max(np.where(defined, outside, -np.inf), axis=1, initial=-np.inf)
     total = np.sum(np.where(defined, rates, 0.0), axis=1)
-    return np.maximum.reduce([ratio, outside, limits.total_least - total, total - limits.total_most])
+    of_total = np.maximum(limits.total_least - total, total - limits.total_most)
+    return np.asarray(np.maximum(np.maximum(ratio, outside), of_total))
 
 
 def worth(prices: Floats, tolerance: Floats, compared: Booleans, limits: Limits | None) -> Floats:
@@ -209,7 +210,7 @@ def layout(tolerance: Floats, compared: Booleans, defined: Booleans, limits: Lim
     nothing = np.full((n, groups), np.inf)
     kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
     totals: list[tuple[int, Floats, Floats]] = []
-    limited = np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0)
+    limited = np.asarray(np.zeros(rates, dtype=bool) if limits is None else limits.anything.any(axis=0))
     for k in range(rates):
         own = compared[..., k]
         if not limited[k] or own.any():

@@ -267,8 +267,8 @@ class Problem:
         excess = np.asarray(self.local_gaps(u, v) - self.local_tolerance)
         if self.local_limits is None:
             return excess
-        values = self.local_values(u, v)
-        return np.maximum(excess, limit_excess(self.local_limits, values, self.local_counts, self.local_defined))
+        more = limit_excess(self.local_limits, self.local_values(u, v), self.local_counts, self.local_defined)
+        return np.asarray(np.maximum(excess, more))
 
     def global_excess(self, u: Floats, v: Floats) -> Floats:
         """Largest excess over a requirement on each global rate (negative: room left), (global rates,)."""
@@ -280,7 +280,7 @@ class Problem:
         if self.global_limits is None:
             return excess
         more = limit_excess(self.global_limits, shares[None], self.global_counts[None], self.global_defined[None])
-        return np.maximum(excess, more[0])
+        return np.asarray(np.maximum(excess, more[0]))
 
     @cached_property
     def rejecting(self) -> Booleans:
@@ -319,7 +319,7 @@ class Problem:
 
     def repaired_global(self, prices: Floats) -> Floats:
         """Global prices as they prove a bound, whatever rounding did to them."""
-        return repaired(prices[None], self.global_counts[None], self.global_limits)[0]
+        return np.asarray(repaired(prices[None], self.global_counts[None], self.global_limits)[0])
 
     def kind(self, side: str, rate: int) -> str:
         """What is required of a rate on a side (:meth:`Limits.kind`)."""
