@@ -121,6 +121,10 @@ class _Program:
 
     def least(self, item: Item, iterations: int) -> float | None:
         """How much one requirement has to give way with all others held; None where that is not enough."""
+        others = self.items - {item}
+        without = self.generate(iterations, elastic=others, held=others)  # also finds the corners that it takes
+        if without is None or without.shortfall > _SHORT:
+            return None
         solved = self.generate(iterations, elastic=frozenset({item}))
         if solved is None or item[1] != "ratio":
             return None if solved is None else solved.shortfall
