@@ -106,9 +106,10 @@ def ratio_limits(shares: Floats, people: Floats) -> tuple[Floats, Floats]:
 
 
 def smallest_ratio_limit(shares: Floats, people: Floats, tail: Floats | float) -> Floats:
-    """What the smallest share divided by the largest stays above but for a chance of ``tail``; the last axis are groups.
+    """What the smallest share divided by the largest stays above but for a chance of ``tail``.
 
-    The two that are smallest and largest in truth are one fixed pair, so that the least of all limits is low enough.
+    The last axis are the groups. The two that are smallest and largest in truth are one fixed pair, so that the least
+    of all limits is low enough.
     NaN where a share is.
 
     Examples

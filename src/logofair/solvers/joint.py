@@ -1,4 +1,4 @@
-"""The whole problem as one linear program, by column generation through HiGHS: slower, and independent.
+"""The strictest problem as one linear program, by column generation through HiGHS: slower, and independent.
 
 The fallback for problems on which the decomposition does not reach its certificate. Each cell mixes a growing list of
 corners; HiGHS solves the restricted program, its prices find new corners, until none improves.
@@ -131,8 +131,8 @@ class _Program:
         side, _, rate, _ = item
         limits = self.problem.local_limits if side == "local" else self.problem.global_limits
         assert limits is not None
-        whole = float(limits.ratio[:, rate].max())
-        low, high = 0.0, whole  # that ratio is met, and that one is not
+        strictest = float(limits.ratio[:, rate].max())
+        low, high = 0.0, strictest  # that ratio is met, and that one is not
         while high - low > _RATIO_STEP:
             ratio = limits.ratio.copy()
             ratio[:, rate] = np.minimum(ratio[:, rate], 0.5 * (low + high))
@@ -144,7 +144,7 @@ class _Program:
             )
             found = looser.generate(iterations, elastic=looser.items)
             low, high = (0.5 * (low + high), high) if found and found.shortfall <= _SHORT else (low, 0.5 * (low + high))
-        return whole - low
+        return strictest - low
 
     def generate(
         self, iterations: int, *, elastic: frozenset[Item] = frozenset(), held: frozenset[Item] | None = None
