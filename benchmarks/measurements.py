@@ -230,7 +230,11 @@ def many_required(shrink: int) -> dict[str, float]:
     >>> sorted(many_required(200))
     ['5 clients, a ratio inside each and a capacity over all', '5 clients, proof that a floor conflicts with these']
     """
-    required = {"local_tolerance": logofair.Ratio(0.8), "global_tolerance": None, "capacity": {"global": 0.1}}
+    required: dict[str, Any] = {
+        "local_tolerance": logofair.Ratio(0.8),
+        "global_tolerance": None,
+        "capacity": {"global": 0.1},
+    }
 
     def work(clients: int, **more: Any) -> float:
         scores, groups, client = federation(Size(clients, 100))

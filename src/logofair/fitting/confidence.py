@@ -138,10 +138,8 @@ def part_rows(
 
 def _required_rates(requirements: Requirements) -> tuple[Rate, ...]:
     """The rates of which something is required, each once."""
-    claims = claims_of(requirements)
-    return tuple(
-        dict.fromkeys(each.rate for each in claims if each.required.any() or each.kind in ("floor", "ceiling"))
-    )
+    due = (each for each in claims_of(requirements) if each.required.any() or each.kind in ("floor", "ceiling"))
+    return tuple(dict.fromkeys(each.rate for each in due))
 
 
 def _local_rates(requirements: Requirements) -> list[Rate]:
