@@ -115,7 +115,7 @@ def smallest_ratio_limit(shares: Floats, people: Floats, tail: Floats | float) -
     Examples
     --------
     >>> round(float(smallest_ratio_limit(np.array([0.5, 0.4]), np.array([400.0, 400.0]), 0.05)), 3)
-    0.698
+    0.699
     """
     limit = _quotient_limits(shares, people, tail, upper=0).min(axis=-1)
     return np.where(np.isnan(shares).any(axis=-1), np.nan, np.clip(limit, 0.0, 1.0))
