@@ -38,7 +38,8 @@ class Ratio:
     --------
     >>> import logofair
     >>> scores, groups = [0.9, 0.8, 0.7, 0.6, 0.4, 0.2], ["a", "a", "a", "b", "b", "b"]
-    >>> solution = logofair.fit(scores, None, groups=groups, calibration="none", local_tolerance=logofair.Ratio(0.5))
+    >>> required = {"local_tolerance": logofair.Ratio(0.5), "global_tolerance": None}
+    >>> solution = logofair.fit(scores, None, groups=groups, calibration="none", **required)
     >>> print(solution.requirements.summary())
     The smallest selection rate of any group is at least 0.5 times the largest (demographic parity).
     """
@@ -127,11 +128,15 @@ class Requirements:
     groups: tuple[Label, ...] = ()  # as the problem numbers them
 
     @property
+    def only_gaps(self) -> bool:
+        """Whether nothing but gaps is required to be within tolerances."""
+        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
+        return not (ratios or any(each.ratio for each in self.global_) or self.limits or self.capacities)
+
+    @property
     def are_tolerances(self) -> bool:
         """Whether tolerances are all that is required, and accuracy is all that counts."""
-        ratios = self.ratios is not None and bool(np.any(self.ratios > 0))
-        ratios = ratios or any(each.ratio for each in self.global_)
-        return not (ratios or self.limits or self.capacities or self.costs is not None)
+        return self.only_gaps and self.costs is None
 
     def merged(self) -> Requirements:
         """The same for one client that holds all rows: local is global, and the stricter holds."""
@@ -269,9 +274,10 @@ def conflict_sentence(amounts: Mapping[str, tuple[float | None, str]]) -> str:
 
     Examples
     --------
-    >>> print(conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}))
-    requirements: no rule meets all of them: the capacity and the floor conflict. With the others held, the capacity
-    would have to be 0.1 larger; giving way on the floor alone is not enough.
+    >>> for part in conflict_sentence({"the capacity": (0.1, "larger"), "the floor": (None, "lower")}).split(". "):
+    ...     print(part)
+    requirements: no rule meets all of them: the capacity and the floor conflict
+    With the others held, the capacity would have to be 0.1 larger; giving way on the floor alone is not enough.
     """
     *first, last = amounts
     named = f"{', '.join(first)} and {last} conflict" if first else f"{last} cannot be met"
@@ -312,9 +318,8 @@ def make_requirements(
     single = _overrides(client_tolerances, clients, of_shares=all(r.rate.is_share for r in local))
     place = {name: i for i, name in enumerate(clients.names)} if single else {}
     for name, tolerance in single.items():
-        is_ratio = isinstance(tolerance, Ratio)
-        tolerances[place[name]] = np.inf if tolerance is None or is_ratio else tolerance
-        ratios[place[name]] = tolerance.least if is_ratio else 0.0
+        ratios[place[name]] = tolerance.least if isinstance(tolerance, Ratio) else 0.0
+        tolerances[place[name]] = np.inf if tolerance is None or isinstance(tolerance, Ratio) else tolerance
     limits = (*read_limits(floors, "floor", groups), *read_limits(ceilings, "ceiling", groups))
     requirements = Requirements(
         local,
