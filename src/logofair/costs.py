@@ -57,6 +57,16 @@ class Costs:
         """Those of every row by the code of its client, as if each row were a client; one pair stays one."""
         return self if self.alike else Costs(self.wrongly_accepted[clients], self.wrongly_rejected[clients])
 
+    def at(self, clients: Integers) -> Costs:
+        """Those of clients by their codes; where a code is below 0, of a client that is not known, their mean."""
+        if self.alike:
+            return self
+        accepted, rejected = (
+            np.where(clients < 0, each.mean(), each[np.maximum(clients, 0)])
+            for each in (self.wrongly_accepted, self.wrongly_rejected)
+        )
+        return Costs(accepted, rejected)
+
     def mean(self) -> Costs:
         """One pair, the mean of the clients'."""
         return Costs(*(each.mean(keepdims=True) for each in (self.wrongly_accepted, self.wrongly_rejected)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logofair.cli.options import NOTIONS, costs_option, one_of, together
+from logofair.cli.options import NOTIONS, CostsText, costs_by_client, costs_option, costs_words, one_of, together
+from logofair.errors import InputError
 
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
@@ -54,32 +55,49 @@ class Required:
     floor: tuple[LimitText, ...] = ()
     ceiling: tuple[LimitText, ...] = ()
     capacity: tuple[CapacityText, ...] = ()
-    costs: tuple[float, float] | None = None
+    costs: CostsText | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Required:
+        """Take what these options read out of a command's."""
+        return cls(**{each.name: options.pop(each.name) for each in fields(cls)})
 
     def arguments(self, rows: DataRows) -> dict[str, Any]:
         """What :func:`logofair.fit` takes for these rows."""
         from logofair.files.values import known_label, labels_by_text
 
-        found: dict[str, Any] = {"costs": self.costs}
-        found["capacity"] = {each.side: each.as_argument(len(rows.scores)) for each in self.capacity} or None
+        clients = None if rows.clients is None else list(dict.fromkeys(rows.clients.tolist()))
+        found: dict[str, Any] = {"costs": costs_by_client(self.costs, clients)}
+        found["capacity"] = {each.side: each.as_argument(len(rows.groups)) for each in self.capacity} or None
         groups = labels_by_text(list(dict.fromkeys(rows.groups.tolist())), "--group")
         for name in ("floor", "ceiling"):
             sides: dict[str, dict[str, Any]] = {}
             for limit in getattr(self, name):
-                own = sides.setdefault(limit.side, {})
-                if limit.group is None:
-                    own[limit.notion] = limit.value
-                else:
-                    of_groups = own.setdefault(limit.notion, {})
-                    of_groups[known_label(limit.group, groups, f"--{name}")] = limit.value
-            found[f"{name}s"] = sides or None
+                own = sides.setdefault(limit.side, {}).setdefault(limit.notion, {})
+                group = None if limit.group is None else known_label(limit.group, groups, f"--{name}")
+                if group in own:
+                    raise InputError(f"--{name}: {limit.text!r} is of a rate that has one already; give it once.")
+                own[group] = limit.value
+            found[f"{name}s"] = {side: _for_groups(own, groups.values()) for side, own in sides.items()} or None
         return found
 
     def words(self) -> list[str]:
         """The options as they are typed."""
         texts = [(name, each.text) for name in ("floor", "ceiling", "capacity") for each in getattr(self, name)]
         words = [word for name, text in texts for word in (f"--{name}", text)]
-        return words + ([] if self.costs is None else ["--costs", ",".join(f"{cost:g}" for cost in self.costs)])
+        return words + costs_words(self.costs)
+
+
+def _for_groups(limits: dict[str, dict[Any, Any]], groups: Iterable[Any]) -> dict[str, Any]:
+    """What is required of each group: its own, or that of all."""
+    return {
+        notion: own[None] if list(own) == [None] else (dict.fromkeys(groups, own[None]) if None in own else {}) | _named(own)
+        for notion, own in limits.items()
+    }
+
+
+def _named(own: dict[Any, Any]) -> dict[Any, Any]:
+    return {group: value for group, value in own.items() if group is not None}
 
 
 def _limits(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[LimitText, ...]:

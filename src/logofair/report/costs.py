@@ -117,7 +117,10 @@ def frontier_section(
         return Section("frontier", title, (missing,))
     from logofair.tradeoff.figure import frontier_figure
 
-    words = f"The best expected accuracy within each {each}, on {frontier.rows:,} calibration rows. "
+    told = frontier.objective
+    best = "best expected accuracy" if told.costs is None else "least expected cost per person"
+    held = " ".join(frontier.held_sentences)
+    words = f"The {best} within each {each}, on {frontier.rows:,} calibration rows. {f'{held} ' if held else ''}"
     drawn = frontier_figure(frontier, policy_tested=policy_tested)
     without = (
         f" These points promise nothing for new rows; the policy, which does, is expected to be less accurate than the "
@@ -131,9 +134,14 @@ def frontier_section(
         (
             paragraph(words, frontier.knee.sentence),
             tag("figure", Trusted(drawn), class_="pan", tabindex="0", aria_label=title),
-            folded("Expected accuracies in a table", _trade_off(frontier)),
+            folded(f"Expected {'accuracies' if told.costs is None else 'costs'} in a table", _trade_off(frontier)),
+            *(note(point.summary(paired=frontier.paired)) for point in frontier.infeasible[:_MOST]),
+            note(f"{len(frontier.infeasible):,} points in all that no rule meets.")
+            if len(frontier.infeasible) > _MOST
+            else None,
             note(
-                f"Without any requirement the expected accuracy is {figure(frontier.unconstrained.accuracy)}. "
+                f"Without any {'tolerance' if held else 'requirement'} the expected {told.name} is "
+                f"{figure(frontier.unconstrained.value)}. "
                 f"Every value is proved to 0.000001 on these rows; new rows differ by chance.{without}"
             ),
         ),
@@ -141,28 +149,31 @@ def frontier_section(
 
 
 def _trade_off(frontier: Frontier) -> Element:
-    """Local tolerances downwards, global ones across; the more accurate, the darker."""
-    low, high = float(frontier.accuracies.min()), float(frontier.accuracies.max())
+    """Local tolerances downwards, global ones across; the better, the darker."""
+    most, name = max(point.loss for point in frontier.points), frontier.objective.name
     if not frontier.paired:
         lines = [
-            [named(tolerance_of(tolerance)), _pair(frontier, 0, j, low, high)]
+            [named(tolerance_of(tolerance)), _pair(frontier, 0, j, most)]
             for j, tolerance in enumerate(frontier.global_tolerances)
         ]
-        return grid("Expected accuracy by tolerance", ["tolerance", "expected accuracy"], lines)
+        return grid(f"Expected {name} by tolerance", ["tolerance", f"expected {name}"], lines)
     titles = ["local \\ global", *map(tolerance_of, frontier.global_tolerances)]
     rows = [
-        [named(tolerance_of(local)), *(_pair(frontier, i, j, low, high) for j in range(len(titles) - 1))]
+        [named(tolerance_of(local)), *(_pair(frontier, i, j, most) for j in range(len(titles) - 1))]
         for i, local in enumerate(frontier.local_tolerances)
     ]
-    return grid("Expected accuracy by local and global tolerance", titles, rows, stacked=False)
+    return grid(f"Expected {name} by local and global tolerance", titles, rows, stacked=False)
 
 
-def _pair(frontier: Frontier, row: int, column: int, low: float, high: float) -> Cell:
+def _pair(frontier: Frontier, row: int, column: int, most: float) -> Cell:
     """One pair of tolerances."""
-    accuracy = float(frontier.accuracies[row, column])
-    pair = (frontier.local_tolerances[row], frontier.global_tolerances[column])
-    share = (accuracy - low) / (high - low) if high > low else 1.0
+    point = frontier.found(row, column)
+    if point is None:
+        return Cell(("no rule",), "none")
+    least = min(each.loss for each in frontier.points)
+    pair = (point.local_tolerance, point.global_tolerance)
+    share = (most - point.loss) / (most - least) if most > least else 1.0
     chosen = frontier.chosen is not None and pair == frontier.chosen
     sign = tag("span", "chosen", class_="chosen-name") if chosen else None
     mark = "heat chosen" if chosen else "heat"
-    return Cell((figure(accuracy), sign), mark, style=f"--heat:{100.0 * share:.0f}%")
+    return Cell((figure(point.value), sign), mark, style=f"--heat:{100.0 * share:.0f}%")
