@@ -37,6 +37,14 @@ class Costs:
     wrongly_accepted: Floats
     wrongly_rejected: Floats
 
+    @classmethod
+    def from_dict(cls, costs: Mapping[str, Any]) -> Costs:
+        """The inverse of :meth:`as_dict`."""
+        accepted, rejected = (
+            np.atleast_1d(np.asarray(costs[f"wrongly_{error}"], dtype=np.float64)) for error in ("accepted", "rejected")
+        )
+        return cls(accepted, rejected)
+
     @property
     def alike(self) -> bool:
         """Whether all clients have the same."""
@@ -92,7 +100,7 @@ class Costs:
 def costs_sentence(costs: Mapping[str, Any]) -> str:
     """Say what errors cost, given what ``as_dict`` returns."""
     accepted, rejected = costs["wrongly_accepted"], costs["wrongly_rejected"]
-    if isinstance(accepted, list):
+    if isinstance(accepted, list | tuple):
         return "A wrongly accepted and a wrongly rejected row cost what their client says."
     return f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}."
 

@@ -22,6 +22,7 @@ __all__ = [
     "TAIL",
     "Floor",
     "common_shares",
+    "least_ratio_limits",
     "limits_against",
     "noise_floor",
     "pair_limits",
@@ -99,22 +100,51 @@ def ratio_limits(shares: Floats, people: Floats) -> tuple[Floats, Floats]:
     """
     known = ~np.isnan(shares) & (people > 0)
     others = max(int(known.sum()) - 1, 1)
-    low, high = (_quotient_limits(shares, people, tail, upper=upper) for tail, upper in ((TAIL, 0), (TAIL / others, 1)))
+    low, high = (
+        _quotient_limits(shares, people, np.asarray(tail), upper=upper).min(axis=-1)
+        for tail, upper in ((TAIL, False), (TAIL / others, True))
+    )
     compared = known & (known.sum() >= 2)
     return np.where(compared, np.minimum(low, 1.0), np.nan), np.where(compared, np.minimum(high, 1.0), np.nan)
 
 
-def _quotient_limits(shares: Floats, people: Floats, tail: float, *, upper: int) -> Floats:
-    """The least limit of each share divided by any other's; infinite where there is no other."""
-    low, high = share_limits(shares, people, tail)
+def least_ratio_limits(shares: Floats, people: Floats, tail: Floats | float = TAIL) -> tuple[Floats, Floats]:
+    """Both ends of the interval of the smallest share divided by the largest; the last axis are the groups.
+
+    In truth these two are one fixed pair of groups, so the least of all pairs' lower limits is low enough; no pair's
+    quotient is below it, so the least upper limit serves where the error is divided among the pairs. NaN where fewer
+    than two shares are known.
+
+    Examples
+    --------
+    >>> low, high = least_ratio_limits(np.array([[0.5, 0.4], [0.5, np.nan]]), np.full((2, 2), 400.0))
+    >>> np.round(low, 3).tolist(), np.round(high, 3).tolist()
+    ([0.682, nan], [0.954, nan])
+    """
+    known = (~np.isnan(shares) & (people > 0)).sum(axis=-1)
+    pairs = np.maximum(known * (known - 1), 1)
+    tail = np.broadcast_to(tail, known.shape)
+    low, high = (
+        _quotient_limits(shares, people, each, upper=upper).min(axis=(-1, -2))
+        for each, upper in ((tail, False), (tail / pairs, True))
+    )
+    return (
+        np.where(known >= 2, np.minimum(low, 1.0), np.nan),
+        np.where(known >= 2, np.minimum(high, 1.0), np.nan),
+    )
+
+
+def _quotient_limits(shares: Floats, people: Floats, tail: Floats, *, upper: bool) -> Floats:
+    """One limit of each share divided by each other's, (..., groups, groups); infinite where there is no other."""
+    low, high = share_limits(shares, people, tail[..., None])
     near, far = (high, low) if upper else (low, high)  # the ends of the numerator and of the denominator that count
-    product = shares[:, None] * shares
-    top, bottom = (near * (2.0 * shares - near))[:, None], far * (2.0 * shares - far)
+    product = shares[..., :, None] * shares[..., None, :]
+    top, bottom = (near * (2.0 * shares - near))[..., :, None], (far * (2.0 * shares - far))[..., None, :]
     root = np.sqrt(np.maximum(product * product - top * bottom, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         limit = (product + root) / bottom if upper else np.where(top > 0, top / (product + root), 0.0)
-    limit = np.where(np.isnan(shares) | np.eye(shares.size, dtype=bool) | np.isnan(limit), np.inf, limit)
-    return np.asarray(limit.min(axis=1))
+    itself = np.isnan(shares)[..., :, None] | np.eye(shares.shape[-1], dtype=bool) | np.isnan(limit)
+    return np.asarray(np.where(itself, np.inf, limit))
 
 
 class Floor(NamedTuple):
