@@ -193,6 +193,18 @@ class Requirements:
             groups=tuple(groups),
         )
 
+    def over_all(self) -> Requirements:
+        """What holds inside the one client there is, as what holds over all of several."""
+        return replace(
+            self,
+            local=(),
+            global_=self.local,
+            tolerances=np.zeros((self.tolerances.shape[0], 0)),
+            ratios=None,
+            limits=tuple(replace(each, side="global") for each in self.limits),
+            capacities=tuple(replace(each, side="global") for each in self.capacities),
+        )
+
     def summary(self) -> str:
         """What must hold, in words."""
         return " ".join(requirement_sentences(self.as_dict()))

@@ -160,6 +160,8 @@ class RequirementCheck:
     def _others(self) -> str:
         if len(self.clients) < 2:
             return ""
+        if len(set(self.states)) == 1:
+            return f" (so at all {len(self.clients):,} clients)"
         counts = [f"{self.count(state):,} {state}" for state in reversed(_ORDER) if self.count(state)]
         return f" ({len(self.clients):,} clients: {listed(counts, len(counts))})"
 

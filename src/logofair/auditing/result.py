@@ -466,6 +466,7 @@ class RuleAudit:
     tally: Tally
     by_notion: dict[str, Audit]
     costs: Costs | None = None
+    requirements: tuple[RequirementCheck, ...] = ()
 
     @classmethod
     def of(
@@ -505,7 +506,8 @@ class RuleAudit:
         """Return plain values, ready for JSON."""
         gaps = {name: audit.largest_as_dict() for name, audit in self.by_notion.items()}
         names = ("rates", "accuracy", "cost", "accepted")
-        return {**_plain({name: getattr(self, name) for name in names}), "gaps": gaps}
+        required = [check.as_dict() for check in self.requirements]
+        return {**_plain({name: getattr(self, name) for name in names}), "gaps": gaps, "requirements": required}
 
 
 def _clients(count: int) -> str:

@@ -109,7 +109,7 @@ def audit(
         required = make_requirements(notion, *tolerances, None, rows.client, groups=rows.group.names, **given)
         known: Sequence[Label | None] = rows.client.names
     else:
-        required, known = policy_requirements(policy), policy.clients
+        required, known = policy_requirements(policy, rows.group.names, rows.client.names)
     priced = policy_costs(policy, rows.client.names) if costs is None else read_costs(costs, rows.client)
     missing = _notes(rows.positive, rows.score, auc, priced)
     names, rates = (rows.group.names, rows.client.names), (rows.local.rates, rows.global_.rates)
@@ -120,25 +120,34 @@ def audit(
     return Audit.of(tally, *names, *rates, score_auc=auc, costs=priced, requirements=checks, _missing=missing)
 
 
-def policy_requirements(policy: Policy) -> Requirements:
-    """What a policy was made for; of a federation's site what holds inside it."""
-    required = Requirements.from_dict(policy.info.requirements.as_dict(), policy.clients, policy.groups)
-    if policy.client is None:
-        return required
-    return replace(
-        required,
-        global_=(),
-        limits=tuple(each for each in required.limits if each.side == "local"),
-        capacities=tuple(each for each in required.capacities if each.side == "local"),
-    )
+def policy_requirements(
+    policy: Policy, groups: tuple[Label, ...], clients: tuple[Label | None, ...]
+) -> tuple[Requirements, tuple[Label | None, ...]]:
+    """What a policy was made for, in the names of the rows, and the clients it is about.
+
+    Of a federation's site only what holds inside it; what holds for a policy without clients holds over all of them.
+    """
+    required = Requirements.from_dict(policy.info.requirements.as_dict(), policy.clients, groups)
+    if policy.client is not None:
+        required = replace(
+            required,
+            global_=(),
+            limits=tuple(each for each in required.limits if each.side == "local"),
+            capacities=tuple(each for each in required.capacities if each.side == "local"),
+        )
+    if policy.has_clients:
+        named = {str(name): name for name in clients}
+        return required, tuple(named.get(str(name), name) for name in policy.clients)
+    return (required, clients) if len(clients) == 1 else (required.over_all(), clients)
 
 
 def policy_costs(policy: Policy | None, clients: Sequence[Label | None]) -> Costs | None:
     """What errors cost by the policy, at these clients; at those it does not know what they cost on average."""
     if policy is None or policy.info.requirements.costs is None:
         return None
-    place = {name: i for i, name in enumerate(policy.clients)}
-    return Costs.from_dict(policy.info.requirements.costs).at(np.array([place.get(name, -1) for name in clients]))
+    place = {str(name): i for i, name in enumerate(policy.clients)}
+    at = np.array([place.get(str(name), -1) for name in clients])
+    return Costs.from_dict(policy.info.requirements.costs).at(at)
 
 
 def today_of(policy: Policy, scores: object, groups: object, clients: object, rows: AuditedRows) -> Today | None:

@@ -298,7 +298,10 @@ class FigureInfo:
 
 @dataclass(frozen=True)
 class FindingInfo:
-    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None)."""
+    """What a test shows of the gaps on one side: within their tolerances, above, or neither (None).
+
+    ``how`` is "tolerance"; of another requirement, which ``where`` names, "at least" or "at most".
+    """
 
     where: str
     shown: bool | None
@@ -306,6 +309,7 @@ class FindingInfo:
     tolerance: float  # by which ``gap`` is judged
     gap: FigureInfo | None
     client: str | None = None  # whose gap it is
+    how: str = "tolerance"
 
 
 @dataclass(frozen=True)

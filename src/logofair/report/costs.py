@@ -1,4 +1,4 @@
-"""What fairness costs: the accuracy a little more of each tolerance would win, and the whole trade-off."""
+"""What fairness costs: what a little less of each requirement would win, and the whole trade-off."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from logofair.report.contents import ReportContents
 from logofair.report.markup import Cell, Element, Node, Section, Trusted, folded, grid, named, note, paragraph, tag
-from logofair.report.wording import counted, figure, small, tolerance_of
+from logofair.report.wording import counted, figure, name_of, small, tolerance_of
+from logofair.requirements import SELECTED
 
 if TYPE_CHECKING:
     from logofair.tradeoff import Frontier
@@ -25,10 +24,10 @@ _NOTHING = 1e-6  # what accuracy is proved to
 
 @dataclass(frozen=True)
 class Price:
-    """What 0.01 more of one tolerance wins at most; ``place`` is None for all clients together."""
+    """What giving way by 0.01 wins at most; ``gives`` says how, ``place`` is None for all clients together."""
 
     won: float
-    rate: str
+    gives: str
     place: str | None
 
 
@@ -36,8 +35,10 @@ def prices_section(contents: ReportContents) -> Section:
     """Return the dearest requirements in words, with bars to compare them."""
     found = sorted(_prices(contents), key=lambda price: -price.won)
     binding = [price for price in found if price.won > _NOTHING]
+    accuracy = contents.solution.certificate.objective == "accuracy"
     if not binding:
-        words = "No requirement costs accuracy here: a little more tolerance would win nothing on the calibration rows."
+        costs, more = ("accuracy", "a little more tolerance") if accuracy else ("anything", "giving way a little")
+        words = f"No requirement costs {costs} here: {more} would win nothing on the calibration rows."
         return Section(
             "prices", "What each requirement costs", (paragraph(words if found else "Nothing was required."),)
         )
@@ -47,13 +48,15 @@ def prices_section(contents: ReportContents) -> Section:
     more = note(unseen) if left_out > 0 else None
     free = len(found) - len(binding)
     idle = f" {counted(free, 'requirement')} cost{'s' if free == 1 else ''} nothing." if free else ""
+    what = "expected accuracy over all calibration rows" if accuracy else "expected cost per calibration row"
+    won = "win" if accuracy else "save"
     return Section(
         "prices",
         "What each requirement costs",
         (
             paragraph(
-                f"Every tolerance has a price: the expected accuracy over all calibration rows that {_STEP:g} more of "
-                f"it would win at most.{idle}"
+                f"Every requirement has a price: the {what} that {_STEP:g} less of it would {won} at most: so much more "
+                f"tolerance or capacity, so much lower a ratio or floor.{idle}"
             ),
             *_together(contents),
             paragraph("One by one, dearest first:") if len(dearest) > 1 else None,
@@ -64,13 +67,31 @@ def prices_section(contents: ReportContents) -> Section:
 
 
 def _prices(contents: ReportContents) -> Iterator[Price]:
-    """The price of every required gap."""
-    for k, rate in enumerate(contents.global_.rates):
-        if contents.global_.required[k, 0]:
-            yield Price(_STEP * float(contents.global_.price[k, 0]), rate.name, None)
-    for k, rate in enumerate(contents.local.rates):
-        for client in np.flatnonzero(contents.local.required[k]).tolist():
-            yield Price(_STEP * float(contents.local.price[k, client]), rate.name, contents.clients[client])
+    """The price of every requirement; floors and ceilings of one rate have one together."""
+    several = len({check.rate for check in contents.solution.requirement_checks}) > 1
+    seen: set[tuple[str, str, bool]] = set()
+    for check in contents.solution.requirement_checks:
+        limits = check.kind in ("floor", "ceiling")
+        key = (check.side, check.rate, limits)
+        if check.price is None or (limits and key in seen):
+            continue
+        seen.add(key)
+        side = "" if not contents.has_clients else f"{check.side} "
+        of = f" for the {check.rate}" if several and check.rate != SELECTED.name else ""
+        gives = f"{_GIVES[check.kind].format(step=_STEP, side=side)}{of}"
+        names = [contents.clients[0]] if check.clients == (None,) else [name_of(name) for name in check.clients]
+        for name, price in zip(names, check.price.tolist(), strict=True):
+            yield Price(_STEP * float(price), gives, None if check.side == "global" else name)
+
+
+_GIVES = {
+    "tolerance": "{step:g} more {side}tolerance",
+    "ratio": "A {side}ratio lower by {step:g}",
+    "floor": "{side}floors and ceilings looser by {step:g}",
+    "ceiling": "{side}floors and ceilings looser by {step:g}",
+    "most selected": "{step:g} more {side}capacity",
+    "least selected": "{step:g} less to be selected {side}",
+}
 
 
 def _together(contents: ReportContents) -> Iterator[Element]:
@@ -79,28 +100,26 @@ def _together(contents: ReportContents) -> Iterator[Element]:
         total = _STEP * float(contents.local.price[k, contents.local.required[k]].sum())
         if contents.has_clients and contents.local.required[k].sum() > 1 and total > _NOTHING:
             of = f" for the {rate.name}" if len(contents.local.rates) > 1 else ""
-            words = f"{_STEP:g} more local tolerance{of} at all clients at once would win at most "
-            yield paragraph(words, tag("strong", f"{small(total)} accuracy"), _in_decisions(total))
+            words = f"{_STEP:g} more local tolerance{of} at all clients at once would "
+            yield paragraph(words, *_won(contents, total))
 
 
-def _in_decisions(won: float) -> str:
-    """A gain in decisions, where there is one to speak of."""
+def _won(contents: ReportContents, won: float) -> list[Node]:
+    """What giving way wins, with the same in decisions where there are some to speak of."""
+    if contents.solution.certificate.objective == "cost":
+        return ["save at most ", tag("strong", f"{small(won)} per person"), "."]
     count = 10_000 * won
-    return f": {count:,.0f} more right decisions in 10,000." if count >= 1.5 else "."
+    decisions = f": {count:,.0f} more right decisions in 10,000." if count >= 1.5 else "."
+    return ["win at most ", tag("strong", f"{small(won)} accuracy"), decisions]
 
 
 def _item(price: Price, contents: ReportContents, dearest: float) -> Element:
     """One requirement's price as a sentence and a bar."""
-    several = len({rate.name for rate in (*contents.local.rates, *contents.global_.rates)}) > 1
-    side = "" if not contents.has_clients else "global " if price.place is None else "local "
-    of = f" for the {price.rate}" if several else ""
     where: list[Node] = [] if price.place is None or not contents.has_clients else [" at ", tag("bdi", price.place)]
     bar = tag("span", class_="bar is", style=f"width:{100.0 * price.won / dearest:.1f}%")
-    amount = tag("strong", f"{small(price.won)} accuracy")
-    sentence = tag(
-        "span", f"{_STEP:g} more {side}tolerance{of}", where, " would win at most ", amount, _in_decisions(price.won)
-    )
-    return tag("li", sentence, tag("span", bar, class_="track", aria_hidden="true"))
+    gives = f"{price.gives[:1].upper()}{price.gives[1:]}"
+    words = tag("span", gives, where, " would ", *_won(contents, price.won))
+    return tag("li", words, tag("span", bar, class_="track", aria_hidden="true"))
 
 
 def frontier_section(

@@ -224,7 +224,9 @@ def _plot(frontier: Frontier, top: float) -> tuple[list[str], float]:
     places = _without_overlap([ends[i] for i in chosen])
     for shade, (i, place) in enumerate(zip(chosen, places, strict=True)):
         row = list(lines)[i]
-        label = f"{other} {tolerance_text(sides[row])}" if len(sides) > 1 else ""
+        own = sides[row]
+        label = tolerance_text(own) if isinstance(own, Ratio) else f"{other} {tolerance_text(own)}"
+        label = label if len(sides) > 1 else ""
         ink = round(shade * 5 / max(len(chosen) - 1, 1))
         parts += _line(axes, along, lines[row], ink, (label, place), frontier.paired)
     for point, mark in _marked(frontier):
@@ -281,18 +283,20 @@ def _line(
 def _map(frontier: Frontier, top: float) -> tuple[list[str], float]:
     """What every pair of tolerances loses: the darker (on dark: the lighter), the more; a dash where no rule is."""
     columns, told = len(frontier.global_tolerances), frontier.objective
-    left = _LEFT + (14.0 if has_ratios(frontier.local_tolerances) else 0.0)
+    ratios = [" ratio" if has_ratios(side) else "" for side in (frontier.local_tolerances, frontier.global_tolerances)]
+    left = _LEFT + (14.0 if ratios[0] else 0.0)
     width = (_WIDTH - left - 8.0) / columns
     worst = max(*(point.loss for point in frontier.points), 1e-3 * told.unit)
     parts = [_text(8, top + 10, f"{told.of_loss[:1].upper()}{told.of_loss[1:]}", "f-label")]
-    parts.append(_text(8, top + 30, "local", "f-soft"))
-    parts.append(_text(left, top + 30, "global tolerance", "f-soft"))
+    parts.append(_text(8, top + 30, f"local{ratios[0]}", "f-soft"))
+    parts.append(_text(left + (20.0 if ratios[0] else 0.0), top + 30, f"global{ratios[1] or ' tolerance'}", "f-soft"))
     first = top + 56.0
     for j, tolerance in enumerate(frontier.global_tolerances):
-        words = tolerance_text(tolerance).removeprefix("ratio ") if columns > 5 else tolerance_text(tolerance)
+        words = tolerance_text(tolerance).removeprefix("ratio ")
         parts.append(_text(left + (j + 0.5) * width, first - 8, words, "f-tick", "middle"))
     for i, tolerance in enumerate(frontier.local_tolerances):
-        parts.append(_text(left - 6, first + i * _ROW + 16, tolerance_text(tolerance), "f-tick", "end"))
+        words = tolerance_text(tolerance).removeprefix("ratio ")
+        parts.append(_text(left - 6, first + i * _ROW + 16, words, "f-tick", "end"))
         for j in range(columns):
             place = (left + j * width, first + i * _ROW, width)
             point = frontier.found(i, j)
@@ -355,7 +359,9 @@ def _legend(frontier: Frontier, top: float, policy_tested: bool) -> tuple[list[s
     for point, mark in _marked(frontier):
         word = "Knee" if mark == "f-knee" else "Chosen"
         where = f"local {tolerance_text(point.local_tolerance)}, global" if frontier.has_clients else "tolerance"
-        loss = f"{frontier.objective.value(point.value)}, {frontier.objective.lost(point.loss)}"
+        told = frontier.objective
+        value = told.value(point.value) if told.costs is None else told.short(point.value)
+        loss = f"{value}, {told.lost(point.loss)}"
         parts += _outlined(f'<rect x="9" y="{top - 2:.1f}" width="14" height="14"', mark)
         parts.append(
             _text(30, top + 10, f"{word}: {where} {tolerance_text(point.global_tolerance)} ({loss})", "f-label")
