@@ -72,10 +72,11 @@ class RequirementCheck:
     """One requirement wherever it holds: inside clients, or over all of them.
 
     ``kind`` is "tolerance", "ratio", "floor", "ceiling", "most selected" or "least selected"; ``group`` whose rate it
-    is, where it is of one. ``required``, ``found``, ``low``, ``high`` and ``rows`` have one entry per client (NaN: not
-    measured; of ``low`` and ``high``: proved, no interval), ``states`` says whether it is kept there. ``today`` says
-    that the number is what the rule gives that nothing is required of. ``price`` is what giving way by a unit would win
-    at most, where that is known; of floors and ceilings, of those of all groups together.
+    is, where it is of one; ``clients`` where it holds, (None,) over all or where there is one client. ``required``,
+    ``found``, ``low``, ``high`` and ``rows`` have one entry per client (NaN: not measured; of ``low`` and ``high``:
+    proved, no interval), ``states`` says whether it is kept there. ``today`` says that the number is what the rule
+    gives that nothing is required of. ``price`` is what giving way by a unit would win at most, where that is known; of
+    floors and ceilings, of those of all groups together.
 
     Examples
     --------
@@ -240,7 +241,7 @@ class _Side:
             kind,
             self.rates[rate].name,
             None if group is None else self.groups[group],
-            tuple(self.clients[i] for i in at.tolist()),
+            (None,) if len(self.clients) == 1 else tuple(self.clients[i] for i in at.tolist()),
             required[at],
             found,
             low,
